@@ -1,0 +1,63 @@
+# CSI Proxy. `make help` lists the targets.
+
+GO      ?= go
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+MODULES := . client cmd test test/published/script
+BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-zA-Z_-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build-host ## drive a volume through its life on a simulated node, each call printed
+	@hack/demo.sh
+
+.PHONY: test
+test: ## everything that can run on this machine; installs what it needs; what CI runs
+	@$(GO) run ./test/stages test
+
+.PHONY: check
+check: ## the quick loop: format, vet, unit tests, generated code, import rules
+	@$(GO) run ./test/stages check
+
+.PHONY: wine
+wine: ## of make test, the part that runs the Windows build under Wine
+	@$(GO) run ./test/stages wine
+
+.PHONY: soak
+soak: ## the long runs: every fuzz target for five minutes
+	@$(GO) run ./test/stages soak
+
+.PHONY: bench
+bench: ## the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $(addsuffix /...,$(addprefix ./,$(filter-out .,$(MODULES)))) ./...
+
+.PHONY: generate
+generate: ## write all generated files anew
+	$(GO) run ./cmd/csi-proxy-api-gen -root .
+	$(GO) generate ./internal/win32/native ./internal/nodecontrol
+	$(GO) run ./test/evidence
+
+.PHONY: build
+build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/
+
+.PHONY: build-host
+build-host: ## bin/csi-proxy and bin/csi-proxyctl for this machine
+	$(BUILD) -o bin/ ./cmd/csi-proxy ./cmd/csi-proxyctl
+
+.PHONY: build-windows
+build-windows: ## bin/windows-amd64/*.exe and bin/windows-arm64/*.exe
+	GOOS=windows GOARCH=amd64 $(BUILD) -o bin/windows-amd64/ ./cmd/csi-proxy ./cmd/csi-proxyctl
+	GOOS=windows GOARCH=arm64 $(BUILD) -o bin/windows-arm64/ ./cmd/csi-proxy ./cmd/csi-proxyctl
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	@for m in $(MODULES) $(wildcard test/published/v*) hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,127 @@
+// Package pipetest gives tests a pipe to serve: a named pipe on Windows, the
+// unix socket that stands in for it elsewhere.
+package pipetest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+)
+
+var serial atomic.Int64
+
+// Path returns the path of a pipe that nobody serves. Off Windows it points
+// CSI_PROXY_DIR to a directory of the test, so the test may not be parallel.
+func Path(t testing.TB) string {
+	t.Helper()
+	// Not t.TempDir: the name of a long test would make the path too long.
+	dir, err := os.MkdirTemp("", "csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv(pipe.DirVariable, dir)
+	return pipe.Path(fmt.Sprintf("csi-proxy-test-%d-%d", os.Getpid(), serial.Add(1)))
+}
+
+// Listener counts the connections that it accepts and those that are closed.
+type Listener struct {
+	net.Listener
+
+	mu       sync.Mutex
+	accepted int
+	open     int
+	changed  chan struct{} // closed and replaced with each change
+}
+
+// Listen serves the pipe at path, until the test ends or the listener is
+// closed.
+func Listen(t testing.TB, path string) *Listener {
+	t.Helper()
+	l, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &Listener{Listener: l, changed: make(chan struct{})}
+}
+
+// Accept is the Accept of the listener inside.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.change(func() { l.accepted++; l.open++ })
+	return &conn{Conn: c, l: l}, nil
+}
+
+func (l *Listener) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Accepted tells how many connections were accepted.
+func (l *Listener) Accepted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accepted
+}
+
+// WaitOpen waits until accepted connections were closed so that want of them
+// are open. It fails the test after ten seconds.
+func (l *Listener) WaitOpen(t testing.TB, want int) {
+	t.Helper()
+	l.wait(t, func() (bool, string) {
+		return l.open == want, fmt.Sprintf("%d connections are open, want %d", l.open, want)
+	})
+}
+
+// WaitAccepted waits until at least want connections were accepted: one that was
+// dialled may still stand in the queue. It fails the test after ten seconds.
+func (l *Listener) WaitAccepted(t testing.TB, want int) {
+	t.Helper()
+	l.wait(t, func() (bool, string) {
+		return l.accepted >= want, fmt.Sprintf("%d connections were accepted, want %d", l.accepted, want)
+	})
+}
+
+// wait waits until done, which is called with l.mu held.
+func (l *Listener) wait(t testing.TB, done func() (bool, string)) {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		l.mu.Lock()
+		ok, state := done()
+		changed := l.changed
+		l.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatal(state)
+		}
+	}
+}
+
+type conn struct {
+	net.Conn
+	l    *Listener
+	once sync.Once
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { c.l.change(func() { c.l.open-- }) })
+	return c.Conn.Close()
+}

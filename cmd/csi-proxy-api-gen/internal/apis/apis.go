@@ -1,0 +1,427 @@
+// Package apis reads the published API from its .proto files: every group,
+// every version of it, and what is peculiar to each. All generators of
+// csi-proxy-api-gen start from the [Set] that [Load] returns, so that what one
+// of them refuses, all refuse.
+//
+// # Layout
+//
+// The directory holds <group>/<version>/api.proto, and .proto files of its own
+// for what belongs to no group. The group is the name in the pipe, the version
+// one that package apiversion accepts; the proto package of a file is its
+// version, and its one service is the group's name in camel case.
+//
+// # What is refused
+//
+// The API is unary calls with flat messages, and the generators understand
+// that and no more: an import, an option other than go_package, a streaming
+// method, a oneof or optional field, a nested type, a second service, a
+// method without a comment, are errors and not left out.
+//
+// # Directives
+//
+// Some published files break the pattern, and programs were built with them.
+// What is peculiar stands in the file itself, one line each, before the
+// package statement:
+//
+//	// csi-proxy-api-gen:registered-as PATH
+//	// csi-proxy-api-gen:no-go-package
+//	// csi-proxy-api-gen:client-takes *grpc.ClientConn
+//
+// The first is the path under which the file is in the protobuf registry, if
+// not the Go import path and the file's name; the second says that its
+// descriptor has no go_package option; the third is the parameter type of
+// New<Service>Client, if not grpc.ClientConnInterface.
+package apis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/protoutil"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// Set is the whole API.
+type Set struct {
+	// ImportPath is the Go import path of the directory that was loaded.
+	ImportPath string
+
+	// Groups are in alphabetical order.
+	Groups []*Group
+
+	// Shared are the files that belong to no group, in alphabetical order.
+	Shared []*File
+}
+
+// Group is one API group, such as disk.
+type Group struct {
+	// Name as in the pipe: "disk".
+	Name string
+
+	// Service is the simple name of the group's service, and the stem of Go
+	// identifiers: "Disk".
+	Service string
+
+	// Versions are ordered by age: by major number, then alpha before beta
+	// before stable, then by the qualifier's number. There is at least one.
+	Versions []*Version
+}
+
+// Newest is the last of the group's versions.
+func (g *Group) Newest() *Version { return g.Versions[len(g.Versions)-1] }
+
+// Version is one version of one group.
+type Version struct {
+	File
+
+	Group   *Group
+	Name    string // "v1beta1": the proto package and the Go package, too
+	Version apiversion.Version
+	Service protoreflect.ServiceDescriptor
+
+	// ClientTakesConn says that New<Service>Client takes a *grpc.ClientConn
+	// and not the interface.
+	ClientTakesConn bool
+}
+
+// String is "disk/v1".
+func (v *Version) String() string { return v.Group.Name + "/" + v.Name }
+
+// PipeName is the last element of the pipe's path: "csi-proxy-disk-v1".
+func (v *Version) PipeName() string { return "csi-proxy-" + v.Group.Name + "-" + v.Name }
+
+// File is one .proto file.
+type File struct {
+	// Path is relative to the loaded directory, with slashes:
+	// "disk/v1/api.proto".
+	Path string
+
+	// ImportPath is the Go import path of the code generated from the file.
+	// It is known even where the file has no go_package option.
+	ImportPath string
+
+	// Desc is the compiled file, with its comments in SourceLocations. Its
+	// Path is the one in the protobuf registry.
+	Desc protoreflect.FileDescriptor
+
+	// Doc is the comment of the package statement.
+	Doc string
+}
+
+// Dir is the file's directory, relative to the loaded one, with slashes.
+func (f *File) Dir() string { return path.Dir(f.Path) }
+
+// Proto returns a copy of the file as a descriptor message, with its comments.
+func (f *File) Proto() *descriptorpb.FileDescriptorProto {
+	return proto.CloneOf(protoutil.ProtoFromFileDescriptor(f.Desc))
+}
+
+// Comment is the comment in front of a declaration, without its slashes and
+// surrounding blanks; empty if there is none.
+func Comment(d protoreflect.Descriptor) string {
+	return clean(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments)
+}
+
+// Versions returns the versions of all groups, group by group.
+func (s *Set) Versions() []*Version {
+	var all []*Version
+	for _, g := range s.Groups {
+		all = append(all, g.Versions...)
+	}
+	return all
+}
+
+// Files returns all files: the versions' in the order of [Set.Versions], then
+// the shared ones.
+func (s *Set) Files() []*File {
+	var all []*File
+	for _, v := range s.Versions() {
+		all = append(all, &v.File)
+	}
+	return append(all, s.Shared...)
+}
+
+// source is a .proto file that has been read but not compiled.
+type source struct {
+	path       string // relative to the loaded directory
+	importPath string
+	registered string
+	text       []byte
+
+	noGoPackage bool
+	takesConn   bool
+}
+
+// Load compiles all .proto files under dir, which lies in a Go module. Its
+// error lists everything that was found wrong.
+func Load(dir string) (*Set, error) {
+	importPath, err := importPathOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := read(dir, importPath)
+	if err != nil {
+		return nil, err
+	}
+	files, err := compile(sources)
+	if err != nil {
+		return nil, err
+	}
+
+	set := &Set{ImportPath: importPath}
+	var problems []error
+	for i, src := range sources {
+		f := File{Path: src.path, ImportPath: src.importPath, Desc: files[i], Doc: packageDoc(files[i])}
+		if err := check(src, f.Desc); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		if err := set.add(src, f); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", src.path, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	for _, g := range set.Groups {
+		slices.SortFunc(g.Versions, func(a, b *Version) int { return int(a.Version.Compare(b.Version)) })
+	}
+	return set, nil
+}
+
+// read finds the .proto files under dir, in alphabetical order of their paths.
+func read(dir, importPath string) ([]*source, error) {
+	var sources []*source
+	registered := map[string]string{} // by registered path, the file that has it
+	tree := os.DirFS(dir)
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		if d.IsDir() || path.Ext(name) != ".proto" {
+			return nil
+		}
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		src := &source{path: name, importPath: path.Join(importPath, path.Dir(name)), text: text}
+		src.registered = path.Join(importPath, name)
+		if err := src.directives(); err != nil {
+			return err
+		}
+		if other, ok := registered[src.registered]; ok {
+			return fmt.Errorf("%s: registered as %q, and so is %s", name, src.registered, other)
+		}
+		registered[src.registered] = name
+		sources = append(sources, src)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("%s: no .proto files", dir)
+	}
+	return sources, nil
+}
+
+const directivePrefix = "csi-proxy-api-gen:"
+
+// directives reads the directives of a file.
+func (s *source) directives() error {
+	seen := map[string]bool{}
+	packaged := false
+	for i, line := range strings.Split(string(s.text), "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "package ") {
+			packaged = true
+		}
+		comment, ok := strings.CutPrefix(line, "//")
+		if !ok {
+			continue
+		}
+		directive, ok := strings.CutPrefix(strings.TrimSpace(comment), directivePrefix)
+		if !ok {
+			continue
+		}
+		name, value, _ := strings.Cut(directive, " ")
+		fail := func(what string) error {
+			return fmt.Errorf("%s:%d: directive %q: %s", s.path, i+1, directive, what)
+		}
+		switch {
+		case packaged:
+			return fail("has no effect after the package statement")
+		case seen[name]:
+			return fail("given twice")
+		}
+		seen[name] = true
+		switch name {
+		case "registered-as":
+			// The plugins name their output after the registered file.
+			if path.Clean(value) != value || path.Base(value) != path.Base(s.path) {
+				return fail("want a path that ends in " + path.Base(s.path))
+			}
+			s.registered = value
+		case "no-go-package":
+			if value != "" {
+				return fail("takes no value")
+			}
+			s.noGoPackage = true
+		case "client-takes":
+			if value != "*grpc.ClientConn" {
+				return fail("the only type to ask for is *grpc.ClientConn")
+			}
+			s.takesConn = true
+		default:
+			return fail("unknown")
+		}
+	}
+	return nil
+}
+
+// compile turns sources into descriptors, in the same order.
+func compile(sources []*source) (linker.Files, error) {
+	byName := map[string]*source{}
+	var names []string
+	for _, s := range sources {
+		byName[s.registered] = s
+		names = append(names, s.registered)
+	}
+	c := protocompile.Compiler{
+		SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver: protocompile.ResolverFunc(func(name string) (protocompile.SearchResult, error) {
+			s, ok := byName[name]
+			if !ok {
+				return protocompile.SearchResult{}, fmt.Errorf("no file is registered as %q: %w", name, fs.ErrNotExist)
+			}
+			return protocompile.SearchResult{Source: bytes.NewReader(s.text)}, nil
+		}),
+	}
+	return c.Compile(context.Background(), names...)
+}
+
+var (
+	groupName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	underline = regexp.MustCompile(`(^|_)([a-z0-9])`)
+)
+
+// serviceName is the service of a group: "disk_pool" has "DiskPool".
+func serviceName(group string) string {
+	return underline.ReplaceAllStringFunc(group, func(s string) string {
+		return strings.ToUpper(strings.TrimPrefix(s, "_"))
+	})
+}
+
+// add puts a file that has passed check where its path says it belongs.
+func (s *Set) add(src *source, f File) error {
+	parts := strings.Split(f.Path, "/")
+	if len(parts) == 1 {
+		if n := f.Desc.Services().Len(); n != 0 {
+			return fmt.Errorf("a file that belongs to no group has a service, %s", f.Desc.Services().Get(0).FullName())
+		}
+		if src.takesConn {
+			return errors.New("client-takes, but no service")
+		}
+		s.Shared = append(s.Shared, &f)
+		return nil
+	}
+	if len(parts) != 3 || parts[2] != "api.proto" {
+		return errors.New("want <group>/<version>/api.proto")
+	}
+	group, version := parts[0], parts[1]
+	if !groupName.MatchString(group) {
+		return fmt.Errorf("group name %q: want %s", group, groupName)
+	}
+	ver, err := apiversion.NewVersion(version)
+	if err != nil {
+		return err
+	}
+	if pkg := string(f.Desc.Package()); pkg != version {
+		return fmt.Errorf("proto package %q: want that of its version, %q", pkg, version)
+	}
+	if n := f.Desc.Services().Len(); n != 1 {
+		return fmt.Errorf("%d services: want one", n)
+	}
+	svc := f.Desc.Services().Get(0)
+	if want := serviceName(group); string(svc.Name()) != want {
+		return fmt.Errorf("service %q: want that of its group, %q", svc.Name(), want)
+	}
+
+	var g *Group
+	if n := len(s.Groups); n > 0 && s.Groups[n-1].Name == group {
+		g = s.Groups[n-1]
+	} else {
+		g = &Group{Name: group, Service: string(svc.Name())}
+		s.Groups = append(s.Groups, g)
+	}
+	g.Versions = append(g.Versions, &Version{
+		File: f, Group: g, Name: version, Version: ver, Service: svc, ClientTakesConn: src.takesConn,
+	})
+	return nil
+}
+
+// importPathOf finds the Go import path of a directory from the go.mod of the
+// module that holds it.
+func importPathOf(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for root := dir; ; root = filepath.Dir(root) {
+		text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+		if errors.Is(err, fs.ErrNotExist) {
+			if root == filepath.Dir(root) {
+				return "", fmt.Errorf("%s: not in a Go module", dir)
+			}
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		m := moduleLine.FindSubmatch(text)
+		if m == nil {
+			return "", fmt.Errorf("%s: no module line", filepath.Join(root, "go.mod"))
+		}
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			return "", err
+		}
+		return path.Join(string(m[1]), filepath.ToSlash(rel)), nil
+	}
+}
+
+var moduleLine = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)"?`)
+
+// packageDoc is the comment of the package statement, which has no descriptor.
+func packageDoc(f protoreflect.FileDescriptor) string {
+	const packageField = 2 // of FileDescriptorProto
+	return clean(f.SourceLocations().ByPath(protoreflect.SourcePath{packageField}).LeadingComments)
+}
+
+// clean takes one blank off each line of a comment, as gofmt puts it there,
+// and the blanks at its ends.
+func clean(comment string) string {
+	lines := strings.Split(comment, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(strings.TrimPrefix(l, " "), " \t\r")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,142 @@
+package gogen
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// What is generated from a good API is shown in testdata/golden of the command.
+
+const shelf = `syntax = "proto3";
+// csi-proxy-api-gen:client-takes *grpc.ClientConn
+
+// Books.
+package v1;
+option go_package = "example.com/m/shelf/v1";
+// Shelf is one shelf.
+service Shelf {
+  // Put puts a book on the shelf.
+  rpc Put(Book) returns (Book);
+}
+message Book {}
+`
+
+func load(t *testing.T, files map[string]string) *apis.Set {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/m\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	set, err := apis.Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestKeepConstructorsIsStrict gives it output of a plugin that writes
+// constructors in another way than today's.
+func TestKeepConstructorsIsStrict(t *testing.T) {
+	set := load(t, map[string]string{"shelf/v1/api.proto": shelf})
+	const name = Dir + "/shelf/v1/api_grpc.pb.go"
+	const line = "\nfunc NewShelfClient(cc grpc.ClientConnInterface) ShelfClient {\n"
+	tests := map[string]struct {
+		text, want string
+	}{
+		"as today":        {"package v1\n" + line, ""},
+		"another form":    {"package v1\n\nfunc NewShelfClient(conn grpc.ClientConnInterface) ShelfClient {\n", "0 times, want it once"},
+		"twice":           {"package v1\n" + line + line, "2 times, want it once"},
+		"no file at all":  {"", "0 times, want it once"},
+		"another service": {"package v1\n" + strings.ReplaceAll(line, "Shelf", "Rack"), "0 times, want it once"},
+	}
+	for what, tt := range tests {
+		t.Run(what, func(t *testing.T) {
+			files := map[string][]byte{name: []byte(tt.text)}
+			err := keepConstructors(set, files)
+			if tt.want == "" {
+				if want := "package v1\n\nfunc NewShelfClient(cc *grpc.ClientConn) ShelfClient {\n"; err != nil || string(files[name]) != want {
+					t.Errorf("got %q, %v, want %q", files[name], err, want)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestDocsRefuses(t *testing.T) {
+	shared := func(name string) string {
+		return "syntax = \"proto3\";\n// Shared.\npackage api;\noption go_package = \"example.com/m\";\nmessage " + name + " {}\n"
+	}
+	tests := map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"no comment on package":        {map[string]string{"shelf/v1/api.proto": strings.Replace(shelf, "// Books.\n", "", 1)}, "shelf/v1/api.proto: the package statement has no comment"},
+		"no comment on shared package": {map[string]string{"a.proto": strings.Replace(shared("A"), "// Shared.\n", "", 1)}, "a.proto: the package statement has no comment"},
+		"two shared files":             {map[string]string{"a.proto": shared("A"), "b.proto": shared("B")}, "b.proto: a second file"},
+	}
+	for what, tt := range tests {
+		t.Run(what, func(t *testing.T) {
+			files, err := Docs(load(t, tt.files))
+			if files != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Docs() = %d files, %v, want %q", len(files), err, tt.want)
+			}
+		})
+	}
+}
+
+// TestPluginFails runs the tool where there is none.
+func TestPluginFails(t *testing.T) {
+	set := load(t, map[string]string{"shelf/v1/api.proto": shelf})
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "-mod=mod")
+	files, err := GRPC(t.Context(), set, t.TempDir())
+	var exit *exec.ExitError
+	if files != nil || !errors.As(err, &exit) || !strings.Contains(err.Error(), "protoc-gen-go-grpc") {
+		t.Errorf("GRPC() = %d files, %v", len(files), err)
+	}
+}
+
+func TestCollectRefuses(t *testing.T) {
+	set := &apis.Set{ImportPath: "example.com/m"}
+	tests := map[string]struct {
+		resp *pluginpb.CodeGeneratorResponse
+		want string
+	}{
+		"plugin's error": {&pluginpb.CodeGeneratorResponse{Error: proto.String("no such flag")}, "no such flag"},
+		"file elsewhere": {&pluginpb.CodeGeneratorResponse{File: []*pluginpb.CodeGeneratorResponse_File{
+			{Name: proto.String("example.com/other/a.pb.go")},
+		}}, `"example.com/other/a.pb.go"`},
+		"part of a file": {&pluginpb.CodeGeneratorResponse{File: []*pluginpb.CodeGeneratorResponse_File{
+			{Name: proto.String("example.com/m/a.pb.go"), InsertionPoint: proto.String("imports")},
+		}}, `insertion point "imports"`},
+	}
+	for what, tt := range tests {
+		t.Run(what, func(t *testing.T) {
+			files, err := collect(set, tt.resp)
+			if files != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("collect() = %d files, %v, want %q", len(files), err, tt.want)
+			}
+		})
+	}
+}

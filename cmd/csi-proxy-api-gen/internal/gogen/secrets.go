@@ -1,0 +1,229 @@
+package gogen
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"go/format"
+	"path"
+	"regexp"
+	"slices"
+	"text/template"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A Secret is a field that must not be seen when its message is printed.
+//
+// It stays an ordinary string field, since programs were built with it and the
+// descriptors are published. Its message gets methods that print it starred.
+type Secret struct {
+	Group    string
+	Versions []string
+	Message  string // as in the .proto file
+	Field    string // as in the .proto file
+}
+
+// PublishedSecrets are the secrets of the published API.
+func PublishedSecrets() []Secret {
+	return []Secret{
+		{"iscsi", []string{"v1alpha1", "v1alpha2"}, "ConnectTargetRequest", "chap_secret"},
+		{"iscsi", []string{"v1alpha2"}, "SetMutualChapSecretRequest", "MutualChapSecret"},
+		{"smb", []string{"v1alpha1", "v1beta1", "v1beta2", "v1"}, "NewSmbGlobalMappingRequest", "password"},
+	}
+}
+
+// secretName matches the names of fields that have to be in the table.
+var secretName = regexp.MustCompile(`(?i)password|secret`)
+
+// secretFields finds the fields that the table names. Its error lists all that
+// is wrong with the table: entries that name nothing, or nothing that can be
+// starred, and fields that by their names should have an entry.
+func secretFields(set *apis.Set, table []Secret) (map[protoreflect.FieldDescriptor]bool, error) {
+	fields := map[protoreflect.FieldDescriptor]bool{}
+	var problems []error
+	for _, s := range table {
+		if len(s.Versions) == 0 {
+			problems = append(problems, fmt.Errorf("secret %s of %s in group %s: no versions", s.Field, s.Message, s.Group))
+		}
+		for _, version := range s.Versions {
+			f, err := s.find(set, version)
+			if err == nil && fields[f] {
+				err = errors.New("listed twice")
+			}
+			if err != nil {
+				problems = append(problems, fmt.Errorf("secret %s of %s in %s/%s: %w", s.Field, s.Message, s.Group, version, err))
+				continue
+			}
+			fields[f] = true
+		}
+	}
+	holds := map[protoreflect.MessageDescriptor]bool{}
+	for f := range fields {
+		holds[f.ContainingMessage()] = true
+	}
+	for _, file := range set.Files() {
+		for m := range all(file.Desc.Messages()) {
+			for f := range all(m.Fields()) {
+				if isText(f) && secretName.MatchString(string(f.Name())) && !fields[f] {
+					problems = append(problems, fmt.Errorf("%s: field %s of %s is a secret by its name: list it in PublishedSecrets", file.Path, f.Name(), m.Name()))
+				}
+				if err := printable(f, holds); err != nil {
+					problems = append(problems, fmt.Errorf("%s: field %s of %s: %w", file.Path, f.Name(), m.Name(), err))
+				}
+			}
+		}
+	}
+	return fields, errors.Join(problems...)
+}
+
+// find is the field in one of the versions.
+func (s Secret) find(set *apis.Set, version string) (protoreflect.FieldDescriptor, error) {
+	i := slices.IndexFunc(set.Versions(), func(v *apis.Version) bool { return v.Group.Name == s.Group && v.Name == version })
+	if i < 0 {
+		return nil, errors.New("no such version")
+	}
+	m := set.Versions()[i].Desc.Messages().ByName(protoreflect.Name(s.Message))
+	if m == nil {
+		return nil, errors.New("no such message")
+	}
+	f := m.Fields().ByName(protoreflect.Name(s.Field))
+	switch {
+	case f == nil:
+		return nil, errors.New("no such field")
+	case f.Kind() != protoreflect.StringKind || f.IsList():
+		return nil, errors.New("not a single string, which is all that can be starred")
+	}
+	return f, nil
+}
+
+// isText tells whether a field holds text, or several.
+func isText(f protoreflect.FieldDescriptor) bool {
+	if f.IsMap() {
+		f = f.MapValue()
+	}
+	return f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind
+}
+
+// printable refuses what the methods of a message that holds secrets do not
+// deal with: they are not called when it is printed as a part of another one,
+// and they reach no deeper than the messages that it holds itself.
+func printable(f protoreflect.FieldDescriptor, holds map[protoreflect.MessageDescriptor]bool) error {
+	of := f
+	if f.IsMap() {
+		of = f.MapValue()
+	}
+	if of.Message() == nil {
+		return nil
+	}
+	if holds[of.Message()] {
+		return fmt.Errorf("%s holds a secret, and may not be a part of another message", of.Message().Name())
+	}
+	if !holds[f.ContainingMessage()] {
+		return nil
+	}
+	if f.IsMap() || f.IsList() {
+		return errors.New("several messages in one that holds a secret")
+	}
+	for g := range all(of.Message().Fields()) {
+		if g.Message() != nil {
+			return errors.New("more than one level of messages in one that holds a secret")
+		}
+	}
+	return nil
+}
+
+// all ranges over a list of descriptors.
+func all[D any](list interface {
+	Len() int
+	Get(int) D
+}) func(func(D) bool) {
+	return func(yield func(D) bool) {
+		for i := range list.Len() {
+			if !yield(list.Get(i)) {
+				return
+			}
+		}
+	}
+}
+
+//go:embed secrets.go.tmpl
+var secretsText string
+
+var secretsTemplate = template.Must(template.New("secrets").Option("missingkey=error").Parse(secretsText))
+
+// secretMessage is what the template is given of a message: Go identifiers.
+type secretMessage struct {
+	Name    string
+	Secrets []string
+	Parts   []string // fields that are messages
+}
+
+// hideSecrets adds <Dir>/<group>/<version>/api_secrets.go for the versions that
+// have secrets, and makes the String methods of their messages use it.
+func hideSecrets(set *apis.Set, plugin *protogen.Plugin, table []Secret, files map[string][]byte) error {
+	secrets, err := secretFields(set, table)
+	if err != nil {
+		return err
+	}
+	// The plugin has descriptors of its own, of the same names.
+	isSecret := map[string]bool{}
+	key := func(f protoreflect.FieldDescriptor) string { return f.ParentFile().Path() + ":" + string(f.FullName()) }
+	for f := range secrets {
+		isSecret[key(f)] = true
+	}
+	for _, v := range set.Versions() {
+		var messages []secretMessage
+		for _, m := range plugin.FilesByPath[v.Desc.Path()].Messages {
+			msg := secretMessage{Name: m.GoIdent.GoName}
+			for _, f := range m.Fields {
+				switch {
+				case isSecret[key(f.Desc)]:
+					msg.Secrets = append(msg.Secrets, f.GoName)
+				case f.Message != nil:
+					msg.Parts = append(msg.Parts, f.GoName)
+				}
+			}
+			if len(msg.Secrets) > 0 {
+				messages = append(messages, msg)
+			}
+		}
+		if len(messages) == 0 {
+			continue
+		}
+		name := path.Join(Dir, v.Dir(), "api.pb.go")
+		for _, m := range messages {
+			if files[name], err = replaceString(files[name], m.Name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		var b bytes.Buffer
+		if err := secretsTemplate.Execute(&b, struct {
+			Package  string
+			Messages []secretMessage
+		}{v.Name, messages}); err != nil {
+			return fmt.Errorf("%s: %w", v, err)
+		}
+		if files[path.Join(Dir, v.Dir(), "api_secrets.go")], err = format.Source(b.Bytes()); err != nil {
+			return fmt.Errorf("%s: %w", v, err)
+		}
+	}
+	return nil
+}
+
+// replaceString makes the String method of a message print it without its
+// secrets. Nothing in the protobuf module calls that method: text, JSON and
+// wire format are made from the fields.
+func replaceString(text []byte, message string) ([]byte, error) {
+	method := func(arg string) []byte {
+		return fmt.Appendf(nil, "\nfunc (x *%s) String() string {\n\treturn protoimpl.X.MessageStringOf(%s)\n}\n", message, arg)
+	}
+	from, to := method("x"), method("x.withoutSecrets()")
+	if n := bytes.Count(text, from); n != 1 {
+		return nil, fmt.Errorf("found %q %d times, want it once", bytes.TrimSpace(from), n)
+	}
+	return bytes.Replace(text, from, to, 1), nil
+}

@@ -1,0 +1,100 @@
+package rows
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/compiler/protogen"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+)
+
+// A Converter writes conversions between the messages of one version and the
+// Go package behind its group, for generators of other code than rows. Fields
+// are placed as in rows, with the same exceptions, and what cannot be placed
+// is an error as there.
+type Converter struct {
+	version *apis.Version
+	e       *emitter
+	rpcs    []*protogen.Method
+}
+
+// Converter makes the one for a version. thing is what errors say has to be
+// written by hand where nothing can be generated.
+func (c *Config) Converter(set *apis.Set, v *apis.Version, thing string) (*Converter, error) {
+	files, err := goFiles(set)
+	if err != nil {
+		return nil, err
+	}
+	pkg, err := readGroup(filepath.Join(c.Root, filepath.FromSlash(c.groupDir(v.Group))))
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{Config: c, set: set, usedExceptions: map[int]map[string]bool{}}
+	e := g.newEmitter(v.Group, pkg, thing)
+	e.versions = []*apis.Version{v}
+	return &Converter{version: v, e: e, rpcs: files[v.Desc.Path()].Services[0].Methods}, nil
+}
+
+// groupDir is the directory of the package behind a group, below Root.
+func (c *Config) groupDir(g *apis.Group) string {
+	return path.Join(c.Pkg, strings.ReplaceAll(g.Name, "_", ""))
+}
+
+// GoName is how pkg spells a name of the generated messages: VolumeId is
+// VolumeID, NewSmbGlobalMapping is NewSMBGlobalMapping.
+func GoName(name string) string { return goName(name) }
+
+// Import is the import path of the package behind the group.
+func (c *Converter) Import() string {
+	return path.Join(c.e.PkgImport, path.Base(c.e.groupDir(c.e.group)))
+}
+
+// Package is the name of that package.
+func (c *Converter) Package() string { return c.e.pkg.name }
+
+// Method is a method of the package's Interface.
+type Method struct {
+	Name              string
+	Request, Response string // structs of the package
+
+	// RPC is the method of the version that says the same; nil if the version
+	// has none.
+	RPC *protogen.Method
+}
+
+// Methods are those of Interface, in its order.
+func (c *Converter) Methods() []Method {
+	var all []Method
+	for _, name := range c.e.pkg.order {
+		m := Method{Name: name, Request: c.e.pkg.methods[name].request, Response: c.e.pkg.methods[name].response}
+		for _, rpc := range c.rpcs {
+			if goName(string(rpc.Desc.Name())) == name {
+				m.RPC = rpc
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// ToMessage is a composite literal of a message, filled from a variable of a
+// struct of the package.
+func (c *Converter) ToMessage(m *protogen.Message, goType, from string) string {
+	return c.e.literal(c.version, m, goType, toWire, from)
+}
+
+// FromMessage is a composite literal of a struct of the package, filled from a
+// variable of a message.
+func (c *Converter) FromMessage(m *protogen.Message, goType, from string) string {
+	return c.e.literal(c.version, m, goType, fromWire, from)
+}
+
+// Needed are the declarations on which the conversions written so far stand.
+// They call each and eachValue, which the package of the output has to have.
+func (c *Converter) Needed() string { return c.e.needed() }
+
+// Err is what could not be converted so far.
+func (c *Converter) Err() error { return errors.Join(c.e.problems...) }

@@ -1,0 +1,347 @@
+// Package rows generates the conversion layer of package internal/wire: for
+// every method of every version, the row that serves it.
+//
+// # What is a row
+//
+// Methods of one group that have the same name and the same shape on the wire
+// share a row, whatever version they are of. The row is written in the
+// messages of the newest of these versions; it fills the request of the Go
+// package behind the group (pkg/<group>), calls its Interface, and fills the
+// version's response.
+//
+// # How fields are placed
+//
+// By name, in the spelling of pkg (Id is ID), and by equal type. An enum is
+// cast after each of its numbers was found among the constants of the package;
+// the generated code holds the compiler to that. Whatever has no place on the
+// other side is an error, in both directions, unless the table of
+// exceptions has it with a reason. Nothing is left out silently.
+//
+// # Rows written by hand
+//
+// A function <version>_<Method> in the package of the rows serves the method
+// in that version and in all older ones of the same shape, up to the next such
+// function. The generator leaves them out, puts them into the table, and
+// prints the list.
+package rows
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+)
+
+// Config says where things are and what was decided by hand.
+type Config struct {
+	Root string // of the repository
+
+	Wire      string // directory of the rows, below Root, with slashes
+	Pkg       string // directory of the packages behind the groups, likewise
+	PkgImport string // import path of Pkg
+
+	Families   []Family
+	Retired    []Retired
+	Exceptions []Exception
+
+	// Log gets the list of rows that are written by hand.
+	Log io.Writer
+}
+
+// New is the configuration for this repository.
+func New(root string, log io.Writer) *Config {
+	return &Config{
+		Root:       root,
+		Wire:       "internal/wire",
+		Pkg:        "pkg",
+		PkgImport:  "github.com/kubernetes-csi/csi-proxy/v2/pkg",
+		Families:   Published(),
+		Retired:    PublishedRetired(),
+		Exceptions: PublishedExceptions(),
+		Log:        log,
+	}
+}
+
+// generator is one run.
+type generator struct {
+	*Config
+	set   *apis.Set
+	files map[string]*protogen.File
+	hand  map[string]string // file by function
+
+	methods map[*apis.Version]map[string]*method
+	rows    []*row // in the order of groups, then by method, then newest first
+
+	usedExceptions map[int]map[string]bool // versions for which the exception was needed
+	usedRetired    map[int]bool
+	problems       []error
+}
+
+// row is one function in package wire.
+type row struct {
+	group    *apis.Group
+	name     string // of the method
+	methods  []*method
+	versions []string // oldest first
+	hand     bool
+	newest   *method // the one in whose messages the row is written
+}
+
+// function is the name of the row's function.
+func (r *row) function() string { return r.newest.version.Name + "_" + r.name }
+
+// Generate returns a file <group>_rows.go for each group.
+func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
+	g := &generator{
+		Config:         c,
+		set:            set,
+		methods:        map[*apis.Version]map[string]*method{},
+		usedExceptions: map[int]map[string]bool{},
+		usedRetired:    map[int]bool{},
+	}
+	var err error
+	if g.files, err = goFiles(set); err != nil {
+		return nil, err
+	}
+	if g.hand, err = handWritten(filepath.Join(c.Root, filepath.FromSlash(c.Wire))); err != nil {
+		return nil, err
+	}
+	for _, v := range set.Versions() {
+		if g.methods[v], err = g.methodsOf(v); err != nil {
+			return nil, err
+		}
+	}
+
+	g.checkFamilies()
+	g.findRows()
+	out := map[string][]byte{}
+	for _, group := range set.Groups {
+		dir := c.groupDir(group)
+		pkg, err := readGroup(filepath.Join(c.Root, filepath.FromSlash(dir)))
+		if err != nil {
+			g.fail("group %s: %w", group.Name, err)
+			continue
+		}
+		text, err := g.emit(group, pkg, path.Join(c.PkgImport, path.Base(dir)))
+		if err != nil {
+			g.problems = append(g.problems, err)
+			continue
+		}
+		out[path.Join(c.Wire, group.Name+"_rows.go")] = text
+	}
+	g.checkLeftovers()
+	if len(g.problems) > 0 {
+		return nil, errors.Join(g.problems...)
+	}
+	g.printHand()
+	return out, nil
+}
+
+func (g *generator) fail(format string, args ...any) {
+	g.problems = append(g.problems, fmt.Errorf(format, args...))
+}
+
+// exception is the one for a field of a message, or nil.
+func (g *generator) exception(v *apis.Version, message protoreflect.Name, field string) *Exception {
+	for i := range g.Exceptions {
+		e := &g.Exceptions[i]
+		if e.Group == v.Group.Name && slices.Contains(e.Versions, v.Name) && e.Message == string(message) && e.Field == field {
+			return e
+		}
+	}
+	return nil
+}
+
+// use notes that an exception was needed for a version.
+func (g *generator) use(e *Exception, v *apis.Version) {
+	for i := range g.Exceptions {
+		if &g.Exceptions[i] == e {
+			if g.usedExceptions[i] == nil {
+				g.usedExceptions[i] = map[string]bool{}
+			}
+			g.usedExceptions[i][v.Name] = true
+		}
+	}
+}
+
+// checkFamilies compares the families that are claimed with the descriptors.
+func (g *generator) checkFamilies() {
+	family := map[*apis.Version]*Family{}
+	heads := []*apis.Version{}
+	for i := range g.Families {
+		f := &g.Families[i]
+		var members []*apis.Version
+		for _, name := range f.Versions {
+			v := g.version(f.Group, name)
+			switch {
+			case v == nil:
+				g.fail("families: %s/%s does not exist", f.Group, name)
+				continue
+			case family[v] != nil:
+				g.fail("families: %s is in two of them", v)
+				continue
+			case len(members) > 0 && members[len(members)-1].Version.Compare(v.Version) <= 0:
+				g.fail("families: %s stands before %s, which is newer", members[len(members)-1], v)
+			}
+			family[v] = f
+			members = append(members, v)
+		}
+		if len(members) == 0 {
+			continue
+		}
+		heads = append(heads, members[0])
+		for _, v := range members[1:] {
+			for _, problem := range g.notIn(v, members[0], true) {
+				g.fail("families: %s is said to be a subset of %s, but %s", v, members[0], problem)
+			}
+		}
+	}
+	for _, v := range g.set.Versions() {
+		if family[v] != nil {
+			continue
+		}
+		hint := "it is a family of its own"
+		for _, h := range heads {
+			if h.Group == v.Group && (len(g.notIn(v, h, false)) == 0 || len(g.notIn(h, v, false)) == 0) {
+				hint = "its shapes are those of " + h.String()
+			}
+		}
+		g.fail("families: %s is in none of them; %s, so say that in tables.go if it means the same", v, hint)
+	}
+	for _, a := range heads {
+		for _, b := range heads {
+			if a != b && a.Group == b.Group && len(g.notIn(a, b, false)) == 0 {
+				g.fail("families: %s and %s head two families, but all shapes of %s are in %s", a, b, a, b)
+			}
+		}
+	}
+}
+
+// version finds a version by its names, or returns nil.
+func (g *generator) version(group, name string) *apis.Version {
+	for _, v := range g.set.Versions() {
+		if v.Group.Name == group && v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// notIn tells what keeps v from being a subset of w.
+func (g *generator) notIn(v, w *apis.Version, allowRetired bool) []string {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(g.methods[v])) {
+		mine, theirs := g.methods[v][name], g.methods[w][name]
+		switch {
+		case theirs == nil:
+			i := slices.IndexFunc(g.Retired, func(r Retired) bool {
+				return r.Group == v.Group.Name && r.Version == v.Name && r.Method == name
+			})
+			if i < 0 || !allowRetired {
+				problems = append(problems, fmt.Sprintf("%s has no %s", w, name))
+				continue
+			}
+			g.usedRetired[i] = true
+		case mine.shape != theirs.shape:
+			problems = append(problems, fmt.Sprintf("%s is %s there, and %s here", name, theirs.shape, mine.shape))
+		}
+	}
+	return problems
+}
+
+// findRows puts the methods that one row can serve together.
+func (g *generator) findRows() {
+	byFunction := map[string]*row{}
+	for _, group := range g.set.Groups {
+		type key struct{ name, shape string }
+		classes := map[key][]*method{}
+		for _, v := range slices.Backward(group.Versions) {
+			for name, m := range g.methods[v] {
+				k := key{name, m.shape}
+				classes[k] = append(classes[k], m)
+			}
+		}
+		keys := slices.SortedFunc(maps.Keys(classes), func(a, b key) int {
+			if n := strings.Compare(a.name, b.name); n != 0 {
+				return n
+			}
+			return int(classes[b][0].version.Version.Compare(classes[a][0].version.Version))
+		})
+		for _, k := range keys {
+			for _, r := range g.split(group, classes[k]) {
+				if other := byFunction[r.function()]; other != nil {
+					g.fail("groups %s and %s both need a row %s: rows are named by version and method, so one of the methods needs another name",
+						other.group.Name, group.Name, r.function())
+				}
+				byFunction[r.function()] = r
+				g.rows = append(g.rows, r)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.hand)) {
+		if r := byFunction[name]; r == nil || !r.hand {
+			m := handName.FindStringSubmatch(name)
+			g.fail("%s: row %s is written by hand, but no group has a version %s with a method %s",
+				path.Join(g.Wire, g.hand[name]), name, m[1], m[2])
+		}
+	}
+}
+
+// split divides methods of one shape, newest first, among the rows that are
+// written by hand; without such a row it is one row to be generated.
+func (g *generator) split(group *apis.Group, methods []*method) []*row {
+	name := string(methods[0].Desc.Name())
+	var rows []*row
+	for _, m := range methods {
+		_, hand := g.hand[m.version.Name+"_"+name]
+		switch {
+		case len(rows) == 0 || hand && rows[len(rows)-1].hand:
+			rows = append(rows, &row{group: group, name: name, newest: m, hand: hand})
+		case hand:
+			// The first one also serves the newer versions.
+			rows[0].newest, rows[0].hand = m, true
+		}
+		r := rows[len(rows)-1]
+		r.methods = append(r.methods, m)
+		r.versions = slices.Insert(r.versions, 0, m.version.Name)
+	}
+	return rows
+}
+
+// checkLeftovers names the entries of the tables that nothing needed.
+func (g *generator) checkLeftovers() {
+	for i, e := range g.Exceptions {
+		for _, v := range e.Versions {
+			if !g.usedExceptions[i][v] {
+				g.fail("exceptions: %s/%s %s.%s: nothing needs it", e.Group, v, e.Message, e.Field)
+			}
+		}
+	}
+	for i, r := range g.Retired {
+		if !g.usedRetired[i] {
+			g.fail("retired: %s/%s %s: nothing needs it", r.Group, r.Version, r.Method)
+		}
+	}
+}
+
+// printHand prints the rows that were left to hands.
+func (g *generator) printHand() {
+	if g.Log == nil {
+		return
+	}
+	for _, r := range g.rows {
+		if r.hand {
+			fmt.Fprintf(g.Log, "%s: %s is written by hand (%s %s)\n",
+				path.Join(g.Wire, g.hand[r.function()]), r.function(), r.group.Name, strings.Join(r.versions, ", "))
+		}
+	}
+}

@@ -1,0 +1,451 @@
+package rows_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/gogen"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const (
+	tiny       = "testdata/tiny"
+	tinyImport = "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny"
+	golden     = "wire/shelf_rows.go"
+	moduleDir  = "../../.." // of the generator
+	realRow    = "../../../../internal/wire/row.go"
+)
+
+// config is that of the tiny API below root.
+func config(root string) *rows.Config {
+	return &rows.Config{
+		Root: root, Wire: "wire", Pkg: "pkg", PkgImport: tinyImport + "/pkg",
+		Families: []rows.Family{
+			{Group: "shelf", Versions: []string{"v1", "v1beta1"}},
+			{Group: "shelf", Versions: []string{"v1alpha1"}},
+		},
+		Exceptions: []rows.Exception{
+			{Group: "shelf", Versions: []string{"v1beta1"}, Message: "Book", Field: "page_count", As: "Pages", Why: "renamed"},
+			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountRequest", Field: "Quick", Why: "came later"},
+			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountResponse", Field: "error", Why: "never filled"},
+		},
+	}
+}
+
+func load(t *testing.T, root string) *apis.Set {
+	t.Helper()
+	set, err := apis.Load(filepath.Join(root, "client", "api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// The output for a small API is checked in, so that a change of the generator
+// is seen in a review, and it must compile.
+func TestGoldenOutputCompiles(t *testing.T) {
+	set := load(t, tiny)
+	var log bytes.Buffer
+	c := config(tiny)
+	c.Log = &log
+	files, err := c.Generate(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 1 || files[golden] == nil {
+		t.Fatalf("generated %d files, want only %s", len(files), golden)
+	}
+	file := filepath.Join(tiny, golden)
+	if *update {
+		if err := os.WriteFile(file, files[golden], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(files[golden], want) {
+		t.Errorf("%s is not what is generated; look at it and run: go test -run Golden -update\n%s", golden, files[golden])
+	}
+
+	wantLog := "wire/shelf.go: v1alpha1_List is written by hand (shelf v1alpha1)\n" +
+		"wire/shelf.go: v1alpha1_Place is written by hand (shelf v1alpha1)\n"
+	if log.String() != wantLog {
+		t.Errorf("printed %q, want %q", log.String(), wantLog)
+	}
+
+	compile(t, set)
+}
+
+// compile builds the tiny wire package. The messages of the API and the part of
+// package wire that all rows stand on are laid over the tree.
+func compile(t *testing.T, set *apis.Set) {
+	t.Helper()
+	tmp := t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	lay := func(name string, text []byte) {
+		target, err := filepath.Abs(filepath.Join(tiny, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := filepath.Join(tmp, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(source, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[target] = source
+	}
+	messages, err := gogen.Messages(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grpc, err := gogen.GRPC(t.Context(), set, moduleDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range []map[string][]byte{messages, grpc} {
+		for name, text := range files {
+			lay(name, text)
+		}
+	}
+	row, err := os.ReadFile(realRow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lay("wire/row.go", row)
+
+	config := filepath.Join(tmp, "overlay.json")
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", config, "./"+tiny+"/wire")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the golden output does not compile: %v\n%s", err, out)
+	}
+}
+
+// edit is a replacement in a file of the tiny API, or with an empty old text a
+// new file.
+type edit struct{ file, old, new string }
+
+const (
+	protoV1     = "client/api/shelf/v1/api.proto"
+	protoBeta1  = "client/api/shelf/v1beta1/api.proto"
+	protoAlpha1 = "client/api/shelf/v1alpha1/api.proto"
+	shelfTypes  = "pkg/shelf/types.go"
+	shelfRows   = "wire/shelf.go"
+)
+
+// edited generates from a changed copy of the tiny API.
+func edited(t *testing.T, edits []edit, change func(*rows.Config)) (string, error) {
+	t.Helper()
+	root := t.TempDir()
+	err := filepath.WalkDir(tiny, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return write(filepath.Join(root, strings.TrimPrefix(name, filepath.FromSlash(tiny))), string(text))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := write(filepath.Join(root, "go.mod"), "module "+tinyImport+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edits {
+		file := filepath.Join(root, filepath.FromSlash(e.file))
+		text := e.new
+		if e.old != "" {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(b), e.old) {
+				t.Fatalf("%s does not contain %q", e.file, e.old)
+			}
+			text = strings.Replace(string(b), e.old, e.new, 1)
+		}
+		if err := write(file, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := config(root)
+	if change != nil {
+		change(c)
+	}
+	files, err := c.Generate(load(t, root))
+	return string(files[golden]), err
+}
+
+func write(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+func TestRefusals(t *testing.T) {
+	exception := func(e rows.Exception) func(*rows.Config) {
+		return func(c *rows.Config) { e.Group, e.Why = "shelf", "test"; c.Exceptions = append(c.Exceptions, e) }
+	}
+	families := func(f ...rows.Family) func(*rows.Config) {
+		return func(c *rows.Config) { c.Families = f }
+	}
+	for _, c := range []struct {
+		about  string
+		edits  []edit
+		change func(*rows.Config)
+		want   []string
+	}{
+		{"a field of a request that pkg does not have",
+			[]edit{{protoV1, "bool all = 1;", "bool all = 1; string colour = 2;"}}, nil,
+			[]string{"shelf/v1: cannot place field ListRequest.colour: shelf.ListRequest has no field Colour"}},
+		{"a field of a response that pkg does not have",
+			[]edit{{protoV1, "repeated Book lent = 2;", "repeated Book lent = 2; string error = 9;"}}, nil,
+			[]string{"shelf/v1: cannot place field ListResponse.error: shelf.ListResponse has no field Error"}},
+		{"a field of a message inside a message that pkg does not have",
+			[]edit{{protoV1, "string name = 1;", "string name = 1; int64 born = 2;"}, {protoBeta1, "string name = 1;", "string name = 1; int64 born = 2;"}}, nil,
+			[]string{"shelf/v1: cannot place field Author.born: shelf.Author has no field Born"}},
+		{"a field of pkg that a request cannot fill",
+			[]edit{{shelfTypes, "All bool", "All, Old bool"}}, nil,
+			[]string{"shelf/v1: message ListRequest has nothing for shelf.ListRequest.Old"}},
+		{"a field of pkg that a response does not tell",
+			[]edit{{shelfTypes, "Count uint64", "Count, Weight uint64"}}, nil,
+			[]string{"shelf/v1alpha1: message CountResponse has nothing for shelf.CountResponse.Weight"}},
+		{"an embedded field",
+			[]edit{{shelfTypes, "ListRequest struct{ All bool }", "ListRequest struct { All bool; Book }"}}, nil,
+			[]string{"has nothing for shelf.ListRequest.embedded Book"}},
+		{"a number that is a text in pkg",
+			[]edit{{shelfTypes, "Room  uint32", "Room  string"}}, nil,
+			[]string{"shelf/v1alpha1: field CountRequest.room is uint32, and string in pkg"}},
+		{"a number of another size",
+			[]edit{{shelfTypes, "Room  uint32", "Room  uint64"}}, nil,
+			[]string{"field CountRequest.room is uint32, and uint64 in pkg"}},
+		{"a list that is no list in pkg",
+			[]edit{{shelfTypes, "TagIDs  []string", "TagIDs  string"}}, nil,
+			[]string{"field PutRequest.tag_ids is repeated string, and string in pkg"}},
+		{"a list of messages that is none in pkg",
+			[]edit{{shelfTypes, "Lent    []*Book", "Lent    *Book"}}, nil,
+			[]string{"field ListResponse.lent is repeated Book, and *Book in pkg"}},
+		{"a message that is a value in pkg",
+			[]edit{{shelfTypes, "Author *Author", "Author Author"}}, nil,
+			[]string{"field Book.author is message Author, and Author in pkg"}},
+		{"a message whose type pkg does not have",
+			[]edit{{shelfTypes, "Author *Author", "Author *Writer"}}, nil,
+			[]string{"message Author: shelf has no struct Writer"}},
+		{"a message that is two types in pkg",
+			[]edit{{shelfTypes, "Lent    []*Book", "Lent    []*Loan"}, {shelfTypes, "type Author struct", "type Loan struct { Author *Author; Pages int64 }\ntype Author struct"}}, nil,
+			[]string{"field ListResponse.lent: message Book is *shelf.Loan here and *shelf.Book elsewhere in pkg"}},
+		{"a map with other keys",
+			[]edit{{shelfTypes, "map[uint32]*Book", "map[string]*Book"}}, nil,
+			[]string{"field ListResponse.books is map<uint32, …>, and map[string]*Book in pkg"}},
+		{"a map with other values",
+			[]edit{{shelfTypes, "map[string]string", "map[string]bool"}}, nil,
+			[]string{"field ListResponse.notes is map<…, string>, and map[string]bool in pkg"}},
+		{"an enum that is a text in pkg",
+			[]edit{{shelfTypes, "Binding Binding\n\tTagIDs", "Binding string\n\tTagIDs"}}, nil,
+			[]string{"field PutRequest.binding is enum Binding, and string in pkg"}},
+		{"a list of enums",
+			[]edit{{protoV1, "  Binding binding = 3;\n  map", "  repeated Binding binding = 3;\n  map"}}, nil,
+			[]string{"field ListResponse.binding is repeated enum"}},
+		{"an enum value without a constant",
+			[]edit{{protoV1, "CLOTH = 1;", "CLOTH = 1; LEATHER = 2;"}, {protoBeta1, "CLOTH = 1;", "CLOTH = 1; LEATHER = 2;"}}, nil,
+			[]string{"field PutRequest.binding: enum value LEATHER: shelf has neither a constant BINDING_LEATHER nor LEATHER"}},
+		{"an enum value with another number",
+			[]edit{{shelfTypes, "CLOTH                 = 1", "CLOTH = 2"}}, nil,
+			[]string{"enum value CLOTH is 1, and shelf.CLOTH is 2"}},
+		{"a method that pkg does not have",
+			[]edit{{protoV1, "  // Dust has", "  // Burn burns.\n  rpc Burn(DustRequest) returns (DustResponse);\n  // Dust has"}}, nil,
+			[]string{"shelf/v1 Burn: shelf.Interface has no method Burn: write v1_Burn by hand in wire"}},
+		{"a row written by hand for no version",
+			[]edit{{shelfRows, "func v1alpha1_Place", "func v9_Place() {}\nfunc v1alpha1_Place"}}, nil,
+			[]string{"wire/shelf.go: row v9_Place is written by hand, but no group has a version v9 with a method Place"}},
+		{"a row written by hand for no method",
+			[]edit{{shelfRows, "func v1alpha1_Place", "func v1_Place() {}\nfunc v1alpha1_Place"}}, nil,
+			[]string{"row v1_Place is written by hand, but no group has a version v1 with a method Place"}},
+		{"a message that contains itself",
+			[]edit{{protoV1, "string name = 1;", "string name = 1; Author teacher = 2;"}}, nil,
+			[]string{"shelf/v1: message Author contains itself"}},
+		{"two groups that need a row of the same name",
+			[]edit{
+				{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Dust dusts.\n  rpc Dust(DustRackRequest) returns (DustRackResponse);\n}\nmessage DustRackRequest {}\nmessage DustRackResponse {}\n"},
+				{"pkg/rack/types.go", "", "package rack\ntype Interface interface { Dust(context.Context, *R) (*R, error) }\ntype R struct{}\n"},
+			},
+			func(c *rows.Config) {
+				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
+			},
+			[]string{"groups rack and shelf both need a row v1_Dust"}},
+		{"a group without its package",
+			[]edit{{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Sell sells.\n  rpc Sell(SellRequest) returns (SellResponse);\n}\nmessage SellRequest {}\nmessage SellResponse {}\n"}},
+			func(c *rows.Config) {
+				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
+			},
+			[]string{"group rack: ", "pkg/rack"}},
+		{"a package without an Interface",
+			[]edit{{shelfTypes, "type Interface interface", "type Other interface"}}, nil,
+			[]string{"no interface named Interface with methods"}},
+
+		{"a version in no family",
+			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}),
+			[]string{"families: shelf/v1alpha1 is in none of them; it is a family of its own"}},
+		{"a version with known shapes in no family",
+			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
+			[]string{"families: shelf/v1beta1 is in none of them; its shapes are those of shelf/v1"}},
+		{"a subset that is none: other shape",
+			[]edit{{protoBeta1, "string book_id = 1;", "uint32 book_id = 1;"}}, nil,
+			[]string{"families: shelf/v1beta1 is said to be a subset of shelf/v1, but Put is {1: BookID string", "{1: BookID uint32"}},
+		{"a subset that is none: other number",
+			[]edit{{protoBeta1, "string book_id = 1;", "string book_id = 7;"}}, nil,
+			[]string{"7: BookID string"}},
+		{"a subset that is none: other meaning",
+			[]edit{{protoBeta1, "string book_id = 1;", "string shop_id = 1;"}}, nil,
+			[]string{"1: ShopID string"}},
+		{"a subset that is none: a method was retired",
+			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1", "v1alpha1"}}),
+			[]string{"shelf/v1alpha1 is said to be a subset of shelf/v1, but shelf/v1 has no Count", "but List is {1: All bool}"}},
+		{"two families that are one",
+			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
+			[]string{"families: shelf/v1beta1 and shelf/v1 head two families, but all shapes of shelf/v1beta1 are in shelf/v1"}},
+		{"a version in two families",
+			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
+			[]string{"families: shelf/v1beta1 is in two of them"}},
+		{"a family in the wrong order",
+			nil, families(rows.Family{"shelf", []string{"v1beta1", "v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
+			[]string{"families: shelf/v1beta1 stands before shelf/v1, which is newer"}},
+		{"a family of nobody",
+			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}, rows.Family{"shelf", []string{"v7"}}),
+			[]string{"families: shelf/v7 does not exist"}},
+
+		{"an exception that nothing needs",
+			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "PutRequest", Field: "colour"}),
+			[]string{"exceptions: shelf/v1 PutRequest.colour: nothing needs it"}},
+		{"an exception for some of the versions that share a row",
+			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "PutRequest", Field: "binding"}),
+			[]string{"exceptions: PutRequest.binding of shelf is dropped in some of the versions that share a row, and not in others"}},
+		{"an exception that puts two fields into one",
+			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "ListResponse", Field: "lent", As: "Books"}),
+			[]string{"shelf/v1: field ListResponse.lent is the second one to be placed in shelf.ListResponse.Books"}},
+		{"a retired method that is not",
+			nil, func(c *rows.Config) { c.Retired = []rows.Retired{{"shelf", "v1beta1", "Put", "test"}} },
+			[]string{"retired: shelf/v1beta1 Put: nothing needs it"}},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			out, err := edited(t, c.edits, c.change)
+			if err == nil {
+				t.Fatalf("generated\n%s", out)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error\n%v\nlacks %q", err, want)
+				}
+			}
+			if out != "" {
+				t.Errorf("generated something in spite of %v", err)
+			}
+		})
+	}
+}
+
+// A version with the shapes of another is served by the rows that are there.
+func TestVersionWithKnownShapesNeedsOneLine(t *testing.T) {
+	v1, err := os.ReadFile(filepath.Join(tiny, protoV1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v2 := strings.Replace(string(v1), "package v1;", "package v2;", 1)
+	out, err := edited(t, []edit{{"client/api/shelf/v2/api.proto", "", v2}}, func(c *rows.Config) {
+		c.Families[0].Versions = []string{"v2", "v1", "v1beta1"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTable(t, out,
+		`unary("Count", v1alpha1_Count, "v1alpha1"),`,
+		`unary("Dust", v2_Dust, "v1alpha1", "v1beta1", "v1", "v2"),`,
+		`unary("List", v2_List, "v1", "v2"),`,
+		`unary("List", v1alpha1_List, "v1alpha1"),`,
+		`unary("Place", v1alpha1_Place, "v1alpha1"),`,
+		`unary("Put", v2_Put, "v1beta1", "v1", "v2"),`)
+}
+
+func TestRowsWrittenByHandServeTheirShape(t *testing.T) {
+	const before = "func v1alpha1_Place"
+	for _, c := range []struct {
+		about string
+		hand  string
+		want  []string
+	}{
+		{"in the newest version: it serves all", "func v1_Put() {}\n",
+			[]string{`unary("Put", v1_Put, "v1beta1", "v1"),`}},
+		{"in an older version only: it serves all too", "func v1beta1_Put() {}\n",
+			[]string{`unary("Put", v1beta1_Put, "v1beta1", "v1"),`}},
+		{"in both: each serves its own", "func v1_Put() {}\nfunc v1beta1_Put() {}\n",
+			[]string{`unary("Put", v1_Put, "v1"),`, `unary("Put", v1beta1_Put, "v1beta1"),`}},
+		{"down to the next one", "func v1_Dust() {}\nfunc v1alpha1_Dust() {}\n",
+			[]string{`unary("Dust", v1_Dust, "v1beta1", "v1"),`, `unary("Dust", v1alpha1_Dust, "v1alpha1"),`}},
+		{"a method with a receiver is none", "type x int\nfunc (x) v1_Put() {}\n",
+			[]string{`unary("Put", v1_Put, "v1beta1", "v1"),`, "func v1_Put("}},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			out, err := edited(t, []edit{{shelfRows, before, c.hand + before}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantTable(t, out, c.want...)
+		})
+	}
+}
+
+func wantTable(t *testing.T, out string, lines ...string) {
+	t.Helper()
+	var got []string
+	for l := range strings.Lines(out) {
+		got = append(got, strings.TrimSpace(l))
+	}
+	for _, want := range lines {
+		if !slices.ContainsFunc(got, func(l string) bool { return l == want || strings.HasPrefix(l, want) }) {
+			t.Errorf("the output lacks %s\n%s", want, out)
+		}
+	}
+}
+
+// What is checked in is what is generated: make check says the same, and here
+// is the place where it is seen first.
+func TestRowsOfTheRepositoryAreUpToDate(t *testing.T) {
+	const root = "../../../.."
+	set := load(t, root)
+	for range 2 {
+		files, err := rows.New(root, nil).Generate(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range files {
+			got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s is not what is generated; run: make generate", name)
+			}
+		}
+	}
+}

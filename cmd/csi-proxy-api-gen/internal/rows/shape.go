@@ -1,0 +1,145 @@
+package rows
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/pluginpb"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+)
+
+// goFiles gives the Go names of everything in the set, as protoc-gen-go makes
+// them, by the path of the file.
+func goFiles(set *apis.Set) (map[string]*protogen.File, error) {
+	req := &pluginpb.CodeGeneratorRequest{}
+	var params []string
+	for _, f := range set.Files() {
+		params = append(params, "M"+f.Desc.Path()+"="+f.ImportPath)
+		req.FileToGenerate = append(req.FileToGenerate, f.Desc.Path())
+		req.ProtoFile = append(req.ProtoFile, f.Proto())
+	}
+	req.Parameter = proto.String(strings.Join(params, ","))
+	plugin, err := protogen.Options{}.New(req)
+	if err != nil {
+		return nil, err
+	}
+	return plugin.FilesByPath, nil
+}
+
+// The words that Go spells differently than the .proto files.
+var (
+	words       = regexp.MustCompile(`[A-Z][a-z0-9]*`)
+	initialisms = map[string]string{
+		"Id": "ID", "Ids": "IDs", "Iqn": "IQN", "Iqns": "IQNs", "Iscsi": "ISCSI", "Smb": "SMB",
+	}
+)
+
+// goName is how pkg spells a name of the generated messages: VolumeId is
+// VolumeID, NewSmbGlobalMapping is NewSMBGlobalMapping.
+func goName(name string) string {
+	return words.ReplaceAllStringFunc(name, func(w string) string {
+		if s, ok := initialisms[w]; ok {
+			return s
+		}
+		return w
+	})
+}
+
+// method is one method of one version.
+type method struct {
+	version *apis.Version
+	*protogen.Method
+
+	// shape is what travels, with the fields' names as pkg spells them. Equal
+	// shapes are served by one row.
+	shape string
+}
+
+func (m *method) String() string { return fmt.Sprintf("%s %s", m.version, m.Desc.Name()) }
+
+// methodsOf lists the methods of a version, by name.
+func (g *generator) methodsOf(v *apis.Version) (map[string]*method, error) {
+	methods := map[string]*method{}
+	for _, m := range g.files[v.Desc.Path()].Services[0].Methods {
+		request, err := g.shape(v, m.Input, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := g.shape(v, m.Output, nil)
+		if err != nil {
+			return nil, err
+		}
+		methods[string(m.Desc.Name())] = &method{v, m, request + " → " + response}
+	}
+	return methods, nil
+}
+
+// shape tells what of a message travels: numbers, labels and types of fields,
+// in the order of the numbers; and the name under which pkg knows the field,
+// which does not travel but keeps fields of different meaning apart.
+func (g *generator) shape(v *apis.Version, m *protogen.Message, inside []protoreflect.FullName) (string, error) {
+	if slices.Contains(inside, m.Desc.FullName()) {
+		return "", fmt.Errorf("%s: message %s contains itself, which rows cannot convert", v, m.Desc.Name())
+	}
+	inside = append(inside, m.Desc.FullName())
+	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b *protogen.Field) int {
+		return int(a.Desc.Number()) - int(b.Desc.Number())
+	})
+	var all []string
+	for _, f := range fields {
+		typ, err := g.typeShape(v, f, inside)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, fmt.Sprintf("%d: %s %s", f.Desc.Number(), g.place(v, f), typ))
+	}
+	return "{" + strings.Join(all, ", ") + "}", nil
+}
+
+func (g *generator) typeShape(v *apis.Version, f *protogen.Field, inside []protoreflect.FullName) (string, error) {
+	switch {
+	case f.Desc.IsMap():
+		key, err := g.typeShape(v, f.Message.Fields[0], inside)
+		if err != nil {
+			return "", err
+		}
+		value, err := g.typeShape(v, f.Message.Fields[1], inside)
+		if err != nil {
+			return "", err
+		}
+		return "map<" + key + ", " + value + ">", nil
+	case f.Message != nil:
+		s, err := g.shape(v, f.Message, inside)
+		return label(f) + s, err
+	case f.Enum != nil:
+		var values []string
+		for _, e := range f.Enum.Values {
+			values = append(values, fmt.Sprintf("%s=%d", e.Desc.Name(), e.Desc.Number()))
+		}
+		return label(f) + "enum{" + strings.Join(values, " ") + "}", nil
+	}
+	return label(f) + f.Desc.Kind().String(), nil
+}
+
+func label(f *protogen.Field) string {
+	if f.Desc.IsList() {
+		return "repeated "
+	}
+	return ""
+}
+
+// place is the name of the Go field that holds a field: by the naming rules,
+// or by an exception.
+func (g *generator) place(v *apis.Version, f *protogen.Field) string {
+	if e := g.exception(v, f.Parent.Desc.Name(), string(f.Desc.Name())); e != nil && e.As != "" {
+		g.use(e, v)
+		return e.As
+	}
+	return goName(f.GoName)
+}

@@ -1,0 +1,72 @@
+// Package wrappers generates the packages that drivers call: one Client for
+// each version of each group, which connects to the pipe of its version and
+// has a method for each of its methods.
+package wrappers
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"go/format"
+	"path"
+	"strings"
+	"text/template"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
+)
+
+// Dir is where the output goes, below the root of the repository.
+const Dir = "client/groups"
+
+//go:embed client.go.tmpl
+var clientText string
+
+var clientTemplate = template.Must(template.New("client").Option("missingkey=error").Parse(clientText))
+
+// client is what the template is given.
+type client struct {
+	Group   string // "disk"
+	Version string // "v1"
+	Service string // "Disk"
+	API     string // import path of the messages
+	Methods []method
+}
+
+type method struct {
+	Name, Request, Response string
+	Doc                     []string // lines
+}
+
+// reserved are the names that a Client has besides those of the API.
+var reserved = map[string]bool{"Close": true}
+
+// Generate writes <Dir>/<group>/<version>/client_generated.go.
+func Generate(set *apis.Set) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, v := range set.Versions() {
+		c := client{Group: v.Group.Name, Version: v.Name, Service: v.Group.Service, API: v.ImportPath}
+		for i := range v.Service.Methods().Len() {
+			m := v.Service.Methods().Get(i)
+			name := string(m.Name())
+			if reserved[name] {
+				return nil, fmt.Errorf("%s: method %s would hide the Client's own", v, name)
+			}
+			c.Methods = append(c.Methods, method{
+				Name:     name,
+				Request:  string(m.Input().Name()),
+				Response: string(m.Output().Name()),
+				Doc:      strings.Split(apis.Comment(m), "\n"),
+			})
+		}
+		var b bytes.Buffer
+		if err := clientTemplate.Execute(&b, c); err != nil {
+			return nil, fmt.Errorf("%s: %w", v, err)
+		}
+		src, err := format.Source(b.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v, err)
+		}
+		files[path.Join(Dir, v.Dir(), "client_generated.go")] = src
+	}
+	return files, nil
+}

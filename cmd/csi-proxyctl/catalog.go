@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v2alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+)
+
+// api is a version of an API group.
+type api struct {
+	group   string
+	version apiversion.Version
+	service protoreflect.ServiceDescriptor
+}
+
+func (a api) String() string { return a.group + "/" + a.version.String() }
+
+// pipe is the path of the pipe that serves it.
+func (a api) pipe() string { return pipe.Path("csi-proxy-" + a.group + "-" + a.version.String()) }
+
+// catalog lists every API that this command knows, by group and age. What it
+// knows are the packages imported above: each registers its descriptor.
+func catalog() []api {
+	var all []api
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		v, err := apiversion.NewVersion(string(f.Package()))
+		if err == nil && f.Services().Len() == 1 {
+			s := f.Services().Get(0)
+			all = append(all, api{group: strings.ToLower(string(s.Name())), version: v, service: s})
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b api) int {
+		return cmp.Or(strings.Compare(a.group, b.group), int(a.version.Compare(b.version)))
+	})
+	return all
+}
+
+// findAPI finds a group and version by a name such as disk/v1.
+func findAPI(name string) (api, error) {
+	all := catalog()
+	var known []string
+	for _, a := range all {
+		if a.String() == name {
+			return a, nil
+		}
+		known = append(known, a.String())
+	}
+	group, version, ok := strings.Cut(name, "/")
+	if !ok {
+		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name), didYouMean(name, known)}
+	}
+	var groups, versions []string
+	for _, a := range all {
+		if !slices.Contains(groups, a.group) {
+			groups = append(groups, a.group)
+		}
+		if a.group == group {
+			versions = append(versions, a.version.String())
+		}
+	}
+	if versions == nil {
+		return api{}, &hinted{fmt.Errorf("there is no API group %q", group), didYouMean(group, groups)}
+	}
+	return api{}, &hinted{fmt.Errorf("%s has no version %q", group, version), didYouMean(version, versions)}
+}
+
+// method finds a method by its name.
+func (a api) method(name string) (protoreflect.MethodDescriptor, error) {
+	methods := a.service.Methods()
+	if m := methods.ByName(protoreflect.Name(name)); m != nil {
+		return m, nil
+	}
+	var known []string
+	for i := range methods.Len() {
+		known = append(known, string(methods.Get(i).Name()))
+	}
+	return nil, &hinted{fmt.Errorf("%s has no method %q", a, name), didYouMean(name, known)}
+}
+
+// newMessage makes an empty message of a type.
+func newMessage(d protoreflect.MessageDescriptor) (proto.Message, error) {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		return nil, err
+	}
+	return t.New().Interface(), nil
+}
+
+// connect connects to a pipe.
+func connect(path string) (*grpc.ClientConn, error) {
+	conn, err := transport.Connect(path)
+	if err != nil {
+		return nil, &failure{err: err}
+	}
+	return conn, nil
+}
+
+// limited is ctx with the time that an answer may take.
+func (a *app) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.timeout)
+}

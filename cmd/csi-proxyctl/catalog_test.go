@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCatalogHasEveryPublishedVersion(t *testing.T) {
+	protos, err := filepath.Glob("../../client/api/*/*/api.proto")
+	if err != nil || len(protos) == 0 {
+		t.Fatalf("no .proto files found: %v", err)
+	}
+	var want []string
+	for _, p := range protos {
+		dir := filepath.Dir(p)
+		want = append(want, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
+	}
+	var got []string
+	for _, a := range catalog() {
+		got = append(got, a.String())
+		if a.service.Methods().Len() == 0 {
+			t.Errorf("%s has no methods", a)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("catalog has %d versions, want %d", len(got), len(want))
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("%s is not in the catalog: import it in catalog.go", w)
+		}
+	}
+}
+
+func TestEveryMethodHasGoMessages(t *testing.T) {
+	for _, a := range catalog() {
+		for i := range a.service.Methods().Len() {
+			m := a.service.Methods().Get(i)
+			if _, err := newMessage(m.Input()); err != nil {
+				t.Errorf("%s %s: %v", a, m.Name(), err)
+			}
+			if _, err := newMessage(m.Output()); err != nil {
+				t.Errorf("%s %s: %v", a, m.Name(), err)
+			}
+		}
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	known := []string{"ListDiskIDs", "ListDiskLocations", "Rescan"}
+	for word, want := range map[string]string{
+		"ListDiskIds": `did you mean "ListDiskIDs"?`,
+		"rescan":      `did you mean "Rescan"?`,
+		"Recsan":      `did you mean "Rescan"?`,
+		"Format":      "there are ListDiskIDs, ListDiskLocations, Rescan",
+	} {
+		if got := didYouMean(word, known); got != want {
+			t.Errorf("didYouMean(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := didYouMean("x", nil); got != "" {
+		t.Errorf("didYouMean with nothing known = %q, want nothing", got)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"disk", "disk", 0}, {"disk", "dsik", 2}, {"volume", "volumes", 1}, {"kitten", "sitting", 3}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1 << 30: "1 GiB", 3 << 40: "3 TiB", 1<<30 - 1<<20: "1023 MiB", 1<<30 + 1<<29: "1.5 GiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Setenv("CSI_PROXY_DIR", t.TempDir()) // nobody serves there
+	if runtime.GOOS == "windows" {
+		t.Skip("a CSI Proxy may run on this machine, on the pipes of its own: run it on Linux, where sockets have a directory each")
+	}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"versions"}, exitOK},
+		{[]string{"help"}, exitOK},
+		{[]string{"disk", "list"}, exitFailure},
+		{[]string{"call", "disk/v1", "Rescan"}, exitFailure},
+		{[]string{"node", "show"}, exitFailure},
+		{[]string{"call", "disk/v9", "Rescan"}, exitUsage},
+		{[]string{"call", "disk/v1", "Rescan", "{"}, exitUsage},
+		{[]string{"--bogus"}, exitUsage},
+		{[]string{"bogus"}, exitUsage},
+		{[]string{"disk"}, exitUsage},
+		{[]string{"node", "attach", "--size", "many"}, exitUsage},
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := run(t.Context(), c.args, strings.NewReader(""), &stdout, &stderr); got != c.want {
+			t.Errorf("run(%q) = %d, want %d\n%s", c.args, got, c.want, &stderr)
+		}
+	}
+}

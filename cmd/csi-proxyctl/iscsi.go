@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1alpha2 "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
+)
+
+// Where CHAP secrets are taken from. They are never arguments, which every
+// process of the machine can see.
+const (
+	chapVariable   = "CSI_PROXY_CHAP_SECRET"
+	mutualVariable = "CSI_PROXY_MUTUAL_CHAP_SECRET"
+)
+
+func (a *app) iscsiCommand() *cobra.Command {
+	return group("iscsi", "Show and change what the node's iSCSI initiator is connected to",
+		a.iscsiPortalsCommand(),
+		a.iscsiPortalCommand("add-portal", "Register a portal, and ask it for its targets", "AddTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+			_, err := c.AddTargetPortal(ctx, &v1alpha2.AddTargetPortalRequest{TargetPortal: p})
+			return nil, err
+		}),
+		a.iscsiPortalCommand("discover", "Ask a registered portal for its targets", "DiscoverTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+			out, err := c.DiscoverTargetPortal(ctx, &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: p})
+			return append([]string{}, out.GetIqns()...), err
+		}),
+		a.iscsiPortalCommand("remove-portal", "Forget a portal", "RemoveTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+			_, err := c.RemoveTargetPortal(ctx, &v1alpha2.RemoveTargetPortalRequest{TargetPortal: p})
+			return nil, err
+		}),
+		a.iscsiConnectCommand(), a.iscsiDisksCommand(), a.iscsiDisconnectCommand(), a.iscsiMutualCommand())
+}
+
+// onISCSI makes one call of the API.
+func (a *app) onISCSI(ctx context.Context, method string, call func(context.Context, *iscsi.Client) error) error {
+	client, err := iscsi.NewClient()
+	if err != nil {
+		return &failure{err: err}
+	}
+	defer client.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	if err := call(ctx, client); err != nil {
+		return &failure{"iscsi/v1alpha2 " + method, err}
+	}
+	return nil
+}
+
+// portalArgument reads ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+func portalArgument(text string) (*v1alpha2.TargetPortal, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return &v1alpha2.TargetPortal{TargetAddress: text}, nil
+	}
+	n, err := strconv.ParseUint(port, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("portal %q: %q is not a port", text, port)
+	}
+	return &v1alpha2.TargetPortal{TargetAddress: host, TargetPort: uint32(n)}, nil
+}
+
+func (a *app) iscsiPortalsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "portals",
+		Short: "List the registered portals",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.onISCSI(c.Context(), "ListTargetPortals", func(ctx context.Context, client *iscsi.Client) error {
+				out, err := client.ListTargetPortals(ctx, &v1alpha2.ListTargetPortalsRequest{})
+				if err != nil {
+					return err
+				}
+				list, rows := []string{}, [][]string{}
+				for _, p := range out.TargetPortals {
+					text := net.JoinHostPort(p.TargetAddress, number(p.TargetPort))
+					list, rows = append(list, text), append(rows, []string{text})
+				}
+				return a.print(list, "PORTAL", rows)
+			})
+		},
+	}
+}
+
+// iscsiPortalCommand is a command about a portal; call returns the targets that
+// are to be printed, nil for none.
+func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, *iscsi.Client, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:     name + " PORTAL",
+		Short:   short,
+		Example: "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := portalArgument(args[0])
+			if err != nil {
+				return err
+			}
+			return a.onISCSI(c.Context(), method, func(ctx context.Context, client *iscsi.Client) error {
+				iqns, err := call(ctx, client, p)
+				if err != nil || iqns == nil {
+					return err
+				}
+				var rows [][]string
+				for _, iqn := range iqns {
+					rows = append(rows, []string{iqn})
+				}
+				return a.print(iqns, "TARGET", rows)
+			})
+		},
+	}
+}
+
+func (a *app) iscsiConnectCommand() *cobra.Command {
+	in := &v1alpha2.ConnectTargetRequest{}
+	auth := "none"
+	c := &cobra.Command{
+		Use:   "connect PORTAL TARGET",
+		Short: "Log in to a target",
+		Long: `Log in to a target through a portal.
+
+With --auth chap or mutual the secret is taken from the environment variable
+` + chapVariable + `.`,
+		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
+			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
+				return err
+			}
+			in.Iqn = args[1]
+			switch auth {
+			case "none":
+			case "chap":
+				in.AuthType = v1alpha2.AuthenticationType_ONE_WAY_CHAP
+			case "mutual":
+				in.AuthType = v1alpha2.AuthenticationType_MUTUAL_CHAP
+			default:
+				return fmt.Errorf("--auth %q: want none, chap or mutual", auth)
+			}
+			if auth != "none" {
+				in.ChapSecret = os.Getenv(chapVariable)
+			}
+			return a.onISCSI(c.Context(), "ConnectTarget", func(ctx context.Context, client *iscsi.Client) error {
+				_, err := client.ConnectTarget(ctx, in)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&auth, "auth", auth, "`how` to prove who logs in: none, chap or mutual")
+	c.Flags().StringVar(&in.ChapUsername, "user", "", "CHAP user `name`; without one that of the initiator")
+	return c
+}
+
+func (a *app) iscsiDisksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "disks PORTAL TARGET",
+		Short: "List the disks that a target provides",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := portalArgument(args[0])
+			if err != nil {
+				return err
+			}
+			return a.onISCSI(c.Context(), "GetTargetDisks", func(ctx context.Context, client *iscsi.Client) error {
+				out, err := client.GetTargetDisks(ctx, &v1alpha2.GetTargetDisksRequest{TargetPortal: p, Iqn: args[1]})
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, d := range out.DiskIDs {
+					rows = append(rows, []string{d})
+				}
+				return a.print(append([]string{}, out.DiskIDs...), "DISK", rows)
+			})
+		},
+	}
+}
+
+func (a *app) iscsiDisconnectCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "disconnect PORTAL TARGET",
+		Short: "Log out of a target, through whichever portal",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := portalArgument(args[0])
+			if err != nil {
+				return err
+			}
+			return a.onISCSI(c.Context(), "DisconnectTarget", func(ctx context.Context, client *iscsi.Client) error {
+				_, err := client.DisconnectTarget(ctx, &v1alpha2.DisconnectTargetRequest{TargetPortal: p, Iqn: args[1]})
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) iscsiMutualCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mutual-secret",
+		Short: "Set the secret by which targets prove themselves to the node",
+		Long: `Set the secret by which targets prove themselves to the node, of which a node
+has one for all. It is taken from the environment variable ` + mutualVariable + `.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			secret := os.Getenv(mutualVariable)
+			if strings.TrimSpace(secret) == "" {
+				return fmt.Errorf("the environment variable %s is not set", mutualVariable)
+			}
+			return a.onISCSI(c.Context(), "SetMutualChapSecret", func(ctx context.Context, client *iscsi.Client) error {
+				_, err := client.SetMutualChapSecret(ctx, &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: secret})
+				return err
+			})
+		},
+	}
+}

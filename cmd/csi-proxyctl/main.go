@@ -1,0 +1,17 @@
+// Command csi-proxyctl shows what a CSI Proxy on this node serves, and calls
+// any method of any version of its API. It also controls a simulated node.
+//
+//	csi-proxyctl versions
+//	csi-proxyctl disk list
+//	csi-proxyctl call disk/v1 GetDiskState '{"disk_number": 1}'
+package main
+
+import (
+	"context"
+	"os"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v2.0.0".
+var version = "Unknown"
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

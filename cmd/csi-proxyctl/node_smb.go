@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+)
+
+func (a *app) nodeSMBCommand() *cobra.Command {
+	change := func(use, short string, args int, set func(in *nodecontrol.ChangeSmbServerRequest, args []string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: cobra.ExactArgs(args),
+			RunE: func(c *cobra.Command, args []string) error {
+				in := &nodecontrol.ChangeSmbServerRequest{Name: args[0]}
+				if err := set(in, args); err != nil {
+					return err
+				}
+				return a.changeSMBServer(c.Context(), in)
+			},
+		}
+	}
+	yes, no := true, false
+	stdin := false
+	password := change("password SERVER USER", "Set the password of an account, which is made if there is none", 2,
+		func(in *nodecontrol.ChangeSmbServerRequest, args []string) (err error) {
+			in.User = args[1]
+			in.Password, err = a.password(stdin)
+			return err
+		})
+	password.Long = "Set the password of an account of an SMB server. It is taken from the environment\nvariable " + passwordVariable + ", or with --password-stdin from standard input."
+	password.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+	return group("smb", "Control the SMB servers that the node can reach",
+		a.nodeSMBAddCommand(),
+		change("share SERVER NAME", "Add an empty share to a server", 2, func(in *nodecontrol.ChangeSmbServerRequest, args []string) error {
+			in.AddShare = args[1]
+			return nil
+		}),
+		password,
+		change("down SERVER", "Take a server away, with all connections", 1, func(in *nodecontrol.ChangeSmbServerRequest, _ []string) error {
+			in.Down = &yes
+			return nil
+		}),
+		change("up SERVER", "Bring a server back, and the connections that it still takes", 1, func(in *nodecontrol.ChangeSmbServerRequest, _ []string) error {
+			in.Down = &no
+			return nil
+		}),
+		change("encryption SERVER on|off", "Let a server be able to encrypt, or not", 2, func(in *nodecontrol.ChangeSmbServerRequest, args []string) error {
+			switch args[1] {
+			case "on":
+				in.Encryption = &yes
+			case "off":
+				in.Encryption = &no
+			default:
+				return fmt.Errorf("encryption %q: want on or off", args[1])
+			}
+			return nil
+		}),
+		a.nodeSMBStatusCommand())
+}
+
+func (a *app) changeSMBServer(ctx context.Context, in *nodecontrol.ChangeSmbServerRequest) error {
+	out, err := onNode(a, ctx, "smb", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ChangeSmbServerResponse, error) {
+		return n.ChangeSmbServer(ctx, in)
+	})
+	if err != nil {
+		return err
+	}
+	return a.printEmpty(out)
+}
+
+func (a *app) nodeSMBAddCommand() *cobra.Command {
+	in := &nodecontrol.AddSmbServerRequest{}
+	c := &cobra.Command{
+		Use:     "add SERVER",
+		Short:   "Put an SMB server on the network of the node",
+		Example: "  csi-proxyctl node smb add files.example.com --share data --share logs",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in.Name = args[0]
+			out, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.AddSmbServerResponse, error) {
+				return n.AddSmbServer(ctx, in)
+			})
+			if err != nil {
+				return err
+			}
+			return a.printEmpty(out)
+		},
+	}
+	c.Flags().StringArrayVar(&in.Shares, "share", nil, "`name` of a share; repeatable")
+	c.Flags().BoolVar(&in.NoEncryption, "no-encryption", false, "a server without SMB 3's encryption")
+	c.Flags().BoolVar(&in.NodeAccount, "node-account", false, "let the node in without a user")
+	return c
+}
+
+func (a *app) nodeSMBStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "status SHARE STATUS",
+		Short:   "Make Windows tell a status of a mapping, as bad networks do",
+		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetSmbMappingStatusResponse, error) {
+				return n.SetSmbMappingStatus(ctx, &nodecontrol.SetSmbMappingStatusRequest{Remote: args[0], Status: args[1]})
+			})
+			if err != nil {
+				return err
+			}
+			return a.printEmpty(out)
+		},
+	}
+}
+
+// printSMB is the part of node show about SMB.
+func (a *app) printSMB(state *nodecontrol.ShowResponse) error {
+	var rows [][]string
+	for _, s := range state.SmbServers {
+		mode := "up"
+		if s.Down {
+			mode = "down"
+		}
+		rows = append(rows, []string{s.Name, mode, yesNo(s.Encryption), strings.Join(s.Shares, " "), strings.Join(s.Users, " ")})
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(a.stdout)
+		if err := a.print(nil, "SMB-SERVER STATE ENCRYPTION SHARES USERS", rows); err != nil {
+			return err
+		}
+	}
+	rows = nil
+	for _, m := range state.SmbMappings {
+		rows = append(rows, []string{m.Remote, m.User, m.Status, strings.Join(m.UsedBy, " ")})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	return a.print(nil, "SHARE USER STATUS USED-BY", rows)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// app is what the subcommands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	output         string
+	timeout        time.Duration
+}
+
+// run is the command. Results go to stdout, everything else to stderr, each
+// line with the command's name before it.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout) // help that was asked for is a result
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(explain(err)) {
+		fmt.Fprintf(stderr, "csi-proxyctl: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if errors.As(err, new(*failure)) {
+		return exitFailure
+	}
+	return exitUsage
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "csi-proxyctl",
+		Version:       version,
+		Short:         "Show and call the CSI Proxy of this node",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != "table" && a.output != "json" {
+				return fmt.Errorf("--output %q: want table or json", a.output)
+			}
+			if a.timeout <= 0 {
+				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
+			}
+			return nil
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "`format` of results: table or json")
+	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long to wait for each answer")
+	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())
+	return root
+}
+
+// group is a command that only has subcommands.
+func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return &hinted{
+				err:  fmt.Errorf("%s has no subcommand %q", c.CommandPath(), args[0]),
+				hint: didYouMean(args[0], names(c.Commands())),
+			}
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return fmt.Errorf("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names(c.Commands()), ", "))
+		},
+	}
+	c.AddCommand(subcommands...)
+	return c
+}
+
+func names(commands []*cobra.Command) []string {
+	var all []string
+	for _, c := range commands {
+		all = append(all, c.Name())
+	}
+	return all
+}
+
+// failure is an error of what was asked for, and not of how it was asked.
+type failure struct {
+	what string // "disk/v1 GetDiskStats", or "" if the error says it
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// hinted is an error with a hint.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+// explain is what a person is told about err: what failed, the gRPC code, the
+// message, and the hint on a line of its own.
+func explain(err error) string {
+	var text, hint string
+	var f *failure
+	if errors.As(err, &f) && f.what != "" {
+		text = f.what + ": "
+	}
+	if s := statusIn(err); s != nil {
+		text += brief(err)
+		for _, d := range s.Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				hint = info.Metadata["hint"]
+			}
+		}
+	} else {
+		text += err.Error()
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			hint = "is csi-proxy running? csi-proxyctl versions shows what is served"
+		}
+	}
+	if h := (*hinted)(nil); errors.As(err, &h) && h.hint != "" {
+		hint = h.hint
+	}
+	if hint != "" {
+		text += "\nhint: " + hint
+	}
+	return text
+}
+
+// statusIn is the gRPC status in err, as its server sent it, or nil.
+func statusIn(err error) *status.Status {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus()
+	}
+	return nil
+}
+
+// brief is err on one line, a gRPC status as its code and message.
+func brief(err error) string {
+	if s := statusIn(err); s != nil {
+		return s.Code().String() + ": " + s.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+)
+
+// The scripts run csi-proxyctl, and the daemon that it calls, as programs of
+// their own: both are this test's binary.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"csi-proxyctl": main,
+		"csi-proxy":    func() { os.Exit(daemon.Run(context.Background(), "test", os.Args[1:], os.Stderr)) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("named pipes are one for the whole machine, sockets have a directory each: run it on Linux")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			// $WORK can be too deep for a socket.
+			dir, err := os.MkdirTemp("", "csi")
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { os.RemoveAll(dir) })
+			e.Setenv(pipe.DirVariable, dir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// absent TEXT DIRECTORY wants no file below a directory to hold text.
+			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 2 {
+					ts.Fatalf("usage: absent TEXT DIRECTORY")
+				}
+				files := 0
+				err := filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
+					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large, and hold no state
+						return err
+					}
+					files++
+					if strings.Contains(ts.ReadFile(path), args[0]) {
+						ts.Fatalf("%s holds %q", path, args[0])
+					}
+					return nil
+				})
+				if err != nil || files == 0 {
+					ts.Fatalf("%s: %d files, %v", args[1], files, err)
+				}
+			},
+			// await NAME waits until a pipe is served.
+			"await": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 1 {
+					ts.Fatalf("usage: await NAME")
+				}
+				socket := filepath.Join(ts.Getenv(pipe.DirVariable), args[0]+".sock")
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				for {
+					conn, err := pipe.Dial(ctx, socket)
+					if err == nil {
+						conn.Close()
+						return
+					}
+					select {
+					case <-ctx.Done():
+						ts.Fatalf("%s: %v", args[0], err)
+					case <-time.After(5 * time.Millisecond):
+					}
+				}
+			},
+		},
+	})
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
+)
+
+// passwordVariable is where passwords are taken from. They are never arguments,
+// which every process of the machine can see.
+const passwordVariable = "CSI_PROXY_SMB_PASSWORD"
+
+// password reads a password: from standard input if it is to come from there,
+// else from the environment.
+func (a *app) password(fromStdin bool) (string, error) {
+	if !fromStdin {
+		return os.Getenv(passwordVariable), nil
+	}
+	const longest = 1 << 16
+	text, err := io.ReadAll(io.LimitReader(a.stdin, longest))
+	if err != nil {
+		return "", &failure{err: fmt.Errorf("standard input: %w", err)}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
+
+func (a *app) smbCommand() *cobra.Command {
+	return group("smb", "Show, make and remove the SMB mappings of the node", a.smbListCommand(), a.smbNewCommand(), a.smbRemoveCommand())
+}
+
+// smbMapping is a mapping in the list.
+type smbMapping struct {
+	Remote string   `json:"remote"`
+	User   string   `json:"user"`
+	Status string   `json:"status"`
+	UsedBy []string `json:"usedBy"`
+}
+
+// smbMappings are the mappings of the node: of the simulated one if such a node
+// is served here, else of the Windows that this command runs on. The API has no
+// method that lists them.
+func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
+	conn, err := connect(pipe.Path(nodecontrol.Pipe))
+	if err != nil {
+		if runtime.GOOS != "windows" {
+			return nil, &hinted{&failure{err: err}, "mappings are listed of a simulated node, or on the Windows node itself"}
+		}
+		return thisNodesMappings()
+	}
+	defer conn.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	state, err := nodecontrol.NewNodeClient(conn).Show(ctx, &nodecontrol.ShowRequest{})
+	if err != nil {
+		return nil, &failure{"node show", err}
+	}
+	list := []smbMapping{}
+	for _, m := range state.SmbMappings {
+		list = append(list, smbMapping{m.Remote, m.User, m.Status, append([]string{}, m.UsedBy...)})
+	}
+	return list, nil
+}
+
+// thisNodesMappings asks Windows. Links are looked for below the kubelet's
+// default directory.
+func thisNodesMappings() ([]smbMapping, error) {
+	api, ok := smbapi.New().(smbapi.SMBAPI)
+	if !ok {
+		return nil, &failure{err: errors.New("SMB mappings cannot be listed here")}
+	}
+	mappings, err := api.Mappings()
+	if err != nil {
+		return nil, &failure{err: err}
+	}
+	links, err := api.Links()
+	if err != nil {
+		return nil, &failure{err: err}
+	}
+	list := []smbMapping{}
+	for _, m := range mappings {
+		e := smbMapping{m.Remote, m.User, m.Status.String(), []string{}}
+		for _, l := range links {
+			if l.On(m.Remote) {
+				e.UsedBy = append(e.UsedBy, l.Path)
+			}
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func (a *app) smbListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the global mappings, with the links that use them",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := a.smbMappings(c.Context())
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, m := range list {
+				rows = append(rows, []string{m.Remote, m.User, m.Status, strings.Join(m.UsedBy, " ")})
+			}
+			return a.print(list, "SHARE USER STATUS USED-BY", rows)
+		},
+	}
+}
+
+func (a *app) smbNewCommand() *cobra.Command {
+	in := &v1.NewSmbGlobalMappingRequest{}
+	stdin := false
+	c := &cobra.Command{
+		Use:   "new REMOTE",
+		Short: "Map a share, and link a directory to it",
+		Long: `Map a share for every account of the node and, with --local, make a link to it.
+
+The password is taken from the environment variable ` + passwordVariable + `,
+or with --password-stdin from the first line of standard input.`,
+		Example: `  csi-proxyctl smb new '\\files.example.com\data' --user CORP\\ann --password-stdin < password.txt
+  csi-proxyctl smb new //files.example.com/data/team --user ann --local 'C:\var\lib\kubelet\plugins\smb\v1\globalmount'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in.RemotePath = args[0]
+			if in.Password, err = a.password(stdin); err != nil {
+				return err
+			}
+			return a.onSMB(c.Context(), "NewSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
+				_, err := client.NewSmbGlobalMapping(ctx, in)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&in.LocalPath, "local", "", "`path` of the link to be made")
+	c.Flags().StringVar(&in.Username, "user", "", "user `name`, or DOMAIN\\name; without one the node's own account")
+	c.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+	return c
+}
+
+func (a *app) smbRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove REMOTE",
+		Short:   "Remove the mapping of a share, unless a link uses it",
+		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
+				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})
+				return err
+			})
+		},
+	}
+}
+
+// onSMB makes one call of the API.
+func (a *app) onSMB(ctx context.Context, method string, call func(context.Context, *smb.Client) error) error {
+	client, err := smb.NewClient()
+	if err != nil {
+		return &failure{err: err}
+	}
+	defer client.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	if err := call(ctx, client); err != nil {
+		return &failure{"smb/v1 " + method, err}
+	}
+	return nil
+}

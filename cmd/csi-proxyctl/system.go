@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	v1alpha1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
+)
+
+func (a *app) systemCommand() *cobra.Command {
+	return group("system", "Show, start and stop Windows services, and show the machine's serial number",
+		a.systemServiceCommand(), a.systemStartCommand(), a.systemStopCommand(), a.systemSerialCommand())
+}
+
+// onSystem makes one call of the API.
+func (a *app) onSystem(ctx context.Context, method string, call func(context.Context, *system.Client) error) error {
+	client, err := system.NewClient()
+	if err != nil {
+		return &failure{err: err}
+	}
+	defer client.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	if err := call(ctx, client); err != nil {
+		return &failure{"system/v1alpha1 " + method, err}
+	}
+	return nil
+}
+
+// serviceEntry is a service as it is printed.
+type serviceEntry struct {
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName"`
+	StartType   string `json:"startType"`
+	Status      string `json:"status"`
+}
+
+func (a *app) systemServiceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "service NAME...",
+		Short:   "Show services",
+		Example: "  csi-proxyctl system service MSiSCSI",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			entries, rows := []serviceEntry{}, [][]string{}
+			for _, name := range args {
+				err := a.onSystem(c.Context(), "GetService", func(ctx context.Context, client *system.Client) error {
+					s, err := client.GetService(ctx, &v1alpha1.GetServiceRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					e := serviceEntry{name, s.DisplayName, s.StartType.String(), s.Status.String()}
+					entries = append(entries, e)
+					rows = append(rows, []string{e.Name, e.Status, e.StartType, e.DisplayName})
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return a.print(entries, "NAME STATUS START DISPLAY-NAME", rows)
+		},
+	}
+}
+
+func (a *app) systemStartCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "start NAME",
+		Short:   "Start a service and wait until it runs",
+		Example: "  csi-proxyctl system start MSiSCSI",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client *system.Client) error {
+				_, err := client.StartService(ctx, &v1alpha1.StartServiceRequest{Name: args[0]})
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) systemStopCommand() *cobra.Command {
+	force := false
+	c := &cobra.Command{
+		Use:   "stop NAME",
+		Short: "Stop a service and wait until it has stopped",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client *system.Client) error {
+				_, err := client.StopService(ctx, &v1alpha1.StopServiceRequest{Name: args[0], Force: force})
+				return err
+			})
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "stop services that depend on it first")
+	return c
+}
+
+func (a *app) systemSerialCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serial",
+		Short: "Show the serial number in the machine's firmware",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.onSystem(c.Context(), "GetBIOSSerialNumber", func(ctx context.Context, client *system.Client) error {
+				out, err := client.GetBIOSSerialNumber(ctx, &v1alpha1.GetBIOSSerialNumberRequest{})
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]string{"serialNumber": out.SerialNumber}, "SERIAL-NUMBER", [][]string{{out.SerialNumber}})
+			})
+		},
+	}
+}

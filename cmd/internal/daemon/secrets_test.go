@@ -1,0 +1,194 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/kubernetes-csi/csi-proxy/client"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// A password or CHAP secret that goes through the daemon is written nowhere: not
+// in its log at the highest verbosity, not in an error or answer, not in its
+// state. Every method of every version is called, the marked secret in each field
+// that is one; twice, since the second time what the first one made is there.
+func TestSecretsAreWrittenNowhere(t *testing.T) {
+	sockets(t)
+	const secret = "Geheim-4711-xyz" // of a length that CHAP takes
+	state, config := t.TempDir(), filepath.Join(t.TempDir(), "node.yaml")
+	// The servers know the secret, so the requests succeed.
+	err := os.WriteFile(config, []byte(`
+smbServers: [{name: nas, shares: [data], accounts: [{user: somebody, password: `+secret+`}]}]
+iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}], chap: {user: somebody, secret: `+secret+`}}]}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-host=simulated", "-v=10", "-node-config="+config, "-state-dir="+state)
+	p.await(t, "Serving ")
+
+	var answers bytes.Buffer
+	methods, secrets := 0, 0
+	succeeded := map[string]int{}
+	for range 2 {
+		for _, s := range publishedServices(t) {
+			version := string(s.ParentFile().Package())
+			conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(version)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.Methods().Len() {
+				m := s.Methods().Get(i)
+				in := dynamicpb.NewMessage(m.Input())
+				secrets += fill(in, m, secret)
+				methods++
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				out := dynamicpb.NewMessage(m.Output())
+				err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, out)
+				cancel()
+				if err == nil {
+					succeeded[string(m.Name())]++
+				}
+				fmt.Fprintln(&answers, err, status.Convert(err).Details(), prototext.Format(out))
+			}
+			conn.Close()
+		}
+	}
+	for _, done := range []string{"NewSmbGlobalMapping", "ConnectTarget", "SetMutualChapSecret"} {
+		if succeeded[done] == 0 {
+			t.Errorf("%s never succeeded, so its secret did not get far", done)
+		}
+	}
+	if methods != 2*139 || secrets < 2*7 {
+		t.Fatalf("called %d methods with %d secrets, want 278 and at least 14", methods, secrets)
+	}
+	log, _ := p.said()
+	if n := strings.Count(log, "NewSmbGlobalMapping"); n < 8 {
+		t.Fatalf("the log names NewSmbGlobalMapping %d times, so it is not the log of all requests:\n%s", n, log)
+	}
+
+	holds(t, "the log", []byte(log), secret)
+	holds(t, "an answer or error", answers.Bytes(), secret)
+	files := 0
+	err = filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are sparse, and hold no text
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files++
+		holds(t, path, b, secret)
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("read %d files of the state directory: %v", files, err)
+	}
+}
+
+// publishedServices are the services of all versions, system first: its
+// StartService makes iSCSI answer.
+func publishedServices(t *testing.T) []protoreflect.ServiceDescriptor {
+	t.Helper()
+	var services []protoreflect.ServiceDescriptor
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		if apiversion.IsValidVersion(string(f.Package())) {
+			for i := range f.Services().Len() {
+				services = append(services, f.Services().Get(i))
+			}
+		}
+		return true
+	})
+	if len(services) != 23 {
+		t.Fatalf("%d services are linked, want 23", len(services))
+	}
+	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int {
+		rank := func(s protoreflect.ServiceDescriptor) string {
+			if s.Name() == "System" {
+				return ""
+			}
+			return string(s.FullName())
+		}
+		return strings.Compare(rank(a), rank(b))
+	})
+	return services
+}
+
+// fill gives a message values that get far, and returns how many were secrets.
+func fill(in protoreflect.Message, m protoreflect.MethodDescriptor, secret string) (secrets int) {
+	for i := range in.Descriptor().Fields().Len() {
+		f := in.Descriptor().Fields().Get(i)
+		name := strings.ToLower(string(f.Name()))
+		switch {
+		case f.Kind() == protoreflect.MessageKind:
+			secrets += fill(in.Mutable(f).Message(), m, secret)
+		case strings.Contains(name, "password"), strings.Contains(name, "secret"):
+			in.Set(f, protoreflect.ValueOfString(secret))
+			secrets++
+		case f.Kind() == protoreflect.EnumKind:
+			in.Set(f, protoreflect.ValueOfEnum(1)) // CHAP, where it is the kind of authentication
+		case f.Kind() == protoreflect.StringKind:
+			in.Set(f, protoreflect.ValueOfString(text(name, m)))
+		}
+	}
+	return secrets
+}
+
+func text(field string, m protoreflect.MethodDescriptor) string {
+	switch field {
+	case "remote_path":
+		return `\\nas\data`
+	case "local_path":
+		return `C:\var\lib\kubelet\pods\link`
+	case "username", "chap_username":
+		return "somebody"
+	case "iqn":
+		return "iqn.2025-01.com.example:data"
+	case "target_address":
+		if m.Name() == "RemoveTargetPortal" { // which comes before ConnectTarget
+			return "192.0.2.99"
+		}
+		return "192.0.2.10"
+	case "name":
+		if m.Name() == "StopService" {
+			return "NoSuchService"
+		}
+		return "MSiSCSI"
+	}
+	return "nothing"
+}
+
+// holds fails the test if b has the secret in it, plain or in a usual disguise.
+func holds(t *testing.T, what string, b []byte, secret string) {
+	t.Helper()
+	var wide []byte
+	for _, u := range win32.UTF16(secret) {
+		wide = append(wide, byte(u), byte(u>>8))
+	}
+	for form, text := range map[string][]byte{
+		"plain":  []byte(secret),
+		"UTF-16": wide,
+		"hex":    []byte(hex.EncodeToString([]byte(secret))),
+		"base64": []byte(base64.RawStdEncoding.EncodeToString([]byte(secret))),
+	} {
+		if i := bytes.Index(b, text); i >= 0 {
+			t.Errorf("%s has the secret in it (%s), near %q", what, form, b[max(0, i-80):i])
+		}
+	}
+}

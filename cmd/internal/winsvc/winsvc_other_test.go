@@ -1,0 +1,22 @@
+//go:build !windows
+
+package winsvc_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
+)
+
+func TestServiceNeedsWindows(t *testing.T) {
+	_, err := winsvc.Run("csiproxy", func(context.Context, func()) int {
+		t.Error("the program ran")
+		return 0
+	})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "csiproxy") {
+		t.Errorf("Run = %v, want ErrUnsupported that names the service", err)
+	}
+}

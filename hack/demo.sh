@@ -1,0 +1,22 @@
+#!/bin/sh
+# Drives a volume through its life on a simulated node, call by call, and shows
+# the disk that is left. Exit 0 means that every check held.
+set -eu
+cd "$(dirname "$0")/.."
+
+if ! command -v sgdisk >/dev/null; then
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "demo: sgdisk is missing; installing the package gdisk"
+		apt-get install -y -qq gdisk >/dev/null 2>&1 ||
+			{ apt-get update -qq && apt-get install -y -qq gdisk; } >/dev/null ||
+			{ echo "demo: gdisk cannot be installed" >&2; exit 1; }
+	else
+		echo "demo: sgdisk is needed to show the disk; install the package gdisk" >&2
+		exit 1
+	fi
+fi
+
+if [ ! -x bin/csi-proxy ]; then
+	CGO_ENABLED=0 ${GO:-go} build -o bin/ ./cmd/csi-proxy
+fi
+exec ${GO:-go} run ./cmd/internal/demo -csi-proxy bin/csi-proxy

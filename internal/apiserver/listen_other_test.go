@@ -1,0 +1,144 @@
+//go:build !windows
+
+package apiserver_test
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+)
+
+func TestListenReplacesTheSocketOfAKilledServer(t *testing.T) {
+	dir := socketDir(t)
+	socket := filepath.Join(dir, "csi-proxy-disk-v1.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+
+	l, err := apiserver.Listen("csi-proxy-disk-v1")
+	if err != nil {
+		t.Fatalf("Listen over a stale socket: %v", err)
+	}
+	info, err := os.Stat(socket)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v, want mode 0600", info.Mode(), err)
+	}
+	l.Close()
+	if _, err := os.Stat(socket); err == nil {
+		t.Error("the socket outlived its listener")
+	}
+}
+
+func TestListenMakesADirectoryForTheOwnerAlone(t *testing.T) {
+	dir := filepath.Join(socketDir(t), "a", "b")
+	t.Setenv(pipe.DirVariable, dir)
+	l, err := apiserver.Listen("csi-proxy-disk-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("directory: %v, %v, want mode 0700", info.Mode(), err)
+	}
+}
+
+func TestListenRefuses(t *testing.T) {
+	t.Run("a file in the way", func(t *testing.T) {
+		dir := socketDir(t)
+		file := filepath.Join(dir, "csi-proxy-disk-v1.sock")
+		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "no socket") {
+			t.Errorf("Listen = %v, want that the file is no socket", err)
+		}
+		if got, _ := os.ReadFile(file); string(got) != "precious" {
+			t.Errorf("the file now holds %q", got)
+		}
+	})
+	t.Run("a socket on which somebody answers", func(t *testing.T) {
+		socketDir(t)
+		l, err := apiserver.Listen("csi-proxy-disk-v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "answers") {
+			t.Errorf("second Listen = %v, want that another one answers", err)
+		}
+	})
+	t.Run("a path too long for a socket", func(t *testing.T) {
+		t.Setenv(pipe.DirVariable, "/tmp/"+strings.Repeat("d", 100))
+		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "108") && !strings.Contains(err.Error(), "107") {
+			t.Errorf("Listen = %v, want an error with the limit", err)
+		}
+	})
+}
+
+// countingListener counts what it accepts.
+type countingListener struct {
+	net.Listener
+	accepted *atomic.Int32
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted.Add(1)
+	}
+	return c, err
+}
+
+func TestReadyMeansThatEveryPipeTookAConnection(t *testing.T) {
+	socketDir(t)
+	var accepted atomic.Int32
+	ready := make(chan struct{})
+	serve(t, apiserver.Config{
+		Listen: func(name string) (net.Listener, error) {
+			l, err := apiserver.Listen(name)
+			return countingListener{l, &accepted}, err
+		},
+		Ready: func() { close(ready) }, // a second call would panic
+	}, wire.Groups{Disk: &fakeDisk{}})
+	<-ready
+	pipes := int32(len(wire.Disk(nil)))
+	for wait := time.Millisecond; accepted.Load() < pipes; wait *= 2 { // a socket connects before it is accepted
+		if wait > 5*time.Second {
+			t.Fatalf("%d of %d pipes took a connection", accepted.Load(), pipes)
+		}
+		time.Sleep(wait)
+	}
+}
+
+func TestAPipeThatRefusesTheServerItselfIsServed(t *testing.T) {
+	dir := socketDir(t)
+	var log logBuffer
+	ready := make(chan struct{})
+	serve(t, apiserver.Config{
+		Log: log.logger(slog.LevelInfo),
+		Listen: func(name string) (net.Listener, error) {
+			l, err := apiserver.Listen(name)
+			if name == "csi-proxy-disk-v1" {
+				os.Rename(filepath.Join(dir, name+".sock"), filepath.Join(dir, "moved.sock"))
+			}
+			return l, err
+		},
+		Ready: func() { close(ready) },
+	}, wire.Groups{Disk: &fakeDisk{}})
+	<-ready
+	if got := log.String(); !strings.Contains(got, "does not take the server's own connection") || !strings.Contains(got, "pipe=csi-proxy-disk-v1 ") {
+		t.Errorf("log %q does not name the pipe", got)
+	}
+}

@@ -1,0 +1,25 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/Microsoft/go-winio"
+)
+
+// Listen makes the named pipe \\.\pipe\name, with the access rights that
+// Windows gives a pipe by default, and not for clients on other machines. The
+// pipe must not exist: with a second server on it, Windows would hand half of
+// the connections to each.
+func Listen(name string) (net.Listener, error) {
+	l, err := winio.ListenPipe(`\\.\pipe\`+name, nil)
+	if errors.Is(err, syscall.ERROR_ACCESS_DENIED) {
+		return nil, fmt.Errorf("%w (is another CSI Proxy running?)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

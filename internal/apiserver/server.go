@@ -1,0 +1,305 @@
+// Package apiserver serves gRPC on named pipes, one server for each pipe.
+//
+// Drivers mount single pipes into their containers, so which versions a driver
+// may call is decided by the pipes it gets, and every version of every group
+// has one of its own: \\.\pipe\csi-proxy-disk-v1. Where there are no named pipes
+// unix sockets stand in for them; package pipe of the client module has the
+// rule by which both sides find them.
+//
+// # What stands around a call
+//
+// All that is the same for every call happens here and nowhere else: a panic
+// becomes the answer Internal and leaves the server running, a call without a
+// deadline gets one, an error becomes a gRPC status ([statusOf]), and each
+// failure is logged once. Beside its API every pipe serves the gRPC health and
+// reflection services.
+//
+// # Start and stop
+//
+// [Open] makes all pipes before [Server.Serve] answers on any of them, so a
+// driver that finds one finds all. The end of Serve's context stops the server:
+// pipes are closed to new calls, running calls finish, and only those that
+// take longer than [Config.Grace] are cut off.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+)
+
+// Pipe is a named pipe and the service behind it.
+type Pipe struct {
+	Name string // "csi-proxy-disk-v1", without the \\.\pipe\ before it
+	Desc *grpc.ServiceDesc
+	Impl any // of Desc.HandlerType
+}
+
+// Config says how pipes are served. The zero Config is usable.
+type Config struct {
+	// Log gets a line for each call that fails; nil means slog.Default().
+	Log *slog.Logger
+
+	// Listen makes a pipe; nil means [Listen].
+	Listen func(name string) (net.Listener, error)
+
+	// Ready, if set, is called once, when every pipe takes connections: Serve
+	// has then connected to each of them and hung up.
+	Ready func()
+
+	// Interceptors stand around every call, the first one outermost. The errors
+	// that they see are gRPC statuses.
+	Interceptors []grpc.UnaryServerInterceptor
+
+	// Deadline is given to calls that come without one; 0 means 10 minutes.
+	// No driver waits that long, and formatting a large volume in full may
+	// take most of it.
+	Deadline time.Duration
+
+	// Grace is how long running calls may take to finish once the server
+	// stops; 0 means one minute.
+	Grace time.Duration
+}
+
+// The defaults of Config, and what is not configurable.
+const (
+	defaultDeadline = 10 * time.Minute
+	defaultGrace    = time.Minute
+
+	// handshakeLimit is how long a client may take to say that it speaks
+	// HTTP/2. On one machine it takes microseconds; a connection that is only
+	// held open must not cost a goroutine for gRPC's two minutes.
+	handshakeLimit = 10 * time.Second
+
+	// readyLimit is how long it may take until the server has connected to all
+	// of its pipes.
+	readyLimit = 10 * time.Second
+
+	// pingInterval is how often clients may ask whether the server lives.
+	// gRPC's five minutes would disconnect drivers that ask more often.
+	pingInterval = 10 * time.Second
+
+	// flushLimit is how long answers that are ready may take to reach clients
+	// after the last call, and after the grace.
+	flushLimit = time.Second
+)
+
+// Server serves a set of pipes.
+type Server struct {
+	config  Config
+	pipes   []*pipeServer
+	running *inFlight
+}
+
+// pipeServer is one pipe and its gRPC server.
+type pipeServer struct {
+	Pipe
+	listener net.Listener
+	grpc     *grpc.Server
+	health   *health.Server
+}
+
+// Open makes all pipes. If one cannot be made none is left, and the error names
+// each pipe that cannot be made and why.
+func Open(config Config, pipes ...Pipe) (*Server, error) {
+	if len(pipes) == 0 {
+		return nil, errors.New("no pipes to serve")
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	if config.Listen == nil {
+		config.Listen = Listen
+	}
+	if config.Deadline == 0 {
+		config.Deadline = defaultDeadline
+	}
+	if config.Grace == 0 {
+		config.Grace = defaultGrace
+	}
+	s := &Server{config: config, running: newInFlight()}
+	var refused []error
+	for _, p := range pipes {
+		l, err := config.Listen(p.Name)
+		if err != nil {
+			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
+			continue
+		}
+		s.pipes = append(s.pipes, s.newPipeServer(p, l))
+	}
+	if len(refused) > 0 {
+		s.Close()
+		return nil, &OpenError{Pipes: len(pipes), Refused: refused}
+	}
+	return s, nil
+}
+
+// OpenError says which pipes could not be made.
+type OpenError struct {
+	Pipes   int     // how many there were to make
+	Refused []error // for each that could not be made: its name and the reason
+}
+
+// Error is a line for all and one for each pipe.
+func (e *OpenError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d pipes cannot be made:", len(e.Refused), e.Pipes)
+	for _, err := range e.Refused {
+		fmt.Fprintf(&b, "\n  %v", err)
+	}
+	return b.String()
+}
+
+// Unwrap lists the reasons.
+func (e *OpenError) Unwrap() []error { return e.Refused }
+
+func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
+	g := grpc.NewServer(
+		grpc.ConnectionTimeout(handshakeLimit),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.answer})...),
+		grpc.StreamInterceptor(s.guardStream),
+	)
+	g.RegisterService(s.guarded(p), p.Impl)
+	h := health.NewServer()
+	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(g, h)
+	reflection.Register(g)
+	return &pipeServer{Pipe: p, listener: l, grpc: g, health: h}
+}
+
+// Serve answers calls until ctx ends, and then stops as the package comment
+// says; an error tells that calls were cut off. If a pipe fails meanwhile, the
+// server stops in the same way and the error names that pipe. Serve may be
+// called once.
+func (s *Server) Serve(ctx context.Context) error {
+	failed := make(chan error, len(s.pipes))
+	for _, p := range s.pipes {
+		go func() {
+			// Serve returns nil once its server is told to stop.
+			if err := p.grpc.Serve(p.listener); err != nil {
+				failed <- fmt.Errorf("%s: %w", p.Name, err)
+			}
+		}()
+	}
+	if s.config.Ready != nil {
+		checking, cancel := context.WithCancel(ctx)
+		checked := make(chan struct{})
+		go func() {
+			defer close(checked)
+			s.checkPipes(checking)
+		}()
+		defer func() {
+			cancel()
+			<-checked
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		return s.stop()
+	case err := <-failed:
+		return errors.Join(err, s.stop())
+	}
+}
+
+// checkPipes connects to each pipe, and calls Ready. A pipe that refuses this
+// process may well be open to others, so that is logged and no failure.
+//
+// Under Wine clients depend on it. go-winio begins a pipe with an instance that
+// Windows gives to nobody; Wine gives it to the first client, which then waits
+// for answers of a server that does not know of it.
+func (s *Server) checkPipes(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for _, p := range s.pipes {
+		conn, err := pipe.Dial(limited, p.listener.Addr().String())
+		if err == nil {
+			conn.Close()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.config.Log.Warn("A pipe does not take the server's own connection", "pipe", p.Name, "err", err)
+		}
+	}
+	s.config.Ready()
+}
+
+// Close removes the pipes of a server that was opened and will not serve.
+func (s *Server) Close() {
+	for _, p := range s.pipes {
+		p.listener.Close()
+	}
+}
+
+// stop ends all gRPC servers.
+func (s *Server) stop() error {
+	stopped := make(chan struct{}, len(s.pipes))
+	for _, p := range s.pipes {
+		go func() {
+			p.health.Shutdown()
+			p.grpc.GracefulStop()
+			stopped <- struct{}{}
+		}()
+	}
+	left := len(s.pipes)
+	wait := func(or <-chan struct{}, limit time.Duration) {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		for left > 0 {
+			select {
+			case <-stopped:
+				left--
+			case <-or:
+				return
+			case <-t.C:
+				return
+			}
+		}
+	}
+	if n := s.running.count(); n > 0 {
+		s.config.Log.Info("Waiting for running calls to finish", "calls", n, "limit", s.config.Grace)
+	}
+	// GracefulStop also waits for watchers of the health service and for idle
+	// reflection streams, which never end by themselves. They are not worth
+	// waiting for: once no call runs, only answers have to be flushed.
+	wait(s.running.idle(), s.config.Grace)
+	cut := s.running.count()
+	if cut == 0 {
+		wait(nil, flushLimit)
+	}
+	for _, p := range s.pipes {
+		// Not here and now: Stop waits for a GracefulStop that waits for a
+		// call whose client has gone.
+		go p.grpc.Stop()
+	}
+	wait(nil, flushLimit)
+	if cut > 0 {
+		return fmt.Errorf("%d running calls took longer than %v and were cut off", cut, s.config.Grace)
+	}
+	return nil
+}
+
+// Pipes are the pipes of services, one for each group and version.
+func Pipes(services []wire.Service) []Pipe {
+	pipes := make([]Pipe, len(services))
+	for i, s := range services {
+		pipes[i] = Pipe{Name: "csi-proxy-" + s.Group + "-" + s.Version.String(), Desc: s.Desc, Impl: s.Impl}
+	}
+	return pipes
+}

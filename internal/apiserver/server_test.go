@@ -1,0 +1,542 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	oldclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1alpha1"
+	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+)
+
+// fakeDisk answers with what a test puts in.
+type fakeDisk struct {
+	disk.Interface
+	rescan func(context.Context) error
+}
+
+func (d *fakeDisk) Rescan(ctx context.Context, _ *disk.RescanRequest) (*disk.RescanResponse, error) {
+	if err := d.rescan(ctx); err != nil {
+		return nil, err
+	}
+	return &disk.RescanResponse{}, nil
+}
+
+type fakeSMB struct{ smb.Interface }
+
+func (fakeSMB) NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
+	return nil, hosterr.Wrap("map", hosterr.Quote(`\\server\share`), hosterr.ErrPermissionDenied)
+}
+
+// logBuffer collects log lines of several goroutines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logBuffer) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+// socketDir makes a directory for sockets with a short path, and has the
+// listeners and the clients of this test use it.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv(pipe.DirVariable, dir)
+	return dir
+}
+
+// serve serves g until the test ends, or stop is called, which returns what
+// Serve returned. It returns when the server is ready.
+func serve(t *testing.T, config apiserver.Config, g wire.Groups) (stop func() error) {
+	t.Helper()
+	ready := make(chan struct{})
+	if config.Ready == nil {
+		config.Ready = func() { close(ready) }
+	} else {
+		close(ready)
+	}
+	s, err := apiserver.Open(config, apiserver.Pipes(wire.Services(g))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() { result <- s.Serve(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-result })
+	t.Cleanup(func() { stop() })
+	<-ready
+	return stop
+}
+
+func dialDisk(t *testing.T) *diskclient.Client {
+	t.Helper()
+	c, err := diskclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestPanicIsAnAnswerAndTheNextCallWorks(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	calls := 0
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		calls++
+		if calls == 1 {
+			panic("no such session")
+		}
+		return nil
+	}}})
+	c := dialDisk(t)
+	_, err := c.Rescan(t.Context(), &diskv1.RescanRequest{})
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no such session") {
+		t.Errorf("call that panics = %v, want Internal that names the panic", err)
+	}
+	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Errorf("next call = %v, want success", err)
+	}
+	if got := log.String(); strings.Count(got, "Request failed") != 1 || !strings.Contains(got, "server_test.go") {
+		t.Errorf("log = %q, want one failure with the stack", got)
+	}
+}
+
+func TestPanicInAnInterceptorIsAnAnswerToo(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	boom := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		panic("in the metrics")
+	}
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo), Interceptors: []grpc.UnaryServerInterceptor{boom}},
+		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
+	if _, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.Internal {
+		t.Errorf("Rescan = %v, want Internal", err)
+	}
+}
+
+func TestInterceptorsSeeTheVersionCalledAndTheStatus(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	var mu sync.Mutex
+	var seen []string
+	watch := func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		out, err := handle(ctx, in)
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, info.FullMethod+" "+status.Code(err).String())
+		return out, err
+	}
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo), Interceptors: []grpc.UnaryServerInterceptor{watch}},
+		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return hosterr.Wrap("rescan", "", hosterr.ErrUnavailable) }}})
+	dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
+	if want := []string{"/v1.Disk/Rescan Unavailable"}; !slices.Equal(seen, want) {
+		t.Errorf("interceptor saw %q, want %q", seen, want)
+	}
+}
+
+func TestDeadlineIsTheCallersOrTheServers(t *testing.T) {
+	socketDir(t)
+	deadlines := make(chan time.Duration, 1)
+	serve(t, apiserver.Config{Deadline: time.Hour}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
+		d, ok := ctx.Deadline()
+		if !ok {
+			return errors.New("no deadline")
+		}
+		deadlines <- time.Until(d)
+		return nil
+	}}})
+	c := dialDisk(t)
+	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := <-deadlines; d < 59*time.Minute || d > time.Hour {
+		t.Errorf("call without a deadline got %v, want the server's hour", d)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+	defer cancel()
+	if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := <-deadlines; d < 2*time.Hour {
+		t.Errorf("call with a deadline of three hours got %v", d)
+	}
+}
+
+func TestErrorArrivesWithCodeTextAndDetails(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		return hosterr.WithHint("rescan", "disk 7", hosterr.ErrNotFound, "attach it")
+	}}})
+	_, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
+	s := status.Convert(err)
+	if s.Code() != codes.NotFound || s.Message() != "rescan disk 7: not found" {
+		t.Errorf("status = %v %q, want NotFound with the error's text", s.Code(), s.Message())
+	}
+	if len(s.Details()) != 1 {
+		t.Fatalf("details = %v, want one", s.Details())
+	}
+	info := s.Details()[0].(*errdetails.ErrorInfo)
+	if info.Reason != "NOT_FOUND" || info.Domain != "csi-proxy" || info.Metadata["op"] != "rescan" ||
+		info.Metadata["target"] != "disk 7" || info.Metadata["hint"] != "attach it" {
+		t.Errorf("ErrorInfo = %v, want reason, domain, op, target and hint", info)
+	}
+	for _, part := range []string{"level=WARN", "pipe=csi-proxy-disk-v1", "method=/v1.Disk/Rescan", "code=NotFound", `error="rescan disk 7: not found"`} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("log = %q, want %q in it", log.String(), part)
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("log has %d lines, want one:\n%s", n, log.String())
+	}
+}
+
+func TestSecretsAreInNoLog(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelDebug)}, wire.Groups{SMB: fakeSMB{}})
+	c, err := smbclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{RemotePath: `\\server\share`, Username: "somebody", Password: "hunter2"})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("NewSmbGlobalMapping = %v, want PermissionDenied", err)
+	}
+	if got := log.String(); !strings.Contains(got, "somebody") || strings.Contains(got, "hunter2") {
+		t.Errorf("debug log = %q, want the request without its password", got)
+	}
+}
+
+func TestHugeErrorTextStillArrives(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		return hosterr.Wrap("open", strings.Repeat("\xff", 3<<20), hosterr.ErrInvalid)
+	}}})
+	_, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("code = %v, want InvalidArgument", status.Code(err))
+	}
+}
+
+func TestSecondServerFailsAndNamesEachPipe(t *testing.T) {
+	dir := socketDir(t)
+	g := wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}}
+	serve(t, apiserver.Config{}, g)
+	c := dialDisk(t)
+
+	g.SMB = fakeSMB{}
+	_, err := apiserver.Open(apiserver.Config{}, apiserver.Pipes(wire.Services(g))...)
+	var refused *apiserver.OpenError
+	if !errors.As(err, &refused) || len(refused.Refused) != len(wire.Disk(nil)) {
+		t.Fatalf("second server: %v, want an OpenError for each disk pipe", err)
+	}
+	for _, s := range wire.Disk(nil) {
+		if name := "csi-proxy-disk-" + s.Version.String(); !strings.Contains(err.Error(), "\n  "+name+": ") {
+			t.Errorf("error %q has no line for %s", err, name)
+		}
+	}
+	if !strings.Contains(err.Error(), "another CSI Proxy") {
+		t.Errorf("error %q does not give the reason", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "csi-proxy-smb-*")); len(left) > 0 {
+		t.Errorf("the failed server left %q", left)
+	}
+	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Errorf("the first server answers %v, want success", err)
+	}
+}
+
+func TestNoPipeAnswersBeforeAllAreMade(t *testing.T) {
+	var made, closed int
+	listen := func(name string) (net.Listener, error) {
+		if made == 2 {
+			return nil, errors.New("no more pipes")
+		}
+		made++
+		return silentListener{&closed}, nil
+	}
+	_, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}))[:3]...)
+	if err == nil || !strings.Contains(err.Error(), "1 of 3 pipes") {
+		t.Errorf("Open = %v, want that 1 of 3 pipes cannot be made", err)
+	}
+	if closed != made {
+		t.Errorf("%d pipes were made and %d closed", made, closed)
+	}
+}
+
+// silentListener must not be accepted from; it counts that it was closed.
+type silentListener struct{ closed *int }
+
+func (l silentListener) Accept() (net.Conn, error) { panic("accepted before all pipes were made") }
+func (l silentListener) Close() error              { *l.closed++; return nil }
+func (l silentListener) Addr() net.Addr            { return &net.UnixAddr{} }
+
+func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
+	dir := socketDir(t)
+	started, finish := make(chan struct{}), make(chan struct{})
+	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		close(started)
+		<-finish
+		return nil
+	}}})
+	c := dialDisk(t)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := c.Rescan(context.Background(), &diskv1.RescanRequest{})
+		answer <- err
+	}()
+	<-started
+
+	// A watcher must not hold up the stop.
+	conn, err := transport.Connect(pipe.Path("csi-proxy-disk-v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	watch, err := grpc_health_v1.NewHealthClient(conn).Watch(context.Background(), &grpc_health_v1.HealthCheckRequest{Service: "v1.Disk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := watch.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("health = %v, %v, want SERVING", got, err)
+	}
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	if got, err := watch.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health while stopping = %v, %v, want NOT_SERVING", got, err)
+	}
+	for { // the socket goes before the running call ends
+		if _, err := diskclient.NewClient(); err != nil {
+			break
+		}
+	}
+	select {
+	case err := <-stopped:
+		t.Fatalf("the server stopped (%v) while a call was running", err)
+	default:
+	}
+	close(finish)
+	if err := <-answer; err != nil {
+		t.Errorf("running call = %v, want its answer", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
+		t.Errorf("sockets left behind: %q", left)
+	}
+}
+
+func TestStopCutsOffWhatOutlivesTheGrace(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	started, finish := make(chan struct{}), make(chan struct{})
+	defer close(finish)
+	stop := serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo), Grace: time.Millisecond}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		close(started)
+		<-finish
+		return nil
+	}}})
+	c := dialDisk(t)
+	go c.Rescan(context.Background(), &diskv1.RescanRequest{})
+	<-started
+	if err := stop(); err == nil || !strings.Contains(err.Error(), "1 running calls") {
+		t.Errorf("Serve = %v, want an error that says one call was cut off", err)
+	}
+}
+
+func TestStoppedBeforeItIsReady(t *testing.T) {
+	socketDir(t)
+	s, err := apiserver.Open(apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Serve(ctx); err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+}
+
+func TestOneFailingPipeStopsAll(t *testing.T) {
+	socketDir(t)
+	broken := errors.New("the pipe broke")
+	listen := func(name string) (net.Listener, error) {
+		if name == "csi-proxy-disk-v1beta1" {
+			return brokenListener{broken}, nil
+		}
+		return apiserver.Listen(name)
+	}
+	s, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "csi-proxy-disk-v1beta1") {
+		t.Errorf("Serve = %v, want the failure with its pipe", err)
+	}
+}
+
+type brokenListener struct{ err error }
+
+func (b brokenListener) Accept() (net.Conn, error) { return nil, b.err }
+func (b brokenListener) Close() error              { return nil }
+func (b brokenListener) Addr() net.Addr            { return &net.UnixAddr{} }
+
+// Clients built on older gRPC send the pipe's path as the authority.
+func TestAnyAuthorityIsAccepted(t *testing.T) {
+	socketDir(t)
+	serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
+	for _, authority := range []string{`\\.\\pipe\\csi-proxy-disk-v1`, `%5C%5C.%5Cpipe%5Ccsi-proxy-disk-v1`, "/run/csi-proxy/x.sock", "localhost"} {
+		conn, err := grpc.NewClient("passthrough:///x", grpc.WithAuthority(authority),
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				return pipe.Dial(ctx, pipe.Path("csi-proxy-disk-v1"))
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+			t.Errorf("with authority %q: %v", authority, err)
+		}
+	}
+}
+
+func TestReflectionDescribesTheVersionOfThePipe(t *testing.T) {
+	socketDir(t)
+	serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{}})
+	c, err := oldclient.NewClient() // proves that the pipe is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	conn, err := transport.Connect(pipe.Path("csi-proxy-disk-v1alpha1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(r *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
+		t.Helper()
+		if err := stream.Send(r); err != nil {
+			t.Fatal(err)
+		}
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	list := ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+	if got := fmt.Sprint(list.GetListServicesResponse().GetService()); !strings.Contains(got, "v1alpha1.Disk") {
+		t.Errorf("services = %s, want v1alpha1.Disk among them", got)
+	}
+	file := ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "v1alpha1.Disk"}})
+	if file.GetFileDescriptorResponse() == nil {
+		t.Errorf("file of v1alpha1.Disk: %v", file)
+	}
+}
+
+func TestConnectionThatSaysNothingIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		l := &oneConn{conn: server, closed: make(chan struct{})}
+		s, err := apiserver.Open(apiserver.Config{Listen: func(string) (net.Listener, error) { return l, nil }},
+			apiserver.Pipes(wire.Disk(&fakeDisk{}))[:1]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ctx) }()
+		start := time.Now()
+		if _, err := io.Copy(io.Discard, client); err != nil {
+			t.Logf("connection ended with %v", err)
+		}
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("a silent connection was closed after %v, want 10 s", took)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// oneConn is a listener that accepts one connection.
+type oneConn struct {
+	mu     sync.Mutex
+	conn   net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	c := l.conn
+	l.conn = nil
+	l.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{} }

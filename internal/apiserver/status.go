@@ -1,0 +1,155 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// ErrorDomain is the domain of the ErrorInfo that every failure carries.
+const ErrorDomain = "csi-proxy"
+
+// The keys of ErrorInfo's metadata. A key without a value is left out.
+const (
+	MetaOp     = "op"     // what was being done, "format volume"
+	MetaTarget = "target" // to what, "disk 3"
+	MetaWin32  = "win32"  // the Win32 error number, "5"
+	MetaHint   = "hint"   // what to do about it
+)
+
+// statusOf is the one place where an error becomes a gRPC status. The message
+// is the error's text as it is: drivers match some of them. The code follows
+// from the error's kind; without one, from its Win32 number; and an error of
+// neither is Unknown, as all errors of CSI Proxy once were. ErrorInfo says the
+// same for programs: its reason is the name of the Win32 error if there is one,
+// else that of the code.
+func statusOf(err error) *status.Status {
+	if s, ok := status.FromError(err); ok {
+		return s
+	}
+	code := codeOf(err)
+	reason := reasons[code]
+	meta := map[string]string{}
+	put := func(key, value string) {
+		if value != "" {
+			meta[key] = limited(value)
+		}
+	}
+	var op *hosterr.Error
+	if errors.As(err, &op) {
+		put(MetaOp, op.Op)
+		put(MetaTarget, op.Target)
+	}
+	if e, ok := win32.Code(err); ok {
+		put(MetaWin32, strconv.FormatUint(uint64(e), 10))
+		if name := e.Name(); strings.HasPrefix(name, "ERROR_") {
+			reason = name
+		}
+	}
+	if i := win32.ISCSIStatus(0); errors.As(err, &i) && !strings.Contains(i.Name(), "0x") {
+		reason = i.Name()
+	}
+	put(MetaHint, hosterr.HintOf(err))
+
+	s := status.New(code, limited(err.Error()))
+	detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: ErrorDomain, Metadata: meta})
+	if err != nil {
+		// Only an OK status, or text that is not UTF-8, cannot have details;
+		// neither gets here.
+		return s
+	}
+	return detailed
+}
+
+// limited is s as it may travel: valid UTF-8, and not so long that the headers
+// in which gRPC sends errors, twice in each, become larger than peers accept:
+// 8 KiB for gRPC's C core. A request may hold 4 MiB of path, and an error may
+// quote it.
+func limited(s string) string {
+	const most = 2 << 10
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// codeOf is the code for an error that has none of its own.
+func codeOf(err error) codes.Code {
+	if p := (*node.PanicError)(nil); errors.As(err, &p) {
+		return codes.Internal
+	}
+	switch hosterr.KindOf(node.Typed(err)) {
+	case hosterr.ErrInvalid:
+		return codes.InvalidArgument
+	case hosterr.ErrNotFound:
+		return codes.NotFound
+	case hosterr.ErrAlreadyExists:
+		return codes.AlreadyExists
+	case hosterr.ErrPermissionDenied:
+		return codes.PermissionDenied
+	case hosterr.ErrFailedPrecondition:
+		return codes.FailedPrecondition
+	case hosterr.ErrOutOfRange:
+		return codes.OutOfRange
+	case hosterr.ErrUnavailable:
+		return codes.Unavailable
+	case hosterr.ErrUnimplemented:
+		return codes.Unimplemented
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	}
+	if e, ok := win32.Code(err); ok {
+		return codeOfWin32(e)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return codes.Unimplemented
+	}
+	return codes.Unknown
+}
+
+// codeOfWin32 judges a Win32 error that is of no kind: see node.Typed for those
+// that are of one.
+func codeOfWin32(e win32.Errno) codes.Code {
+	switch e {
+	case win32.ERROR_DISK_FULL, win32.ERROR_NO_SYSTEM_RESOURCES:
+		return codes.ResourceExhausted
+	case win32.ERROR_CRC, win32.ERROR_FILE_CORRUPT, win32.ERROR_DISK_CORRUPT:
+		return codes.DataLoss
+	case win32.ERROR_IO_DEVICE, win32.ERROR_GEN_FAILURE:
+		return codes.Internal
+	case win32.ERROR_NOT_SUPPORTED:
+		return codes.Unimplemented
+	}
+	return codes.Unknown
+}
+
+// reasons are the codes as ErrorInfo spells its reasons.
+var reasons = map[codes.Code]string{
+	codes.Canceled:           "CANCELED",
+	codes.Unknown:            "UNKNOWN",
+	codes.InvalidArgument:    "INVALID_ARGUMENT",
+	codes.DeadlineExceeded:   "DEADLINE_EXCEEDED",
+	codes.NotFound:           "NOT_FOUND",
+	codes.AlreadyExists:      "ALREADY_EXISTS",
+	codes.PermissionDenied:   "PERMISSION_DENIED",
+	codes.ResourceExhausted:  "RESOURCE_EXHAUSTED",
+	codes.FailedPrecondition: "FAILED_PRECONDITION",
+	codes.OutOfRange:         "OUT_OF_RANGE",
+	codes.Unimplemented:      "UNIMPLEMENTED",
+	codes.Internal:           "INTERNAL",
+	codes.Unavailable:        "UNAVAILABLE",
+	codes.DataLoss:           "DATA_LOSS",
+}

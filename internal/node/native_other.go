@@ -1,0 +1,5 @@
+//go:build !windows
+
+package node
+
+func openNative() (*Node, error) { return nil, ErrNoWindows }

@@ -1,0 +1,135 @@
+// Package node is one Windows node as the hosts see it: the Win32 calls they
+// may make, the clock and randomness they use, and the state that must be one
+// per node because the disk, volume, filesystem and SMB services share it
+// (locks, work that outlives its caller, the working directories).
+//
+// The daemon and pkg/simnode make nodes of their own. A driver in process gets
+// the process-wide native node, opened once.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// Node is one Windows node. Its fields are set before first use and not changed
+// after. It may be used by several goroutines at once.
+type Node struct {
+	API   win32.API
+	Clock Clock
+	Rand  io.Reader // identifiers of disks and partitions
+	Log   *slog.Logger
+
+	// WorkingDirs, when not empty, are the only directories below which paths
+	// may resolve; winfs checks them on open handles. Empty means anywhere, as
+	// for a driver in process.
+	WorkingDirs []string
+
+	// AllowedServices, when not nil, are the only services that may be started
+	// or stopped, those included that have to stop because another does. nil
+	// means all, as for a driver in process.
+	AllowedServices []string
+
+	Locks Locks
+
+	work singleflight.Group
+
+	mu     sync.Mutex
+	shared map[string]any
+}
+
+// Locks are taken in this order: path, share, volume, disk. Who holds one of a
+// service, an iSCSI portal or target takes no other.
+type Locks struct{ Paths, Shares, Volumes, Disks, Services, Portals, Targets keylock.Set }
+
+// Clock is time, as far as hosts need it.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits d or until ctx ends, and then returns ctx's error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// New makes a node of api with the system's clock, randomness and the default
+// logger.
+func New(api win32.API) *Node {
+	return &Node{API: api, Clock: systemClock{}, Rand: rand.Reader, Log: slog.Default()}
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Shared is what several services of one kind must have in common on one node,
+// such as what is known of its SMB mappings: made at the first call for key, the
+// same at every other.
+func Shared[T any](n *Node, key string, make func() T) T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.shared == nil {
+		n.shared = map[string]any{}
+	}
+	if _, ok := n.shared[key]; !ok {
+		n.shared[key] = make()
+	}
+	return n.shared[key].(T)
+}
+
+// PanicError is a panic that a worker goroutine survived.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Do runs work on a goroutine of its own, because a Win32 call cannot be
+// cancelled, and waits for it or for ctx. Work that outlives its caller goes
+// on; whoever asks again for the same key joins it and gets its result. A panic
+// in work becomes a [PanicError].
+func (n *Node) Do(ctx context.Context, key string, work func() error) error {
+	done := n.work.DoChan(key, func() (_ any, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		return nil, work()
+	})
+	select {
+	case r := <-done:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ErrNoWindows is answered by the native node where there is no Windows.
+var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the simulated one of pkg/simnode: %w", errors.ErrUnsupported)
+
+// Native is the node that this process runs on, opened at the first call.
+func Native() (*Node, error) { return native() }
+
+var native = sync.OnceValues(openNative)

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// Typed gives err the kind that its Windows error number stands for, unless it
+// has one already or is the end of a context. Its text stays. This is the one
+// place that judges those numbers, so that an error is of the same kind in
+// process and through a pipe.
+func Typed(err error) error {
+	if err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	code, ok := win32.Code(err)
+	if !ok {
+		return err
+	}
+	kind := kindOf(code)
+	if kind == nil {
+		return err
+	}
+	return hosterr.Text(kind, "%w", err)
+}
+
+// kindOf judges a Windows error of which nobody said what it means for the
+// request; nil if that cannot be told. ERROR_INVALID_PARAMETER and its like are
+// not the caller's invalid argument: it was this proxy that chose the parameters.
+func kindOf(code win32.Errno) error {
+	switch code {
+	case win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE, win32.ERROR_NO_SUCH_DEVICE,
+		win32.ERROR_NOT_FOUND, win32.ERROR_BAD_NET_NAME, win32.ERROR_NOT_CONNECTED:
+		return hosterr.ErrNotFound
+	case win32.ERROR_FILE_EXISTS, win32.ERROR_ALREADY_EXISTS:
+		return hosterr.ErrAlreadyExists
+	case win32.ERROR_ACCESS_DENIED, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD, win32.ERROR_NO_SUCH_LOGON_SESSION:
+		return hosterr.ErrPermissionDenied
+	case win32.ERROR_INVALID_NAME, win32.ERROR_BAD_PATHNAME, win32.ERROR_FILENAME_EXCED_RANGE:
+		return hosterr.ErrInvalid
+	case win32.ERROR_WRITE_PROTECT, win32.ERROR_DIR_NOT_EMPTY, win32.ERROR_DIRECTORY, win32.ERROR_UNRECOGNIZED_VOLUME,
+		win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_SYMLINK_CLASS_DISABLED,
+		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_INVALID_REPARSE_DATA, win32.ERROR_SESSION_CREDENTIAL_CONFLICT:
+		return hosterr.ErrFailedPrecondition
+	case win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY, win32.ERROR_NOT_READY, win32.ERROR_DELETE_PENDING,
+		win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
+		win32.ERROR_UNEXP_NET_ERR: // a server that does not answer may do so later
+		return hosterr.ErrUnavailable
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"strconv"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// Disk is an open physical disk.
+type Disk struct{ device }
+
+// OpenDisk opens the disk that has a number now. One that the node does not
+// have is hosterr.ErrNotFound.
+func OpenDisk(ctx context.Context, n *node.Node, number, access uint32) (*Disk, error) {
+	d, err := open(ctx, n, `\\.\PhysicalDrive`+strconv.FormatUint(uint64(number), 10), access)
+	if err != nil {
+		return nil, err
+	}
+	return &Disk{d}, nil
+}
+
+// EachDisk opens every disk of the node in turn and tells visit its number. A
+// disk that cannot be opened, or that does not answer with its number, is logged
+// and passed over: it may be on its way out, and nobody else's call shall fail
+// for it.
+func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(number uint32, d *Disk)) error {
+	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	if err != nil {
+		return hosterr.Wrap("list disks", "", err)
+	}
+	for _, i := range present {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visitDisk(ctx, n, i.Path, access, visit); err != nil {
+			n.Log.Warn("a disk does not answer and is passed over", "device", i.Path, "error", err)
+		}
+	}
+	return nil
+}
+
+func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, visit func(uint32, *Disk)) error {
+	h, err := openOnce(n, path, access)
+	if err != nil {
+		return err
+	}
+	d := &Disk{device{node: n, h: h, once: true}}
+	defer d.Close()
+	number, err := d.Number(ctx)
+	if err != nil {
+		return err
+	}
+	if number.DeviceType != win32.FILE_DEVICE_DISK || number.DeviceNumber == noNumber {
+		return nil
+	}
+	visit(number.DeviceNumber, d)
+	return nil
+}
+
+// noNumber is the DeviceNumber of a device that has none.
+const noNumber = 0xFFFFFFFF
+
+// layoutTries is how often the partition table is asked for: right after a disk
+// was attached it cannot be read for a moment (ERROR_IO_DEVICE).
+const layoutTries = 4
+
+// Layout is the partition table.
+func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
+	for i := 1; ; i++ {
+		out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
+		if err == nil {
+			return win32.DecodeLayout(out)
+		}
+		if i == layoutTries || !win32.IsCode(err, win32.ERROR_IO_DEVICE) {
+			return win32.Layout{}, hosterr.Wrap("read the partition table", "", err)
+		}
+		if err := d.node.Clock.Sleep(ctx, pause); err != nil {
+			return win32.Layout{}, err
+		}
+	}
+}
+
+// SetLayout writes the partition table, whole.
+func (d *Disk) SetLayout(ctx context.Context, l win32.Layout) error {
+	_, err := d.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
+	return hosterr.Wrap("write the partition table", "", err)
+}
+
+// CreateGPT makes an empty GPT on a disk without a table.
+func (d *Disk) CreateGPT(ctx context.Context, id win32.GUID) error {
+	in := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: id, MaxPartitions: 128}.Encode()
+	_, err := d.control(ctx, win32.IOCTL_DISK_CREATE_DISK, in, nil)
+	return hosterr.Wrap("create the partition table", "", err)
+}
+
+// UpdateProperties makes Windows drop what it has cached of the partition
+// table. It is safe on a disk in use.
+func (d *Disk) UpdateProperties(ctx context.Context) error {
+	_, err := d.control(ctx, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil)
+	return hosterr.Wrap("update the disk's properties", "", err)
+}
+
+// UpdateSize makes the driver ask the disk for its size and announce a change.
+// The output buffer matters: with less than 24 bytes Windows refuses.
+func (d *Disk) UpdateSize(ctx context.Context) error {
+	_, err := d.control(ctx, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, make([]byte, win32.SizeofGeometry))
+	return hosterr.Wrap("update the disk's size", "", err)
+}
+
+// Geometry is the size of the disk, which needs no access, and its sector size.
+func (d *Disk) Geometry(ctx context.Context) (win32.Geometry, error) {
+	out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 256)
+	if err != nil {
+		return win32.Geometry{}, hosterr.Wrap("get the geometry", "", err)
+	}
+	g, err := win32.DecodeGeometry(out)
+	if err == nil && (bits.OnesCount32(g.BytesPerSector) != 1 || g.BytesPerSector < 512 || g.BytesPerSector > mib) {
+		err = fmt.Errorf("DISK_GEOMETRY_EX: %w: sectors of %d bytes", win32.ErrLayout, g.BytesPerSector)
+	}
+	return g, err
+}
+
+// Grow moves the end of a partition by delta bytes into the free space behind it.
+func (d *Disk) Grow(ctx context.Context, partition uint32, delta int64) error {
+	_, err := d.control(ctx, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: partition, Delta: delta}.Encode(), nil)
+	return hosterr.Wrap("grow the partition", "", err)
+}
+
+// Attributes are the DISK_ATTRIBUTE_ bits: offline, read-only.
+func (d *Disk) Attributes(ctx context.Context) (uint64, error) {
+	out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, win32.SizeofGetDiskAttributes)
+	if err != nil {
+		return 0, hosterr.Wrap("get the disk's attributes", "", err)
+	}
+	return win32.DecodeDiskAttributes(out)
+}
+
+// SetAttributes sets those of the DISK_ATTRIBUTE_ bits that are in mask, for
+// good: the state survives a restart.
+func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
+	in := win32.SetDiskAttributes{Persist: true, Attributes: attrs, Mask: mask}.Encode()
+	if _, err := d.control(ctx, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+		return hosterr.Wrap("set the disk's attributes", "", err)
+	}
+	return d.UpdateProperties(ctx)
+}
+
+// Usable makes the disk online and writable, if it is not. Disks on a shared
+// bus come up offline and read-only by Windows' SAN policy.
+func (d *Disk) Usable(ctx context.Context) error {
+	const unusable = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	attrs, err := d.Attributes(ctx)
+	if err != nil {
+		return err
+	}
+	if attrs&unusable == 0 {
+		return nil
+	}
+	return d.SetAttributes(ctx, 0, attrs&unusable)
+}
+
+// Zero overwrites length bytes at offset; both are multiples of a sector.
+func (d *Disk) Zero(ctx context.Context, offset, length uint64) error {
+	zeros := make([]byte, length)
+	for at := uint64(0); at < length; {
+		err := Retry(ctx, d.node, func() error {
+			n, err := d.node.API.WriteAt(d.h, zeros[at:], int64(offset+at))
+			if err == nil && n <= 0 {
+				err = win32.ERROR_HANDLE_EOF
+			}
+			if err == nil {
+				at += uint64(n)
+			}
+			return err
+		})
+		if err != nil {
+			return hosterr.Wrap("zero "+strconv.FormatUint(length, 10)+" bytes at "+strconv.FormatUint(offset, 10), "", err)
+		}
+	}
+	return nil
+}
+
+// Property asks for a storage property with a first buffer of size bytes. The
+// answer begins with the size that it has; what did not fit is asked for again.
+func (d *Disk) Property(ctx context.Context, id uint32, size int) ([]byte, error) {
+	in := win32.PropertyQuery{PropertyID: id}.Encode()
+	for {
+		out := make([]byte, size)
+		n, err := d.control(ctx, win32.IOCTL_STORAGE_QUERY_PROPERTY, in, out)
+		small := win32.IsCode(err, win32.ERROR_INSUFFICIENT_BUFFER, win32.ERROR_MORE_DATA)
+		if err != nil && !small {
+			return nil, err
+		}
+		want := size * 2
+		if claimed, err := win32.DescriptorSize(out[:min(n, len(out))]); err == nil {
+			if !small && int(claimed) <= size {
+				return out[:n], nil
+			}
+			want = max(int(claimed), size+1)
+		} else if !small {
+			return nil, err
+		}
+		if want > mostAnswer {
+			return nil, fmt.Errorf("storage property %d: %w: it claims %d bytes", id, win32.ErrLayout, want)
+		}
+		size = want
+	}
+}
+
+// SCSIAddress is where the disk is attached, in the terms of SCSI.
+func (d *Disk) SCSIAddress(ctx context.Context) (win32.SCSIAddress, error) {
+	out, err := d.ask(ctx, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)
+	if err != nil {
+		return win32.SCSIAddress{}, err
+	}
+	return win32.DecodeSCSIAddress(out)
+}
+
+// DiskSize is the size of a disk in bytes. Where the disk cannot be read, its
+// geometry tells.
+func DiskSize(ctx context.Context, n *node.Node, number uint32) (uint64, error) {
+	size, failed := diskLength(ctx, n, number)
+	if failed == nil {
+		return size, nil
+	}
+	d, err := OpenDisk(ctx, n, number, Query)
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	g, err := d.Geometry(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n.Log.Debug("a disk's size is taken from its geometry", "disk", number, "error", failed)
+	return g.DiskSize, nil
+}
+
+func diskLength(ctx context.Context, n *node.Node, number uint32) (uint64, error) {
+	d, err := OpenDisk(ctx, n, number, Read)
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	return d.Length(ctx)
+}

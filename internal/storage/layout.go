@@ -1,0 +1,251 @@
+package storage
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+
+	// alignment is what partitions begin and end at.
+	alignment = mib
+	// reservedEnd is where the Microsoft reserved partition ends on a disk of
+	// smallest bytes or more; smaller disks get none.
+	reservedEnd = 16 * mib
+	smallest    = gib
+)
+
+// MBR partition types of file systems that Windows mounts ([MS-DOS] table; ntdddisk.h).
+var mbrData = []uint8{0x01, 0x04, 0x06, mbrIFS, 0x0B, 0x0C, 0x0E}
+
+// mbrIFS is the MBR type of NTFS and exFAT.
+const mbrIFS = 0x07
+
+// Used are the entries of a table that stand for a partition. The one that
+// Windows shows for a file system on a disk without a table (a "superfloppy": an
+// MBR entry at byte 0) does not.
+func Used(l win32.Layout) []win32.Partition {
+	var ps []win32.Partition
+	for _, p := range l.Partitions {
+		if l.Style == win32.PARTITION_STYLE_GPT && !p.Type.IsZero() || l.Style == win32.PARTITION_STYLE_MBR && p.MBRType != 0 && p.Offset != 0 {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// Partitions are the entries that count as partitions of the disk: all but the
+// Microsoft reserved one, which holds nothing.
+func Partitions(l win32.Layout) []win32.Partition {
+	return slices.DeleteFunc(Used(l), func(p win32.Partition) bool {
+		return l.Style == win32.PARTITION_STYLE_GPT && p.Type == win32.PARTITION_MSFT_RESERVED_GUID
+	})
+}
+
+// IsBasicData tells whether a partition is for a file system of Windows and
+// for nothing else.
+func IsBasicData(l win32.Layout, p win32.Partition) bool {
+	switch l.Style {
+	case win32.PARTITION_STYLE_GPT:
+		return p.Type == win32.PARTITION_BASIC_DATA_GUID
+	case win32.PARTITION_STYLE_MBR:
+		return slices.Contains(mbrData, p.MBRType)
+	}
+	return false
+}
+
+// At is the partition that begins at offset.
+func At(l win32.Layout, offset uint64) (win32.Partition, bool) {
+	for _, p := range Used(l) {
+		if p.Offset == offset {
+			return p, true
+		}
+	}
+	return win32.Partition{}, false
+}
+
+// Ours tells whether the table is as [AddPartition] makes it: one partition,
+// for data, without a drive letter. It returns that partition.
+func Ours(l win32.Layout) (win32.Partition, bool) {
+	ps := Partitions(l)
+	if len(ps) != 1 || !IsBasicData(l, ps[0]) {
+		return win32.Partition{}, false
+	}
+	if l.Style == win32.PARTITION_STYLE_GPT && ps[0].Attributes&win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER == 0 {
+		return win32.Partition{}, false
+	}
+	return ps[0], true
+}
+
+func up(n uint64) uint64   { return n + (alignment-n%alignment)%alignment }
+func down(n uint64) uint64 { return n - n%alignment }
+
+// DataStart is where [AddPartition] will begin the partition of a blank disk.
+func DataStart(size uint64) uint64 {
+	if size < smallest {
+		return alignment
+	}
+	return reservedEnd
+}
+
+// AddPartition is a table without partitions, and one for data added to it: as
+// large as the free space is in one piece. On a GPT disk of 1 GiB and more a
+// Microsoft reserved partition is added too, unless there is one; both lie
+// where Windows puts them. size is the disk's, in bytes. It returns the new
+// table and where the data partition begins.
+func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) (win32.Layout, uint64, error) {
+	var usable gap
+	switch l.Style {
+	case win32.PARTITION_STYLE_GPT:
+		usable = gap{l.UsableOffset, min(l.UsableOffset+l.UsableLength, usableEnd(l, size, sector))}
+		l.Partitions = Used(l)
+		reserved := win32.Partition{
+			Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset, Rewrite: true,
+			Type: win32.PARTITION_MSFT_RESERVED_GUID, Name: "Microsoft reserved partition",
+		}
+		if size >= smallest && len(l.Partitions) == 0 && l.UsableOffset < reservedEnd {
+			reserved.Length = reservedEnd - l.UsableOffset
+			var err error
+			if reserved.ID, err = NewID(random); err != nil {
+				return l, 0, err
+			}
+			l.Partitions = append(l.Partitions, reserved)
+		}
+	case win32.PARTITION_STYLE_MBR:
+		usable = gap{alignment, usableEnd(l, size, sector)}
+		l.Partitions = nil
+	default:
+		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "the disk has no partition table")
+	}
+
+	free := largestGap(usable, l.Partitions)
+	if free.length() < alignment {
+		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "a disk of %d bytes has no room for a partition", size)
+	}
+	data := win32.Partition{Style: l.Style, Offset: free.from, Length: free.length(), Rewrite: true}
+	if l.Style == win32.PARTITION_STYLE_MBR {
+		data.MBRType, data.Recognized, data.Hidden = mbrIFS, true, uint32(free.from/uint64(sector))
+		// An MBR has four entries, and Windows wants them all.
+		empty := win32.Partition{Style: l.Style, Rewrite: true}
+		l.Partitions = []win32.Partition{data, empty, empty, empty}
+		l.Partitions[0].Number = 1
+		return l, data.Offset, nil
+	}
+	id, err := NewID(random)
+	if err != nil {
+		return l, 0, err
+	}
+	data.ID, data.Type, data.Name = id, win32.PARTITION_BASIC_DATA_GUID, "Basic data partition"
+	data.Attributes = win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER
+	l.Partitions = append(l.Partitions, data)
+	for i := range l.Partitions {
+		l.Partitions[i].Number = uint32(i + 1)
+	}
+	return l, data.Offset, nil
+}
+
+// NewID is a random GUID of RFC 9562's version 4.
+func NewID(random io.Reader) (win32.GUID, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return win32.GUID{}, fmt.Errorf("make a GUID: %w", err)
+	}
+	b[7] = b[7]&0x0f | 0x40 // the version, in the high byte of the little-endian Data3
+	b[8] = b[8]&0x3f | 0x80
+	return win32.GUIDFromBytes(b[:]), nil
+}
+
+// gap is free space, from the first byte to behind the last.
+type gap struct{ from, to uint64 }
+
+func (g gap) length() uint64 {
+	if g.to <= g.from {
+		return 0
+	}
+	return g.to - g.from
+}
+
+// largestGap is the largest aligned piece of space that no partition takes.
+func largestGap(space gap, taken []win32.Partition) gap {
+	taken = slices.SortedFunc(slices.Values(taken), func(a, b win32.Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+	var best gap
+	at := space.from
+	consider := func(end uint64) {
+		if g := (gap{up(at), down(min(end, space.to))}); g.length() > best.length() {
+			best = g
+		}
+	}
+	for _, p := range taken {
+		consider(p.Offset)
+		at = max(at, p.Offset+p.Length)
+	}
+	consider(space.to)
+	return best
+}
+
+// usableEnd is where the space for partitions ends on a disk of size bytes. A
+// GPT has a copy of its header and entries behind that; an MBR counts sectors
+// with 32 bits. What the table itself says is no help: after the disk was
+// grown it still names the old end.
+func usableEnd(l win32.Layout, size uint64, sector uint32) uint64 {
+	s := uint64(sector)
+	if l.Style == win32.PARTITION_STYLE_MBR {
+		return min(size, s<<32-s)
+	}
+	entries := uint64(max(l.MaxPartitions, 128)) * 128
+	backup := s + (entries+s-1)/s*s
+	if size < backup {
+		return 0
+	}
+	return size - backup
+}
+
+// MaxLength is the most bytes that the partition p can have: to the next one
+// or to the end of the disk, down to the alignment, and never less than it has.
+func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) uint64 {
+	end := usableEnd(l, size, sector)
+	for _, q := range Used(l) {
+		if q.Offset > p.Offset {
+			end = min(end, q.Offset)
+		}
+	}
+	if end = down(end); end < p.Offset+p.Length {
+		return p.Length
+	}
+	return end - p.Offset
+}
+
+// GrownLength is how long p becomes when want bytes are asked for: want, and on
+// to the alignment. want is more than p has and at most MaxLength.
+func GrownLength(p win32.Partition, want, most uint64) uint64 {
+	return min(up(p.Offset+want)-p.Offset, most)
+}
+
+// WithEnd is the same table, naming the end of a disk of size bytes.
+func WithEnd(l win32.Layout, size uint64, sector uint32) win32.Layout {
+	if end := usableEnd(l, size, sector); l.Style == win32.PARTITION_STYLE_GPT && end > l.UsableOffset+l.UsableLength {
+		l.UsableLength = end - l.UsableOffset
+	}
+	return l
+}
+
+// FileSystemSectors is the size that the file system of a volume of length
+// bytes can be given, in its own sectors. ok is false if it has that size: NTFS
+// keeps one cluster back, so what is less than two more is nothing to grow by.
+func FileSystemSectors(fs win32.NTFSVolumeData, length uint64) (sectors int64, ok bool) {
+	if fs.BytesPerCluster == 0 || fs.BytesPerSector == 0 || fs.BytesPerCluster < fs.BytesPerSector {
+		return 0, false
+	}
+	clusters := length / uint64(fs.BytesPerCluster)
+	if clusters <= fs.TotalClusters+1 {
+		return 0, false
+	}
+	return int64(clusters * uint64(fs.BytesPerCluster) / uint64(fs.BytesPerSector)), true
+}

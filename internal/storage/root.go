@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// own are what Windows itself puts into the root directory of a volume.
+var own = []string{".", "..", "System Volume Information", "$RECYCLE.BIN"}
+
+// FirstName is the name of something in the root directory of a volume's file
+// system, or "" if there is nothing but what Windows puts there itself.
+func FirstName(ctx context.Context, n *node.Node, id string) (string, error) {
+	name, err := firstName(ctx, n, id)
+	return name, hosterr.Wrap("list the root directory", "", err)
+}
+
+func firstName(ctx context.Context, n *node.Node, id string) (string, error) {
+	// `\\?\Volume{…}\` is `\??\Volume{…}\` to the Nt functions.
+	path := `\??\` + strings.TrimPrefix(id, `\\?\`)
+	var h win32.Handle
+	err := Retry(ctx, n, func() (err error) {
+		h, err = n.API.NtCreateFile(0, path, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+			win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, win32.FILE_OPEN,
+			win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT|win32.FILE_OPEN_FOR_BACKUP_INTENT)
+		return err
+	})
+	if err != nil {
+		return "", Gone(err)
+	}
+	defer device{node: n, h: h}.Close()
+	buf := make([]byte, 16<<10)
+	for restart := true; ; restart = false {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		got, err := n.API.QueryDirectory(h, restart, buf)
+		if win32.IsCode(err, win32.ERROR_NO_MORE_FILES) || restart && win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		entries, err := win32.DecodeDirectory(buf[:min(got, len(buf))])
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			if !isOwn(e.Name) {
+				return e.Name, nil
+			}
+		}
+	}
+}
+
+func isOwn(name string) bool {
+	for _, o := range own {
+		if strings.EqualFold(name, o) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,364 @@
+package win32
+
+import (
+	"bytes"
+	"errors"
+	"go/types"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// codec is a Decode function as every test here sees it.
+type codec struct {
+	decode func(b []byte) (any, error)
+	encode func(v any) []byte
+	sample any // distinct in every field
+	least  int // the shortest sample that Decode takes; 0: all of it
+	// names are the strings that decode read, which b must hold.
+	names func(v any) []string
+	wide  bool // names are UTF-16
+}
+
+// of makes a codec out of the typed functions.
+func of[T any](decode func([]byte) (T, error), encode func(T) []byte, sample T) codec {
+	return codec{
+		decode: func(b []byte) (any, error) { return decode(b) },
+		encode: func(v any) []byte { return encode(v.(T)) },
+		sample: sample,
+	}
+}
+
+func (c codec) atLeast(n int) codec { c.least = n; return c }
+
+func named[T any](c codec, wide bool, names func(T) []string) codec {
+	c.wide = wide
+	c.names = func(v any) []string { return names(v.(T)) }
+	return c
+}
+
+// codecs are all Decode functions of this package, by name; TestEveryDecoder
+// fails if one is missing.
+var codecs = map[string]codec{
+	"DecodeDeviceNumber": of(DecodeDeviceNumber, DeviceNumber.Encode, DeviceNumber{7, 2, 3}),
+	"DecodePropertyQuery": of(DecodePropertyQuery, PropertyQuery.Encode,
+		PropertyQuery{StorageDeviceLocationProperty, 1}),
+	"DecodeDeviceDescriptor": named(of(DecodeDeviceDescriptor, DeviceDescriptor.Encode,
+		DeviceDescriptor{true, BusTypeISCSI, "Vendor  ", "Product", "1.0 ", "serial-1"}).atLeast(36),
+		false, func(d DeviceDescriptor) []string {
+			return []string{d.Vendor, d.Product, d.Revision, d.SerialNumber}
+		}),
+	"DecodeIdentifiers": named(of(DecodeIdentifiers, EncodeIdentifiers, []Identifier{
+		{StorageIdCodeSetAscii, StorageIdTypeVendorId, StorageIdAssocPort, []byte("Google  disk-1")},
+		{StorageIdCodeSetBinary, StorageIdTypeFCPHName, StorageIdAssocDevice, []byte{0x60, 0, 0, 1}},
+	}), false, func(ids []Identifier) (names []string) {
+		for _, id := range ids {
+			names = append(names, string(id.ID))
+		}
+		return names
+	}),
+	"DecodeLocation": named(of(DecodeLocation, EncodeLocation, "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 2").atLeast(37),
+		false, func(s string) []string { return []string{s} }),
+	"DecodeSCSIAddress": of(DecodeSCSIAddress, SCSIAddress.Encode, SCSIAddress{1, 2, 3, 4}),
+	"DecodeLength":      of(DecodeLength, EncodeLength, uint64(0x1122334455667788)),
+	"DecodeGeometry":    of(DecodeGeometry, Geometry.Encode, Geometry{4096, 0x1122334455667788}).atLeast(32),
+	"DecodeAlignment":   of(DecodeAlignment, Alignment.Encode, Alignment{512, 4096}),
+	"DecodeCreateDisk": of(DecodeCreateDisk, CreateDisk.Encode,
+		CreateDisk{Style: PARTITION_STYLE_GPT, DiskID: pGUID, MaxPartitions: 128}),
+	"DecodeLayout": named(of(DecodeLayout, Layout.Encode, sampleLayout), true, func(l Layout) (names []string) {
+		for _, p := range l.Partitions {
+			names = append(names, p.Name)
+		}
+		return names
+	}),
+	"DecodeGrowPartition":  of(DecodeGrowPartition, GrowPartition.Encode, GrowPartition{2, -0x1122334455667788}),
+	"DecodeDiskAttributes": of(DecodeDiskAttributes, EncodeDiskAttributes, uint64(0x1122334455667788)),
+	"DecodeSetDiskAttributes": of(DecodeSetDiskAttributes, SetDiskAttributes.Encode,
+		SetDiskAttributes{true, DISK_ATTRIBUTE_OFFLINE, DISK_ATTRIBUTE_OFFLINE | DISK_ATTRIBUTE_READ_ONLY}),
+	"DecodeExtents": of(DecodeExtents, EncodeExtents, []Extent{{1, 0x1122334455667788, 2}, {3, 4, 0x2233445566778899}}),
+	"DecodeNTFSVolumeData": of(DecodeNTFSVolumeData, NTFSVolumeData.Encode,
+		NTFSVolumeData{0x1122334455667788, 0x2233445566778899, 0x33445566778899AA, 512, 4096}),
+	"DecodeSectors": of(DecodeSectors, EncodeSectors, int64(-0x1122334455667788)),
+	"DecodeReparse": named(of(DecodeReparse, Reparse.Encode,
+		Reparse{IO_REPARSE_TAG_SYMLINK, `..\target`, "print", true}), true, func(r Reparse) []string {
+		return []string{r.Substitute, r.Print}
+	}),
+	"DecodeDirectory": named(of(DecodeDirectory, encodeDirectory, []DirEntry{
+		{"file.txt", FILE_ATTRIBUTE_ARCHIVE, 0, 0x1122334455667788},
+		{"link \U0001F517", FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT, IO_REPARSE_TAG_MOUNT_POINT, 0},
+	}), true, func(es []DirEntry) (names []string) {
+		for _, e := range es {
+			names = append(names, e.Name)
+		}
+		return names
+	}),
+	"DecodeAttributeTag": of(DecodeAttributeTag, AttributeTag.Encode,
+		AttributeTag{FILE_ATTRIBUTE_REPARSE_POINT, IO_REPARSE_TAG_SYMLINK}),
+	"DecodeFileStandard": of(DecodeFileStandard, FileStandard.Encode,
+		FileStandard{0x1122334455667788, 5, true, false}).atLeast(22),
+}
+
+var sampleLayout = Layout{
+	Style: PARTITION_STYLE_GPT, DiskID: pGUID, UsableOffset: 17408, UsableLength: 0x1122334455667788, MaxPartitions: 128,
+	Partitions: []Partition{
+		{Style: PARTITION_STYLE_GPT, Offset: 17408, Length: 16759808, Number: 1, Rewrite: true,
+			Type: PARTITION_MSFT_RESERVED_GUID, ID: PARTITION_SPACES_GUID, Name: "Microsoft reserved partition"},
+		{Style: PARTITION_STYLE_GPT, Offset: 16 << 20, Length: 0x2233445566778899, Number: 2,
+			Type: PARTITION_BASIC_DATA_GUID, ID: PARTITION_LDM_DATA_GUID,
+			Attributes: GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER, Name: strings.Repeat("n", 36)},
+	},
+}
+
+func encodeDirectory(es []DirEntry) []byte {
+	var b []byte
+	at := -1
+	for _, e := range es {
+		b, at = AppendDirEntry(b, at, e)
+	}
+	return b
+}
+
+// A Decode function that no codec tests, and no fuzz target, is an omission.
+func TestEveryDecoder(t *testing.T) {
+	names := exported[*types.Func](t, "Decode")
+	if len(names) != len(codecs) {
+		t.Errorf("the package has %d Decode functions, the table %d", len(names), len(codecs))
+	}
+	for _, name := range names {
+		if _, ok := codecs[name]; !ok {
+			t.Errorf("%s is not in the table of codecs", name)
+		}
+	}
+	source, err := os.ReadFile("fuzz_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := append(names, "GUID", "UTF16")
+	for _, name := range targets {
+		if !bytes.Contains(source, []byte("func Fuzz"+name+"(")) {
+			t.Errorf("there is no target Fuzz%s", name)
+		}
+		dir := filepath.Join("testdata", "fuzz", "Fuzz"+name)
+		if seeds, err := os.ReadDir(dir); err != nil || len(seeds) == 0 {
+			t.Errorf("%s holds no seed (%v)", dir, err)
+		}
+	}
+	seeds, err := filepath.Glob(filepath.Join("testdata", "fuzz", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seeds) != len(targets) {
+		t.Errorf("%d seed folders for %d fuzz targets", len(seeds), len(targets))
+	}
+}
+
+// What was encoded is decoded, with every field at its place.
+func TestRoundTrip(t *testing.T) {
+	for name, c := range codecs {
+		got, err := c.decode(c.encode(c.sample))
+		if err != nil || !reflect.DeepEqual(got, c.sample) {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, c.sample)
+		}
+	}
+	// The other arms of unions, and what is at its limit.
+	for _, l := range []Layout{
+		{Style: PARTITION_STYLE_RAW},
+		{Style: PARTITION_STYLE_MBR, Signature: p32, Partitions: []Partition{
+			{Style: PARTITION_STYLE_MBR, Offset: 1, Length: 2, Number: 3, MBRType: 7, Active: true, Hidden: 9},
+			{Style: PARTITION_STYLE_MBR, Recognized: true, Rewrite: true},
+			{Style: PARTITION_STYLE_RAW},
+		}},
+	} {
+		if got, err := DecodeLayout(l.Encode()); err != nil || !reflect.DeepEqual(got, l) {
+			t.Errorf("DecodeLayout: got %+v, %v; want %+v", got, err, l)
+		}
+	}
+	for _, d := range []CreateDisk{{Style: PARTITION_STYLE_RAW}, {Style: PARTITION_STYLE_MBR, Signature: p32}} {
+		if got, err := DecodeCreateDisk(d.Encode()); err != nil || got != d {
+			t.Errorf("DecodeCreateDisk: got %+v, %v; want %+v", got, err, d)
+		}
+	}
+	for _, r := range []Reparse{
+		{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume{0}\`},
+		{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\C:\dir`, Print: `C:\dir`},
+		{Tag: IO_REPARSE_TAG_SYMLINK, Substitute: `\??\C:\dir`},
+		{Tag: 0x80000013}, // deduplication: only the tag is read
+	} {
+		if got, err := DecodeReparse(r.Encode()); err != nil || got != r {
+			t.Errorf("DecodeReparse: got %+v, %v; want %+v", got, err, r)
+		}
+	}
+	if size, err := DescriptorSize(EncodeLocation("four")); err != nil || size != 41 {
+		t.Errorf("DescriptorSize = %d, %v; want 41", size, err)
+	}
+}
+
+// Bytes that end too early are an error that says so, at whatever byte.
+func TestTruncated(t *testing.T) {
+	for name, c := range codecs {
+		whole := c.encode(c.sample)
+		least := c.least
+		if least == 0 {
+			least = len(whole)
+		}
+		for n := range whole {
+			// A slice of its own, so that reading on is reading outside.
+			b := append([]byte(nil), whole[:n]...)
+			v, err := c.decode(b[:n:n])
+			switch {
+			case n < least && !errors.Is(err, ErrLayout):
+				t.Errorf("%s of the first %d of %d bytes: got %+v, %v; want ErrLayout", name, n, len(whole), v, err)
+			case n >= least && err != nil:
+				t.Errorf("%s of the first %d of %d bytes: %v", name, n, len(whole), err)
+			}
+		}
+	}
+	for n := range 8 {
+		if _, err := DescriptorSize(make([]byte, n)); !errors.Is(err, ErrLayout) {
+			t.Errorf("DescriptorSize of %d bytes: %v, want ErrLayout", n, err)
+		}
+	}
+}
+
+// Lengths and offsets that point outside are refused, or mean "none".
+func TestClaims(t *testing.T) {
+	change := func(b []byte, at int, v uint32) []byte {
+		b = append([]byte(nil), b...)
+		le.PutUint32(b[at:], v)
+		return b
+	}
+	refused := []struct {
+		name   string
+		decode func([]byte) (any, error)
+		b      []byte
+	}{
+		{"more partitions than bytes", codecs["DecodeLayout"].decode, change(sampleLayout.Encode(), 4, 3)},
+		{"partitions beyond 32 bits of bytes", codecs["DecodeLayout"].decode, change(sampleLayout.Encode(), 4, 0xFFFFFFFF)},
+		{"unknown partition style of a disk", codecs["DecodeLayout"].decode, change(sampleLayout.Encode(), 0, 3)},
+		{"unknown partition style of a partition", codecs["DecodeLayout"].decode, change(sampleLayout.Encode(), SizeofLayout, 3)},
+		{"more extents than bytes", codecs["DecodeExtents"].decode, change(EncodeExtents(make([]Extent, 1)), 0, 2)},
+		{"extents beyond 32 bits of bytes", codecs["DecodeExtents"].decode, change(EncodeExtents(make([]Extent, 1)), 0, 0xFFFFFFFF)},
+		{"an identifier longer than the buffer", codecs["DecodeIdentifiers"].decode,
+			change(EncodeIdentifiers([]Identifier{{ID: []byte("1234")}}), 12+8, 5)},
+		{"next identifier outside", codecs["DecodeIdentifiers"].decode,
+			change(change(EncodeIdentifiers([]Identifier{{ID: []byte("1234")}}), 12+8, 4|100<<16), 8, 2)},
+		{"more identifiers than there are", codecs["DecodeIdentifiers"].decode,
+			change(change(EncodeIdentifiers([]Identifier{{ID: []byte("1234")}}), 12+8, 4|20<<16), 8, 2)},
+		{"location string outside", codecs["DecodeLocation"].decode, change(EncodeLocation("x"), 32, 38)},
+		{"location string inside the header", codecs["DecodeLocation"].decode, change(EncodeLocation("x"), 32, 8)},
+		{"reparse data longer than the buffer", codecs["DecodeReparse"].decode,
+			change(Reparse{Tag: IO_REPARSE_TAG_SYMLINK}.Encode(), 4, 13)},
+		{"reparse data too short for its names", codecs["DecodeReparse"].decode,
+			change(Reparse{Tag: IO_REPARSE_TAG_SYMLINK}.Encode(), 4, 11)},
+		{"reparse name outside", codecs["DecodeReparse"].decode,
+			change(Reparse{Tag: IO_REPARSE_TAG_SYMLINK, Substitute: "ab"}.Encode(), 8, 2|4<<16)},
+		{"reparse name of odd length", codecs["DecodeReparse"].decode,
+			change(Reparse{Tag: IO_REPARSE_TAG_SYMLINK, Substitute: "ab"}.Encode(), 8, 0|3<<16)},
+		{"file name outside", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 60, 6)},
+		{"file name of odd length", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 60, 3)},
+		{"file name of 4 GiB", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 60, 0xFFFFFFFE)},
+		{"next file outside", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 0, 73)},
+		{"next file inside this one", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 0, 8)},
+		{"attributes of another version", codecs["DecodeSetDiskAttributes"].decode, change(SetDiskAttributes{}.Encode(), 0, 16)},
+	}
+	for _, r := range refused {
+		if v, err := r.decode(r.b); !errors.Is(err, ErrLayout) {
+			t.Errorf("%s: got %+v, %v; want ErrLayout", r.name, v, err)
+		}
+	}
+
+	d := DeviceDescriptor{Vendor: "v", SerialNumber: "s"}.Encode()
+	for _, offset := range []uint32{0, 1, 35, uint32(len(d)), 0xFFFFFFFF} {
+		got, err := DecodeDeviceDescriptor(change(d, 24, offset))
+		if err != nil || got.SerialNumber != "" || got.Vendor != "v" {
+			t.Errorf("serial number at %d: got %+v, %v; want only the vendor", offset, got, err)
+		}
+	}
+	if s, err := DecodeLocation(change(EncodeLocation("x"), 32, 0)); s != "" || err != nil {
+		t.Errorf("no location string: got %q, %v", s, err)
+	}
+	// The entries before a broken one are answered with the error.
+	ids, err := DecodeIdentifiers(change(EncodeIdentifiers([]Identifier{{CodeSet: 1}, {CodeSet: 2}}), 12+16+8, 1))
+	if len(ids) != 1 || !errors.Is(err, ErrLayout) {
+		t.Errorf("a broken second identifier: got %v, %v; want the first, ErrLayout", ids, err)
+	}
+}
+
+// Bytes written by hand from Microsoft's pages, which no encoder has seen.
+func TestGolden(t *testing.T) {
+	hex := func(lines ...string) []byte { return unhex(t, lines...) }
+	check := func(name string, got, want []byte) {
+		t.Helper()
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s:\n got % x\nwant % x", name, got, want)
+		}
+	}
+	check("STORAGE_DEVICE_NUMBER of the first partition of disk 2", DeviceNumber{FILE_DEVICE_DISK, 2, 1}.Encode(),
+		hex("07000000 02000000 01000000"))
+	check("query of the page 83h identifiers", PropertyQuery{PropertyID: StorageDeviceIdProperty}.Encode(),
+		hex("02000000 00000000 00000000"))
+	check("put a disk offline, for good", SetDiskAttributes{true, DISK_ATTRIBUTE_OFFLINE, DISK_ATTRIBUTE_OFFLINE}.Encode(),
+		hex("28000000 01 000000", "0100000000000000", "0100000000000000", "00000000000000000000000000000000"))
+	check("grow partition 2 by 1 MiB", GrowPartition{2, 1 << 20}.Encode(),
+		hex("02000000 00000000", "0000100000000000"))
+	check("one identifier", EncodeIdentifiers([]Identifier{{1, 3, 0, []byte{0x60, 0x02}}}),
+		hex("0c000000 20000000 01000000", "01000000 03000000 0200 0000 00000000", "6002 0000"))
+	check("a GPT disk with one basic data partition", Layout{
+		Style: PARTITION_STYLE_GPT, DiskID: GUID{0x00112233, 0x4455, 0x6677, [8]byte{0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}},
+		UsableOffset: 0x4400, UsableLength: 0x10000000, MaxPartitions: 128,
+		Partitions: []Partition{{
+			Style: PARTITION_STYLE_GPT, Offset: 0x100000, Length: 0x8000000, Number: 1, Rewrite: true,
+			Type: PARTITION_BASIC_DATA_GUID, ID: GUID{1, 2, 3, [8]byte{4, 5, 6, 7, 8, 9, 10, 11}},
+			Attributes: GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER, Name: "Bä",
+		}},
+	}.Encode(), hex(
+		"01000000 01000000", "33221100 5544 7766 8899aabbccddeeff", "0044000000000000 0000001000000000 80000000 00000000",
+		"01000000 00000000", "0000100000000000 0000000800000000 01000000 01 000000",
+		"a2a0d0eb e5b9 3344 87c068b6b72699c7", "01000000 0200 0300 0405060708090a0b", "0000000000000080",
+		"4200 e400", strings.Repeat("0000", 34)))
+	check("a volume mounted at a folder", Reparse{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\V\`}.Encode(),
+		hex("030000a0 1800 0000", "0000 0c00 0e00 0000", "5c00 3f00 3f00 5c00 5600 5c00 0000 0000"))
+	check("a relative symbolic link", Reparse{IO_REPARSE_TAG_SYMLINK, "a", "b", true}.Encode(),
+		hex("0c0000a0 1000 0000", "0000 0200 0200 0200", "01000000", "6100 6200"))
+
+	// A directory as Windows lists it: times and a short file index, an 8-byte
+	// aligned second entry, and no padding behind the last.
+	listing := hex(
+		"48000000 00000000", strings.Repeat("1122334455667788", 4), "0000000000000000 0000000000000000", "10000000 02000000 00000000", "2e00", "0000",
+		"00000000 00000000", strings.Repeat("1122334455667788", 4), "0500000000000000 0010000000000000", "20040000 06000000 0c0000a0", "6100 3dd8 17dd")
+	es, err := DecodeDirectory(listing)
+	want := []DirEntry{
+		{".", FILE_ATTRIBUTE_DIRECTORY, 0, 0},
+		{"a\U0001F517", FILE_ATTRIBUTE_ARCHIVE | FILE_ATTRIBUTE_REPARSE_POINT, IO_REPARSE_TAG_SYMLINK, 5},
+	}
+	if err != nil || !reflect.DeepEqual(es, want) {
+		t.Errorf("DecodeDirectory: got %+v, %v; want %+v", es, err, want)
+	}
+	d, err := DecodeDeviceDescriptor(hex(
+		"28000000 31000000 00 00 00 01", "00000000 28000000 00000000 2a000000", "0a000000 00000000 00000000",
+		"5000", "2030312000", "5858"))
+	if want := (DeviceDescriptor{BusType: BusTypeSas, Product: "P", SerialNumber: " 01 "}); err != nil || d != want {
+		t.Errorf("DecodeDeviceDescriptor: got %+v, %v; want %+v", d, err, want)
+	}
+	f, err := DecodeFileStandard(hex("0010000000000000 0500000000000000 02000000 01 00 0000"))
+	if want := (FileStandard{5, 2, true, false}); err != nil || f != want {
+		t.Errorf("DecodeFileStandard: got %+v, %v; want %+v", f, err, want)
+	}
+	es2, err := DecodeExtents(hex("02000000 00000000",
+		"01000000 00000000 0000100000000000 0000000800000000", "03000000 ffffffff 0000200000000000 0000000400000000"))
+	if want := []Extent{{1, 1 << 20, 128 << 20}, {3, 2 << 20, 64 << 20}}; err != nil || !reflect.DeepEqual(es2, want) {
+		t.Errorf("DecodeExtents (with rubbish in the padding): got %+v, %v; want %+v", es2, err, want)
+	}
+}
+
+// A name longer than a GPT entry holds must not run into what follows it.
+func TestLongPartitionName(t *testing.T) {
+	l := Layout{Style: PARTITION_STYLE_GPT, Partitions: []Partition{
+		{Style: PARTITION_STYLE_GPT, Name: strings.Repeat("n", 40)}, {Style: PARTITION_STYLE_GPT, Number: 2}}}
+	got, err := DecodeLayout(l.Encode())
+	if err != nil || len(got.Partitions) != 2 || got.Partitions[0].Name != strings.Repeat("n", 36) || got.Partitions[1] != l.Partitions[1] {
+		t.Errorf("got %+v, %v; want the name cut at 36 and the second partition whole", got, err)
+	}
+}

@@ -1,0 +1,316 @@
+package emulated
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+func TestShow(t *testing.T) {
+	n := start(t, Config{})
+	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
+		t.Fatal(err)
+	}
+	info, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again NodeInfo
+	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, info) {
+		t.Errorf("Show is not the same after JSON: %v\n%s", err, b)
+	}
+	if len(info.Disks) != 3 || !info.Disks[0].System || info.Disks[0].Style != "GPT" || len(info.Disks[0].Partitions) != 3 || info.Disks[1].Style != "RAW" {
+		t.Errorf("disks %+v", info.Disks)
+	}
+	if len(info.Volumes) != 3 || info.Volumes[0].FileSystem != "FAT32" || info.Volumes[1].FileSystem != "NTFS" || info.Volumes[1].Paths[0] != `C:\` || info.Volumes[2].Paths[0] != `C:\var\lib\kubelet\pods\` {
+		t.Errorf("volumes %+v", info.Volumes)
+	}
+	if len(info.Mounts) != 1 || info.Mounts[0].Host != info.Volumes[1].Name || info.Mounts[0].Volume != info.Volumes[2].Name || info.Mounts[0].Path != `\var\lib\kubelet\pods` {
+		t.Errorf("mounts %+v", info.Mounts)
+	}
+}
+
+func TestAttachRefusals(t *testing.T) {
+	n := start(t, Config{})
+	one := uint32(1)
+	before := describe(t, n)
+	files := mustList(t, n.store.dir)
+	for _, c := range []struct {
+		name string
+		c    DiskConfig
+		want string
+	}{
+		{"number in use", DiskConfig{Number: &one}, "disk number 1 is taken"},
+		{"identity in use", DiskConfig{ID: strings.ToUpper(n.disks[0].ID)}, "attached already"},
+		{"too small", DiskConfig{Size: 1000}, "1000 bytes"},
+		{"too large", DiskConfig{Size: 1 << 60}, "1152921504606846976"},
+		{"sector size", DiskConfig{SectorSize: 520}, "520"},
+		{"bus", DiskConfig{Bus: "usb"}, `"usb"`},
+		{"content", DiskConfig{Content: "ext4"}, `"ext4"`},
+		{"identity", DiskConfig{ID: "../x"}, `"../x"`},
+		{"image without file", DiskConfig{Content: ContentImage}, "without an image"},
+		{"image and content", DiskConfig{Content: ContentGPT, Image: "x"}, "one of them"},
+		{"image that is not there", DiskConfig{Image: filepath.Join(t.TempDir(), "none")}, "none"},
+		{"partitions on a blank disk", DiskConfig{Partitions: []PartitionConfig{{}}}, "partitions"},
+		{"identifier", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ebcdic", Text: "x"}}}, `"ebcdic"`},
+		{"identifier of nothing", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii"}}}, "text or hex"},
+		{"identifier that is no hex", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "binary", Hex: "xy"}}}, `"xy"`},
+		{"association", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii", Text: "x", Association: "cable"}}}, `"cable"`},
+		{"partition type", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "swap"}}}, `"swap"`},
+		{"type on an MBR", DiskConfig{Content: ContentMBR, Partitions: []PartitionConfig{{Type: "esp"}}}, `"esp"`},
+		{"file system", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "xfs"}}}, "not supported"},
+		{"too much", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: 2 * gib}}}, "do not fit"},
+		{"full", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{}, {}}}, "full"},
+		{"letter in use", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "c"}}}, `"c" is taken`},
+		{"letter twice", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is taken`},
+		{"no letter", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "EE"}}}, `"EE"`},
+		{"letter for no volume", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "ldmData", Letter: "E"}}}, "no volume"},
+	} {
+		if _, err := n.Attach(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Attach = %v, want an error with %q", c.name, err, c.want)
+		}
+	}
+	if got := describe(t, n); got != before {
+		t.Errorf("state after refusals\n%s\nwant\n%s", got, before)
+	}
+	if got := mustList(t, n.store.dir); !reflect.DeepEqual(got, files) {
+		t.Errorf("files after refusals %q, want %q", got, files)
+	}
+}
+
+func mustList(t testing.TB, dir string) []string {
+	t.Helper()
+	es, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range es {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestControlRefusals(t *testing.T) {
+	n := start(t, Config{})
+	for what, err := range map[string]error{
+		"detach a disk that is not there": n.Detach(9),
+		"detach the system disk":          n.Detach(0),
+		"grow a disk that is not there":   n.Grow(9, gib),
+		"grow to less":                    n.Grow(1, gib),
+		"grow to the same":                n.Grow(1, 10*gib),
+		"grow to too much":                n.Grow(1, 1<<60),
+		"discard an attached disk":        n.Discard(n.disks[1].ID),
+		"discard what is not there":       n.Discard("x"),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+func TestOpenRefusals(t *testing.T) {
+	same := uint32(4)
+	for name, c := range map[string]Config{
+		"SAN policy":               {SANPolicy: "offline"},
+		"negative delay":           {FormatDuration: -1},
+		"disk":                     {Disks: []DiskConfig{{Bus: "usb"}}},
+		"one number twice":         {Disks: []DiskConfig{{Number: &same}, {Number: &same}}},
+		"span of one":              {SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}}}}},
+		"span of what is not":      {Disks: []DiskConfig{{}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}, {7, 0, mib}}}}},
+		"span on one disk":         {Disks: []DiskConfig{{}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}, {0, mib, mib}}}}},
+		"span beyond":              {Disks: []DiskConfig{{Size: gib}, {}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, gib, mib}, {1, 0, mib}}}}},
+		"span over a partition":    {Disks: []DiskConfig{{Content: ContentGPT, Partitions: []PartitionConfig{{}}}, {}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 20 * mib, mib}, {1, 0, mib}}}}},
+		"relative directory":       {Directories: []string{"var"}},
+		"directory on no volume":   {Directories: []string{`Q:\x`}},
+		"directory without a name": {Directories: []string{`C:\a\b|c`}},
+		"state directory":          {StateDir: "/dev/null/x"},
+	} {
+		n, err := Open(c)
+		if err == nil {
+			t.Errorf("%s: Open succeeded", name)
+			n.Close()
+		}
+	}
+}
+
+func TestImageContent(t *testing.T) {
+	n := start(t, Config{})
+	one2(t, n)
+	file := filepath.Join(t.TempDir(), "golden.img")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(copyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	number, err := n.Attach(DiskConfig{Image: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
+		t.Errorf("volumes of the copy %v, want one with a name of its own", vs)
+	}
+	larger, err := n.Attach(DiskConfig{Image: file, Size: 11 * gib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := n.diskByNumber(larger); d.Size != 11*gib || d.table.UsableOffset+d.table.UsableLength > 10*gib {
+		t.Errorf("disk of %d bytes with the table %+v", d.Size, d.table)
+	}
+	if _, err := n.Attach(DiskConfig{Image: file, Size: gib}); err == nil {
+		t.Error("an image larger than its disk was attached")
+	}
+}
+
+func TestAttachIsSeenAfterARescan(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir, AttachNeedsRescan: true})
+	number, err := n.Attach(DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}})
+	if err != nil || number != 3 {
+		t.Fatalf("Attach = %d, %v", number, err)
+	}
+	missing := func(n *Node, path string) {
+		t.Helper()
+		if _, err := n.CreateFile(path, 0, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+			t.Errorf("CreateFile(%s) before a rescan = %v, want ERROR_FILE_NOT_FOUND", path, err)
+		}
+	}
+	missing(n, `\\.\PhysicalDrive3`)
+	if is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 3 {
+		t.Errorf("Interfaces = %v, %v", is, err)
+	}
+	if next, err := n.Attach(DiskConfig{Size: gib}); err != nil || next != 4 {
+		t.Errorf("second Attach = %d, %v, want 4: numbers of waiting disks are taken", next, err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, Config{StateDir: dir})
+	missing(n, `\\.\PhysicalDrive3`)
+	if err := n.Detach(4); err != nil { // a disk may go before it was seen
+		t.Fatal(err)
+	}
+	if err := n.Reenumerate(); err != nil {
+		t.Fatal(err)
+	}
+	one(t, n, 3)
+	missing(n, `\\.\PhysicalDrive4`)
+	if err := n.Reenumerate(); err != nil {
+		t.Errorf("second Reenumerate = %v", err)
+	}
+}
+
+func TestDetachKillsHandles(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}})
+	disk, vol := drive(t, n, readWrite), openPath(t, n, `\\.\E:`, win32.GENERIC_READ)
+	if err := n.Detach(1); err != nil {
+		t.Fatal(err)
+	}
+	// win32.md 1.9.
+	failIoctl(t, n, disk, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_DEVICE_NOT_CONNECTED)
+	failIoctl(t, n, vol, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_NO_SUCH_DEVICE)
+	if err := n.FlushFileBuffers(disk); !errors.Is(err, win32.ERROR_DEVICE_NOT_CONNECTED) {
+		t.Errorf("FlushFileBuffers = %v, want ERROR_DEVICE_NOT_CONNECTED", err)
+	}
+	for _, h := range []win32.Handle{disk, vol} {
+		if err := n.CloseHandle(h); err != nil {
+			t.Errorf("CloseHandle of a dead handle = %v", err)
+		}
+	}
+	if _, err := n.VolumeNameForMountPoint(`E:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("VolumeNameForMountPoint of the letter of a volume that is gone = %v, want ERROR_FILE_NOT_FOUND", err)
+	}
+}
+
+func TestReboot(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	n := start(t, Config{AttachNeedsRescan: true, VolumeArrivalDelay: Duration(time.Minute), Now: func() time.Time { return now }})
+	if _, err := n.Attach(DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Grow(1, 20*gib); err != nil {
+		t.Fatal(err)
+	}
+	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.OpenHandles(); len(left) != 0 {
+		t.Errorf("handles %q survived", left)
+	}
+	if _, err := n.ReadAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_HANDLE) {
+		t.Errorf("ReadAt = %v, want ERROR_INVALID_HANDLE", err)
+	}
+	if d := n.diskByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
+		t.Errorf("disk 1 is seen with %d and %d bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
+	}
+	one(t, n, 3) // what was attached is seen, and its volume is there when Windows is
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{
+		`10737418240`: 10 * gib, `"10GiB"`: 10 * gib, `"10 GiB"`: 10 * gib, `"10Gi"`: 10 * gib, `"10gib"`: 10 * gib, `"10GB"`: 1e10,
+		`"5M"`: 5e6, `"7"`: 7, `"7B"`: 7, `"512KiB"`: 512 * kib, `"2TiB"`: 2 * tib, `0`: 0,
+	} {
+		var s Size
+		if err := json.Unmarshal([]byte(text), &s); err != nil || s != want {
+			t.Errorf("%s = %d, %v, want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{`"x"`, `-1`, `1.5`, `"1.5GiB"`, `""`, `"10XB"`, `"10iB"`, `"20000000TiB"`, `"99999999999999999999"`, `true`, `"10kg"`} {
+		var s Size
+		if err := json.Unmarshal([]byte(text), &s); err == nil {
+			t.Errorf("%s = %d, want an error", text, s)
+		}
+	}
+}
+
+func TestConfigIsJSON(t *testing.T) {
+	text := `{
+		"disks": [
+			{"content": "system"},
+			{"number": 7, "size": "2GiB", "sectorSize": 4096, "bus": "iscsi", "serial": "s", "offline": true,
+			 "identifiers": [{"codeSet": "ascii", "type": 1, "text": "MSFT x"}], "address": {"Port": 1, "Lun": 2},
+			 "content": "gpt", "partitions": [{"size": "1GiB", "fileSystem": "NTFS", "letter": "E"}, {}]}
+		],
+		"volumeArrivalDelay": "150ms", "formatDuration": "2s"
+	}`
+	var c Config
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	if c.FormatDuration != Duration(2*time.Second) || c.Disks[1].Size != 2*gib || c.Disks[1].Address.Lun != 2 {
+		t.Errorf("%+v", c)
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Config
+	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, c) {
+		t.Errorf("%v: %+v is not %+v", err, again, c)
+	}
+	c.VolumeArrivalDelay = 0
+	n := start(t, c)
+	if d := n.diskByNumber(7); d == nil || !d.offline() || len(d.table.Partitions) != 3 {
+		t.Errorf("disk 7 is %+v", d)
+	}
+	if err := json.Unmarshal([]byte(`{"formatDuration": 3}`), &c); err == nil {
+		t.Error("a duration without a unit was taken")
+	}
+}

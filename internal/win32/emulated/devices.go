@@ -1,0 +1,279 @@
+package emulated
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// device is what a device handle is open on: a disk or a volume.
+type device interface {
+	// present is nil, or the error for every call on a handle of a device that
+	// is gone.
+	present() error
+	control(t *tx, code uint32, in, out []byte) (int, error)
+	readAt(p []byte, off int64) (int, error)
+	writeAt(t *tx, p []byte, off int64) (int, error)
+	flush() error
+	// handles are the open handles of the device.
+	handles() *[]*deviceHandle
+}
+
+// deviceHandle is an open handle of a disk or a volume.
+type deviceHandle struct {
+	device
+	read, write bool
+	share       uint32
+}
+
+// Rights that give access to data (winnt.h).
+const (
+	genericAll    = 0x10000000
+	fileReadData  = 0x0001
+	fileWriteData = 0x0002
+)
+
+// control checks what the I/O manager checks before a driver is asked: bits 14
+// and 15 of the code are the access that the handle must have (winioctl.h,
+// CTL_CODE).
+func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) {
+	if err := h.present(); err != nil {
+		return 0, err
+	}
+	if code>>14&1 != 0 && !h.read || code>>15&1 != 0 && !h.write {
+		return 0, win32.ERROR_ACCESS_DENIED
+	}
+	if isFileSystemControl(code) && !h.read && !h.write {
+		// A handle without access to data is open on the device and not on its
+		// file system (win32.md 1.1; IoCreateFile, "direct device open").
+		return 0, win32.ERROR_INVALID_FUNCTION
+	}
+	return h.device.control(t, code, in, out)
+}
+
+// isFileSystemControl tells an FSCTL, which has the device type
+// FILE_DEVICE_FILE_SYSTEM.
+func isFileSystemControl(code uint32) bool { return code>>16 == 9 }
+
+func (h *deviceHandle) readAt(_ *tx, p []byte, off int64) (int, error) {
+	if err := h.present(); err != nil {
+		return 0, err
+	}
+	if !h.read {
+		return 0, win32.ERROR_ACCESS_DENIED
+	}
+	return h.device.readAt(p, off)
+}
+
+func (h *deviceHandle) writeAt(t *tx, p []byte, off int64) (int, error) {
+	if err := h.present(); err != nil {
+		return 0, err
+	}
+	if !h.write {
+		return 0, win32.ERROR_ACCESS_DENIED
+	}
+	if len(p) > maxTransfer {
+		return 0, win32.ERROR_NO_SYSTEM_RESOURCES
+	}
+	return h.device.writeAt(t, p, off)
+}
+
+// maxTransfer bounds one write, bytes. Windows cannot lock more memory for a
+// request than its drivers allow either (general knowledge).
+const maxTransfer = 256 << 20
+
+// flush wants a handle that may write (Microsoft: FlushFileBuffers, "must have
+// the GENERIC_WRITE access right").
+func (h *deviceHandle) flush(*tx) error {
+	if err := h.present(); err != nil {
+		return err
+	}
+	if !h.write {
+		return win32.ERROR_ACCESS_DENIED
+	}
+	return h.device.flush()
+}
+
+func (h *deviceHandle) close(*tx) error {
+	list := h.device.handles()
+	*list = slices.DeleteFunc(*list, func(o *deviceHandle) bool { return o == h })
+	return nil
+}
+
+// usedVolume implements onVolume.
+func (h *deviceHandle) usedVolume() *volume {
+	if v, ok := h.device.(*volume); ok && (h.read || h.write) {
+		return v
+	}
+	return nil
+}
+
+// CreateFile implements [win32.Handles] for disks and volumes:
+// `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`.
+// A path that leads into a volume is opened as NtCreateFile does.
+//
+// Two handles for data of one device must be in each other's share modes. A
+// handle without access to data neither disturbs nor is disturbed
+// (win32.md 1.1).
+func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {
+	err = n.do(func(t *tx) error {
+		name, reserved, err := ntName(path)
+		if err != nil {
+			return err
+		}
+		if reserved {
+			return win32.ERROR_FILE_NOT_FOUND // the node has no consoles and ports
+		}
+		d := n.deviceForNT(name)
+		if d == nil {
+			if _, rest, ok := n.volumeForNT(name); ok && rest != "" {
+				h, err = n.createFileOnVolume(t, name, path, access, share, disposition, flags)
+				return err
+			}
+			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself, and
+			// STATUS_OBJECT_PATH_NOT_FOUND for something on it.
+			if strings.Contains(strings.TrimPrefix(name, `\??\`), `\`) {
+				return win32.ERROR_PATH_NOT_FOUND
+			}
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		h, err = n.openDevice(d, path, access, share, disposition)
+		return err
+	})
+	return h, err
+}
+
+// openDevice opens a disk or a volume.
+func (n *Node) openDevice(d device, path string, access, share, disposition uint32) (win32.Handle, error) {
+	const known = win32.GENERIC_READ | win32.GENERIC_WRITE | genericAll | fileReadData | fileWriteData |
+		win32.FILE_READ_ATTRIBUTES | win32.FILE_WRITE_ATTRIBUTES | win32.SYNCHRONIZE | win32.DELETE
+	if disposition != win32.OPEN_EXISTING || access&^known != 0 ||
+		share&^(win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE) != 0 {
+		// A device cannot be created (Microsoft: CreateFileW, dwCreationDisposition).
+		return 0, win32.ERROR_INVALID_PARAMETER
+	}
+	h := &deviceHandle{
+		device: d,
+		read:   access&(win32.GENERIC_READ|genericAll|fileReadData) != 0,
+		write:  access&(win32.GENERIC_WRITE|genericAll|fileWriteData) != 0,
+		share:  share,
+	}
+	list := d.handles()
+	if h.read || h.write {
+		if v, ok := d.(*volume); ok && v.formatting {
+			return 0, win32.ERROR_ACCESS_DENIED // locked by the format
+		}
+		for _, o := range *list {
+			if !h.tolerates(o) || !o.tolerates(h) {
+				return 0, win32.ERROR_SHARING_VIOLATION
+			}
+		}
+	}
+	*list = append(*list, h)
+	return n.insert(h, path), nil
+}
+
+// tolerates tells whether h's share mode admits what o does.
+func (h *deviceHandle) tolerates(o *deviceHandle) bool {
+	if !h.read && !h.write {
+		return true
+	}
+	return (!o.read || h.share&win32.FILE_SHARE_READ != 0) && (!o.write || h.share&win32.FILE_SHARE_WRITE != 0)
+}
+
+// deviceForNT finds the disk or volume that an NT name means; nil if it means
+// something else.
+func (n *Node) deviceForNT(name string) device {
+	short, ok := cutPrefixFold(name, `\??\`)
+	if !ok {
+		return nil
+	}
+	if digits, ok := cutPrefixFold(short, "PhysicalDrive"); ok {
+		number, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil || digits != strconv.FormatUint(number, 10) {
+			return nil
+		}
+		if d := n.diskByNumber(uint32(number)); d != nil {
+			return d
+		}
+		return nil
+	}
+	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_DISK.String()) {
+		for _, d := range n.disks {
+			if strings.EqualFold(d.interfacePath()[4:], short) {
+				return d
+			}
+		}
+		return nil
+	}
+	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_VOLUME.String()) {
+		for _, v := range n.volumes {
+			if v.visible() && strings.EqualFold(v.interfacePath()[4:], short) {
+				return v
+			}
+		}
+		return nil
+	}
+	if v, rest, ok := n.volumeForNT(name); ok && rest == "" {
+		return v
+	}
+	return nil
+}
+
+func cutPrefixFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// Interfaces implements [win32.Devices]. A class without devices has an empty list.
+func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
+	err = n.do(func(*tx) error {
+		switch class {
+		case win32.GUID_DEVINTERFACE_DISK:
+			for _, d := range n.disks {
+				is = append(is, win32.Interface{Path: d.interfacePath()})
+			}
+		case win32.GUID_DEVINTERFACE_VOLUME:
+			for _, v := range n.volumes {
+				if v.visible() {
+					is = append(is, win32.Interface{Path: v.interfacePath()})
+				}
+			}
+		}
+		return nil
+	})
+	return is, err
+}
+
+// Reenumerate implements [win32.Devices]: disks that wait for a rescan are seen.
+func (n *Node) Reenumerate() error {
+	return n.do(func(t *tx) error {
+		for _, d := range n.waiting {
+			state := d.diskState
+			state.State = placeAttached
+			d.change(t, state)
+			if err := n.arrive(t, d, state); err != nil {
+				return err
+			}
+		}
+		t.onCommit(func() { n.waiting = nil })
+		return nil
+	})
+}
+
+// present implements device.
+func (d *disk) present() error {
+	if d.gone {
+		return win32.ERROR_DEVICE_NOT_CONNECTED // win32.md 1.9
+	}
+	return nil
+}
+
+func (d *disk) handles() *[]*deviceHandle { return &d.opens }
+
+// flush implements device. What was written is in the image already.
+func (d *disk) flush() error { return nil }

@@ -1,0 +1,443 @@
+package emulated
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+// diskState is what is stored of a disk, under "disk/<id>".
+type diskState struct {
+	ID     string    `json:"id"`
+	Number uint32    `json:"number"`
+	State  diskPlace `json:"state"`
+	System bool      `json:"system,omitempty"` // Windows runs from it
+
+	// A disk that has grown in its array is seen to have done so in two steps:
+	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity anew,
+	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager (win32.md 3.5, 4.10).
+	Size      uint64 `json:"size"`
+	SeenSize  uint64 `json:"seenSize"`
+	TableSize uint64 `json:"tableSize"`
+	Sector    uint32 `json:"sector"`
+
+	Attributes uint64 `json:"attributes"` // DISK_ATTRIBUTE_ bits in force
+	Persistent uint64 `json:"persistent"` // those that a restart brings back
+	Protected  bool   `json:"protected,omitempty"`
+
+	Bus         uint32             `json:"bus"`
+	Vendor      string             `json:"vendor,omitempty"`
+	Product     string             `json:"product,omitempty"`
+	Revision    string             `json:"revision,omitempty"`
+	Serial      string             `json:"serial,omitempty"`
+	Identifiers []win32.Identifier `json:"identifiers,omitempty"`
+	Location    string             `json:"location,omitempty"`
+	Address     *win32.SCSIAddress `json:"address,omitempty"`
+}
+
+type diskPlace string
+
+const (
+	placeAttached diskPlace = "attached"
+	placeWaiting  diskPlace = "waiting" // there, but seen after Reenumerate only
+	placeDetached diskPlace = "detached"
+)
+
+func diskKey(id string) string { return "disk/" + id }
+
+// disk is an attached disk.
+type disk struct {
+	diskState
+	n     *Node
+	image *os.File
+	table win32.Layout // as the partition manager knows it
+	opens []*deviceHandle
+	gone  bool // detached: its handles are good for closing only
+}
+
+// geometry is what the partition manager thinks of the disk.
+func (s *diskState) geometry() ptable.Disk { return ptable.Disk{Size: s.TableSize, Sector: s.Sector} }
+
+func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
+
+// writable is ERROR_WRITE_PROTECT for a disk that is offline, read-only or
+// protected by itself (win32.md 3.7).
+func (s *diskState) writable() error {
+	if s.Protected || s.Attributes&(win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY) != 0 {
+		return win32.ERROR_WRITE_PROTECT
+	}
+	return nil
+}
+
+// change stores state as d's new state and lets memory follow.
+func (d *disk) change(t *tx, state diskState) {
+	t.Put(diskKey(state.ID), state)
+	t.onCommit(func() { d.diskState = state })
+}
+
+// diskByNumber is the disk that PhysicalDrive<number> names; nil if there is none.
+func (n *Node) diskByNumber(number uint32) *disk {
+	for _, d := range n.disks {
+		if d.Number == number {
+			return d
+		}
+	}
+	return nil
+}
+
+// interfacePath is the disk's GUID_DEVINTERFACE_DISK path.
+func (d *disk) interfacePath() string {
+	word := func(s string) string {
+		return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), " ", "_")
+	}
+	return fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, word(d.Vendor), word(d.Product), strings.ToLower(d.ID), win32.GUID_DEVINTERFACE_DISK)
+}
+
+// control answers the control codes of a disk. Codes whose access the handle
+// lacks never get here.
+func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
+	switch code {
+	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
+		return answer(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
+	case win32.IOCTL_STORAGE_QUERY_PROPERTY:
+		return d.queryProperty(in, out)
+	case win32.IOCTL_SCSI_GET_ADDRESS:
+		if d.Address == nil {
+			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (win32.md 3.2)
+		}
+		return answer(out, d.Address.Encode())
+	case win32.IOCTL_DISK_GET_LENGTH_INFO:
+		return answer(out, win32.EncodeLength(d.SeenSize))
+	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
+		return answer(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
+	case win32.IOCTL_DISK_IS_WRITABLE:
+		return 0, d.writable()
+	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
+		return answer(out, d.table.Encode())
+	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
+		return answer(out, win32.EncodeDiskAttributes(d.Attributes))
+	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
+		return 0, d.setAttributes(t, in)
+	case win32.IOCTL_DISK_CREATE_DISK:
+		return 0, d.createDisk(t, in)
+	case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
+		return 0, d.setLayout(t, in)
+	case win32.IOCTL_DISK_GROW_PARTITION:
+		return 0, d.growPartition(t, in)
+	case win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:
+		return d.updateSize(t, out)
+	case win32.IOCTL_DISK_UPDATE_PROPERTIES:
+		return 0, d.updateProperties(t)
+	}
+	// What no driver of the stack knows: STATUS_INVALID_DEVICE_REQUEST.
+	return 0, win32.ERROR_INVALID_FUNCTION
+}
+
+// answer copies b, a structure of fixed size, to out. One that is too short is
+// STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
+func answer(out, b []byte) (int, error) {
+	if len(out) < len(b) {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	return copy(out, b), nil
+}
+
+// input is the error for an input that a decoder refused: ERROR_BAD_LENGTH
+// (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the structure, else
+// ERROR_INVALID_PARAMETER (Windows-driver-samples, storage/class/disk).
+func input(in []byte, want int) error {
+	if len(in) < want {
+		return win32.ERROR_BAD_LENGTH
+	}
+	return win32.ERROR_INVALID_PARAMETER
+}
+
+// queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets what fits
+// of the descriptor, whose Size field tells how long it is.
+func (d *disk) queryProperty(in, out []byte) (int, error) {
+	q, err := win32.DecodePropertyQuery(in)
+	if err != nil {
+		return 0, input(in, win32.SizeofPropertyQuery)
+	}
+	var b []byte
+	switch q.PropertyID {
+	case win32.StorageDeviceProperty:
+		b = win32.DeviceDescriptor{
+			BusType: d.Bus, Vendor: d.Vendor, Product: d.Product, Revision: d.Revision, SerialNumber: d.Serial,
+		}.Encode()
+	case win32.StorageDeviceIdProperty:
+		if len(d.Identifiers) == 0 {
+			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (win32.md 3.3)
+		}
+		b = win32.EncodeIdentifiers(d.Identifiers)
+	case win32.StorageAccessAlignmentProperty:
+		b = win32.Alignment{LogicalSector: d.Sector, PhysicalSector: max(d.Sector, 4096)}.Encode()
+	case win32.StorageDeviceLocationProperty:
+		if d.Location == "" {
+			return 0, win32.ERROR_NOT_SUPPORTED // win32.md 3.2
+		}
+		b = win32.EncodeLocation(d.Location)
+	default:
+		return 0, win32.ERROR_NOT_SUPPORTED
+	}
+	switch q.QueryType {
+	case 0: // PropertyStandardQuery
+	case 1: // PropertyExistsQuery: yes, without data
+		return 0, nil
+	default:
+		return 0, win32.ERROR_NOT_SUPPORTED
+	}
+	const header = 8 // STORAGE_DESCRIPTOR_HEADER
+	if len(out) < header {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	return copy(out, b), nil
+}
+
+// setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
+// structure's size (win32.md 3.8), bits without meaning are refused.
+func (d *disk) setAttributes(t *tx, in []byte) error {
+	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	set, err := win32.DecodeSetDiskAttributes(in)
+	if err != nil {
+		return input(in, win32.SizeofSetDiskAttributes)
+	}
+	if (set.Mask|set.Attributes)&^known != 0 {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	state := d.diskState
+	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
+	if d.System && state.Attributes != 0 {
+		// "Disk attributes may not be changed on the current system disk" is what
+		// diskpart says; the number is general knowledge.
+		return win32.ERROR_ACCESS_DENIED
+	}
+	if set.Persist {
+		state.Persistent = state.Persistent&^set.Mask | set.Attributes&set.Mask
+	}
+	if state.Attributes == d.Attributes && state.Persistent == d.Persistent {
+		return nil
+	}
+	d.change(t, state)
+	return t.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+}
+
+// createDisk is IOCTL_DISK_CREATE_DISK: what the disk had for a table is gone,
+// an empty one of the style given takes its place.
+func (d *disk) createDisk(t *tx, in []byte) error {
+	c, err := win32.DecodeCreateDisk(in)
+	if err != nil {
+		return input(in, win32.SizeofCreateDisk)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	l := win32.Layout{Style: c.Style}
+	switch c.Style {
+	case win32.PARTITION_STYLE_RAW:
+	case win32.PARTITION_STYLE_MBR:
+		l.Signature = c.Signature
+	case win32.PARTITION_STYLE_GPT:
+		if c.DiskID.IsZero() {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		if t.n.cfg.CreateDiskAddsMSR {
+			msr, err := t.n.reserved(l, d.geometry())
+			if err != nil {
+				return err
+			}
+			l.Partitions = append(l.Partitions, msr)
+		}
+	default:
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	for _, r := range ptable.Wipe(d.geometry()) {
+		t.zeroImage(d, r[0], r[1])
+	}
+	return d.writeTable(t, l, nil)
+}
+
+// reserved is a Microsoft reserved partition at the start of l: up to 16 MiB
+// (win32.md 3.7).
+func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
+	id, err := n.newGUID()
+	return win32.Partition{
+		Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset,
+		Length: min(16<<20, geometry.Size/8/uint64(geometry.Sector)*uint64(geometry.Sector)) - l.UsableOffset,
+		Type:   win32.PARTITION_MSFT_RESERVED_GUID, ID: id, Name: "Microsoft reserved partition",
+	}, err
+}
+
+// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
+// same style (without CREATE_DISK the call fails, win32.md 3.7), entries must be
+// whole sectors inside the usable range, apart from each other, with ids of
+// their own: otherwise ERROR_INVALID_PARAMETER. Volumes of partitions that are
+// not in the new layout vanish.
+func (d *disk) setLayout(t *tx, in []byte) error {
+	l, err := win32.DecodeLayout(in)
+	if err != nil {
+		return input(in, win32.SizeofLayout)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if l.Style != d.table.Style || l.Style == win32.PARTITION_STYLE_RAW || ptable.Superfloppy(d.table) {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	geometry := d.geometry()
+	if l.Style == win32.PARTITION_STYLE_GPT {
+		want := l
+		l.MaxPartitions = d.table.MaxPartitions
+		if l.DiskID.IsZero() || ptable.Refit(&l, geometry) != nil {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		// The range in the input may stop short of what the disk offers, not pass it.
+		if want.UsableLength != 0 && (want.UsableOffset < l.UsableOffset || want.UsableLength > l.UsableLength ||
+			want.UsableOffset-l.UsableOffset > l.UsableLength-want.UsableLength) {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+	}
+	if ptable.Check(l, geometry) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	first := make([]byte, d.Sector)
+	if _, err := d.image.ReadAt(first, 0); err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	return d.writeTable(t, l, first)
+}
+
+// growPartition is IOCTL_DISK_GROW_PARTITION (win32.md 4.10): whole sectors, and
+// the space behind the partition must be free and, on a GPT disk, in the usable
+// range. The header and its backup move to the end of a disk that has grown,
+// unless the configuration wants that done by a layout before.
+func (d *disk) growPartition(t *tx, in []byte) error {
+	g, err := win32.DecodeGrowPartition(in)
+	if err != nil {
+		return input(in, win32.SizeofGrowPartition)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if ptable.Superfloppy(d.table) || g.Delta <= 0 || g.Number == 0 {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	l := d.table
+	l.Partitions = slices.Clone(l.Partitions)
+	i := slices.IndexFunc(l.Partitions, func(p win32.Partition) bool { return p.Number == g.Number })
+	if i < 0 || uint64(g.Delta) > d.TableSize {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	l.Partitions[i].Length += uint64(g.Delta)
+	if l.Style == win32.PARTITION_STYLE_GPT && !t.n.cfg.GrowNeedsLayout && ptable.Refit(&l, d.geometry()) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	if ptable.Check(l, d.geometry()) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	first := make([]byte, d.Sector)
+	if _, err := d.image.ReadAt(first, 0); err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	return d.writeTable(t, l, first)
+}
+
+// writeTable makes l, which was checked, the disk's table. first is the first
+// sector as it is now.
+func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
+	geometry := d.geometry()
+	if l.Style != win32.PARTITION_STYLE_RAW {
+		for _, w := range ptable.Encode(l, geometry, first) {
+			t.writeImage(d, w.Offset, w.Data)
+		}
+	}
+	return t.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
+}
+
+// updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE: the capacity is read anew. The
+// answer is a DISK_GEOMETRY; less room for it is refused (win32.md 3.5).
+func (d *disk) updateSize(t *tx, out []byte) (int, error) {
+	const sizeofGeometry = 24
+	if len(out) < sizeofGeometry {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	if d.SeenSize != d.Size {
+		state := d.diskState
+		state.SeenSize = d.Size
+		d.change(t, state)
+	}
+	return copy(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.Size}.Encode()[:sizeofGeometry]), nil
+}
+
+// updateProperties is IOCTL_DISK_UPDATE_PROPERTIES: the partition manager
+// forgets what it knows of the table and reads it anew.
+func (d *disk) updateProperties(t *tx) error {
+	state := d.diskState
+	state.TableSize = d.SeenSize
+	l, err := ptable.Read(d.image, state.geometry())
+	if err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	if state.TableSize != d.TableSize {
+		d.change(t, state)
+	}
+	return t.n.arrange(t, arrangement{disk: d, state: state, table: l})
+}
+
+// readAt reads from the disk itself. Offset and length must be whole sectors
+// inside the disk, else ERROR_INVALID_PARAMETER (Microsoft: CreateFileW,
+// "Physical Disks and Volumes"; Windows-driver-samples, ClassReadWrite).
+func (d *disk) readAt(p []byte, off int64) (int, error) {
+	if err := d.wholeSectors(len(p), off); err != nil {
+		return 0, err
+	}
+	return d.readImage(p, off)
+}
+
+func (d *disk) wholeSectors(n int, off int64) error {
+	if off < 0 || off%int64(d.Sector) != 0 || n%int(d.Sector) != 0 || uint64(off) > d.SeenSize || uint64(n) > d.SeenSize-uint64(off) {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	return nil
+}
+
+func (d *disk) readImage(p []byte, off int64) (int, error) {
+	size, err := d.image.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		d.n.log.Error("emulated node: a disk image cannot be read", "image", d.image.Name(), "err", err)
+		return size, win32.ERROR_IO_DEVICE
+	}
+	return size, nil
+}
+
+// writeAt writes to the disk itself. Sectors of a volume with a mounted file
+// system are refused (since Vista; Microsoft: "Blocking Direct Write Operations
+// to Volumes and Disks"). The page also lets a volume's boot sectors be
+// written; the node refuses those too.
+func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
+	if err := d.wholeSectors(len(p), off); err != nil {
+		return 0, err
+	}
+	if err := d.writable(); err != nil {
+		return 0, err
+	}
+	from, to := uint64(off), uint64(off)+uint64(len(p))
+	for _, v := range d.n.volumes {
+		for _, e := range v.extents {
+			if e.disk == d && from < e.off+e.length && e.off < to && v.mounted(t) {
+				return 0, win32.ERROR_ACCESS_DENIED
+			}
+		}
+	}
+	t.writeImage(d, from, p)
+	return len(p), nil
+}

@@ -1,0 +1,593 @@
+package emulated
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// blank is a node with one blank disk of its own, number 1.
+func blank(t testing.TB, cfg Config, c DiskConfig) *Node {
+	t.Helper()
+	number := uint32(1)
+	c.Number = &number
+	cfg.Disks = append(cfg.Disks, c)
+	return start(t, cfg)
+}
+
+func drive(t testing.TB, n *Node, access uint32) win32.Handle {
+	t.Helper()
+	return openPath(t, n, `\\.\PhysicalDrive1`, access)
+}
+
+func TestTablesAreGoodForOthers(t *testing.T) {
+	for _, sector := range []uint32{512, 4096} {
+		for _, size := range []Size{100 * mib, gib, 3 * tib} {
+			t.Run(fmt.Sprintf("%d bytes in sectors of %d", size, sector), func(t *testing.T) {
+				n := blank(t, Config{}, DiskConfig{Size: size, SectorSize: sector})
+				h := drive(t, n, readWrite)
+				img := image(t, n, 1)
+
+				l := initialize(t, n, h)
+				sgdisk(t, img, sector)
+				if want := uint64(map[uint32]int{512: 34 * 512, 4096: 6 * 4096}[sector]); l.UsableOffset != want {
+					t.Errorf("usable from %d, want %d", l.UsableOffset, want)
+				}
+
+				end := (l.UsableOffset + l.UsableLength) / mib * mib
+				msr := win32.Partition{Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset, Length: 16*mib - l.UsableOffset, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: guid(1)}
+				l.Partitions = []win32.Partition{msr, data(2, 16*mib, end-16*mib)}
+				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
+				sgdisk(t, img, sector)
+
+				if err := n.Grow(1, uint64(size)+100*mib); err != nil {
+					t.Fatal(err)
+				}
+				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24)
+				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+				ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 100 * mib}.Encode(), 0)
+				sgdisk(t, img, sector)
+				got := layout(t, n, h)
+				if p := got.Partitions[1]; p.Length != end-16*mib+100*mib {
+					t.Errorf("partition has %d bytes, want %d", p.Length, end-16*mib+100*mib)
+				}
+			})
+		}
+	}
+}
+
+func TestDiskSizesStaySparse(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: 3 * tib})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, mib, tib))
+	if err := n.Format(one(t, n, 1), win32.FormatOptions{FileSystem: "NTFS"}); err != nil { // a full format
+		t.Fatal(err)
+	}
+	if n.store.size > mib {
+		t.Errorf("the journal has %d bytes; zeroes should not be in it", n.store.size)
+	}
+	if used := allocatedBytes(t, image(t, n, 1)); used > 4*mib {
+		t.Errorf("the image takes %d bytes, want few", used)
+	}
+}
+
+func TestDiskAnswers(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{
+		Size: gib, SectorSize: 4096, Bus: "scsi", Vendor: "Google  ", Product: "PersistentDisk", Serial: "pd-1",
+		Identifiers: []IdentifierConfig{
+			{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"},
+			{CodeSet: "binary", Type: 3, Association: "port", Hex: "6000c295"},
+		},
+		Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1",
+		Address:  &win32.SCSIAddress{Port: 3, Target: 0, Lun: 1},
+	})
+	h := drive(t, n, win32.GENERIC_READ)
+	number, err := win32.DecodeDeviceNumber(ioctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12))
+	if want := (win32.DeviceNumber{DeviceType: 7, DeviceNumber: 1}); err != nil || number != want {
+		t.Errorf("device number %+v, %v, want %+v", number, err, want)
+	}
+	geometry, err := win32.DecodeGeometry(ioctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 40))
+	if want := (win32.Geometry{BytesPerSector: 4096, DiskSize: gib}); err != nil || geometry != want {
+		t.Errorf("geometry %+v, %v, want %+v", geometry, err, want)
+	}
+	if length, err := win32.DecodeLength(ioctl(t, n, h, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8)); err != nil || length != gib {
+		t.Errorf("length %d, %v, want %d", length, err, gib)
+	}
+	query := func(id uint32) []byte {
+		return ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: id}.Encode(), 4*kib)
+	}
+	d, err := win32.DecodeDeviceDescriptor(query(win32.StorageDeviceProperty))
+	if err != nil || d.Vendor != "Google  " || d.SerialNumber != "pd-1" || d.BusType != win32.BusTypeScsi {
+		t.Errorf("descriptor %+v, %v", d, err)
+	}
+	ids, err := win32.DecodeIdentifiers(query(win32.StorageDeviceIdProperty))
+	if err != nil || len(ids) != 2 || string(ids[0].ID) != "Google  pvc-1" || ids[1].Association != win32.StorageIdAssocPort {
+		t.Errorf("identifiers %+v, %v", ids, err)
+	}
+	if text, err := win32.DecodeLocation(query(win32.StorageDeviceLocationProperty)); err != nil || text != "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1" {
+		t.Errorf("location %q, %v", text, err)
+	}
+	if a, err := win32.DecodeAlignment(query(win32.StorageAccessAlignmentProperty)); err != nil || a.PhysicalSector != 4096 {
+		t.Errorf("alignment %+v, %v", a, err)
+	}
+	if a, err := win32.DecodeSCSIAddress(ioctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)); err != nil || a.Lun != 1 || a.Port != 3 {
+		t.Errorf("address %+v, %v", a, err)
+	}
+	// A short buffer gets the beginning, whose Size says how long the rest is (win32.md 3.4).
+	head := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2}.Encode(), 8)
+	if size, err := win32.DescriptorSize(head); err != nil || int(size) != len(query(2)) {
+		t.Errorf("Size = %d, %v, want %d", size, err, len(query(2)))
+	}
+	// PropertyExistsQuery answers without data.
+	if b := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2, QueryType: 1}.Encode(), 64); len(b) != 0 {
+		t.Errorf("PropertyExistsQuery answered %d bytes", len(b))
+	}
+	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_RAW || len(l.Partitions) != 0 {
+		t.Errorf("layout of a blank disk %+v", l)
+	}
+	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	if err != nil || len(is) != 1 {
+		t.Fatalf("Interfaces = %v, %v", is, err)
+	}
+	same := openPath(t, n, is[0].Path, 0)
+	if b := ioctl(t, n, same, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12); !bytes.Equal(b, number.Encode()) {
+		t.Errorf("%s is another disk: %x", is[0].Path, b)
+	}
+}
+
+func TestDiskRefusals(t *testing.T) {
+	const (
+		ro = win32.GENERIC_READ
+		rw = readWrite
+	)
+	create := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(9), MaxPartitions: 128}
+	for _, c := range []struct {
+		name   string
+		access uint32
+		code   uint32
+		in     []byte
+		room   int
+		want   win32.Errno
+	}{
+		// winioctl.h, CTL_CODE: bits 14 and 15 are the access needed.
+		{"length without read access", 0, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, win32.ERROR_ACCESS_DENIED},
+		{"create with read access only", ro, win32.IOCTL_DISK_CREATE_DISK, create.Encode(), 0, win32.ERROR_ACCESS_DENIED},
+		{"layout with write access only", win32.GENERIC_WRITE, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
+		{"attributes with read access only", ro, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
+		{"size update with read access only", ro, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24, win32.ERROR_ACCESS_DENIED},
+		{"growth with read access only", ro, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
+
+		// STATUS_BUFFER_TOO_SMALL for a short output (Microsoft: the pages of the codes).
+		{"device number in 11 bytes", 0, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 11, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"length in 7 bytes", ro, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 7, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"geometry in 24 bytes", ro, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 24, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"layout in 47 bytes", ro, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 47, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"attributes in 15 bytes", 0, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 15, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"address in 7 bytes", 0, win32.IOCTL_SCSI_GET_ADDRESS, nil, 7, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"property in 7 bytes", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{}.Encode(), 7, win32.ERROR_INSUFFICIENT_BUFFER},
+		// win32.md 3.5: at least a DISK_GEOMETRY.
+		{"size update in 23 bytes", rw, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, win32.ERROR_INSUFFICIENT_BUFFER},
+
+		// STATUS_INFO_LENGTH_MISMATCH for a short input (Windows-driver-samples, storage/class/disk).
+		{"query of 11 bytes", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, make([]byte, 11), 64, win32.ERROR_BAD_LENGTH},
+		{"create of 23 bytes", rw, win32.IOCTL_DISK_CREATE_DISK, make([]byte, 23), 0, win32.ERROR_BAD_LENGTH},
+		{"layout of 47 bytes", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, make([]byte, 47), 0, win32.ERROR_BAD_LENGTH},
+		{"growth of 15 bytes", rw, win32.IOCTL_DISK_GROW_PARTITION, make([]byte, 15), 0, win32.ERROR_BAD_LENGTH},
+		{"attributes of 39 bytes", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
+
+		// win32.md 3.8: Version is 40.
+		{"attributes of version 16", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, append([]byte{16}, make([]byte, 39)...), 0, win32.ERROR_INVALID_PARAMETER},
+		{"attribute without meaning", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		// A disk must have an identity, and a style that there is (Microsoft: CREATE_DISK).
+		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		// win32.md 3.7: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
+		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"growth on a raw disk", rw, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+
+		// win32.md 3.2, 3.3: properties that a disk lacks.
+		{"unknown property", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 28}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
+		{"unknown query type", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{QueryType: 2}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
+		// STATUS_INVALID_DEVICE_REQUEST for what no driver knows.
+		{"unknown code", rw, 0x7C000, nil, 64, win32.ERROR_INVALID_FUNCTION},
+		{"volume code", rw, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 64, win32.ERROR_INVALID_FUNCTION},
+		{"file system code", rw, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(1), 0, win32.ERROR_INVALID_FUNCTION},
+		{"code 0", rw, 0, nil, 64, win32.ERROR_INVALID_FUNCTION},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := blank(t, Config{}, DiskConfig{Size: gib})
+			before := n.store.size
+			failIoctl(t, n, drive(t, n, c.access), c.code, c.in, c.room, c.want)
+			if n.store.size != before {
+				t.Errorf("a failed call wrote %d bytes of journal", n.store.size-before)
+			}
+		})
+	}
+}
+
+func TestPropertiesThatADiskLacks(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib, Serial: "only a serial"})
+	h := drive(t, n, 0)
+	query := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // win32.md 3.3
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceLocationProperty), 64, win32.ERROR_NOT_SUPPORTED) // win32.md 3.2
+	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // win32.md 3.2
+}
+
+// Microsoft: SET_DRIVE_LAYOUT_EX; win32.md 3.7: unaligned, overlapping, beyond
+// the usable range and not unique are ERROR_INVALID_PARAMETER.
+func TestLayoutRefusals(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
+	h := drive(t, n, readWrite)
+	good := partition(t, n, h, data(1, 16*mib, 100*mib))
+	end := good.UsableOffset + good.UsableLength
+	mbr := win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: mib, Length: mib, MBRType: 7}
+	for _, c := range []struct {
+		name string
+		l    win32.Layout
+	}{
+		{"another style", win32.Layout{Style: win32.PARTITION_STYLE_MBR}},
+		{"no disk id", win32.Layout{Style: win32.PARTITION_STYLE_GPT}},
+		{"entry of another style", gpt(mbr)},
+		{"offset not a sector", gpt(data(1, 16*mib+512, mib))},
+		{"length not a sector", gpt(data(1, 16*mib, mib+512))},
+		{"no length", gpt(data(1, 16*mib, 0))},
+		{"before the usable range", gpt(data(1, good.UsableOffset-4096, mib))},
+		{"behind the usable range", gpt(data(1, mib, end-mib+4096))},
+		{"behind everything", gpt(data(1, 1<<63, 1<<63))},
+		{"overlap", gpt(data(1, 16*mib, 10*mib), data(2, 20*mib, mib))},
+		{"id twice", gpt(data(1, 16*mib, mib), data(1, 20*mib, mib))},
+		{"no id", gpt(win32.Partition{Style: win32.PARTITION_STYLE_GPT, Type: guid(5), Offset: 16 * mib, Length: mib})},
+		{"usable range larger than the disk", win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), UsableOffset: good.UsableOffset, UsableLength: good.UsableLength + 4096}},
+		{"usable range over the table", win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), UsableOffset: 4096, UsableLength: mib}},
+	} {
+		failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, c.l.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
+		if t.Failed() {
+			t.Fatalf("case %q", c.name)
+		}
+	}
+	many := gpt()
+	for i := range 129 {
+		p := data(1, uint64(16+i)*mib, mib)
+		p.ID.Data2 = uint16(i)
+		many.Partitions = append(many.Partitions, p)
+	}
+	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, many.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
+	// More entries than bytes.
+	short := good.Encode()
+	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, short[:len(short)-1], 0, win32.ERROR_INVALID_PARAMETER)
+	if got := layout(t, n, h); !bytes.Equal(got.Encode(), good.Encode()) {
+		t.Errorf("layout is %+v after refusals, want %+v", got, good)
+	}
+	sgdisk(t, image(t, n, 1), 4096)
+}
+
+func gpt(parts ...win32.Partition) win32.Layout {
+	return win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), Partitions: parts}
+}
+
+// win32.md 3.7: 19 for a disk that is write protected, by attribute or medium.
+func TestWriteProtection(t *testing.T) {
+	yes := true
+	for name, c := range map[string]DiskConfig{
+		"offline":         {Offline: &yes},
+		"read-only":       {ReadOnly: &yes},
+		"write protected": {WriteProtected: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Size, c.Content = gib, ContentGPT
+			n := blank(t, Config{}, c)
+			h := drive(t, n, readWrite)
+			l := layout(t, n, h)
+			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
+			failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0, win32.ERROR_WRITE_PROTECT)
+			failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_WRITE_PROTECT)
+			failIoctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0, win32.ERROR_WRITE_PROTECT)
+			if _, err := n.WriteAt(h, make([]byte, 512), 512*mib); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
+				t.Errorf("WriteAt = %v, want ERROR_WRITE_PROTECT", err)
+			}
+			if _, err := n.ReadAt(h, make([]byte, 512), 0); err != nil {
+				t.Errorf("ReadAt = %v", err)
+			}
+		})
+	}
+}
+
+func TestDiskAttributes(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}})
+	attributes := func() uint64 {
+		t.Helper()
+		a, err := win32.DecodeDiskAttributes(ioctl(t, n, openPath(t, n, `\\.\PhysicalDrive1`, 0), win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	set := func(persist bool, value, mask uint64) {
+		t.Helper()
+		ioctl(t, n, drive(t, n, readWrite), win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Persist: persist, Attributes: value, Mask: mask}.Encode(), 0)
+	}
+	vol := one(t, n, 1)
+	handle := openPath(t, n, devicePath(vol), win32.GENERIC_READ)
+
+	set(true, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+	if got := attributes(); got != win32.DISK_ATTRIBUTE_OFFLINE {
+		t.Errorf("attributes %#x, want offline", got)
+	}
+	if vs := volumesOn(t, n, 1); len(vs) != 0 {
+		t.Errorf("an offline disk has the volumes %v", vs)
+	}
+	// win32.md 1.9: a handle of a volume that went away.
+	if _, err := n.ReadAt(handle, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
+		t.Errorf("ReadAt on a vanished volume = %v, want ERROR_NO_SUCH_DEVICE", err)
+	}
+	set(false, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY|win32.DISK_ATTRIBUTE_OFFLINE)
+	if got := one(t, n, 1); got != vol {
+		t.Errorf("the volume came back as %s, was %s", got, vol)
+	}
+	if info, err := n.VolumeInformation(vol); err != nil || info.Flags&win32.FILE_READ_ONLY_VOLUME == 0 {
+		t.Errorf("VolumeInformation of a read-only volume = %+v, %v", info, err)
+	}
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if got := attributes(); got != win32.DISK_ATTRIBUTE_OFFLINE {
+		t.Errorf("attributes after a restart %#x, want those that persist: offline", got)
+	}
+}
+
+func TestSystemDiskStaysOnline(t *testing.T) {
+	n := start(t, Config{})
+	h := openPath(t, n, `\\.\PhysicalDrive0`, readWrite)
+	in := win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode()
+	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, 0, win32.ERROR_ACCESS_DENIED) // general knowledge
+}
+
+func TestSANPolicy(t *testing.T) {
+	no := false
+	for _, c := range []struct {
+		policy  string
+		disk    DiskConfig
+		offline bool
+	}{
+		{"", DiskConfig{Bus: "iscsi"}, false},
+		{"onlineAll", DiskConfig{Bus: "iscsi"}, false},
+		{"offlineShared", DiskConfig{Bus: "iscsi"}, true},
+		{"offlineShared", DiskConfig{Bus: "nvme"}, false},
+		{"offlineAll", DiskConfig{Bus: "nvme"}, true},
+		{"offlineAll", DiskConfig{Bus: "nvme", Offline: &no, ReadOnly: &no}, false},
+	} {
+		n := start(t, Config{SANPolicy: c.policy})
+		number, err := n.Attach(c.disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := n.diskByNumber(number)
+		readOnly := d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0
+		if d.offline() != c.offline || readOnly != c.offline {
+			t.Errorf("policy %q, disk %+v: offline %t, read-only %t, want both %t", c.policy, c.disk, d.offline(), readOnly, c.offline)
+		}
+	}
+}
+
+func TestCreateDiskReplacesTheTable(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, 16*mib, 100*mib), data(2, 200*mib, 100*mib))
+	if vs := volumesOn(t, n, 1); len(vs) != 2 {
+		t.Fatalf("volumes %v, want two", vs)
+	}
+	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_MBR, Signature: 0xCAFE}.Encode(), 0)
+	if vs := volumesOn(t, n, 1); len(vs) != 0 {
+		t.Errorf("volumes %v, want none", vs)
+	}
+	l := layout(t, n, h)
+	if l.Style != win32.PARTITION_STYLE_MBR || l.Signature != 0xCAFE || len(l.Partitions) != 4 {
+		t.Fatalf("layout %+v, want an MBR with four empty entries", l)
+	}
+	l.Partitions[1] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: mib, Length: 100 * mib, MBRType: 7, Active: true}
+	l.Partitions[2] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: 300 * mib, Length: 100 * mib, MBRType: 0x83}
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
+	got := layout(t, n, h)
+	if p := got.Partitions[1]; p.Number != 1 || !p.Active || !p.Recognized || p.Hidden != 2048 {
+		t.Errorf("partition %+v", p)
+	}
+	if p := got.Partitions[2]; p.Number != 2 || p.Recognized {
+		t.Errorf("partition %+v", p)
+	}
+	if vs := volumesOn(t, n, 1); len(vs) != 1 || vs[mib] == "" {
+		t.Errorf("volumes %v, want the one of the recognised partition", vs)
+	}
+	got.Partitions[0] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: 500 * mib, Length: mib, MBRType: 7, Active: true}
+	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones
+
+	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
+	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_RAW {
+		t.Errorf("style %d, want raw", l.Style)
+	}
+}
+
+func TestCreateDiskMayAddAnMSR(t *testing.T) {
+	n := blank(t, Config{CreateDiskAddsMSR: true}, DiskConfig{Size: gib})
+	h := drive(t, n, readWrite)
+	l := initialize(t, n, h)
+	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
+		t.Errorf("partitions %+v, want one reserved up to 16 MiB", l.Partitions)
+	}
+	if vs := volumesOn(t, n, 1); len(vs) != 0 {
+		t.Errorf("the reserved partition has the volumes %v", vs)
+	}
+	sgdisk(t, image(t, n, 1), 512)
+}
+
+// win32.md 4.10, 3.10: growth is seen in steps.
+func TestGrowth(t *testing.T) {
+	for _, needsLayout := range []bool{false, true} {
+		t.Run(fmt.Sprintf("needs a layout: %t", needsLayout), func(t *testing.T) {
+			n := blank(t, Config{GrowNeedsLayout: needsLayout}, DiskConfig{Size: gib})
+			h := drive(t, n, readWrite)
+			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
+			grow := func(number uint32, delta int64) []byte {
+				return win32.GrowPartition{Number: number, Delta: delta}.Encode()
+			}
+			refused := func(number uint32, delta int64) {
+				t.Helper()
+				failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(number, delta), 0, win32.ERROR_INVALID_PARAMETER)
+			}
+			length := func() uint64 {
+				t.Helper()
+				v, err := win32.DecodeLength(ioctl(t, n, h, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			refused(1, 100*mib) // runs into partition 2
+			refused(3, mib)     // is not there
+			refused(0, mib)     // is no number
+			refused(1, 0)
+			refused(1, -mib) // shrinking is not offered
+			refused(1, 100)  // not sectors
+			refused(1, 1<<62)
+			ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(1, 84*mib), 0)
+			refused(2, 100*mib) // beyond the disk
+
+			if err := n.Grow(1, 2*gib); err != nil {
+				t.Fatal(err)
+			}
+			if got := length(); got != gib {
+				t.Errorf("the node sees %d bytes before it was told to look", got)
+			}
+			refused(2, 100*mib)
+			ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24)
+			if got := length(); got != 2*gib {
+				t.Errorf("the node sees %d bytes, want %d", got, 2*gib)
+			}
+			refused(2, 100*mib) // the partition manager was not told
+			ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+			l := layout(t, n, h)
+			if l.UsableOffset+l.UsableLength > gib {
+				t.Errorf("usable range ends at %d before the header moved", l.UsableOffset+l.UsableLength)
+			}
+			if needsLayout {
+				refused(2, 100*mib)
+				l.UsableLength += gib
+				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
+			}
+			ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(2, 100*mib), 0)
+			l = layout(t, n, h)
+			if l.UsableOffset+l.UsableLength != 2*gib-33*512 || l.Partitions[1].Length != 500*mib || l.Partitions[0].Length != 584*mib {
+				t.Errorf("layout %+v", l)
+			}
+			if vs := volumesOn(t, n, 1); len(vs) != 2 {
+				t.Errorf("volumes %v, want two", vs)
+			}
+			sgdisk(t, image(t, n, 1), 512)
+		})
+	}
+}
+
+// win32.md does not say more of it than that Windows keeps a backup: it is used
+// when the primary header is damaged (UEFI specification 5.3.2).
+func TestBackupTableCounts(t *testing.T) {
+	for _, sector := range []uint32{512, 4096} {
+		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: sector})
+		h := drive(t, n, readWrite)
+		want := partition(t, n, h, data(1, 16*mib, 500*mib))
+		if _, err := n.WriteAt(h, bytes.Repeat([]byte{0xEE}, int(sector)), int64(sector)); err != nil {
+			t.Fatal(err)
+		}
+		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
+			t.Errorf("the layout changed before it was read anew")
+		}
+		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
+			t.Errorf("layout from the backup %+v, want %+v", got, want)
+		}
+		if _, err := n.WriteAt(h, bytes.Repeat([]byte{0xEE}, int(sector)), gib-int64(sector)); err != nil {
+			t.Fatal(err)
+		}
+		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+		got := layout(t, n, h)
+		if got.Style != win32.PARTITION_STYLE_MBR || got.Partitions[0].MBRType != 0xEE || len(volumesOn(t, n, 1)) != 0 {
+			t.Errorf("layout without either table %+v, want the protective entry", got)
+		}
+	}
+}
+
+// Microsoft: CreateFileW, "Physical Disks and Volumes" (whole sectors), and
+// "Blocking Direct Write Operations to Volumes and Disks".
+func TestRawIO(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 100*mib))
+	for _, c := range []struct {
+		size int
+		off  int64
+	}{{512, 0}, {4096, 512}, {100, 0}, {4096, -4096}, {4096, gib}, {8192, gib - 4096}, {4096, 1 << 62}} {
+		if _, err := n.ReadAt(h, make([]byte, c.size), c.off); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+			t.Errorf("ReadAt(%d bytes at %d) = %v, want ERROR_INVALID_PARAMETER", c.size, c.off, err)
+		}
+		if _, err := n.WriteAt(h, make([]byte, c.size), c.off); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+			t.Errorf("WriteAt(%d bytes at %d) = %v, want ERROR_INVALID_PARAMETER", c.size, c.off, err)
+		}
+	}
+	text := bytes.Repeat([]byte("csi "), 1024)
+	if _, err := n.WriteAt(h, text, 20*mib); err != nil {
+		t.Fatalf("WriteAt in a volume without file system = %v", err)
+	}
+	got := make([]byte, 4096)
+	vol := volumesOn(t, n, 1)[16*mib]
+	v := openPath(t, n, devicePath(vol), readWrite)
+	if size, err := n.ReadAt(v, got, 4*mib); err != nil || size != 4096 || !bytes.Equal(got, text) {
+		t.Errorf("ReadAt of the volume = %d, %v, and other bytes than were written", size, err)
+	}
+	if _, err := n.WriteAt(v, text, 0); err != nil {
+		t.Errorf("WriteAt to a volume without file system = %v", err)
+	}
+	if _, err := n.ReadAt(v, got, 500*mib); !errors.Is(err, win32.ERROR_HANDLE_EOF) {
+		t.Errorf("ReadAt at the end of a volume = %v, want ERROR_HANDLE_EOF", err)
+	}
+	if size, err := n.ReadAt(v, make([]byte, 8192), 500*mib-4096); err != nil || size != 4096 {
+		t.Errorf("ReadAt over the end of a volume = %d, %v, want 4096", size, err)
+	}
+	if _, err := n.ReadAt(v, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+		t.Errorf("ReadAt of half a sector = %v, want ERROR_INVALID_PARAMETER", err)
+	}
+	if _, err := n.WriteAt(v, make([]byte, 8192), 500*mib-4096); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+		t.Errorf("WriteAt over the end of a volume = %v, want ERROR_INVALID_PARAMETER", err)
+	}
+	if err := n.CloseHandle(v); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Format(vol, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+		t.Fatal(err)
+	}
+	v = openPath(t, n, devicePath(vol), readWrite)
+	for what, err := range map[string]error{
+		"the volume":                   second(n.WriteAt(v, text, 4*mib)),
+		"the disk, first sector of it": second(n.WriteAt(h, text, 16*mib)),
+		"the disk, last sector of it":  second(n.WriteAt(h, text, 516*mib-4096)),
+		"the disk, over its beginning": second(n.WriteAt(h, append(text, text...), 16*mib-4096)),
+	} {
+		if !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+			t.Errorf("WriteAt under a mounted file system through %s = %v, want ERROR_ACCESS_DENIED", what, err)
+		}
+	}
+	if _, err := n.WriteAt(h, text, 516*mib); err != nil {
+		t.Errorf("WriteAt behind the volume = %v", err)
+	}
+	if _, err := n.ReadAt(openPath(t, n, `\\.\PhysicalDrive1`, 0), got, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("ReadAt without access = %v, want ERROR_ACCESS_DENIED", err)
+	}
+	if _, err := n.WriteAt(drive(t, n, win32.GENERIC_READ), text, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("WriteAt with read access = %v, want ERROR_ACCESS_DENIED", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,242 @@
+package emulated
+
+import (
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+)
+
+// This is the mount manager's work on directories. What it remembers of letters
+// and folders is in mountmgr.go.
+
+// dosError turns the NTSTATUS of an Nt call into what the Win32 function around it
+// sets as last error.
+func dosError(err error) error {
+	if status, ok := err.(win32.NTStatus); ok {
+		return status.Errno()
+	}
+	return err
+}
+
+// parseVolumeName reads a volume name as the mount functions want it, exactly
+// `\\?\Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}\` (SetVolumeMountPointW's page).
+func parseVolumeName(name string) (win32.GUID, bool) {
+	text, ok := cutPrefixFold(name, `\\?\Volume{`)
+	if !ok {
+		return win32.GUID{}, false
+	}
+	text, ok = strings.CutSuffix(text, `}\`)
+	if !ok {
+		return win32.GUID{}, false
+	}
+	guid, err := win32.ParseGUID(text)
+	return guid, err == nil && !strings.ContainsAny(text, "{}")
+}
+
+// mountFolder finds the entry at root, a directory path that ends in a backslash.
+// Links on the way are followed, one at root itself is not. Where the path is the
+// root of a volume, the place's entry is a root directory. Errors are Win32's:
+//
+//   - ERROR_INVALID_NAME without the backslash at the end (ReactOS; the pages of the
+//     mount functions only say that it is needed),
+//   - those of ntName and of opening a directory: 2, 3, 267 …
+func (n *Node) mountFolder(root string) (place, error) {
+	if !strings.HasSuffix(root, `\`) {
+		return place{}, win32.ERROR_INVALID_NAME
+	}
+	name, device, err := ntName(root)
+	switch {
+	case err != nil:
+		return place{}, err
+	case device:
+		return place{}, win32.ERROR_INVALID_NAME
+	}
+	p, err := n.resolve(nil, name, lookupMode{openLast: true})
+	if err == nil {
+		err = p.exists()
+	}
+	if err != nil {
+		return place{}, dosError(err)
+	}
+	return p, nil
+}
+
+// setMountReparse makes the directory at p a mount point for the volume guid, as
+// SetVolumeMountPointW does (win32.md 4.5). The directory is opened for that, so
+// share modes are heeded. It answers
+//
+//   - ERROR_DIR_NOT_EMPTY if the directory has entries or is a reparse point already,
+//   - ERROR_NOT_SUPPORTED where the file system takes no mount points: only NTFS does,
+//   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
+func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
+	const (
+		access = win32.FILE_LIST_DIRECTORY | fileWriteData | win32.SYNCHRONIZE
+		share  = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
+	)
+	switch {
+	case p.vol.fs.Kind != bootsector.NTFS:
+		return win32.ERROR_NOT_SUPPORTED
+	case p.vol.writable() != nil:
+		return win32.ERROR_WRITE_PROTECT
+	case p.entry.Reparse() != nil || !p.entry.Empty():
+		return win32.ERROR_DIR_NOT_EMPTY
+	}
+	open, err := p.tree.Open(p.entry, access, share, false)
+	if err != nil {
+		return dosError(err)
+	}
+	defer p.tree.Close(t.files(p.vol), open)
+	r := win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume` + guid.String() + `\`}
+	return dosError(p.tree.SetReparse(t.files(p.vol), p.entry, r.Encode()))
+}
+
+// clearMountReparse makes a plain directory of the mount point at p, as
+// DeleteVolumeMountPointW does (win32.md 4.6), whether or not the volume is still
+// there. Errors are those of mountedHere, ERROR_WRITE_PROTECT and
+// ERROR_SHARING_VIOLATION.
+func (n *Node) clearMountReparse(t *tx, p place) error {
+	if _, err := mountedHere(p); err != nil {
+		return err
+	}
+	if p.vol.writable() != nil {
+		return win32.ERROR_WRITE_PROTECT
+	}
+	open, err := p.tree.Open(p.entry, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
+	if err != nil {
+		return dosError(err)
+	}
+	defer p.tree.Close(t.files(p.vol), open)
+	header := le.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT)
+	return dosError(p.tree.DeleteReparse(t.files(p.vol), p.entry, append(header, 0, 0, 0, 0)))
+}
+
+// mountedHere is the volume whose mount point p is: ERROR_NOT_A_REPARSE_POINT for
+// a plain directory and for links that are no mount points, ERROR_INVALID_PARAMETER
+// for a junction to a directory (win32.md 4.6).
+func mountedHere(p place) (win32.GUID, error) {
+	if p.entry.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
+		return win32.GUID{}, win32.ERROR_NOT_A_REPARSE_POINT
+	}
+	guid, ok := mountTarget(p.entry.Reparse())
+	if !ok {
+		return win32.GUID{}, win32.ERROR_INVALID_PARAMETER
+	}
+	return guid, nil
+}
+
+// mountTarget is the volume that a reparse point with these data mounts.
+func mountTarget(reparse []byte) (win32.GUID, bool) {
+	r, err := win32.DecodeReparse(reparse)
+	if err != nil || r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT {
+		return win32.GUID{}, false
+	}
+	rest, ok := strings.CutPrefix(r.Substitute, `\??\`)
+	if !ok {
+		return win32.GUID{}, false
+	}
+	return parseVolumeName(`\\?\` + rest)
+}
+
+// volumePathName is GetVolumePathNameW (win32.md 4.7): the longest part of path at
+// which a volume is mounted. A junction or symbolic link on the way or at the end
+// is followed and the answer is about where it leads; a mount point is not left
+// behind, its own path is the answer. What does not exist ends the search without an
+// error, so does a mount point whose volume is gone or not formatted. Errors:
+//
+//   - those of ntName,
+//   - ERROR_BAD_NETPATH for a network path,
+//   - ERROR_INVALID_NAME for a device that has no directories,
+//   - ERROR_PATH_NOT_FOUND if the drive or volume does not exist (what Windows says
+//     is not known for certain),
+//   - ERROR_CANT_RESOLVE_FILENAME for links in a circle.
+func (n *Node) volumePathName(path string) (string, error) {
+	name, device, err := ntName(path)
+	if err != nil {
+		return "", err
+	}
+	if device {
+		return "", win32.ERROR_INVALID_NAME
+	}
+	// root is the answer so far, in the words of the path that is being followed.
+	prefix := ""
+	for _, p := range []string{`\\?\`, `\\.\`} {
+		if strings.HasPrefix(path, p) {
+			prefix = p
+		}
+	}
+	for links := 0; links <= maxLinks; links++ {
+		rest, ok := cutPrefixFold(name, `\??\`)
+		if !ok {
+			return "", win32.ERROR_INVALID_NAME
+		}
+		if _, network := cutPrefixFold(rest, `UNC\`); network {
+			return "", win32.ERROR_BAD_NETPATH
+		}
+		if _, named := cutPrefixFold(rest, `Volume{`); named && prefix == "" {
+			prefix = `\\?\`
+		}
+		first, below, _ := strings.Cut(rest, `\`)
+		vol, _, ok := n.volumeForNT(`\??\` + first + `\`)
+		if !ok {
+			return "", win32.ERROR_PATH_NOT_FOUND
+		}
+		var next string
+		if path, next, err = n.mountPathBelow(prefix+first+`\`, vol, below); err != nil || next == "" {
+			return path, err
+		}
+		name, prefix = next, ""
+	}
+	return "", win32.ERROR_CANT_RESOLVE_FILENAME
+}
+
+// mountPathBelow goes down from a volume mounted at root along the names in
+// below. next is the absolute name with which to go on if a link was met that is no
+// mount point.
+func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, next string, err error) {
+	if vol.tree == nil {
+		return root, "", nil
+	}
+	names := strings.FieldsFunc(below, func(r rune) bool { return r == '\\' })
+	at, walked := place{vol: vol, entry: vol.tree.Root()}, root
+	for i, part := range names {
+		e := at.entry.Lookup(part)
+		if e == nil {
+			return root, "", nil
+		}
+		walked += part + `\`
+		at.entry = e
+		if e.Reparse() == nil {
+			continue
+		}
+		guid, mounted := mountTarget(e.Reparse())
+		if !mounted {
+			target, err := follow(at, names[i+1:], false)
+			if err != nil {
+				return "", "", dosError(err)
+			}
+			return "", n.dosName(target), nil
+		}
+		root = walked
+		v, _, ok := n.volumeForNT(`\??\Volume` + guid.String() + `\`)
+		if !ok || v.tree == nil {
+			return root, "", nil
+		}
+		at = place{vol: v, entry: v.tree.Root()}
+	}
+	return root, "", nil
+}
+
+// dosName turns the name that a relative link stands for, which begins with a
+// volume's device, into one of a path that people use.
+func (n *Node) dosName(name string) string {
+	vol, rest, ok := n.volumeForNT(name)
+	if _, device := cutPrefixFold(name, `\Device\`); !device || !ok {
+		return name
+	}
+	root, ok := n.dosRoot(vol)
+	if !ok {
+		root = vol.name()
+	}
+	return `\??\` + strings.TrimSuffix(strings.TrimPrefix(root, `\\?\`), `\`) + rest
+}

@@ -1,0 +1,222 @@
+package emulated
+
+import (
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+)
+
+// maxLinks is how many reparse points one name may lead through (Microsoft:
+// "Reparse Points and File Operations").
+const maxLinks = 63
+
+// place is where a name leads: an entry, or a name in a directory that has no
+// such entry.
+type place struct {
+	vol   *volume
+	tree  *filetree.Tree
+	dir   *filetree.Entry // the directory in which name is; nil if the place is where the name started
+	name  string
+	entry *filetree.Entry // nil if there is none
+	slash bool            // the name ended in a backslash
+}
+
+// lookupMode says what becomes of reparse points.
+type lookupMode struct {
+	dontReparse bool // OBJ_DONT_REPARSE: any that would be followed ends the search
+	openLast    bool // FILE_OPEN_REPARSE_POINT: the last name is not followed
+}
+
+// resolve finds what name means: relative to the directory from, or, if that is
+// nil, as an absolute NT name. Its errors are NTSTATUS, and stand beside what
+// answers them. Where [MS-FSA] 2.1.5.1 is named, the section's phases 1 and 6 are meant.
+func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
+	if units(name) > maxPath {
+		return place{}, win32.STATUS_NAME_TOO_LONG // RtlInitUnicodeStringEx
+	}
+	var at place
+	var err error
+	if from == nil {
+		if at, name, err = n.device(name, m); err != nil {
+			return place{}, err
+		}
+	} else {
+		at = place{vol: from.vol, tree: from.tree, entry: from.open.Entry()}
+		if strings.HasPrefix(name, `\`) {
+			// A relative name does not begin with a backslash (fastfat's create.c, in
+			// Microsoft's driver samples).
+			return place{}, win32.STATUS_INVALID_PARAMETER
+		}
+	}
+	for links := 0; ; links++ {
+		found, target, err := walk(at, name, m)
+		if err != nil || target == "" {
+			return found, err
+		}
+		if m.dontReparse {
+			// win32.md section 10; ntdef.h says the same of OBJ_DONT_REPARSE.
+			return place{}, win32.STATUS_REPARSE_POINT_ENCOUNTERED
+		}
+		if links == maxLinks {
+			return place{}, win32.STATUS_REPARSE_POINT_NOT_RESOLVED // ntstatus.h; general knowledge
+		}
+		if at, name, err = n.device(target, lookupMode{}); err != nil {
+			return place{}, err
+		}
+	}
+}
+
+// device takes the device from the front of an absolute NT name: the root
+// directory of a volume, and the rest of the name relative to it.
+func (n *Node) device(name string, m lookupMode) (at place, rest string, err error) {
+	if !strings.HasPrefix(name, `\`) {
+		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD // neither absolute nor relative to anything (ntstatus.h)
+	}
+	short, link := cutPrefixFold(name, `\??\`)
+	if remote, network := cutPrefixFold(short, `UNC\`); link && network {
+		if m.dontReparse {
+			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED // as for a drive, below
+		}
+		return n.openShare(remote)
+	}
+	vol, rest, ok := n.volumeForNT(name)
+	if !ok {
+		// ntstatus.h: PATH if a name on the way is missing, NAME if the last one is.
+		// The directories of devices exist.
+		if !link {
+			if short, link = cutPrefixFold(name, `\Device\`); !link {
+				short = name[1:]
+			}
+		}
+		if strings.Contains(short, `\`) {
+			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND
+		}
+		return place{}, "", win32.STATUS_OBJECT_NAME_NOT_FOUND
+	}
+	if link && m.dontReparse {
+		// `\??\C:` is a symbolic link of the object manager to the volume's device, and
+		// OBJ_DONT_REPARSE means those too (general knowledge; ntdef.h speaks of "any
+		// reparses"). Windows' own callers use the flag with relative names only.
+		return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED
+	}
+	switch {
+	case rest == "":
+		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, which this project opens with CreateFile
+	case vol.offline:
+		return place{}, "", win32.STATUS_DEVICE_NOT_READY // as volume.ready has it
+	case vol.formatting:
+		return place{}, "", win32.STATUS_ACCESS_DENIED // locked (FSCTL_LOCK_VOLUME)
+	case vol.tree == nil:
+		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // win32.md 4.3
+	}
+	rest = rest[1:]
+	if len(rest) > 1 {
+		// A file system takes one backslash too many at the front (fastfat's create.c,
+		// in Microsoft's driver samples).
+		rest = strings.TrimPrefix(rest, `\`)
+	}
+	return place{vol: vol, tree: vol.tree, entry: vol.tree.Root()}, rest, nil
+}
+
+// walk goes from at along name. target is the absolute name with which the
+// search begins anew when a reparse point is to be followed.
+func walk(at place, name string, m lookupMode) (found place, target string, err error) {
+	found = at
+	var names []string
+	if name != "" {
+		names = strings.Split(name, `\`)
+		if found.slash = names[len(names)-1] == ""; found.slash {
+			names = names[:len(names)-1]
+		}
+		for _, part := range names {
+			if err := filetree.CheckName(part); err != nil {
+				return place{}, "", err // [MS-FSA] 2.1.5.1
+			}
+		}
+	}
+	if len(names) == 0 {
+		if at.entry.Reparse() != nil && !m.openLast {
+			target, err = follow(at, nil, found.slash)
+		}
+		return found, target, err
+	}
+	for i, part := range names {
+		last := i == len(names)-1
+		switch {
+		case !found.entry.IsDir() && i == 0:
+			return place{}, "", win32.STATUS_INVALID_PARAMETER // relative to a file ([MS-FSA] 2.1.5.1)
+		case !found.entry.IsDir():
+			// [MS-FSA] 2.1.5.1 has STATUS_NOT_A_DIRECTORY, which is what a client of SMB
+			// sees; NTFS itself answers this, and Win32 "path not found" (general knowledge).
+			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND
+		case i > 0 && found.entry.DeletePending():
+			return place{}, "", win32.STATUS_DELETE_PENDING // [MS-FSA] 2.1.5.1
+		}
+		found.dir, found.name = found.entry, part
+		found.entry = found.dir.Lookup(part)
+		switch {
+		case found.entry == nil && last:
+			return found, "", nil
+		case found.entry == nil:
+			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND // [MS-FSA] 2.1.5.1
+		case found.entry.Reparse() != nil && (!last || !m.openLast):
+			target, err = follow(found, names[i+1:], found.slash)
+			return place{}, target, err
+		}
+	}
+	return found, "", nil
+}
+
+// follow is the absolute NT name that the reparse point at p, with the names
+// rest behind it, stands for.
+func follow(p place, rest []string, slash bool) (string, error) {
+	r, err := win32.DecodeReparse(p.entry.Reparse())
+	if err != nil {
+		return "", win32.STATUS_IO_REPARSE_DATA_INVALID // not reached: the tree takes no such data
+	}
+	target := ""
+	switch {
+	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
+		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED // no driver here knows the tag (ntstatus.h)
+	case !r.Relative:
+		target = r.Substitute
+	default:
+		if target, err = relativeTarget(p, r.Substitute); err != nil {
+			return "", err
+		}
+	}
+	if len(rest) > 0 {
+		target = strings.TrimSuffix(target, `\`) + `\` + strings.Join(rest, `\`)
+	}
+	if slash && !strings.HasSuffix(target, `\`) {
+		target += `\`
+	}
+	return target, nil
+}
+
+// relativeTarget joins the directory of the link at p with where it leads, by
+// the letters: ".." takes the name before it, be that a link or not. More ".."
+// than there are names is refused (what Windows answers is not known here).
+func relativeTarget(p place, sub string) (string, error) {
+	var names []string
+	dir := p.entry.Parent()
+	if rest, ok := strings.CutPrefix(sub, `\`); ok {
+		sub = rest // from the root of the volume
+	} else if dir != nil && dir.Parent() != nil {
+		names = strings.Split(dir.Path()[1:], `\`)
+	}
+	for _, part := range strings.Split(sub, `\`) {
+		switch part {
+		case "", ".":
+		case "..":
+			if len(names) == 0 {
+				return "", win32.STATUS_IO_REPARSE_DATA_INVALID
+			}
+			names = names[:len(names)-1]
+		default:
+			names = append(names, part)
+		}
+	}
+	return p.vol.ntDevice() + `\` + strings.Join(names, `\`), nil
+}

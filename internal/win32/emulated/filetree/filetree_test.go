@@ -1,0 +1,729 @@
+package filetree
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// journal records changes as a store would: as JSON.
+type journal map[string][]byte
+
+func (j journal) Put(key string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	j[key] = b
+}
+
+func (j journal) Delete(key string) { delete(j, key) }
+
+// check verifies tr and that what was recorded of it makes an equal tree.
+func check(t *testing.T, tr *Tree, j journal) {
+	t.Helper()
+	if err := tr.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Load(j)
+	if err != nil {
+		t.Fatalf("load what was recorded: %v", err)
+	}
+	if !again.Equal(tr) {
+		t.Fatal("the tree loaded from the recorded changes differs")
+	}
+}
+
+const dirAttr = win32.FILE_ATTRIBUTE_DIRECTORY
+
+// grow makes the given entries; those that end in a backslash are directories.
+func grow(t *testing.T, paths ...string) (*Tree, journal) {
+	t.Helper()
+	j := journal{}
+	tr := New(j)
+	for _, p := range paths {
+		attr := uint32(0)
+		if strings.HasSuffix(p, `\`) {
+			attr, p = dirAttr, p[:len(p)-1]
+		}
+		dir, name := tr.Root(), p
+		if i := strings.LastIndex(p, `\`); i >= 0 {
+			dir, name = find(t, tr, p[:i]), p[i+1:]
+		}
+		if _, err := tr.Create(j, dir, name, attr); err != nil {
+			t.Fatalf("create %q: %v", p, err)
+		}
+	}
+	return tr, j
+}
+
+func find(t *testing.T, tr *Tree, path string) *Entry {
+	t.Helper()
+	e := tr.Root()
+	for _, name := range strings.Split(path, `\`) {
+		if e = e.Lookup(name); e == nil {
+			t.Fatalf("%q: no %q", path, name)
+		}
+	}
+	return e
+}
+
+func open(t *testing.T, tr *Tree, e *Entry, access, share uint32) *Open {
+	t.Helper()
+	o, err := tr.Open(e, access, share, false)
+	if err != nil {
+		t.Fatalf("open %s: %v", e.Path(), err)
+	}
+	return o
+}
+
+func want(t *testing.T, what string, err error, status win32.NTStatus) {
+	t.Helper()
+	if status == 0 && err == nil {
+		return
+	}
+	var have win32.NTStatus
+	if errors.As(err, &have); have != status {
+		t.Errorf("%s: %v, want %s", what, err, status.Name())
+	}
+}
+
+const shareAll = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{
+		"a", "pv-1", "CON", "nul.txt", "trailing.", "trailing ", " leading", "...", ".hidden", "a;b=c", "ß", "😀",
+		strings.Repeat("x", 255), strings.Repeat("ä", 255), strings.Repeat("😀", 127), "\ufffd", "\x7f",
+	} {
+		if err := CheckName(name); err != nil {
+			t.Errorf("CheckName(%q) = %v, want nil", name, err)
+		}
+	}
+	for _, name := range []string{
+		"", ".", "..", "a\\b", "a/b", "a:b", "a:", "*", "a?", `a"`, "<", ">", "|", "\x00", "a\x1f", "\n",
+		strings.Repeat("x", 256), strings.Repeat("ä", 256), strings.Repeat("😀", 128),
+	} {
+		want(t, fmt.Sprintf("CheckName(%q)", name), CheckName(name), win32.STATUS_OBJECT_NAME_INVALID)
+	}
+}
+
+func TestNamesFold(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"abc", "ABC", true},
+		{"Größe", "GRÖßE", true},
+		{"привет", "ПРИВЕТ", true},
+		{"ß", "SS", false},
+		{"ı", "I", false}, // not into ASCII
+		{"ſ", "s", false},
+		{"\u212a", "k", false}, // the Kelvin sign
+		{"a.", "a", false},
+		{"a\xff", "a\ufffd", true}, // what is not UTF-8 is not kept
+	} {
+		if got := Equal(clean(c.a), clean(c.b)); got != c.same {
+			t.Errorf("Equal(%q, %q) = %t, want %t", c.a, c.b, got, c.same)
+		}
+	}
+}
+
+func TestLookupPreservesCase(t *testing.T) {
+	tr, j := grow(t, `Var\`, `Var\Lib\`)
+	e := find(t, tr, `VAR\lib`)
+	if e.Path() != `\Var\Lib` || e.Name() != "Lib" {
+		t.Errorf("path %q, name %q, want the case that it was made with", e.Path(), e.Name())
+	}
+	if tr.Root().Path() != `\` {
+		t.Errorf("the root's path is %q", tr.Root().Path())
+	}
+	check(t, tr, j)
+}
+
+func TestCreateRefusals(t *testing.T) {
+	tr, j := grow(t, `dir\`, `dir\Taken`, `file`, `link\`, `doomed\`)
+	if err := tr.SetReparse(j, find(t, tr, "link"), junction(`\??\C:\dir`)); err != nil {
+		t.Fatal(err)
+	}
+	o := open(t, tr, find(t, tr, "doomed"), win32.DELETE, shareAll)
+	if err := tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir, name string
+		status    win32.NTStatus
+	}{
+		{"dir", "taken", win32.STATUS_OBJECT_NAME_COLLISION},
+		{"dir", "a:b", win32.STATUS_OBJECT_NAME_INVALID},
+		{"file", "x", win32.STATUS_NOT_A_DIRECTORY},
+		{"link", "x", win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT},
+		{"doomed", "x", win32.STATUS_DELETE_PENDING},
+	} {
+		_, err := tr.Create(j, find(t, tr, c.dir), c.name, 0)
+		want(t, fmt.Sprintf("create %q in %q", c.name, c.dir), err, c.status)
+	}
+	tr.Close(j, o)
+	check(t, tr, j)
+}
+
+// A directory is read on behind the name where reading stopped, whatever came
+// and went meanwhile.
+func TestNextIsStable(t *testing.T) {
+	tr, j := grow(t, "b", "D", "a", "C", "e")
+	var got []string
+	var c Cursor
+	for {
+		e, next, ok := tr.Root().Next(c)
+		if !ok {
+			break
+		}
+		got, c = append(got, e.Name()), next
+		if e.Name() == "b" {
+			o := open(t, tr, e, win32.DELETE, shareAll)
+			if err := tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE); err != nil {
+				t.Fatal(err)
+			}
+			tr.Close(j, o)
+			for _, name := range []string{"aa", "bb"} {
+				if _, err := tr.Create(j, tr.Root(), name, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if w := []string{"a", "b", "bb", "C", "D", "e"}; !slices.Equal(got, w) {
+		t.Errorf("read %q, want %q", got, w)
+	}
+	check(t, tr, j)
+}
+
+func TestShareModes(t *testing.T) {
+	const (
+		r  = win32.FILE_LIST_DIRECTORY
+		w  = win32.FILE_ADD_FILE
+		d  = win32.DELETE
+		at = win32.FILE_READ_ATTRIBUTES | win32.FILE_WRITE_ATTRIBUTES | win32.SYNCHRONIZE
+		sr = win32.FILE_SHARE_READ
+		sw = win32.FILE_SHARE_WRITE
+		sd = win32.FILE_SHARE_DELETE
+	)
+	for _, c := range []struct {
+		name                string
+		access1, share1     uint32
+		access2, share2     uint32
+		conflicts, mirrored bool
+	}{
+		{name: "both share all", access1: r | w | d, share1: shareAll, access2: r | w | d, share2: shareAll},
+		{name: "reading where reading is not shared", access1: r, share1: sw | sd, access2: r, share2: shareAll, conflicts: true},
+		{name: "writing where writing is not shared", access1: r, share1: sr | sd, access2: w, share2: shareAll, conflicts: true},
+		{name: "deleting where deleting is not shared", access1: r, share1: sr | sw, access2: d, share2: shareAll, conflicts: true},
+		{name: "not sharing what the first one does", access1: w, share1: shareAll, access2: r, share2: sr, conflicts: true},
+		{name: "traversing counts as reading", access1: fileExecute, share1: 0, access2: r, share2: shareAll, conflicts: true},
+		{name: "attributes bear everything", access1: at, share1: 0, access2: r | w | d, share2: shareAll},
+		{name: "attributes may be had always", access1: r | w | d, share1: 0, access2: at, share2: 0},
+		{name: "two readers that share reading", access1: r, share1: sr, access2: r, share2: sr},
+	} {
+		// Whichever comes first, the answer is the same.
+		for range 2 {
+			tr, j := grow(t, `dir\`)
+			e := find(t, tr, "dir")
+			o := open(t, tr, e, c.access1, c.share1)
+			_, err := tr.Open(e, c.access2, c.share2, false)
+			status := win32.NTStatus(0)
+			if c.conflicts {
+				status = win32.STATUS_SHARING_VIOLATION
+			}
+			want(t, c.name, err, status)
+			tr.Close(j, o)
+			if c.conflicts {
+				tr.Close(j, open(t, tr, e, c.access2, c.share2))
+			}
+			c.access1, c.share1, c.access2, c.share2 = c.access2, c.share2, c.access1, c.share1
+		}
+	}
+}
+
+func TestReadOnlyFile(t *testing.T) {
+	tr, j := grow(t, "file", `dir\`)
+	for _, name := range []string{"file", "dir"} {
+		if err := tr.SetAttributes(j, find(t, tr, name), win32.FILE_ATTRIBUTE_READONLY); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := tr.Open(find(t, tr, "file"), win32.FILE_ADD_FILE, shareAll, false)
+	want(t, "write to a read-only file", err, win32.STATUS_ACCESS_DENIED)
+	_, err = tr.Open(find(t, tr, "file"), win32.DELETE, shareAll, true)
+	want(t, "delete a read-only file on close", err, win32.STATUS_CANNOT_DELETE)
+	// In a read-only directory entries may be made all the same.
+	tr.Close(j, open(t, tr, find(t, tr, "dir"), win32.FILE_ADD_FILE, shareAll))
+
+	o := open(t, tr, find(t, tr, "file"), win32.DELETE, shareAll)
+	want(t, "delete a read-only file", tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE), win32.STATUS_CANNOT_DELETE)
+	err = tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
+	want(t, "delete it nonetheless", err, 0)
+	tr.Close(j, o)
+	if tr.Root().Lookup("file") != nil {
+		t.Error("the file is still there")
+	}
+	want(t, "make a file a directory", tr.SetAttributes(j, mustCreate(t, tr, j, "g"), dirAttr), win32.STATUS_INVALID_PARAMETER)
+	check(t, tr, j)
+}
+
+func mustCreate(t *testing.T, tr *Tree, j journal, name string) *Entry {
+	t.Helper()
+	e, err := tr.Create(j, tr.Root(), name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestDispositionRefusals(t *testing.T) {
+	tr, j := grow(t, `full\`, `full\x`, `dir\`)
+	full := open(t, tr, find(t, tr, "full"), win32.DELETE, shareAll)
+	dir := open(t, tr, find(t, tr, "dir"), win32.FILE_LIST_DIRECTORY, shareAll)
+	root := open(t, tr, tr.Root(), win32.DELETE, shareAll)
+	const del = win32.FILE_DISPOSITION_DELETE
+	want(t, "a directory with entries", tr.SetDisposition(full, del), win32.STATUS_DIRECTORY_NOT_EMPTY)
+	want(t, "without DELETE access", tr.SetDisposition(dir, del), win32.STATUS_ACCESS_DENIED)
+	want(t, "the root", tr.SetDisposition(root, del), win32.STATUS_CANNOT_DELETE)
+	want(t, "unknown flags", tr.SetDisposition(full, del|0x20), win32.STATUS_INVALID_PARAMETER)
+	want(t, "on close", tr.SetDisposition(full, del|win32.FILE_DISPOSITION_ON_CLOSE), win32.STATUS_NOT_SUPPORTED)
+	check(t, tr, j)
+}
+
+func TestDeleteWithTheLastHandle(t *testing.T) {
+	tr, j := grow(t, "file")
+	e := find(t, tr, "file")
+	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.FILE_READ_ATTRIBUTES, shareAll)
+	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE), 0)
+	tr.Close(j, a)
+	if tr.Root().Lookup("file") != e {
+		t.Error("the name is gone while a handle is open")
+	}
+	_, err := tr.Open(e, win32.FILE_READ_ATTRIBUTES, shareAll, false)
+	want(t, "open what is being deleted", err, win32.STATUS_DELETE_PENDING)
+	_, err = tr.Create(j, tr.Root(), "FILE", 0)
+	want(t, "create it anew", err, win32.STATUS_OBJECT_NAME_COLLISION)
+	tr.Close(j, b)
+	tr.Close(j, b) // closing twice changes nothing
+	if tr.Root().Lookup("file") != nil || tr.Opens() != 0 {
+		t.Errorf("after the last handle: %v, %d open", tr.Root().Lookup("file"), tr.Opens())
+	}
+	check(t, tr, j)
+}
+
+func TestPOSIXDelete(t *testing.T) {
+	tr, j := grow(t, "file")
+	e := find(t, tr, "file")
+	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.DELETE, shareAll)
+	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS), 0)
+	_, err := tr.Open(e, win32.FILE_READ_ATTRIBUTES, shareAll, false)
+	want(t, "open before the handle is closed", err, win32.STATUS_DELETE_PENDING)
+	tr.Close(j, a)
+	if tr.Root().Lookup("file") != nil || !e.Gone() {
+		t.Error("the name is there after the handle that deleted it was closed")
+	}
+	if mustCreate(t, tr, j, "file") == e {
+		t.Error("the new file is the old one")
+	}
+	want(t, "delete it again", tr.SetDisposition(b, win32.FILE_DISPOSITION_DELETE), win32.STATUS_FILE_DELETED)
+	want(t, "rename it", tr.Rename(j, b, tr.Root(), "x", false), win32.STATUS_ACCESS_DENIED)
+	want(t, "change it", tr.SetSize(j, e, 5), 0) // the handle still works
+	tr.Close(j, b)
+	if tr.Root().Lookup("file") == nil {
+		t.Error("closing the old file's handle removed the new file")
+	}
+	check(t, tr, j)
+}
+
+func TestTakingADeletionBack(t *testing.T) {
+	tr, j := grow(t, "file")
+	e := find(t, tr, "file")
+	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.DELETE, shareAll)
+	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS), 0)
+	want(t, "unmark", tr.SetDisposition(b, 0), 0)
+	tr.Close(j, a)
+	tr.Close(j, b)
+	if tr.Root().Lookup("file") != e {
+		t.Error("the file is gone")
+	}
+	check(t, tr, j)
+}
+
+func TestDeleteOnClose(t *testing.T) {
+	tr, j := grow(t, `full\`, `empty\`)
+	for _, name := range []string{"full", "empty"} {
+		o, err := tr.Open(find(t, tr, name), win32.DELETE, shareAll, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "full" {
+			if _, err := tr.Create(j, o.Entry(), "x", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tr.Close(j, o)
+	}
+	if tr.Root().Lookup("full") == nil || tr.Root().Lookup("empty") != nil {
+		t.Error("want the full directory to stay and the empty one to go")
+	}
+	_, err := tr.Open(tr.Root(), win32.DELETE, shareAll, true)
+	want(t, "the root", err, win32.STATUS_CANNOT_DELETE)
+	check(t, tr, j)
+}
+
+func TestRename(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		from, dir  string
+		to         string
+		replace    bool
+		hold       string // opened for attributes meanwhile
+		status     win32.NTStatus
+		wantInTree string
+	}{
+		{name: "in place", from: `a\f`, dir: "a", to: "g", wantInTree: `a\g`},
+		{name: "letter case only", from: `a\f`, dir: "a", to: "F", wantInTree: `a\F`},
+		{name: "to another directory", from: `a\f`, dir: `b`, to: "f", wantInTree: `b\f`},
+		{name: "a directory with entries", from: `a`, dir: `b`, to: "a", wantInTree: `b\a\f`},
+		{name: "over a file", from: `a\f`, dir: "b", to: "OLD", replace: true, wantInTree: `b\OLD`},
+		{name: "name taken", from: `a\f`, dir: "b", to: "OLD", status: win32.STATUS_OBJECT_NAME_COLLISION},
+		{name: "over a directory", from: `a\f`, dir: "b", to: "sub", replace: true, status: win32.STATUS_ACCESS_DENIED},
+		{name: "over a read-only file", from: `a\f`, dir: "b", to: "ro", replace: true, status: win32.STATUS_ACCESS_DENIED},
+		{name: "over an open file", from: `a\f`, dir: "b", to: "old", replace: true, hold: `b\old`, status: win32.STATUS_ACCESS_DENIED},
+		{name: "a directory that something is open in", from: `b`, dir: `a`, to: "b", hold: `b\sub`, status: win32.STATUS_ACCESS_DENIED},
+		{name: "a directory that is open itself", from: `b`, dir: `a`, to: "b", hold: `b`, wantInTree: `a\b\sub`},
+		{name: "into itself", from: `b`, dir: `b\sub`, to: "b", status: win32.STATUS_ACCESS_DENIED},
+		{name: "under a file", from: `b`, dir: `a\f`, to: "b", status: win32.STATUS_NOT_A_DIRECTORY},
+		{name: "into a link", from: `a\f`, dir: `link`, to: "f", status: win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT},
+		{name: "bad name", from: `a\f`, dir: "a", to: "x?", status: win32.STATUS_OBJECT_NAME_INVALID},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, j := grow(t, `a\`, `a\f`, `b\`, `b\old`, `b\sub\`, `b\ro`, `link\`)
+			if err := tr.SetReparse(j, find(t, tr, "link"), junction(`\??\C:\a`)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.SetAttributes(j, find(t, tr, `b\ro`), win32.FILE_ATTRIBUTE_READONLY); err != nil {
+				t.Fatal(err)
+			}
+			if c.hold != "" {
+				defer tr.Close(j, open(t, tr, find(t, tr, c.hold), win32.FILE_READ_ATTRIBUTES, shareAll))
+			}
+			o := open(t, tr, find(t, tr, c.from), win32.DELETE, shareAll)
+			defer tr.Close(j, o)
+			want(t, "rename", tr.Rename(j, o, find(t, tr, c.dir), c.to, c.replace), c.status)
+			if c.wantInTree != "" {
+				if e := find(t, tr, c.wantInTree); e.Path() != `\`+c.wantInTree {
+					t.Errorf("path %q, want %q", e.Path(), `\`+c.wantInTree)
+				}
+			}
+			check(t, tr, j)
+		})
+	}
+	tr, j := grow(t, "f")
+	want(t, "without DELETE access", tr.Rename(j, open(t, tr, find(t, tr, "f"), win32.FILE_LIST_DIRECTORY, shareAll), tr.Root(), "g", false), win32.STATUS_ACCESS_DENIED)
+	want(t, "the root", tr.Rename(j, open(t, tr, tr.Root(), win32.DELETE, shareAll), tr.Root(), "g", false), win32.STATUS_INVALID_PARAMETER)
+}
+
+func junction(target string) []byte {
+	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: target}.Encode()
+}
+
+func symlink(target string) []byte {
+	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: target, Print: target, Relative: true}.Encode()
+}
+
+// thirdParty is a reparse point with a tag that is not Microsoft's.
+func thirdParty(owner byte, data string) []byte {
+	b := make([]byte, 24, 24+len(data))
+	le.PutUint32(b, 0x00000042)
+	le.PutUint16(b[4:], uint16(len(data)))
+	b[8] = owner
+	return append(b, data...)
+}
+
+func patched(b []byte, at int, v uint16) []byte {
+	b = slices.Clone(b)
+	le.PutUint16(b[at:], v)
+	return b
+}
+
+func TestCheckReparse(t *testing.T) {
+	const invalid = win32.STATUS_IO_REPARSE_DATA_INVALID
+	j, s := junction(`\??\C:\x`), symlink(`..\x`)
+	for _, c := range []struct {
+		name   string
+		b      []byte
+		file   bool
+		status win32.NTStatus
+	}{
+		{name: "junction", b: j},
+		{name: "symbolic link to a directory", b: s},
+		{name: "symbolic link to a file", b: s, file: true},
+		{name: "third party", b: thirdParty(1, "x")},
+		{name: "another tag of Microsoft's", b: append(le.AppendUint32(nil, 0x80000017), 1, 0, 0, 0, 9)},
+		{name: "junction on a file", b: j, file: true, status: win32.STATUS_NOT_A_DIRECTORY},
+		{name: "empty", b: nil, status: invalid},
+		{name: "half a header", b: j[:7], status: invalid},
+		{name: "cut", b: j[:len(j)-2], status: invalid},
+		{name: "longer than its data length", b: append(slices.Clone(j), 0, 0), status: invalid},
+		{name: "tag 0", b: make([]byte, 8), status: invalid},
+		{name: "tag 1", b: append(le.AppendUint32(nil, 1), 0, 0, 0, 0), status: invalid},
+		{name: "too long", b: append(le.AppendUint32(nil, 0x80000017), make([]byte, 16381)...), status: invalid},
+		{name: "third party without a GUID", b: append(le.AppendUint32(nil, 0x42), 0, 0, 0, 0), status: invalid},
+		{name: "third party with a zero GUID", b: thirdParty(0, "x"), status: invalid},
+		{name: "mount point without names", b: append(le.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT), 0, 0, 0, 0), status: invalid},
+		{name: "mount point with an empty target", b: junction(""), status: invalid},
+		{name: "mount point: target not first", b: patched(j, 8, 2), status: invalid},
+		{name: "mount point: target of an odd length", b: patched(j, 10, le.Uint16(j[10:])-1), status: invalid},
+		{name: "mount point: names overlap", b: patched(j, 12, 0), status: invalid},
+		{name: "mount point: print name beyond the end", b: patched(j, 14, 200), status: invalid},
+		{name: "mount point: target not ended by NUL", b: patched(j, len(j)-4, 'x'), status: invalid},
+		{name: "symbolic link without names", b: append(le.AppendUint32(nil, win32.IO_REPARSE_TAG_SYMLINK), 0, 0, 0, 0), status: invalid},
+		{name: "symbolic link: empty target", b: patched(s, 10, 0), status: invalid},
+		{name: "symbolic link: target beyond the end", b: patched(s, 10, 0xfffe), status: invalid},
+		{name: "symbolic link: target at an odd offset", b: patched(patched(s, 8, 1), 10, 2), status: invalid},
+		{name: "symbolic link: print name beyond the end", b: patched(s, 12, 0xfffe), status: invalid},
+	} {
+		want(t, c.name, CheckReparse(c.b, !c.file), c.status)
+	}
+}
+
+func TestReparsePoints(t *testing.T) {
+	tr, j := grow(t, `full\`, `full\x`, `dir\`, "empty", "big")
+	if err := tr.SetSize(j, find(t, tr, "big"), 1); err != nil {
+		t.Fatal(err)
+	}
+	header := func(tag uint32) []byte { return append(le.AppendUint32(nil, tag), 0, 0, 0, 0) }
+	dir := find(t, tr, "dir")
+	set := func(name string, b []byte) error { return tr.SetReparse(j, find(t, tr, name), b) }
+	want(t, "nonsense", set("dir", []byte{1}), win32.STATUS_IO_REPARSE_DATA_INVALID)
+	want(t, "a directory with entries", set("full", junction("x")), win32.STATUS_DIRECTORY_NOT_EMPTY)
+	empty := New(journal{})
+	want(t, "an empty root", empty.SetReparse(journal{}, empty.Root(), junction("x")), win32.STATUS_ACCESS_DENIED)
+	want(t, "a symbolic link on a file with contents", set("big", symlink("x")), win32.STATUS_IO_REPARSE_DATA_INVALID)
+	want(t, "a symbolic link on an empty file", set("empty", symlink("x")), 0)
+	want(t, "contents for a link", tr.SetSize(j, find(t, tr, "empty"), 1), win32.STATUS_NOT_SUPPORTED)
+	want(t, "delete what is not there", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), win32.STATUS_NOT_A_REPARSE_POINT)
+	want(t, "a junction", set("dir", junction("x")), 0)
+	want(t, "another junction", set("dir", junction("y")), 0)
+	want(t, "another tag", set("dir", symlink("y")), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
+	if dir.Attributes() != dirAttr|win32.FILE_ATTRIBUTE_REPARSE_POINT || dir.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
+		t.Errorf("attributes %#x, tag %#x", dir.Attributes(), dir.ReparseTag())
+	}
+	check(t, tr, j)
+	for _, b := range [][]byte{nil, header(win32.IO_REPARSE_TAG_MOUNT_POINT)[:7], junction("y"), header(0), append(header(win32.IO_REPARSE_TAG_MOUNT_POINT), 0)} {
+		want(t, fmt.Sprintf("delete by %x", b), tr.DeleteReparse(j, dir, b), win32.STATUS_IO_REPARSE_DATA_INVALID)
+	}
+	want(t, "delete another tag", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_SYMLINK)), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
+	want(t, "delete", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), 0)
+	if dir.ReparseTag() != 0 || dir.Reparse() != nil || !dir.IsDir() {
+		t.Error("what stays is no plain directory")
+	}
+	want(t, "a third party's", set("dir", thirdParty(1, "x")), 0)
+	want(t, "another owner's", set("dir", thirdParty(2, "x")), win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT)
+	want(t, "delete as another owner", tr.DeleteReparse(j, dir, thirdParty(2, "")), win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT)
+	want(t, "delete as the owner", tr.DeleteReparse(j, dir, thirdParty(1, "")), 0)
+	check(t, tr, j)
+}
+
+func TestDismount(t *testing.T) {
+	tr, j := grow(t, `dir\`, `dir\file`)
+	file, dir := find(t, tr, `dir\file`), find(t, tr, "dir")
+	a, b := open(t, tr, file, win32.DELETE, 0), open(t, tr, dir, win32.FILE_LIST_DIRECTORY, 0)
+	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE), 0)
+	tr.Dismount()
+	tr.Close(j, a)
+	tr.Close(j, b)
+	if find(t, tr, `dir\file`) != file || tr.Opens() != 0 {
+		t.Errorf("%d opens are left", tr.Opens())
+	}
+	tr.Close(j, open(t, tr, file, win32.DELETE, 0))
+	check(t, tr, j)
+}
+
+func TestSetSizeRefusals(t *testing.T) {
+	tr, j := grow(t, `dir\`, "file")
+	want(t, "a directory", tr.SetSize(j, find(t, tr, "dir"), 1), win32.STATUS_INVALID_PARAMETER)
+	want(t, "negative", tr.SetSize(j, find(t, tr, "file"), -1), win32.STATUS_INVALID_PARAMETER)
+}
+
+func TestLoadRefusesWhatIsNoTree(t *testing.T) {
+	const root = `{"attributes":16}`
+	for name, records := range map[string]map[string]string{
+		"nothing":                 {},
+		"no root":                 {"24": `{"parent":5,"name":"a"}`},
+		"two roots":               {"5": root, "24": root},
+		"a root with a name":      {"5": `{"attributes":16,"name":"x"}`},
+		"a root that is a file":   {"5": `{}`},
+		"a key that is no number": {"5": root, "x": `{"parent":5,"name":"a"}`},
+		"a key written otherwise": {"5": root, "024": `{"parent":5,"name":"a"}`},
+		"no JSON":                 {"5": root, "24": `{`},
+		"an orphan":               {"5": root, "24": `{"parent":99,"name":"a"}`},
+		"a cycle":                 {"5": root, "24": `{"parent":25,"name":"a","attributes":16}`, "25": `{"parent":24,"name":"b","attributes":16}`},
+		"itself":                  {"5": root, "24": `{"parent":24,"name":"a","attributes":16}`},
+		"in a file":               {"5": root, "24": `{"parent":5,"name":"a"}`, "25": `{"parent":24,"name":"b"}`},
+		"one name twice":          {"5": root, "24": `{"parent":5,"name":"a"}`, "25": `{"parent":5,"name":"A"}`},
+		"a bad name":              {"5": root, "24": `{"parent":5,"name":"a/b"}`},
+		"a directory with a size": {"5": root, "24": `{"parent":5,"name":"a","attributes":16,"size":1}`},
+		"a negative size":         {"5": root, "24": `{"parent":5,"name":"a","size":-1}`},
+		"derived attributes":      {"5": root, "24": `{"parent":5,"name":"a","attributes":1024}`},
+		"a bad reparse point":     {"5": root, "24": `{"parent":5,"name":"a","attributes":16,"reparse":"AAAA"}`},
+	} {
+		raw := map[string][]byte{}
+		for k, v := range records {
+			raw[k] = []byte(v)
+		}
+		if _, err := Load(raw); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: Load = %v, want ErrCorrupt", name, err)
+		}
+	}
+}
+
+// Random mutations leave a tree, and their recorded changes make the same tree.
+func TestRandomOperations(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			tr, j := grow(t)
+			var opens []*Open
+			names := []string{"a", "A", "b", "cc", "CC", "d.", "ä", "Ä"}
+			entry := func() *Entry {
+				ids := slices.Sorted(maps.Keys(tr.entries))
+				return tr.entries[ids[r.IntN(len(ids))]]
+			}
+			done := map[string]int{} // how often each operation succeeded
+			for range 2000 {
+				name, access, share := names[r.IntN(len(names))], uint32(r.IntN(0x200)), uint32(r.IntN(8))
+				var op string
+				var err error
+				switch k := r.IntN(20); {
+				case k < 6:
+					op = "create"
+					_, err = tr.Create(j, entry(), name, uint32(r.IntN(2))*dirAttr)
+				case k < 12:
+					op = "open"
+					var o *Open
+					if o, err = tr.Open(entry(), access|uint32(r.IntN(2))*win32.DELETE, share|win32.FILE_SHARE_DELETE, r.IntN(8) == 0); err == nil {
+						opens = append(opens, o)
+					}
+				case k < 13:
+					op, err = "reparse", tr.SetReparse(j, entry(), [][]byte{junction("x"), symlink("y"), thirdParty(1, "z")}[r.IntN(3)])
+				case k < 14:
+					e := entry()
+					b := make([]byte, 8)
+					if e.Reparse() != nil {
+						le.PutUint32(b, e.ReparseTag())
+					}
+					op, err = "unreparse", tr.DeleteReparse(j, e, b)
+				case k < 15:
+					op, err = "attributes", tr.SetAttributes(j, entry(), uint32(r.IntN(8)))
+				case k < 16:
+					op, err = "size", tr.SetSize(j, entry(), int64(r.IntN(3)))
+				case len(opens) == 0:
+					continue
+				default:
+					i := r.IntN(len(opens))
+					o := opens[i]
+					switch {
+					case k < 17:
+						op, err = "dispose", tr.SetDisposition(o, uint32(r.IntN(4))|0x10*uint32(r.IntN(2)))
+					case k < 18:
+						op, err = "rename", tr.Rename(j, o, entry(), name, r.IntN(2) == 0)
+					default:
+						op, opens = "close", slices.Delete(opens, i, i+1)
+						tr.Close(j, o)
+					}
+				}
+				var status win32.NTStatus
+				if err != nil && (!errors.As(err, &status) || status == win32.STATUS_NOT_IMPLEMENTED) {
+					t.Fatalf("%s: %v, want an NTSTATUS", op, err)
+				}
+				if err == nil {
+					done[op]++
+				}
+				if err := tr.Verify(); err != nil {
+					t.Fatalf("after %s: %v", op, err)
+				}
+			}
+			for _, op := range []string{"create", "open", "reparse", "unreparse", "attributes", "size", "dispose", "rename", "close"} {
+				if done[op] == 0 {
+					t.Errorf("%s never succeeded: the test tests less than it says", op)
+				}
+			}
+			check(t, tr, j)
+			for _, o := range opens {
+				tr.Close(j, o)
+			}
+			if tr.Opens() != 0 {
+				t.Errorf("%d opens are left", tr.Opens())
+			}
+			for _, e := range tr.entries {
+				if e.pending {
+					t.Errorf("%s is marked for deletion and nobody has it open", e.Path())
+				}
+			}
+			check(t, tr, j)
+		})
+	}
+}
+
+func FuzzCreate(f *testing.F) {
+	for _, s := range []string{"a", "", ".", "..", "a b ", "CON", "a\x00", "\xff", "Größe", "a/b", strings.Repeat("x", 256)} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		j := journal{}
+		tr := New(j)
+		e, err := tr.Create(j, tr.Root(), a, dirAttr)
+		if err == nil && (tr.Root().Lookup(a) != e && e.Name() == a) {
+			t.Errorf("%q was made and is not found", a)
+		}
+		_, errB := tr.Create(j, tr.Root(), b, 0)
+		if err == nil && errB == nil && Equal(clean(a), clean(b)) {
+			t.Errorf("%q and %q are one name and both were made", a, b)
+		}
+		check(t, tr, j)
+	})
+}
+
+func FuzzReparse(f *testing.F) {
+	f.Add(junction(`\??\Volume{12345678-1234-1234-1234-123456789abc}\`), true)
+	f.Add(symlink(`..\x`), false)
+	f.Add(thirdParty(3, "abc"), true)
+	f.Add([]byte{}, true)
+	f.Fuzz(func(t *testing.T, b []byte, dir bool) {
+		if CheckReparse(b, dir) != nil {
+			return
+		}
+		// What is accepted can be decoded, and is found again.
+		if _, err := win32.DecodeReparse(b); err != nil {
+			t.Errorf("accepted %x, which DecodeReparse refuses: %v", b, err)
+		}
+		j := journal{}
+		tr := New(j)
+		attr := uint32(0)
+		if dir {
+			attr = dirAttr
+		}
+		e, err := tr.Create(j, tr.Root(), "x", attr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.SetReparse(j, e, b); err != nil {
+			t.Errorf("CheckReparse accepts %x, SetReparse answers %v", b, err)
+		}
+		if string(e.Reparse()) != string(b) {
+			t.Errorf("set %x, got %x", b, e.Reparse())
+		}
+		check(t, tr, j)
+	})
+}

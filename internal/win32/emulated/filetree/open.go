@@ -1,0 +1,209 @@
+package filetree
+
+import (
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// Rights beyond those that package win32 needs elsewhere (ntifs.h).
+const (
+	fileExecute    = 0x0020 // FILE_TRAVERSE of a directory
+	fileAppendData = 0x0004 // FILE_ADD_SUBDIRECTORY of a directory
+)
+
+// The rights that share modes are about: reading, writing, deleting. An open
+// with none of them (attributes only) neither respects nor imposes a share mode
+// ([MS-FSA] 2.1.5.1.2.2; IoCheckShareAccess).
+const (
+	reads   = win32.FILE_LIST_DIRECTORY | fileExecute
+	writes  = win32.FILE_ADD_FILE | fileAppendData
+	deletes = win32.DELETE
+)
+
+// Open is one open handle.
+type Open struct {
+	entry         *Entry
+	access, share uint32
+	deleteOnClose bool
+	posix         bool // its entry leaves the namespace when this handle is closed
+}
+
+// Entry is what o is open on.
+func (o *Open) Entry() *Entry { return o.entry }
+
+// Access are the rights that o was granted.
+func (o *Open) Access() uint32 { return o.access }
+
+// Open opens e with the specific rights access (no GENERIC_ bits). It answers
+//
+//   - STATUS_DELETE_PENDING if e is being deleted ([MS-FSA] 2.1.5.1.2),
+//   - STATUS_ACCESS_DENIED for write access to the data of a read-only file (same),
+//   - STATUS_CANNOT_DELETE for deleteOnClose on something read-only or the root (same),
+//   - STATUS_SHARING_VIOLATION if an open of e and this one do not bear each
+//     other: each one's rights must be in the other's share mode.
+func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, error) {
+	readOnly := e.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0
+	switch {
+	case e.DeletePending():
+		return nil, win32.STATUS_DELETE_PENDING
+	case readOnly && !e.IsDir() && access&writes != 0:
+		return nil, win32.STATUS_ACCESS_DENIED
+	case deleteOnClose && (readOnly || e == t.root):
+		return nil, win32.STATUS_CANNOT_DELETE
+	}
+	for _, o := range e.opens {
+		if !allows(o.share, access, o.access) || !allows(share, o.access, access) {
+			return nil, win32.STATUS_SHARING_VIOLATION
+		}
+	}
+	o := &Open{entry: e, access: access, share: share, deleteOnClose: deleteOnClose}
+	e.opens = append(e.opens, o)
+	t.opens[o] = struct{}{}
+	return o, nil
+}
+
+// allows tells whether a share mode, of an open with the rights own, bears the
+// rights other of another open.
+func allows(share, other, own uint32) bool {
+	if own&(reads|writes|deletes) == 0 {
+		return true
+	}
+	return (other&reads == 0 || share&win32.FILE_SHARE_READ != 0) &&
+		(other&writes == 0 || share&win32.FILE_SHARE_WRITE != 0) &&
+		(other&deletes == 0 || share&win32.FILE_SHARE_DELETE != 0)
+}
+
+// Close closes o. With the last handle, or with a handle whose POSIX delete is
+// due, the entry leaves the namespace. A directory that was to be deleted on
+// close and has entries stays ([MS-FSA] 2.1.5.5).
+func (t *Tree) Close(c Changes, o *Open) {
+	e := o.entry
+	if _, ok := t.opens[o]; !ok {
+		return
+	}
+	delete(t.opens, o)
+	i := slices.Index(e.opens, o)
+	e.opens = slices.Delete(e.opens, i, i+1)
+	if o.deleteOnClose && !e.gone && e.Empty() {
+		e.pending = true
+	}
+	if e.pending && (o.posix || len(e.opens) == 0) {
+		t.remove(c, e)
+	}
+}
+
+// Dismount forgets all opens, as when the disk below is pulled: what was marked
+// for deletion and not yet deleted stays. Closing a forgotten open does nothing.
+func (t *Tree) Dismount() {
+	for o := range t.opens {
+		o.entry.opens, o.entry.pending = nil, false
+	}
+	clear(t.opens)
+}
+
+// SetDisposition marks o's entry for deletion or takes the mark back
+// (FileDispositionInformation and FileDispositionInformationEx; [MS-FSA]
+// 2.1.5.15.3, FILE_DISPOSITION_INFORMATION_EX in ntifs.h). Until the entry is
+// gone it is in the namespace and refuses to be opened. A POSIX delete takes it
+// out when o is closed, others when the last handle is. It answers
+//
+//   - STATUS_INVALID_PARAMETER for flags that do not exist, STATUS_NOT_SUPPORTED
+//     for FILE_DISPOSITION_ON_CLOSE, which is not emulated,
+//   - STATUS_ACCESS_DENIED without DELETE access,
+//   - STATUS_CANNOT_DELETE for the root, and for something read-only unless the
+//     flags say to ignore that,
+//   - STATUS_DIRECTORY_NOT_EMPTY,
+//   - STATUS_FILE_DELETED once the entry is gone.
+func (t *Tree) SetDisposition(o *Open, flags uint32) error {
+	const known = win32.FILE_DISPOSITION_DELETE | win32.FILE_DISPOSITION_POSIX_SEMANTICS |
+		win32.FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK | win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE
+	e := o.entry
+	switch {
+	case flags&^(known|win32.FILE_DISPOSITION_ON_CLOSE) != 0:
+		return win32.STATUS_INVALID_PARAMETER
+	case flags&win32.FILE_DISPOSITION_ON_CLOSE != 0:
+		return win32.STATUS_NOT_SUPPORTED
+	case o.access&win32.DELETE == 0:
+		return win32.STATUS_ACCESS_DENIED
+	case e.gone:
+		return win32.STATUS_FILE_DELETED
+	case flags&win32.FILE_DISPOSITION_DELETE == 0:
+		e.pending = false
+		for _, other := range e.opens {
+			other.posix = false
+		}
+		return nil
+	case e == t.root:
+		return win32.STATUS_CANNOT_DELETE
+	case e.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0 && flags&win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE == 0:
+		return win32.STATUS_CANNOT_DELETE
+	case !e.Empty():
+		return win32.STATUS_DIRECTORY_NOT_EMPTY
+	}
+	e.pending = true
+	o.posix = flags&win32.FILE_DISPOSITION_POSIX_SEMANTICS != 0
+	return nil
+}
+
+// Rename moves o's entry into dir under name (FileRenameInformation, [MS-FSA]
+// 2.1.5.15.11 and, where that leaves it open, general knowledge). It answers
+//
+//   - STATUS_ACCESS_DENIED without DELETE access, for an entry being deleted, for
+//     a directory in which anything is open or that would move into itself (the
+//     target directory is opened by Windows for the length of the call, so
+//     something in it is open), and for replacing a directory, something
+//     read-only or something open,
+//   - STATUS_INVALID_PARAMETER for the root,
+//   - what [CheckName] and [Tree.Create] say of name and dir,
+//   - STATUS_OBJECT_NAME_COLLISION if the name is taken and replace is not set.
+func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool) error {
+	name = clean(name)
+	e := o.entry
+	switch err := CheckName(name); {
+	case o.access&win32.DELETE == 0:
+		return win32.STATUS_ACCESS_DENIED
+	case e == t.root:
+		return win32.STATUS_INVALID_PARAMETER
+	case e.DeletePending():
+		return win32.STATUS_ACCESS_DENIED
+	case err != nil:
+		return err
+	case !dir.IsDir():
+		return win32.STATUS_NOT_A_DIRECTORY
+	case dir.DeletePending():
+		return win32.STATUS_DELETE_PENDING
+	case dir.rec.Reparse != nil:
+		return win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT
+	case dir.within(e), t.opensBelow(e):
+		return win32.STATUS_ACCESS_DENIED
+	}
+	if old := dir.Lookup(name); old != nil && old != e {
+		switch {
+		case !replace:
+			return win32.STATUS_OBJECT_NAME_COLLISION
+		case old.pending:
+			return win32.STATUS_DELETE_PENDING
+		case old.IsDir(), old.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0, len(old.opens) != 0:
+			return win32.STATUS_ACCESS_DENIED
+		}
+		t.remove(c, old)
+	}
+	e.parent.unlink(e)
+	e.rec.Parent, e.rec.Name, e.parent = dir.id, name, dir
+	dir.link(e)
+	c.Put(key(e.id), e.rec)
+	return nil
+}
+
+// opensBelow tells whether anything in dir, at any depth, is open ([MS-FSA]
+// 2.1.4.2): such a directory cannot be renamed, so the path of an open file
+// stays its path.
+func (t *Tree) opensBelow(dir *Entry) bool {
+	for o := range t.opens {
+		if o.entry != dir && !o.entry.gone && o.entry.within(dir) {
+			return true
+		}
+	}
+	return false
+}

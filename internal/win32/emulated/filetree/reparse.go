@@ -1,0 +1,160 @@
+package filetree
+
+import (
+	"encoding/binary"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+var le = binary.LittleEndian
+
+const (
+	// microsoftTag is the bit of tags whose buffer is a REPARSE_DATA_BUFFER; other
+	// tags have a GUID behind the header ([MS-FSCC] 2.1.2.1).
+	microsoftTag  = 0x80000000
+	reparseHeader = 8
+	guidHeader    = 24
+)
+
+// CheckReparse tells whether b, the input of FSCTL_SET_REPARSE_POINT, may stand
+// on a directory or an empty file. Every length and offset in it is a claim. It
+// answers
+//
+//   - STATUS_IO_REPARSE_DATA_INVALID where a size does not fit ([MS-FSA]
+//     2.1.5.10.37), for the tags 0 and 1 and a tag of a third party without its
+//     GUID ([MS-FSCC] 2.3.82), and where the names of a mount point or symbolic link
+//     are not where FsRtlValidateReparsePointBuffer (ntifs.h) wants them,
+//   - STATUS_NOT_A_DIRECTORY for a mount point on a file ([MS-FSA] 2.1.5.10.37).
+func CheckReparse(b []byte, dir bool) error {
+	const invalid = win32.STATUS_IO_REPARSE_DATA_INVALID
+	if len(b) < reparseHeader || len(b) > win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE {
+		return invalid
+	}
+	tag, n := le.Uint32(b), int(le.Uint16(b[4:]))
+	switch {
+	case tag <= 1:
+		return invalid
+	case tag&microsoftTag == 0:
+		if len(b) != guidHeader+n || win32.GUIDFromBytes(b[reparseHeader:]).IsZero() {
+			return invalid
+		}
+		return nil
+	case len(b) != reparseHeader+n:
+		return invalid
+	case tag == win32.IO_REPARSE_TAG_MOUNT_POINT && !dir:
+		return win32.STATUS_NOT_A_DIRECTORY
+	case tag == win32.IO_REPARSE_TAG_MOUNT_POINT:
+		return checkMountPoint(b[reparseHeader:])
+	case tag == win32.IO_REPARSE_TAG_SYMLINK:
+		return checkSymlink(b[reparseHeader:])
+	}
+	return nil // another tag of Microsoft's: its data is nobody's business here
+}
+
+// checkMountPoint wants the substitute name at 0, the print name right behind
+// its NUL, and the data to end with the print name's NUL.
+func checkMountPoint(d []byte) error {
+	const names = 8
+	if len(d) < names {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	subOff, sub := int(le.Uint16(d)), int(le.Uint16(d[2:]))
+	prtOff, prt := int(le.Uint16(d[4:])), int(le.Uint16(d[6:]))
+	if sub == 0 || sub%2 != 0 || prt%2 != 0 || subOff != 0 || prtOff != sub+2 || len(d) != names+sub+2+prt+2 {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	if le.Uint16(d[names+sub:]) != 0 || le.Uint16(d[names+prtOff+prt:]) != 0 {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	return nil
+}
+
+// checkSymlink wants both names inside the data, in any order, and a substitute
+// name that is not empty.
+func checkSymlink(d []byte) error {
+	const names = 12
+	if len(d) < names {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	room := len(d) - names
+	for _, field := range []int{0, 4} {
+		off, n := int(le.Uint16(d[field:])), int(le.Uint16(d[field+2:]))
+		if off%2 != 0 || n%2 != 0 || off+n > room {
+			return win32.STATUS_IO_REPARSE_DATA_INVALID
+		}
+	}
+	if le.Uint16(d[2:]) == 0 {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	return nil
+}
+
+// SetReparse makes e a reparse point or changes the one it is
+// (FSCTL_SET_REPARSE_POINT, [MS-FSA] 2.1.5.10.37, in its order):
+//
+//   - what [CheckReparse] refuses,
+//   - STATUS_DIRECTORY_NOT_EMPTY on a directory with entries,
+//   - STATUS_IO_REPARSE_DATA_INVALID for a symbolic link on a file with contents,
+//   - STATUS_IO_REPARSE_TAG_MISMATCH on a reparse point with another tag,
+//   - STATUS_REPARSE_ATTRIBUTE_CONFLICT on one of another third party.
+//
+// The root takes mount points and links no better than contents: Windows does
+// not let the root of a mounted volume be redirected (STATUS_ACCESS_DENIED;
+// general knowledge).
+func (t *Tree) SetReparse(c Changes, e *Entry, b []byte) error {
+	if err := CheckReparse(b, e.IsDir()); err != nil {
+		return err
+	}
+	tag := le.Uint32(b)
+	switch {
+	case !e.Empty():
+		return win32.STATUS_DIRECTORY_NOT_EMPTY
+	case e == t.root:
+		return win32.STATUS_ACCESS_DENIED
+	case tag == win32.IO_REPARSE_TAG_SYMLINK && e.rec.Size != 0:
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	case e.rec.Reparse != nil && e.ReparseTag() != tag:
+		return win32.STATUS_IO_REPARSE_TAG_MISMATCH
+	case e.rec.Reparse != nil && tag&microsoftTag == 0 && !sameOwner(e.rec.Reparse, b):
+		return win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT
+	}
+	e.rec.Reparse = append([]byte(nil), b...)
+	if !e.IsDir() {
+		e.rec.Attributes |= win32.FILE_ATTRIBUTE_ARCHIVE
+	}
+	t.put(c, e)
+	return nil
+}
+
+func sameOwner(a, b []byte) bool {
+	return win32.GUIDFromBytes(a[reparseHeader:]) == win32.GUIDFromBytes(b[reparseHeader:])
+}
+
+// DeleteReparse makes a plain entry of a reparse point
+// (FSCTL_DELETE_REPARSE_POINT, [MS-FSA] 2.1.5.10.3): b is the header alone, with
+// the tag to delete and a data length of 0; anything else is
+// STATUS_IO_REPARSE_DATA_INVALID, an entry without a reparse point
+// STATUS_NOT_A_REPARSE_POINT, another tag STATUS_IO_REPARSE_TAG_MISMATCH, another
+// GUID STATUS_REPARSE_ATTRIBUTE_CONFLICT.
+func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
+	if len(b) < reparseHeader || le.Uint16(b[4:]) != 0 {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	tag, want := le.Uint32(b), reparseHeader
+	if tag&microsoftTag == 0 {
+		want = guidHeader
+	}
+	switch {
+	case tag <= 1 || len(b) != want:
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	case e.rec.Reparse == nil:
+		return win32.STATUS_NOT_A_REPARSE_POINT
+	case e.ReparseTag() != tag:
+		return win32.STATUS_IO_REPARSE_TAG_MISMATCH
+	case tag&microsoftTag == 0 && !sameOwner(e.rec.Reparse, b):
+		return win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT
+	}
+	e.rec.Reparse = nil
+	t.put(c, e)
+	return nil
+}

@@ -1,0 +1,17 @@
+package emulated
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// allocatedBytes is what a file really takes.
+func allocatedBytes(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Blocks * 512
+}

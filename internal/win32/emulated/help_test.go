@@ -1,0 +1,243 @@
+package emulated
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+var _ win32.API = (*Node)(nil)
+
+const (
+	kib = 1 << 10
+	gib = 1 << 30
+	tib = 1 << 40
+
+	readWrite = win32.GENERIC_READ | win32.GENERIC_WRITE
+	shareBoth = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
+)
+
+// start opens a node that must have no handles left when the test ends, and
+// whose tables must be what its images say.
+func start(t testing.TB, cfg Config) *Node {
+	t.Helper()
+	n, err := Open(cfg)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if left := n.OpenHandles(); len(left) > 0 {
+			t.Errorf("handles left open: %q", left)
+		}
+		checkNode(t, n)
+		if err := n.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return n
+}
+
+// checkNode checks what must hold at any time: a table in memory is the one on
+// the image, volumes lie inside their disks, file trees are sound.
+func checkNode(t testing.TB, n *Node) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || n.broken != nil {
+		return
+	}
+	for _, d := range n.disks {
+		table, err := ptable.Read(d.image, d.geometry())
+		if err != nil {
+			t.Errorf("disk %d: %v", d.Number, err)
+			continue
+		}
+		if got, want := string(d.table.Encode()), string(table.Encode()); got != want && !t.Failed() {
+			t.Errorf("disk %d: table in memory\n%+v\non the image\n%+v", d.Number, d.table, table)
+		}
+	}
+	for _, v := range n.volumes {
+		for _, e := range v.extents {
+			if e.off+e.length > e.disk.TableSize || e.length == 0 {
+				t.Errorf("volume %v: extent %d+%d on a disk of %d bytes", v.guid(), e.off, e.length, e.disk.TableSize)
+			}
+		}
+	}
+	for fsid, tree := range n.trees {
+		if err := tree.Verify(); err != nil {
+			t.Errorf("file system %s: %v", fsid, err)
+		}
+	}
+}
+
+func openPath(t testing.TB, n win32.API, path string, access uint32) win32.Handle {
+	t.Helper()
+	h, err := n.CreateFile(path, access, shareBoth, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatalf("CreateFile(%q, %#x): %v", path, access, err)
+	}
+	t.Cleanup(func() {
+		// A test may have closed it, or restarted the node.
+		if err := n.CloseHandle(h); err != nil && !errors.Is(err, win32.ERROR_INVALID_HANDLE) && !errors.Is(err, win32.ERROR_IO_DEVICE) {
+			t.Errorf("CloseHandle(%q): %v", path, err)
+		}
+	})
+	return h
+}
+
+func ioctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte, room int) []byte {
+	t.Helper()
+	out := make([]byte, room)
+	size, err := n.DeviceIoControl(h, code, in, out)
+	if err != nil {
+		t.Fatalf("DeviceIoControl(%#x): %v", code, err)
+	}
+	return out[:size]
+}
+
+// failIoctl wants an error, and the error to be want.
+func failIoctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte, room int, want win32.Errno) {
+	t.Helper()
+	size, err := n.DeviceIoControl(h, code, in, make([]byte, room))
+	if !errors.Is(err, want) {
+		t.Errorf("DeviceIoControl(%#x, %d bytes in, %d out) = %d, %v, want %v", code, len(in), room, size, err, want.Name())
+	}
+}
+
+func layout(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
+	t.Helper()
+	l, err := win32.DecodeLayout(ioctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 64*kib))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func guid(n byte) win32.GUID {
+	return win32.GUID{Data1: uint32(n), Data3: 0x4000, Data4: [8]byte{0x80, 7: n}}
+}
+
+// data is an entry for a basic data partition without drive letter.
+func data(id byte, offset, length uint64) win32.Partition {
+	return win32.Partition{
+		Style: win32.PARTITION_STYLE_GPT, Offset: offset, Length: length, Rewrite: true,
+		Type: win32.PARTITION_BASIC_DATA_GUID, ID: guid(id), Name: "Basic data partition",
+		Attributes: win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER,
+	}
+}
+
+// initialize makes an empty GPT.
+func initialize(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
+	t.Helper()
+	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), MaxPartitions: 128}.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+	return layout(t, n, h)
+}
+
+// partition gives the disk a GPT with parts in it.
+func partition(t testing.TB, n win32.API, h win32.Handle, parts ...win32.Partition) win32.Layout {
+	t.Helper()
+	l := initialize(t, n, h)
+	l.Partitions = append(l.Partitions, parts...)
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+	return layout(t, n, h)
+}
+
+// volumesOn lists the volumes of a disk by their offset.
+func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
+	t.Helper()
+	names, err := n.VolumeNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[uint64]string{}
+	for _, name := range names {
+		h, err := n.CreateFile(strings.TrimSuffix(name, `\`), 0, shareBoth, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			t.Fatalf("CreateFile(%q): %v", name, err)
+		}
+		es, err := win32.DecodeExtents(ioctl(t, n, h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 1*kib))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if es[0].Disk == number {
+			found[es[0].Offset] = name
+		}
+		if err := n.CloseHandle(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// one is the only volume of a disk.
+func one(t testing.TB, n win32.API, number uint32) string {
+	t.Helper()
+	vs := volumesOn(t, n, number)
+	if len(vs) != 1 {
+		t.Fatalf("disk %d has the volumes %v, want one", number, vs)
+	}
+	for _, v := range vs {
+		return v
+	}
+	return ""
+}
+
+func devicePath(volume string) string { return strings.TrimSuffix(volume, `\`) }
+
+// tool finds a program that judges images.
+func tool(t testing.TB, name, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed; a machine with the package %s runs this", name, pkg)
+	}
+	return path
+}
+
+// sgdisk lets sgdisk verify the table of an image.
+func sgdisk(t testing.TB, image string, sector uint32) {
+	t.Helper()
+	path := tool(t, "sgdisk", "gdisk")
+	if sector != 512 {
+		// sgdisk takes every file for a disk with 512-byte sectors.
+		losetup := tool(t, "losetup", "mount")
+		out, err := exec.Command(losetup, "--find", "--show", "--read-only", "--sector-size", "4096", image).CombinedOutput()
+		if err != nil {
+			t.Skipf("losetup: %v: %s; a machine with loop devices, and root, runs this", err, out)
+		}
+		loop := strings.TrimSpace(string(out))
+		defer func() {
+			if out, err := exec.Command(losetup, "--detach", loop).CombinedOutput(); err != nil {
+				t.Errorf("losetup --detach %s: %v: %s", loop, err, out)
+			}
+		}()
+		image = loop
+	}
+	out, err := exec.Command(path, "--verify", image).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "No problems found") {
+		t.Errorf("sgdisk --verify %s: %v\n%s", filepath.Base(image), err, out)
+	}
+}
+
+// image is the path of a disk's image.
+func image(t testing.TB, n *Node, number uint32) string {
+	t.Helper()
+	info, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range info.Disks {
+		if d.Number == number {
+			return d.Image
+		}
+	}
+	t.Fatalf("there is no disk %d", number)
+	return ""
+}

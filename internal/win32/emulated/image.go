@@ -1,0 +1,136 @@
+package emulated
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// imagePath is where the image of the disk with identity id lies.
+func (n *Node) imagePath(id string) string {
+	return filepath.Join(n.store.dir, "disk-"+id+".img")
+}
+
+// writtenChunk is in what units a node knows where images that it made have
+// been written. Without that, where holes cannot be asked for, as on Windows, to
+// make a range zero would be to read it from end to end.
+const writtenChunk = 1 << 20
+
+// createImage makes the image of a new disk. The file is sparse: a 3 TiB disk
+// takes what is written to it.
+func (n *Node) createImage(id string, size uint64) (*os.File, error) {
+	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeSparse(f); err != nil {
+		n.log.Debug("emulated node: a disk image cannot be sparse", "image", f.Name(), "err", err)
+	}
+	f, err = n.useImage(f, id, size)
+	if err != nil {
+		os.Remove(n.imagePath(id))
+		return nil, err
+	}
+	n.written[id] = map[uint64]struct{}{}
+	return f, nil
+}
+
+// openImage opens the image of a disk that was there before. While it was not
+// attached others may have written to it.
+func (n *Node) openImage(id string, size uint64) (*os.File, error) {
+	delete(n.written, id)
+	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return n.useImage(f, id, size)
+}
+
+func (n *Node) useImage(f *os.File, id string, size uint64) (*os.File, error) {
+	if err := fitImage(f, size); err != nil {
+		f.Close()
+		return nil, err
+	}
+	n.images[id] = f
+	return f, nil
+}
+
+// fitImage makes f at least size bytes long. It never cuts: a killed process
+// may have grown the file before the journal knew.
+func fitImage(f *os.File, size uint64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if uint64(info.Size()) >= size {
+		return nil
+	}
+	if err := f.Truncate(int64(size)); err != nil {
+		return fmt.Errorf("%s: make it %d bytes long: %w", f.Name(), size, err)
+	}
+	return nil
+}
+
+// applyWrite carries out a write that the journal holds.
+func (n *Node) applyWrite(w imageWrite) error {
+	f := n.images[w.disk]
+	if f == nil {
+		return nil // the disk was discarded since
+	}
+	chunks, known := n.written[w.disk]
+	switch {
+	case w.data != nil && known:
+		for c := w.off / writtenChunk; c*writtenChunk < w.off+uint64(len(w.data)); c++ {
+			chunks[c] = struct{}{}
+		}
+	case w.data == nil && known:
+		for c := range chunks {
+			from, end := max(c*writtenChunk, w.off), min((c+1)*writtenChunk, w.off+w.length)
+			if from >= end {
+				continue
+			}
+			if err := zeroRange(f, from, end-from); err != nil {
+				return err
+			}
+		}
+		return nil
+	case w.data == nil:
+		return zeroRange(f, w.off, w.length)
+	}
+	_, err := f.WriteAt(w.data, int64(w.off))
+	return err
+}
+
+// zeroRange makes length bytes at off read as zeroes, writing only where they
+// do not already, so that holes stay holes.
+func zeroRange(f *os.File, off, length uint64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := min(off+length, uint64(info.Size()))
+	buf := make([]byte, len(zeroes))
+	for off < end {
+		at, err := nextData(f, off)
+		if err != nil {
+			return err
+		}
+		if at >= end {
+			return nil
+		}
+		off = at
+		chunk := buf[:min(uint64(len(buf)), end-off)]
+		if _, err := f.ReadAt(chunk, int64(off)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if !allZero(chunk) {
+			if _, err := f.WriteAt(zeroes[:len(chunk)], int64(off)); err != nil {
+				return err
+			}
+		}
+		off += uint64(len(chunk))
+	}
+	return nil
+}

@@ -1,0 +1,861 @@
+package emulated
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// What is here is the node's iSCSI initiator and the targets that it can reach.
+//
+// The initiator answers only while the service MSiSCSI runs. What it knows of a
+// portal's targets is what the portal said when it was registered or refreshed
+// last. A login brings the target's LUNs as disks, after a delay; they keep
+// their content from one login to the next, and vanish with the logout, which
+// is refused while one of them is open. Sessions outlive MSiSCSI, but not a
+// restart of Windows (general knowledge; what stopping the service does to
+// sessions was read nowhere). A target has one session at a time, as without
+// multipath on Windows.
+//
+// Targets keep salted hashes of their CHAP secrets. The initiator's own secret,
+// for mutual CHAP, lives in memory: it is gone when the process ends, which a
+// real node's is not.
+
+// ISCSIConfig is the storage that the node can reach by iSCSI.
+type ISCSIConfig struct {
+	// Portals answer even though no target is there. Those of targets need not be listed.
+	Portals []ISCSIPortalConfig `json:"portals,omitempty"`
+	Targets []ISCSITargetConfig `json:"targets,omitempty"`
+}
+
+// ISCSIPortalConfig is where something listens.
+type ISCSIPortalConfig struct {
+	Address string `json:"address"`        // IP address or host name
+	Port    uint16 `json:"port,omitempty"` // 3260 without it
+}
+
+func (c ISCSIPortalConfig) portal() win32.ISCSIPortal {
+	return win32.ISCSIPortal{Address: c.Address, Socket: cmp.Or(c.Port, iscsiPort)}
+}
+
+const iscsiPort = 3260
+
+// ISCSITargetConfig is an iSCSI target.
+type ISCSITargetConfig struct {
+	IQN     string              `json:"iqn"`
+	Portals []ISCSIPortalConfig `json:"portals"` // at least one
+	LUNs    []ISCSILUNConfig    `json:"luns,omitempty"`
+	// CHAP is what a login needs; without it none is taken.
+	CHAP *CHAPConfig `json:"chap,omitempty"`
+
+	// ArrivalDelay passes between a login and the appearance of the disks, for
+	// the second disk twice and so on.
+	ArrivalDelay Duration `json:"arrivalDelay,omitempty"`
+	// Refuses makes it refuse every login, as one that does not list the node.
+	Refuses bool `json:"refuses,omitempty"`
+	// Unreachable makes its portals answer nobody, if no other target is there.
+	Unreachable bool `json:"unreachable,omitempty"`
+	// Busy makes Windows refuse a logout, as if somebody used a disk.
+	Busy bool `json:"busy,omitempty"`
+	// Persistent is a login that Windows makes by itself whenever MSiSCSI begins,
+	// through the first portal.
+	Persistent bool `json:"persistent,omitempty"`
+}
+
+// ISCSILUNConfig is a logical unit. Its disk has no number of its own choice.
+type ISCSILUNConfig struct {
+	LUN        *uint8 `json:"lun,omitempty"` // the position in the list without it
+	DiskConfig `json:"disk,omitzero"`
+}
+
+// CHAPConfig is an account of a target. It prints without its secrets.
+type CHAPConfig struct {
+	User   string `json:"user"`
+	Secret string `json:"secret"`
+	// MutualSecret is the secret that the target proves to know, where the node
+	// wants mutual CHAP.
+	MutualSecret string `json:"mutualSecret,omitempty"`
+}
+
+// Format implements [fmt.Formatter].
+func (c CHAPConfig) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", c.User) }
+
+func (c ISCSIConfig) validate() error {
+	for _, p := range c.Portals {
+		if p.Address == "" {
+			return errors.New("iSCSI portal without an address")
+		}
+	}
+	for _, t := range c.Targets {
+		if err := t.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c ISCSITargetConfig) validate() error {
+	if c.IQN == "" || len(c.IQN) > 223 || strings.ContainsAny(c.IQN, "\x00 /") {
+		return fmt.Errorf("iSCSI target %q: not an iSCSI name", c.IQN)
+	}
+	if len(c.Portals) == 0 || slices.ContainsFunc(c.Portals, func(p ISCSIPortalConfig) bool { return p.Address == "" }) {
+		return fmt.Errorf("iSCSI target %q: want at least one portal, each with an address", c.IQN)
+	}
+	if c.ArrivalDelay < 0 {
+		return fmt.Errorf("iSCSI target %q: a delay is negative", c.IQN)
+	}
+	var luns []uint8
+	for i, l := range c.LUNs {
+		if l.Number != nil || i > 255 {
+			return fmt.Errorf("iSCSI target %q: LUN %d: want no disk number, and at most 256 LUNs", c.IQN, i)
+		}
+		if err := l.DiskConfig.validate(); err != nil {
+			return fmt.Errorf("iSCSI target %q: LUN %d: %w", c.IQN, i, err)
+		}
+		n := l.number(i)
+		if slices.Contains(luns, n) {
+			return fmt.Errorf("iSCSI target %q: LUN %d twice", c.IQN, n)
+		}
+		luns = append(luns, n)
+	}
+	return nil
+}
+
+func (l ISCSILUNConfig) number(position int) uint8 {
+	if l.LUN != nil {
+		return *l.LUN
+	}
+	return uint8(position)
+}
+
+// defaultISCSI is what a node reaches whose configuration names nothing.
+var defaultISCSI = ISCSIConfig{Targets: []ISCSITargetConfig{{
+	IQN: "iqn.2025-01.com.example:data", Portals: []ISCSIPortalConfig{{Address: "192.0.2.10"}},
+	LUNs: []ISCSILUNConfig{{}},
+}}}
+
+// iscsiTarget is stored under "iscsi/target/<folded IQN>": its description, with
+// hashes in place of secrets.
+type iscsiTarget struct {
+	ISCSITargetConfig
+	CHAP *chapAccount `json:"chap,omitempty"` // stands before that of the description
+}
+
+type chapAccount struct {
+	User   string `json:"user"`
+	Salt   []byte `json:"salt"`
+	Hash   []byte `json:"hash"`
+	Mutual []byte `json:"mutual,omitempty"`
+}
+
+// knows tells whether secret is the one that hash was made of.
+func (a *chapAccount) knows(hash []byte, secret *win32.Secret) bool {
+	if secret == nil {
+		return false
+	}
+	got, err := hashPassword(secret.Reveal(), a.Salt)
+	return err == nil && subtle.ConstantTimeCompare(got, hash) == 1
+}
+
+// iscsiRegistered is a portal that was registered, stored under
+// "iscsi/portal/<address> <port>".
+type iscsiRegistered struct {
+	Address string   `json:"address"`
+	Socket  uint16   `json:"socket"`
+	Known   []string `json:"known,omitempty"` // IQNs, as it said last
+}
+
+// iscsiSession is stored under "iscsi/session/<ID>".
+type iscsiSession struct {
+	ID     win32.ISCSISessionID `json:"id"`
+	IQN    string               `json:"iqn"`
+	Portal win32.ISCSIPortal    `json:"portal"`
+}
+
+// lunArrival is a disk that is on its way.
+type lunArrival struct {
+	session win32.ISCSISessionID
+	at      time.Time
+	disk    DiskConfig
+}
+
+// iscsiState is what a node has of iSCSI in memory.
+type iscsiState struct {
+	extra      []win32.ISCSIPortal // that answer without a target
+	targets    map[string]iscsiTarget
+	registered map[string]iscsiRegistered
+	sessions   map[string]iscsiSession
+	persistent map[string]win32.ISCSIPersistentLogin
+	arrivals   []lunArrival
+	last       uint64        // of the session IDs
+	secret     *win32.Secret // of the initiator
+	served     bool          // persistent logins were made since MSiSCSI began
+}
+
+func newISCSIState() iscsiState {
+	return iscsiState{
+		targets: map[string]iscsiTarget{}, registered: map[string]iscsiRegistered{},
+		sessions: map[string]iscsiSession{}, persistent: map[string]win32.ISCSIPersistentLogin{},
+	}
+}
+
+const (
+	iscsiTargetPrefix     = "iscsi/target/"
+	iscsiPortalPrefix     = "iscsi/portal/"
+	iscsiSessionPrefix    = "iscsi/session/"
+	iscsiPersistentPrefix = "iscsi/persistent/"
+)
+
+// foldIQN is what two spellings of an iSCSI name have in common (RFC 3722).
+func foldIQN(s string) string { return strings.ToLower(s) }
+
+func portalKey(p win32.ISCSIPortal) string { return fmt.Sprintf("%s %d", p.Address, p.Socket) }
+
+// putIn stores a record, and has it in a map of the memory once stored.
+func putIn[V any](t *tx, m map[string]V, prefix, key string, v V) {
+	t.Put(prefix+key, v)
+	t.onCommit(func() { m[key] = v })
+}
+
+// deleteFrom is the opposite of putIn.
+func deleteFrom[V any](t *tx, m map[string]V, prefix, key string) {
+	t.Delete(prefix + key)
+	t.onCommit(func() { delete(m, key) })
+}
+
+// loadIn reads the records below a prefix.
+func loadIn[V any](n *Node, m map[string]V, prefix string) error {
+	for _, k := range n.store.keys(prefix) {
+		var v V
+		if err := json.Unmarshal(n.store.data[k], &v); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		m[strings.TrimPrefix(k, prefix)] = v
+	}
+	return nil
+}
+
+// loadISCSI reads what is kept. LUNs of sessions that had not arrived are due.
+func (n *Node) loadISCSI() error {
+	s := &n.iscsi
+	err := errors.Join(loadIn(n, s.targets, iscsiTargetPrefix), loadIn(n, s.registered, iscsiPortalPrefix),
+		loadIn(n, s.sessions, iscsiSessionPrefix), loadIn(n, s.persistent, iscsiPersistentPrefix))
+	for _, session := range s.sessions {
+		s.last = max(s.last, session.ID.AdapterSpecific)
+		n.expect(session, 0)
+	}
+	s.served = true
+	for _, p := range n.cfg.ISCSI.Portals {
+		s.extra = append(s.extra, p.portal())
+	}
+	return err
+}
+
+// makeISCSI makes the targets that the configuration describes.
+func (n *Node) makeISCSI() error {
+	c := n.cfg.ISCSI
+	if c.Targets == nil && c.Portals == nil {
+		c = defaultISCSI
+	}
+	for _, p := range c.Portals {
+		n.iscsi.extra = append(n.iscsi.extra, p.portal())
+	}
+	for _, t := range c.Targets {
+		if _, twice := n.iscsi.targets[foldIQN(t.IQN)]; twice {
+			return fmt.Errorf("iSCSI target %q is in the configuration twice", t.IQN)
+		}
+		if err := n.setTarget(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTarget makes or replaces a target. The caller has the node.
+func (n *Node) setTarget(c ISCSITargetConfig) error {
+	target := iscsiTarget{ISCSITargetConfig: c}
+	target.ISCSITargetConfig.CHAP = nil
+	if c.CHAP != nil {
+		a := &chapAccount{User: c.CHAP.User, Salt: make([]byte, 16)}
+		if _, err := io.ReadFull(n.rand, a.Salt); err != nil {
+			return fmt.Errorf("random salt: %w", err)
+		}
+		var err error
+		if a.Hash, err = hashPassword(c.CHAP.Secret, a.Salt); err != nil {
+			return err
+		}
+		if c.CHAP.MutualSecret != "" {
+			if a.Mutual, err = hashPassword(c.CHAP.MutualSecret, a.Salt); err != nil {
+				return err
+			}
+		}
+		target.CHAP = a
+	}
+	return n.because(n.transact(func(t *tx) error {
+		putIn(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
+		if c.Persistent {
+			p := c.Portals[0].portal()
+			putIn(t, n.iscsi.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
+				win32.ISCSIPersistentLogin{TargetName: c.IQN, Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, Portal: p})
+		}
+		return nil
+	}))
+}
+
+// iscsiInitiator is the name of the software initiator's adapter (win32.md 7).
+const iscsiInitiator = `Root\ISCSIPRT\0000_0`
+
+// SetISCSITarget makes a target, or replaces the one of that IQN. Sessions and
+// disks that it has stay as they are.
+func (n *Node) SetISCSITarget(c ISCSITargetConfig) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if err := c.validate(); err != nil {
+		return err
+	}
+	return n.setTarget(c)
+}
+
+// RemoveISCSITarget makes a target vanish, with its sessions and disks. What the
+// initiator knows of it stays until its portals are asked again.
+func (n *Node) RemoveISCSITarget(iqn string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	target, ok := n.iscsi.targets[foldIQN(iqn)]
+	if !ok {
+		return fmt.Errorf("there is no iSCSI target %q", iqn)
+	}
+	for _, s := range n.sessionsOf(iqn) {
+		if err := n.endSession(target, s); err != nil {
+			return err
+		}
+	}
+	return n.because(n.transact(func(t *tx) error {
+		deleteFrom(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(iqn))
+		return nil
+	}))
+}
+
+// luns describes the disks of a target. They are iSCSI disks with an identity
+// that follows from their target's name and their LUN.
+func (t iscsiTarget) luns() []DiskConfig {
+	var disks []DiskConfig
+	for i, l := range t.LUNs {
+		c := l.DiskConfig
+		n := l.number(i)
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", foldIQN(t.IQN), n))
+		c.ID = cmp.Or(c.ID, fmt.Sprintf("iscsi-%x-%d", sum[:6], n))
+		c.Bus = "iscsi"
+		c.Serial = cmp.Or(c.Serial, fmt.Sprintf("LUN%X", sum[:6]))
+		if c.Address == nil {
+			c.Address = &win32.SCSIAddress{Port: 5, Target: sum[0], Lun: n}
+		}
+		if len(c.Identifiers) == 0 {
+			sum[0] = sum[0]&0x0F | 0x60 // NAA 6: locally assigned, 16 bytes
+			c.Identifiers = []IdentifierConfig{{CodeSet: "binary", Type: win32.StorageIdTypeFCPHName, Hex: fmt.Sprintf("%x", sum[:16])}}
+		}
+		disks = append(disks, c)
+	}
+	return disks
+}
+
+// sessionsOf lists the sessions of a target by age.
+func (n *Node) sessionsOf(iqn string) []iscsiSession {
+	var found []iscsiSession
+	for _, s := range n.iscsi.sessions {
+		if strings.EqualFold(s.IQN, iqn) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b iscsiSession) int { return cmp.Compare(a.ID.AdapterSpecific, b.ID.AdapterSpecific) })
+	return found
+}
+
+// byDiskID finds an attached disk.
+func (n *Node) byDiskID(id string) *disk {
+	return n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, id) })
+}
+
+// expect lets the disks of a session arrive, each step later than the one before.
+func (n *Node) expect(s iscsiSession, step time.Duration) {
+	for i, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
+		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.now().Add(time.Duration(i+1) * step), c})
+	}
+}
+
+// iscsiServiceKey is serviceKey(iscsiService), which every call asks for.
+const iscsiServiceKey = "service/msiscsi"
+
+func (n *Node) iscsiRuns() bool {
+	s := n.services[iscsiServiceKey]
+	return s != nil && s.status(n.now()).State == win32.SERVICE_RUNNING
+}
+
+// iscsiEvents does what time has brought about: persistent logins, once MSiSCSI
+// runs, and disks that arrive. It runs before every call, outside of its
+// transaction.
+func (n *Node) iscsiEvents() {
+	s := &n.iscsi
+	if !n.iscsiRuns() {
+		s.served = false
+	} else if !s.served {
+		s.served = true
+		for _, p := range s.persistent {
+			if target, ok := s.targets[foldIQN(p.TargetName)]; ok && !target.Refuses && !target.Unreachable && len(n.sessionsOf(p.TargetName)) == 0 {
+				if _, err := n.beginSession(target, p.Portal); err != nil {
+					n.log.Error("emulated node: a persistent iSCSI login failed", "target", p.TargetName, "err", err)
+				}
+			}
+		}
+	}
+	if len(s.arrivals) == 0 {
+		return
+	}
+	now := n.now()
+	var due []lunArrival
+	s.arrivals = slices.DeleteFunc(s.arrivals, func(a lunArrival) bool {
+		if a.at.After(now) {
+			return false
+		}
+		due = append(due, a)
+		return true
+	})
+	for _, a := range due {
+		if _, lives := s.sessions[a.session.String()]; !lives || n.byDiskID(a.disk.ID) != nil {
+			continue
+		}
+		if _, err := n.attach(a.disk, placeAttached); err != nil {
+			n.log.Error("emulated node: the disk of an iSCSI target cannot be attached", "disk", a.disk.ID, "err", n.because(err))
+		}
+	}
+}
+
+// beginSession makes a session, whose disks come.
+func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
+	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.iscsi.last + 1}, IQN: target.IQN, Portal: p}
+	err := n.transact(func(t *tx) error {
+		putIn(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String(), s)
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	n.iscsi.last++
+	n.expect(s, time.Duration(target.ArrivalDelay))
+	return s, nil
+}
+
+// endSession ends a session, whose disks go.
+func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
+	n.iscsi.arrivals = slices.DeleteFunc(n.iscsi.arrivals, func(a lunArrival) bool { return a.session == s.ID })
+	for _, c := range target.luns() {
+		if d := n.byDiskID(c.ID); d != nil {
+			if err := n.detach(d); err != nil {
+				return err
+			}
+		}
+	}
+	return n.transact(func(t *tx) error {
+		deleteFrom(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String())
+		return nil
+	})
+}
+
+// bootISCSI ends all sessions, as a restart of Windows does.
+func (n *Node) bootISCSI() error {
+	for _, s := range n.iscsi.sessions {
+		if err := n.endSession(n.iscsi.targets[foldIQN(s.IQN)], s); err != nil {
+			return err
+		}
+	}
+	n.iscsi.served = false
+	return nil
+}
+
+// initiator is do for a call of the iSCSI initiator: alone, but of several
+// transactions, and only while MSiSCSI runs.
+func (n *Node) initiator(call func() error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || n.broken != nil {
+		return win32.ERROR_IO_DEVICE
+	}
+	n.iscsiEvents()
+	if !n.iscsiRuns() {
+		return win32.ISDSC_SERVICE_NOT_RUNNING
+	}
+	return call()
+}
+
+// answering lists the targets at a portal; ok is false if nobody answers there.
+func (n *Node) answering(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
+	ok = slices.Contains(n.iscsi.extra, p)
+	for _, t := range n.iscsi.targets {
+		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c ISCSIPortalConfig) bool { return c.portal() == p }) {
+			found = append(found, t)
+		}
+	}
+	slices.SortFunc(found, func(a, b iscsiTarget) int { return cmp.Compare(a.IQN, b.IQN) })
+	return found, ok || len(found) > 0
+}
+
+// discover asks a portal for its targets and registers what it says.
+func (n *Node) discover(p win32.ISCSIPortal) error {
+	targets, ok := n.answering(p)
+	if !ok {
+		return win32.ISDSC_CONNECTION_FAILED
+	}
+	r := iscsiRegistered{Address: p.Address, Socket: p.Socket}
+	for _, t := range targets {
+		r.Known = append(r.Known, t.IQN)
+	}
+	return n.transact(func(t *tx) error {
+		putIn(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p), r)
+		return nil
+	})
+}
+
+// AddIScsiSendTargetPortal implements [win32.ISCSI].
+func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
+	return n.initiator(func() error {
+		if _, twice := n.iscsi.registered[portalKey(p)]; twice {
+			return win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS
+		}
+		return n.discover(p)
+	})
+}
+
+// ReportIScsiSendTargetPortals implements [win32.ISCSI].
+func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPortal, err error) {
+	err = n.initiator(func() error {
+		for _, r := range n.iscsi.registered {
+			list = append(list, win32.ISCSISendTargetPortal{
+				Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: win32.ISCSIPortal{Address: r.Address, Socket: r.Socket},
+			})
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSISendTargetPortal) int {
+			return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Socket, b.Socket))
+		})
+		return nil
+	})
+	return list, err
+}
+
+// RefreshIScsiSendTargetPortal implements [win32.ISCSI].
+func (n *Node) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	return n.initiator(func() error {
+		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok {
+			return win32.ISDSC_PORTAL_NOT_FOUND
+		}
+		return n.discover(p.ISCSIPortal)
+	})
+}
+
+// RemoveIScsiSendTargetPortal implements [win32.ISCSI]. Sessions stay.
+func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	return n.initiator(func() error {
+		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != iscsiInitiator {
+			return win32.ISDSC_PORTAL_NOT_FOUND
+		}
+		return n.transact(func(t *tx) error {
+			deleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
+			return nil
+		})
+	})
+}
+
+// discovered lists the portals that told of each target, by folded IQN.
+func (n *Node) discovered() map[string][]iscsiRegistered {
+	found := map[string][]iscsiRegistered{}
+	for _, r := range n.iscsi.registered {
+		for _, iqn := range r.Known {
+			found[foldIQN(iqn)] = append(found[foldIQN(iqn)], r)
+		}
+	}
+	return found
+}
+
+// ReportIScsiTargets implements [win32.ISCSI].
+func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
+	err = n.initiator(func() error {
+		for _, r := range n.iscsi.registered {
+			if force {
+				if err := n.discover(win32.ISCSIPortal{Address: r.Address, Socket: r.Socket}); errors.Is(err, win32.ERROR_IO_DEVICE) {
+					return err
+				}
+			}
+		}
+		for _, r := range n.iscsi.registered {
+			names = append(names, r.Known...)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		return nil
+	})
+	return names, err
+}
+
+// IScsiTargetDiscovery implements [win32.ISCSI].
+func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
+	err = n.initiator(func() error {
+		told := n.discovered()[foldIQN(target)]
+		if told == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		for _, r := range told {
+			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
+		}
+		slices.Sort(texts)
+		return nil
+	})
+	return texts, err
+}
+
+// ReportIScsiTargetPortals implements [win32.ISCSI].
+func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal, err error) {
+	err = n.initiator(func() error {
+		if n.discovered()[foldIQN(target)] == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		for _, p := range n.iscsi.targets[foldIQN(target)].Portals {
+			list = append(list, p.portal())
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Bounds of a CHAP secret without IPsec, in bytes (win32.md 7).
+const minCHAP, maxCHAP = 12, 16
+
+// authenticate decides about a login as target and initiator do together.
+func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
+	if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
+		if target.CHAP != nil {
+			return win32.ISDSC_AUTHENTICATION_FAILURE
+		}
+		return nil // a name without authentication is ignored (win32.md 7)
+	}
+	if login.AuthType > win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	if login.Password == nil || len(login.Password.Reveal()) < minCHAP || len(login.Password.Reveal()) > maxCHAP {
+		return win32.ISDSC_LOGIN_USER_INFO_BAD
+	}
+	a := target.CHAP
+	if a == nil || login.User == nil || *login.User != a.User || !a.knows(a.Hash, login.Password) {
+		return win32.ISDSC_AUTHENTICATION_FAILURE
+	}
+	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !a.knows(a.Mutual, n.iscsi.secret) {
+		return win32.ISDSC_AUTHENTICATION_FAILURE
+	}
+	return nil
+}
+
+// LoginIScsiTarget implements [win32.ISCSI].
+func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (id win32.ISCSISessionID, err error) {
+	err = n.initiator(func() error {
+		if n.discovered()[foldIQN(target)] == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		if len(n.sessionsOf(target)) > 0 {
+			return win32.ISDSC_TARGET_ALREADY_LOGGED_IN
+		}
+		there, ok := n.answering(p)
+		if !ok {
+			return win32.ISDSC_CONNECTION_FAILED
+		}
+		i := slices.IndexFunc(there, func(t iscsiTarget) bool { return strings.EqualFold(t.IQN, target) })
+		if i < 0 {
+			return win32.ISDSC_NOT_FOUND
+		}
+		if there[i].Refuses {
+			return win32.ISDSC_AUTHORIZATION_FAILURE
+		}
+		if err := n.authenticate(there[i], login); err != nil {
+			return err
+		}
+		s, err := n.beginSession(there[i], p)
+		id = s.ID
+		return err
+	})
+	return id, err
+}
+
+// inUse tells whether somebody has data of a disk open: the disk, a volume on
+// it, or a file.
+func (n *Node) inUse(d *disk) bool {
+	for _, h := range n.handles {
+		if o, ok := h.object.(*deviceHandle); ok && o.device == device(d) && (o.read || o.write) {
+			return true
+		}
+		if o, ok := h.object.(onVolume); ok {
+			if v := o.usedVolume(); v != nil && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// LogoutIScsiTarget implements [win32.ISCSI].
+func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
+	return n.initiator(func() error {
+		s, ok := n.iscsi.sessions[session.String()]
+		if !ok {
+			return win32.ISDSC_INVALID_SESSION_ID
+		}
+		target := n.iscsi.targets[foldIQN(s.IQN)]
+		if target.Busy {
+			return win32.ISDSC_DEVICE_BUSY_ON_SESSION
+		}
+		for _, c := range target.luns() {
+			if d := n.byDiskID(c.ID); d != nil && n.inUse(d) {
+				return win32.ISDSC_DEVICE_BUSY_ON_SESSION
+			}
+		}
+		return n.endSession(target, s)
+	})
+}
+
+// GetIScsiSessionList implements [win32.ISCSI].
+func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
+	err = n.initiator(func() error {
+		for _, s := range n.iscsi.sessions {
+			list = append(list, win32.ISCSISession{
+				ID: s.ID, TargetName: s.IQN,
+				Connections: []win32.ISCSIConnection{{TargetAddress: s.Portal.Address, TargetSocket: s.Portal.Socket}},
+			})
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSISession) int { return cmp.Compare(a.ID.AdapterSpecific, b.ID.AdapterSpecific) })
+		return nil
+	})
+	return list, err
+}
+
+// GetDevicesForIScsiSession implements [win32.ISCSI].
+func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []win32.ISCSIDevice, err error) {
+	err = n.initiator(func() error {
+		s, ok := n.iscsi.sessions[session.String()]
+		if !ok {
+			return win32.ISDSC_INVALID_SESSION_ID
+		}
+		for _, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
+			if d := n.byDiskID(c.ID); d != nil {
+				list = append(list, win32.ISCSIDevice{
+					Interface: win32.GUID_DEVINTERFACE_DISK, Lun: c.Address.Lun,
+					Number: win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number},
+				})
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ReportIScsiPersistentLogins implements [win32.ISCSI].
+func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin, err error) {
+	err = n.initiator(func() error {
+		for _, p := range n.iscsi.persistent {
+			list = append(list, p)
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSIPersistentLogin) int { return cmp.Compare(a.TargetName, b.TargetName) })
+		return nil
+	})
+	return list, err
+}
+
+// RemoveIScsiPersistentTarget implements [win32.ISCSI].
+func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
+	return n.initiator(func() error {
+		key := foldIQN(l.TargetName)
+		if have, ok := n.iscsi.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		return n.transact(func(t *tx) error {
+			deleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
+			return nil
+		})
+	})
+}
+
+// SetIScsiInitiatorCHAPSharedSecret implements [win32.ISCSI]. An empty secret
+// takes it away.
+func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
+	return n.initiator(func() error {
+		switch size := len(secret.Reveal()); {
+		case size == 0:
+			n.iscsi.secret = nil
+		case size < minCHAP || size > maxCHAP:
+			return win32.ERROR_INVALID_PARAMETER
+		default:
+			n.iscsi.secret = &secret
+		}
+		return nil
+	})
+}
+
+// ISCSITargetInfo is one target, as Show tells it, without secrets.
+type ISCSITargetInfo struct {
+	IQN     string              `json:"iqn"`
+	Portals []ISCSIPortalConfig `json:"portals"`
+	CHAP    string              `json:"chap,omitempty"` // the user, or "" for none
+	LUNs    int                 `json:"luns"`
+	Session string              `json:"session,omitempty"` // its ID, if the node is logged in
+	Through string              `json:"through,omitempty"` // portal of the session, as 10.0.0.1:3260
+	Disks   []uint32            `json:"disks,omitempty"`   // that have arrived
+	State   []string            `json:"state,omitempty"`   // "refuses", "unreachable", "busy", "persistent"
+}
+
+// showISCSI lists the targets by IQN, and the portals that are registered.
+func (n *Node) showISCSI() (targets []ISCSITargetInfo, registered []ISCSIPortalConfig) {
+	for _, t := range n.iscsi.targets {
+		info := ISCSITargetInfo{IQN: t.IQN, Portals: t.Portals, LUNs: len(t.LUNs)}
+		if t.CHAP != nil {
+			info.CHAP = t.CHAP.User
+		}
+		for _, s := range n.sessionsOf(t.IQN) {
+			info.Session, info.Through = s.ID.String(), net.JoinHostPort(s.Portal.Address, strconv.Itoa(int(s.Portal.Socket)))
+			for _, c := range t.luns() {
+				if d := n.byDiskID(c.ID); d != nil {
+					info.Disks = append(info.Disks, d.Number)
+				}
+			}
+		}
+		_, persistent := n.iscsi.persistent[foldIQN(t.IQN)]
+		for _, s := range []struct {
+			is   bool
+			name string
+		}{{t.Refuses, "refuses"}, {t.Unreachable, "unreachable"}, {t.Busy, "busy"}, {persistent, "persistent"}} {
+			if s.is {
+				info.State = append(info.State, s.name)
+			}
+		}
+		targets = append(targets, info)
+	}
+	slices.SortFunc(targets, func(a, b ISCSITargetInfo) int { return cmp.Compare(a.IQN, b.IQN) })
+	for _, r := range n.iscsi.registered {
+		registered = append(registered, ISCSIPortalConfig{r.Address, r.Socket})
+	}
+	slices.SortFunc(registered, func(a, b ISCSIPortalConfig) int {
+		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
+	})
+	return targets, registered
+}

@@ -1,0 +1,233 @@
+package emulated
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+const testIQN = "iqn.2003-01.org.example:disk1"
+
+var testPortal = win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}
+
+func iscsiConfig(targets ...ISCSITargetConfig) Config {
+	return Config{
+		Services: []ServiceConfig{{Name: iscsiService, State: "running"}},
+		ISCSI:    ISCSIConfig{Portals: []ISCSIPortalConfig{{Address: "10.0.0.1"}}, Targets: targets},
+	}
+}
+
+func lunTarget(iqn string, luns int) ISCSITargetConfig {
+	c := ISCSITargetConfig{IQN: iqn, Portals: []ISCSIPortalConfig{{Address: "10.0.0.1"}}, LUNs: make([]ISCSILUNConfig, luns)}
+	for i := range c.LUNs {
+		c.LUNs[i].Size = minDisk
+	}
+	return c
+}
+
+// login registers the portal and logs in.
+func login(t *testing.T, n *Node, iqn string) win32.ISCSISessionID {
+	t.Helper()
+	if err := n.AddIScsiSendTargetPortal(testPortal); err != nil && !errors.Is(err, win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS) {
+		t.Fatal(err)
+	}
+	id, err := n.LoginIScsiTarget(iqn, testPortal, win32.ISCSILogin{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestInitiatorRefuses(t *testing.T) {
+	refusing, gone := lunTarget("iqn.2003-01.org.example:refusing", 1), lunTarget("iqn.2003-01.org.example:gone", 1)
+	refusing.Refuses = true
+	gone.Portals = []ISCSIPortalConfig{{Address: "10.0.0.7"}}
+	n := start(t, iscsiConfig(lunTarget(testIQN, 1), refusing, gone))
+	away := win32.ISCSIPortal{Address: "10.0.0.7", Socket: 3260}
+	if err := n.AddIScsiSendTargetPortal(away); err != nil {
+		t.Fatal(err)
+	}
+	gone.Unreachable = true
+	if err := n.SetISCSITarget(gone); err != nil {
+		t.Fatal(err)
+	}
+	login(t, n, testIQN)
+	in := func(iqn string, p win32.ISCSIPortal, l win32.ISCSILogin) error {
+		return second(n.LoginIScsiTarget(iqn, p, l))
+	}
+	short := win32.NewSecret("short")
+	registered := win32.ISCSISendTargetPortal{Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: away}
+	nowhere := win32.ISCSISendTargetPortal{ISCSIPortal: win32.ISCSIPortal{Address: "10.9.9.9", Socket: 3260}}
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"a portal twice", n.AddIScsiSendTargetPortal(testPortal), win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS},
+		{"a portal where nobody is", n.AddIScsiSendTargetPortal(nowhere.ISCSIPortal), win32.ISDSC_CONNECTION_FAILED},
+		{"refresh of a portal that is not registered", n.RefreshIScsiSendTargetPortal(nowhere), win32.ISDSC_PORTAL_NOT_FOUND},
+		{"refresh of a portal that went away", n.RefreshIScsiSendTargetPortal(registered), win32.ISDSC_CONNECTION_FAILED},
+		{"removal of a portal that is not registered", n.RemoveIScsiSendTargetPortal(nowhere), win32.ISDSC_PORTAL_NOT_FOUND},
+		{"discovery of an unknown target", second(n.IScsiTargetDiscovery("iqn.x")), win32.ISDSC_TARGET_NOT_FOUND},
+		{"portals of an unknown target", second(n.ReportIScsiTargetPortals("iqn.x")), win32.ISDSC_TARGET_NOT_FOUND},
+		{"login to an unknown target", in("iqn.x", testPortal, win32.ISCSILogin{}), win32.ISDSC_TARGET_NOT_FOUND},
+		{"login twice", in(testIQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_TARGET_ALREADY_LOGGED_IN},
+		{"login where the target is not", in(gone.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_NOT_FOUND},
+		{"login at a portal that went away", in(gone.IQN, away, win32.ISCSILogin{}), win32.ISDSC_CONNECTION_FAILED},
+		{"login that is refused", in(refusing.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_AUTHORIZATION_FAILURE},
+		{"logout of no session", n.LogoutIScsiTarget(win32.ISCSISessionID{AdapterSpecific: 99}), win32.ISDSC_INVALID_SESSION_ID},
+		{"devices of no session", second(n.GetDevicesForIScsiSession(win32.ISCSISessionID{})), win32.ISDSC_INVALID_SESSION_ID},
+		{"removal of no persistent login", n.RemoveIScsiPersistentTarget(win32.ISCSIPersistentLogin{TargetName: testIQN}), win32.ISDSC_TARGET_NOT_FOUND},
+		{"a secret of 5 bytes", n.SetIScsiInitiatorCHAPSharedSecret(short), win32.ERROR_INVALID_PARAMETER},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, c.err, c.want)
+		}
+	}
+	if _, err := n.ControlService(iscsiService, win32.SERVICE_CONTROL_STOP); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"GetIScsiSessionList": second(n.GetIScsiSessionList()), "ReportIScsiTargets": second(n.ReportIScsiTargets(true)),
+		"ReportIScsiPersistentLogins": second(n.ReportIScsiPersistentLogins()), "LogoutIScsiTarget": n.LogoutIScsiTarget(win32.ISCSISessionID{}),
+	} {
+		if !errors.Is(err, win32.ISDSC_SERVICE_NOT_RUNNING) {
+			t.Errorf("%s without MSiSCSI: %v", name, err)
+		}
+	}
+}
+
+func TestLogoutIsRefusedWhileADiskIsOpen(t *testing.T) {
+	n := start(t, iscsiConfig(lunTarget(testIQN, 2)))
+	id := login(t, n, testIQN)
+	devices, err := n.GetDevicesForIScsiSession(id)
+	if err != nil || len(devices) != 2 {
+		t.Fatalf("devices = %v, %v", devices, err)
+	}
+	for name, access := range map[string]uint32{"data": win32.GENERIC_READ, "no data": 0} {
+		h, err := n.CreateFile(`\\.\PhysicalDrive4`, access, shareBoth, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if access != 0 {
+			if err := n.LogoutIScsiTarget(id); !errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
+				t.Errorf("%s: logout = %v, want that the device is busy", name, err)
+			}
+		}
+		if err := n.CloseHandle(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.LogoutIScsiTarget(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.CreateFile(`\\.\PhysicalDrive4`, 0, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("the disk after the logout: %v", err)
+	}
+}
+
+// LUNs come back with what is on them, to the next session and after a kill.
+func TestLUNsKeepTheirContent(t *testing.T) {
+	cfg := iscsiConfig(lunTarget(testIQN, 1))
+	cfg.StateDir = t.TempDir()
+	n, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := login(t, n, testIQN)
+	h := openPath(t, n, `\\.\PhysicalDrive3`, readWrite)
+	want := append([]byte("kept"), make([]byte, 508)...)
+	if _, err := n.WriteAt(h, want, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(n.CloseHandle(h), n.LogoutIScsiTarget(id)); err != nil {
+		t.Fatal(err)
+	}
+	login(t, n, testIQN)
+	read := func(n *Node) string {
+		h := openPath(t, n, `\\.\PhysicalDrive3`, win32.GENERIC_READ)
+		got := make([]byte, 512)
+		if _, err := n.ReadAt(h, got, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.CloseHandle(h); err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	if got := read(n); got != string(want) {
+		t.Errorf("after a second login: %.8q", got)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, cfg)
+	if got := read(n); got != string(want) {
+		t.Errorf("after reopening: %.8q", got)
+	}
+	list, err := n.GetIScsiSessionList()
+	if err != nil || len(list) != 1 || list[0].TargetName != testIQN || list[0].Connections[0].TargetAddress != "10.0.0.1" {
+		t.Errorf("sessions after reopening: %+v, %v", list, err)
+	}
+	// A new session has another ID than the one that it comes after.
+	if err := n.LogoutIScsiTarget(list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if again := login(t, n, testIQN); again == list[0].ID {
+		t.Errorf("the session ID %v was used again", again)
+	}
+}
+
+func TestTargetsThatCannotBeConfigured(t *testing.T) {
+	three, number := uint8(3), uint32(7)
+	for name, c := range map[string]ISCSITargetConfig{
+		"no name": {Portals: []ISCSIPortalConfig{{Address: "a"}}}, "no portal": {IQN: testIQN},
+		"a portal without an address": {IQN: testIQN, Portals: []ISCSIPortalConfig{{}}},
+		"a delay":                     {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, ArrivalDelay: -1},
+		"a LUN twice":                 {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{LUN: &three}, {LUN: &three}}},
+		"a disk with a number":        {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{DiskConfig: DiskConfig{Number: &number}}}},
+		"a disk that cannot be":       {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{DiskConfig: DiskConfig{Size: 1}}}},
+	} {
+		if n, err := Open(iscsiConfig(c)); err == nil {
+			t.Errorf("%s: opened", name)
+			n.Close()
+		}
+	}
+	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0))); err == nil {
+		t.Error("a target twice: opened")
+		n.Close()
+	}
+}
+
+func TestTargetsAreToldOfByTheirPortals(t *testing.T) {
+	other := lunTarget("iqn.2003-01.org.example:other", 0)
+	other.Portals = []ISCSIPortalConfig{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
+	n := start(t, iscsiConfig(lunTarget(testIQN, 0), other))
+	for _, p := range []win32.ISCSIPortal{testPortal, {Address: "fd00::1", Socket: 3261}} {
+		if err := n.AddIScsiSendTargetPortal(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := n.ReportIScsiTargets(false); err != nil || !slices.Equal(got, []string{testIQN, other.IQN}) {
+		t.Errorf("targets = %q, %v", got, err)
+	}
+	got, err := n.IScsiTargetDiscovery(other.IQN)
+	if want := []string{`SendTargets:*10.0.0.1 0003260 Root\ISCSIPRT\0000_0`, `SendTargets:*fd00::1 0003261 Root\ISCSIPRT\0000_0`}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("mechanisms = %q, %v, want %q", got, err, want)
+	}
+	if got, err := n.ReportIScsiTargetPortals(other.IQN); err != nil || len(got) != 2 || got[0] != (win32.ISCSIPortal{Address: "fd00::1", Socket: 3261}) {
+		t.Errorf("portals = %v, %v", got, err)
+	}
+	// A new target is known once a portal was asked again.
+	if err := n.SetISCSITarget(lunTarget("iqn.2003-01.org.example:new", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.ReportIScsiTargets(false); err != nil || len(got) != 2 {
+		t.Errorf("targets = %q, %v, want the two that are known", got, err)
+	}
+	if got, err := n.ReportIScsiTargets(true); err != nil || len(got) != 3 {
+		t.Errorf("targets after asking = %q, %v, want three", got, err)
+	}
+}

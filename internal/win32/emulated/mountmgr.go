@@ -1,0 +1,278 @@
+package emulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// The mount manager remembers which volume has which drive letter and which
+// folders volumes are mounted at, present or not. The folder itself is a reparse
+// point in the file system (files_mount.go); a record whose folder lost its
+// reparse point in another way than DeleteMountPoint stays behind, as on
+// Windows (win32.md 10).
+
+// mountRecord is a volume mounted at a folder, under "mount/<host>/<PATH>".
+type mountRecord struct {
+	Host   guidText `json:"host"`   // volume that the folder is on
+	Path   string   `json:"path"`   // from the root of host, `\mnt\disk`
+	Volume guidText `json:"volume"` // what is mounted
+}
+
+func (m mountRecord) key() string {
+	return "mount/" + win32.GUID(m.Host).String() + "/" + strings.ToUpper(m.Path)
+}
+
+func letterKey(letter byte) string { return "letter/" + string(letter) }
+
+// loadMounts reads drive letters and mount points.
+func (n *Node) loadMounts() error {
+	for _, k := range n.store.keys("letter/") {
+		var guid guidText
+		letter := strings.TrimPrefix(k, "letter/")
+		if err := json.Unmarshal(n.store.data[k], &guid); err != nil || len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
+			return fmt.Errorf("%s: not a drive letter: %w", k, err)
+		}
+		n.letters[letter[0]] = win32.GUID(guid)
+	}
+	for _, k := range n.store.keys("mount/") {
+		var m mountRecord
+		if err := json.Unmarshal(n.store.data[k], &m); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		n.mounts[k] = m
+	}
+	return nil
+}
+
+func (n *Node) setLetter(t *tx, letter byte, guid win32.GUID) {
+	t.Put(letterKey(letter), guidText(guid))
+	t.onCommit(func() { n.letters[letter] = guid })
+}
+
+func (n *Node) removeLetter(t *tx, letter byte) {
+	t.Delete(letterKey(letter))
+	t.onCommit(func() { delete(n.letters, letter) })
+}
+
+// forgetLetters takes back the letters of a volume that is no more.
+func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
+	for letter, g := range n.letters {
+		if g == guid {
+			n.removeLetter(t, letter)
+		}
+	}
+}
+
+// automount gives a volume that the mount manager meets for the first time the
+// next drive letter from D on, unless its partition asks for none
+// (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), is hidden, or is not for data.
+// taken are the letters that the transaction has given away.
+func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
+	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
+	if n.cfg.NoAutomount {
+		return
+	}
+	if table.Style == win32.PARTITION_STYLE_GPT &&
+		(p.Type != win32.PARTITION_BASIC_DATA_GUID || p.Attributes&(win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER|hidden) != 0) {
+		return
+	}
+	for letter := byte('D'); letter <= 'Z'; letter++ {
+		if _, used := n.letters[letter]; !used && !taken[letter] {
+			taken[letter] = true
+			n.setLetter(t, letter, win32.GUID(r.GUID))
+			return
+		}
+	}
+}
+
+// wantedLetter gives a new volume the letter that its configuration names.
+func (n *Node) wantedLetter(t *tx, r volumeRecord, letter string, taken map[byte]bool) error {
+	if len(letter) != 1 || !isLetter(letter[0]) {
+		return fmt.Errorf("drive letter %q, want A to Z", letter)
+	}
+	l := letter[0] &^ 0x20
+	if _, used := n.letters[l]; used || taken[l] {
+		return fmt.Errorf("drive letter %q is taken", letter)
+	}
+	taken[l] = true
+	n.setLetter(t, l, win32.GUID(r.GUID))
+	return nil
+}
+
+// pathNames are the places at which a volume is mounted: letters first, then
+// folders, each with the paths of the volume that the folder is on.
+func (n *Node) pathNames(guid win32.GUID) []string { return n.pathNamesBut(guid, nil) }
+
+func (n *Node) pathNamesBut(guid win32.GUID, visited []win32.GUID) []string {
+	if slices.Contains(visited, guid) {
+		return nil // volumes mounted in each other
+	}
+	visited = append(visited, guid)
+	var names []string
+	for letter, g := range n.letters {
+		if g == guid {
+			names = append(names, string(letter)+`:\`)
+		}
+	}
+	slices.Sort(names)
+	var folders []string
+	for _, m := range n.mounts {
+		if win32.GUID(m.Volume) == guid {
+			for _, host := range n.pathNamesBut(win32.GUID(m.Host), visited) {
+				folders = append(folders, strings.TrimSuffix(host, `\`)+m.Path+`\`)
+			}
+		}
+	}
+	slices.Sort(folders)
+	return append(names, folders...)
+}
+
+// dosRoot is the first path at which a volume is mounted, `C:\`; not ok if it is
+// mounted nowhere.
+func (n *Node) dosRoot(v *volume) (string, bool) {
+	names := n.pathNames(v.guid())
+	if len(names) == 0 {
+		return "", false
+	}
+	return names[0], true
+}
+
+// driveOf reads `X:\`.
+func driveOf(root string) (letter byte, ok bool) {
+	if len(root) == 3 && isLetter(root[0]) && root[1] == ':' && (root[2] == '\\' || root[2] == '/') {
+		return root[0] &^ 0x20, true
+	}
+	return 0, false
+}
+
+// SetMountPoint implements [win32.Volumes]. A volume need not be formatted to be
+// mounted. Beside the errors of mountFolder and setMountReparse it answers
+//
+//   - ERROR_INVALID_PARAMETER for a volume name that is none, for a letter that is
+//     in use and for a second letter of one volume (SetVolumeMountPointW's page;
+//     the number is general knowledge),
+//   - ERROR_FILE_NOT_FOUND for a volume that is not there,
+//   - ERROR_DIR_NOT_EMPTY for the root of a volume, which is taken.
+func (n *Node) SetMountPoint(dir, vol string) error {
+	return n.do(func(t *tx) error {
+		guid, ok := parseVolumeName(vol)
+		if !ok {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		v := n.volumeByGUID(guid)
+		if v == nil {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		if letter, ok := driveOf(dir); ok {
+			if _, used := n.letters[letter]; used {
+				return win32.ERROR_INVALID_PARAMETER
+			}
+			for _, g := range n.letters {
+				if g == guid {
+					return win32.ERROR_INVALID_PARAMETER
+				}
+			}
+			n.setLetter(t, letter, guid)
+			return nil
+		}
+		p, err := n.mountFolder(dir)
+		if err != nil {
+			return err
+		}
+		if err := n.setMountReparse(t, p, guid); err != nil {
+			return err
+		}
+		m := mountRecord{Host: p.vol.GUID, Path: p.entry.Path(), Volume: v.GUID}
+		t.Put(m.key(), m)
+		t.onCommit(func() { n.mounts[m.key()] = m })
+		return nil
+	})
+}
+
+// DeleteMountPoint implements [win32.Volumes]. The volume need not be there any
+// more. Beside the errors of mountFolder and clearMountReparse it answers
+// ERROR_FILE_NOT_FOUND for a drive letter that no volume has.
+func (n *Node) DeleteMountPoint(dir string) error {
+	return n.do(func(t *tx) error {
+		if letter, ok := driveOf(dir); ok {
+			if _, used := n.letters[letter]; !used {
+				return win32.ERROR_FILE_NOT_FOUND
+			}
+			n.removeLetter(t, letter)
+			return nil
+		}
+		p, err := n.mountFolder(dir)
+		if err != nil {
+			return err
+		}
+		if err := n.clearMountReparse(t, p); err != nil {
+			return err
+		}
+		key := mountRecord{Host: p.vol.GUID, Path: p.entry.Path()}.key()
+		t.Delete(key)
+		t.onCommit(func() { delete(n.mounts, key) })
+		return nil
+	})
+}
+
+// VolumeNameForMountPoint implements [win32.Volumes]: root is `C:\`, the path of
+// a mounted folder, or a volume name. Beside the errors of mountFolder and
+// mountedHere it answers ERROR_FILE_NOT_FOUND for a letter or a mount point
+// whose volume is not there.
+func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
+	err = n.do(func(*tx) error {
+		guid, named := parseVolumeName(root)
+		letter, drive := driveOf(root)
+		switch {
+		case named:
+		case drive:
+			guid = n.letters[letter]
+		default:
+			p, err := n.mountFolder(root)
+			if err != nil {
+				return err
+			}
+			if guid, err = mountedHere(p); err != nil {
+				return err
+			}
+		}
+		v := n.volumeByGUID(guid)
+		if v == nil {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		vol = v.name()
+		return nil
+	})
+	return vol, err
+}
+
+// VolumePathNames implements [win32.Volumes]: ERROR_INVALID_NAME for what is no
+// volume name, ERROR_FILE_NOT_FOUND for a volume that is not there. A volume
+// that is mounted nowhere has no names.
+func (n *Node) VolumePathNames(vol string) (names []string, err error) {
+	err = n.do(func(*tx) error {
+		guid, ok := parseVolumeName(vol)
+		if !ok {
+			return win32.ERROR_INVALID_NAME
+		}
+		if n.volumeByGUID(guid) == nil {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		names = n.pathNames(guid)
+		return nil
+	})
+	return names, err
+}
+
+// VolumePathName implements [win32.Volumes].
+func (n *Node) VolumePathName(p string) (root string, err error) {
+	err = n.do(func(*tx) error {
+		root, err = n.volumePathName(p)
+		return err
+	})
+	return root, err
+}

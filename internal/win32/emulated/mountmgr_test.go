@@ -1,0 +1,145 @@
+package emulated
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// SetVolumeMountPointW, DeleteVolumeMountPointW and their pages, for letters;
+// folders are in files_mount_test.go.
+func TestLetters(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir})
+	vol := one2(t, n)
+	if err := n.SetMountPoint(`g:\`, vol); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ got, want error }{
+		"letter in use":       {n.SetMountPoint(`C:\`, vol), win32.ERROR_INVALID_PARAMETER},
+		"second letter":       {n.SetMountPoint(`H:\`, vol), win32.ERROR_INVALID_PARAMETER},
+		"no volume":           {n.SetMountPoint(`H:\`, `C:\`), win32.ERROR_INVALID_PARAMETER},
+		"name without end":    {n.SetMountPoint(`H:\`, devicePath(vol)), win32.ERROR_INVALID_PARAMETER},
+		"unknown volume":      {n.SetMountPoint(`H:\`, `\\?\Volume{00000000-0000-4000-8000-000000000000}\`), win32.ERROR_FILE_NOT_FOUND},
+		"letter of no volume": {n.DeleteMountPoint(`H:\`), win32.ERROR_FILE_NOT_FOUND},
+		"letter without end":  {n.SetMountPoint(`H:`, vol), win32.ERROR_INVALID_NAME},
+		"paths of no volume":  {failure(n.VolumePathNames(`G:\`)), win32.ERROR_INVALID_NAME},
+		"paths of an unknown volume": {
+			failure(n.VolumePathNames(`\\?\Volume{00000000-0000-4000-8000-000000000000}\`)), win32.ERROR_FILE_NOT_FOUND,
+		},
+	} {
+		if !errors.Is(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", what, c.got, c.want)
+		}
+	}
+	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`G:\`, `C:\var\lib\kubelet\pods\`}) {
+		t.Errorf("VolumePathNames = %q, %v", got, err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	n = start(t, Config{StateDir: dir})
+	if got, err := n.VolumeNameForMountPoint(`G:\`); err != nil || got != vol {
+		t.Errorf("VolumeNameForMountPoint after opening again = %q, %v, want %q", got, err, vol)
+	}
+	if err := n.DeleteMountPoint(`G:\`); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`C:\var\lib\kubelet\pods\`}) {
+		t.Errorf("VolumePathNames = %q, %v", got, err)
+	}
+	if _, err := n.VolumeNameForMountPoint(`G:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("VolumeNameForMountPoint of a letter that is free = %v, want ERROR_FILE_NOT_FOUND", err)
+	}
+}
+
+func failure(_ []string, err error) error { return err }
+
+// Volumes mounted in each other have no end of paths; only the first round counts.
+func TestPathsInACircle(t *testing.T) {
+	n := start(t, Config{})
+	vol := one2(t, n)
+	if err := n.Format(vol, quick); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{`\a`, `\b`} {
+		h, err := n.NtCreateFile(0, `\??\`+vol[4:len(vol)-1]+dir, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.CloseHandle(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.SetMountPoint(vol+`a\`, vol); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.VolumePathNames(vol); err != nil || len(got) != 0 {
+		t.Errorf("VolumePathNames of a volume that is mounted in itself alone = %q, %v, want none", got, err)
+	}
+	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`C:\var\lib\kubelet\pods\`}) {
+		t.Errorf("VolumePathNames = %q, %v", got, err)
+	}
+	// A format takes the folders on the volume away, and with them the mount point.
+	if err := n.Format(vol, quick); err != nil {
+		t.Fatal(err)
+	}
+	info, err := n.Show()
+	if err != nil || len(info.Mounts) != 1 {
+		t.Errorf("mounts %+v, %v, want the one on C:", info.Mounts, err)
+	}
+}
+
+// win32.md 4.8: 19 on a read-only volume.
+func TestFlush(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, 16*mib, 500*mib))
+	v := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+	if err := errors.Join(n.FlushFileBuffers(h), n.FlushFileBuffers(v)); err != nil {
+		t.Errorf("FlushFileBuffers = %v", err)
+	}
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 2, Mask: 2}.Encode(), 0)
+	if err := n.FlushFileBuffers(v); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
+		t.Errorf("FlushFileBuffers of a read-only volume = %v, want ERROR_WRITE_PROTECT", err)
+	}
+	if err := n.FlushFileBuffers(h); err != nil {
+		t.Errorf("FlushFileBuffers of a read-only disk = %v", err)
+	}
+}
+
+func TestBuses(t *testing.T) {
+	n := start(t, Config{})
+	for name, want := range map[string]uint32{
+		"": win32.BusTypeSas, "SCSI": win32.BusTypeScsi, "iscsi": win32.BusTypeISCSI, "nvme": win32.BusTypeNvme, "sata": win32.BusTypeSata,
+		"ata": win32.BusTypeAta, "virtual": win32.BusTypeVirtual, "vhd": win32.BusTypeFileBackedVirtual,
+	} {
+		number, err := n.Attach(DiskConfig{Bus: name, Size: gib})
+		if err != nil {
+			t.Errorf("Attach on bus %q = %v", name, err)
+			continue
+		}
+		if got := n.diskByNumber(number).Bus; got != want {
+			t.Errorf("bus %q is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// A request of this size would not get past a driver (general knowledge), and
+// must not get into the journal.
+func TestHugeWrite(t *testing.T) {
+	n := blank(t, Config{}, DiskConfig{Size: gib})
+	h := drive(t, n, readWrite)
+	if _, err := n.WriteAt(h, make([]byte, maxTransfer+512), 0); !errors.Is(err, win32.ERROR_NO_SYSTEM_RESOURCES) {
+		t.Errorf("WriteAt = %v, want ERROR_NO_SYSTEM_RESOURCES", err)
+	}
+}

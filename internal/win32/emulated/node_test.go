@@ -1,0 +1,97 @@
+package emulated
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// TestManyCallsAtOnce: several drivers at work while disks come and go. What
+// they get may be any error that a Windows would give then, and the node stays
+// sound.
+func TestManyCallsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir, FormatDuration: Duration(100 * time.Microsecond), Disks: []DiskConfig{{Content: ContentSystem}},
+		Directories: []string{`C:\mnt\0`, `C:\mnt\1`, `C:\mnt\2`, `C:\mnt\3`}})
+	n.store.compactAt = 256 * kib
+	// What a call may say when its disk or volume goes away under it.
+	expected := func(err error) bool {
+		return err == nil || win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DEVICE_NOT_CONNECTED,
+			win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_ACCESS_DENIED, win32.ERROR_UNRECOGNIZED_VOLUME, win32.ERROR_WRITE_PROTECT,
+			win32.ERROR_DIR_NOT_EMPTY, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_NOT_READY, win32.ERROR_INVALID_PARAMETER)
+	}
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(worker)))
+			id := fmt.Sprintf("lun-%d", worker)
+			number := uint32(10 + worker)
+			mount := fmt.Sprintf(`C:\mnt\%d\`, worker)
+			for range 150 {
+				var err error
+				path := fmt.Sprintf(`\\.\PhysicalDrive%d`, 10+r.IntN(4))
+				switch r.IntN(9) {
+				case 0:
+					n.Attach(DiskConfig{ID: id, Number: &number, Size: 64 * mib})
+				case 1:
+					n.Detach(number)
+				case 2:
+					n.Grow(number, uint64(64+r.IntN(64))*mib)
+				case 3, 4:
+					var h win32.Handle
+					if h, err = n.CreateFile(path, readWrite, shareBoth, win32.OPEN_EXISTING, 0); err != nil {
+						break
+					}
+					in := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(byte(worker)), MaxPartitions: 128}.Encode()
+					if _, err = n.DeviceIoControl(h, win32.IOCTL_DISK_CREATE_DISK, in, nil); err == nil {
+						_, err = n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, gpt(data(byte(worker), mib, 32*mib)).Encode(), nil)
+					}
+					err = errors.Join(err, n.CloseHandle(h))
+				default:
+					var names []string
+					if names, err = n.VolumeNames(); err != nil || len(names) == 0 {
+						break
+					}
+					vol := names[r.IntN(len(names))]
+					if vol == n.nameOf(n.systemVolume()) {
+						break
+					}
+					switch r.IntN(4) {
+					case 0:
+						err = n.Format(vol, quick)
+					case 1:
+						_, _, _, err = n.FreeSpace(vol)
+					case 2:
+						err = n.SetMountPoint(mount, vol)
+					case 3:
+						err = n.DeleteMountPoint(mount)
+					}
+				}
+				if !expected(err) {
+					t.Errorf("worker %d: %v", worker, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkNode(t, n)
+	state := describe(t, n)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := describe(t, start(t, Config{StateDir: dir})); got != state {
+		t.Errorf("opened again it is\n%s\nwas\n%s", got, state)
+	}
+}
+
+// systemVolume is C:.
+func (n *Node) systemVolume() win32.GUID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.letters['C']
+}

@@ -1,0 +1,445 @@
+package emulated
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// ServiceConfig is a Windows service. Its life is a table of delays: nothing
+// runs behind it, except that MSiSCSI answers the calls of the iSCSI initiator.
+type ServiceConfig struct {
+	// Name is the key name, as "MSiSCSI"; one name whatever its case.
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName,omitempty"` // Name without it
+	// StartType is "boot", "system", "auto", "manual" (the default) or "disabled".
+	StartType string `json:"startType,omitempty"`
+	// State is "running", "stopped" or "paused" at first; without it, running
+	// for what Windows starts by itself, else stopped.
+	State string `json:"state,omitempty"`
+	// DependsOn are services that must run for this one to run.
+	DependsOn []string `json:"dependsOn,omitempty"`
+
+	// StartDelay and StopDelay are how long the pending states last.
+	StartDelay Duration `json:"startDelay,omitempty"`
+	StopDelay  Duration `json:"stopDelay,omitempty"`
+	// WaitHint is the estimate that the service gives while it is pending. Its
+	// check point grows four times in that time.
+	WaitHint Duration `json:"waitHint,omitempty"`
+
+	// StartError is the Win32 error number with which starting is refused, as
+	// 1069 for an account that cannot log on.
+	StartError uint32 `json:"startError,omitempty"`
+	// Dies makes the service end with this Win32 error number instead of
+	// running, once StartDelay is over, as 1067 for a process that crashes.
+	Dies uint32 `json:"dies,omitempty"`
+	// RefusesStop makes it accept no stop (ERROR_INVALID_SERVICE_CONTROL).
+	RefusesStop bool `json:"refusesStop,omitempty"`
+	// Hangs keeps it "start" or "stop" pending for good, without progress.
+	Hangs string `json:"hangs,omitempty"`
+}
+
+// serviceNameMax is in characters (Microsoft: CreateServiceW, lpServiceName).
+const serviceNameMax = 256
+
+// validServiceName tells whether there can be a service of that name.
+func validServiceName(name string) bool {
+	return name != "" && len(win32.UTF16(name)) <= serviceNameMax && !strings.ContainsAny(name, `/\`+"\x00")
+}
+
+func startType(name string) (uint32, error) {
+	switch name {
+	case "boot":
+		return win32.SERVICE_BOOT_START, nil
+	case "system":
+		return win32.SERVICE_SYSTEM_START, nil
+	case "auto":
+		return win32.SERVICE_AUTO_START, nil
+	case "", "manual":
+		return win32.SERVICE_DEMAND_START, nil
+	case "disabled":
+		return win32.SERVICE_DISABLED, nil
+	}
+	return 0, fmt.Errorf("start type %q, want boot, system, auto, manual or disabled", name)
+}
+
+// startsByItself tells whether Windows starts such services when it boots.
+func startsByItself(startType uint32) bool { return startType <= win32.SERVICE_AUTO_START }
+
+// first is the state that the service has when the node is made.
+func (c ServiceConfig) first() (uint32, error) {
+	switch c.State {
+	case "running":
+		return win32.SERVICE_RUNNING, nil
+	case "stopped":
+		return win32.SERVICE_STOPPED, nil
+	case "paused":
+		return win32.SERVICE_PAUSED, nil
+	case "":
+		if kind, err := startType(c.StartType); err != nil || startsByItself(kind) {
+			return win32.SERVICE_RUNNING, err
+		}
+		return win32.SERVICE_STOPPED, nil
+	}
+	return 0, fmt.Errorf("state %q, want running, stopped or paused", c.State)
+}
+
+func (c ServiceConfig) validate() error {
+	if !validServiceName(c.Name) {
+		return fmt.Errorf("service name %q, want 1 to %d characters without slashes", c.Name, serviceNameMax)
+	}
+	if _, err := startType(c.StartType); err != nil {
+		return fmt.Errorf("service %q: %w", c.Name, err)
+	}
+	if _, err := c.first(); err != nil {
+		return fmt.Errorf("service %q: %w", c.Name, err)
+	}
+	if c.StartDelay < 0 || c.StopDelay < 0 || c.WaitHint < 0 {
+		return fmt.Errorf("service %q: a delay is negative", c.Name)
+	}
+	switch c.Hangs {
+	case "", "start", "stop":
+	default:
+		return fmt.Errorf("service %q: hangs at %q, want start or stop", c.Name, c.Hangs)
+	}
+	return nil
+}
+
+// iscsiService must run for the calls of the iSCSI initiator (win32.md 7).
+const iscsiService = "MSiSCSI"
+
+// defaultServices are on every node whose configuration does not describe
+// services of these names.
+func defaultServices() []ServiceConfig {
+	return []ServiceConfig{
+		{Name: "RpcSs", DisplayName: "Remote Procedure Call (RPC)", StartType: "auto", RefusesStop: true},
+		{Name: "LanmanWorkstation", DisplayName: "Workstation", StartType: "auto"},
+		{Name: "kubelet", StartType: "auto", DependsOn: []string{"RpcSs"}},
+		{Name: iscsiService, DisplayName: "Microsoft iSCSI Initiator Service", StartType: "manual"},
+	}
+}
+
+// service is what is kept of a service.
+type service struct {
+	ServiceConfig
+	// Now is the state; a pending one ends at until, which does not outlive the
+	// process: what was pending has ended when the node is opened again.
+	Now      uint32 `json:"now"`
+	ExitCode uint32 `json:"exitCode,omitempty"`
+
+	since, until time.Time
+}
+
+func serviceKey(name string) string { return "service/" + strings.ToLower(name) }
+
+// status is the state at a moment. It is a function of time: a service that
+// is pending turns into what it will be without anybody doing anything.
+func (s service) status(now time.Time) win32.ServiceStatus {
+	st := win32.ServiceStatus{State: s.Now, ExitCode: s.ExitCode}
+	hung := s.Now == win32.SERVICE_START_PENDING && s.Hangs == "start" || s.Now == win32.SERVICE_STOP_PENDING && s.Hangs == "stop"
+	pending := s.Now == win32.SERVICE_START_PENDING || s.Now == win32.SERVICE_STOP_PENDING
+	switch {
+	case pending && (hung || now.Before(s.until)):
+		st.WaitHint = uint32(time.Duration(s.WaitHint).Milliseconds())
+		if step := time.Duration(s.WaitHint) / 4; step > 0 && !hung {
+			st.CheckPoint = 1 + uint32(now.Sub(s.since)/step)
+		}
+		return st
+	case s.Now == win32.SERVICE_START_PENDING && s.Dies != 0:
+		st.State, st.ExitCode = win32.SERVICE_STOPPED, s.Dies
+	case s.Now == win32.SERVICE_START_PENDING:
+		st.State = win32.SERVICE_RUNNING
+	case s.Now == win32.SERVICE_STOP_PENDING:
+		st.State = win32.SERVICE_STOPPED
+	}
+	if (st.State == win32.SERVICE_RUNNING || st.State == win32.SERVICE_PAUSED) && !s.RefusesStop {
+		st.ControlsAccepted = win32.SERVICE_ACCEPT_STOP
+	}
+	return st
+}
+
+// makeServices makes the services of a new node.
+func (n *Node) makeServices() error {
+	all := slices.Clone(n.cfg.Services)
+	for _, d := range defaultServices() {
+		if !slices.ContainsFunc(all, func(c ServiceConfig) bool { return strings.EqualFold(c.Name, d.Name) }) {
+			all = append(all, d)
+		}
+	}
+	for _, c := range all {
+		if n.service(c.Name) != nil {
+			return fmt.Errorf("service %q is in the configuration twice", c.Name)
+		}
+		if err := n.setService(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setService makes or replaces a service. The caller has the node.
+func (n *Node) setService(c ServiceConfig) error {
+	now, err := c.first()
+	if err != nil {
+		return err
+	}
+	return n.because(n.transact(func(t *tx) error {
+		n.putService(t, service{ServiceConfig: c, Now: now})
+		return nil
+	}))
+}
+
+func (n *Node) putService(t *tx, s service) {
+	key := serviceKey(s.Name)
+	t.Put(key, s)
+	t.onCommit(func() { n.services[key] = &s })
+}
+
+// loadServices makes the services of their records; what was pending ends.
+func (n *Node) loadServices() error {
+	for _, k := range n.store.keys("service/") {
+		var s service
+		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		if err := s.validate(); err != nil || serviceKey(s.Name) != k {
+			return errors.Join(fmt.Errorf("%s: not a service: %+v", k, s), err)
+		}
+		n.services[k] = &s
+	}
+	return nil
+}
+
+// service finds a service by its name; nil if there is none.
+func (n *Node) service(name string) *service { return n.services[serviceKey(name)] }
+
+// SetService makes a service, or replaces the one of that name.
+func (n *Node) SetService(c ServiceConfig) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if err := c.validate(); err != nil {
+		return err
+	}
+	return n.setService(c)
+}
+
+// bootServices starts what Windows starts by itself, and nothing else, at once.
+func (n *Node) bootServices(t *tx) {
+	for _, s := range n.services {
+		next := *s
+		next.Now, next.ExitCode, next.since, next.until = win32.SERVICE_STOPPED, 0, time.Time{}, time.Time{}
+		if kind, err := startType(s.StartType); err == nil && startsByItself(kind) && s.StartError == 0 {
+			next.Now = win32.SERVICE_START_PENDING
+		}
+		n.putService(t, next)
+	}
+}
+
+// ServiceInfo is one service, as Show tells it.
+type ServiceInfo struct {
+	ServiceConfig
+	Status string `json:"status"`
+}
+
+// showServices lists the services by name.
+func (n *Node) showServices() []ServiceInfo {
+	names := map[uint32]string{
+		win32.SERVICE_STOPPED: "stopped", win32.SERVICE_START_PENDING: "start pending", win32.SERVICE_STOP_PENDING: "stop pending",
+		win32.SERVICE_RUNNING: "running", win32.SERVICE_PAUSED: "paused",
+	}
+	var all []ServiceInfo
+	for _, s := range n.services {
+		all = append(all, described(*s, names[s.status(n.now()).State]))
+	}
+	slices.SortFunc(all, func(a, b ServiceInfo) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	return all
+}
+
+func described(s service, status string) ServiceInfo {
+	s.StartType = cmp.Or(s.StartType, "manual")
+	return ServiceInfo{s.ServiceConfig, status}
+}
+
+// openService is OpenServiceW.
+func (n *Node) openService(name string) (*service, error) {
+	if !validServiceName(name) {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	if s := n.service(name); s != nil {
+		return s, nil
+	}
+	return nil, win32.ERROR_SERVICE_DOES_NOT_EXIST
+}
+
+// ServiceStatus implements [win32.Services].
+func (n *Node) ServiceStatus(name string) (status win32.ServiceStatus, err error) {
+	err = n.do(func(*tx) error {
+		s, err := n.openService(name)
+		if err == nil {
+			status = s.status(n.now())
+		}
+		return err
+	})
+	return status, err
+}
+
+// ServiceConfig implements [win32.Services].
+func (n *Node) ServiceConfig(name string) (config win32.ServiceConfig, err error) {
+	err = n.do(func(*tx) error {
+		s, err := n.openService(name)
+		if err != nil {
+			return err
+		}
+		config.DisplayName = cmp.Or(s.DisplayName, s.Name)
+		config.StartType, err = startType(s.StartType)
+		return err
+	})
+	return config, err
+}
+
+// StartService implements [win32.Services].
+func (n *Node) StartService(name string) error {
+	return n.do(func(t *tx) error {
+		s, err := n.openService(name)
+		if err != nil {
+			return err
+		}
+		_, err = n.start(t, s, nil)
+		return err
+	})
+}
+
+// start starts s after what it depends on, and tells when it will run. path are
+// the services that wait for s.
+//
+// The refusals are those of Microsoft's page of StartServiceW. A service that is
+// pending, in whatever direction, counts as running there.
+func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
+	if slices.Contains(path, s) {
+		return time.Time{}, win32.ERROR_CIRCULAR_DEPENDENCY
+	}
+	now := n.now()
+	if state := s.status(now).State; state != win32.SERVICE_STOPPED {
+		if len(path) == 0 {
+			return time.Time{}, win32.ERROR_SERVICE_ALREADY_RUNNING
+		}
+		if state == win32.SERVICE_START_PENDING {
+			return s.until, nil
+		}
+		return now, nil
+	}
+	if s.StartType == "disabled" {
+		return time.Time{}, win32.ERROR_SERVICE_DISABLED
+	}
+	ready := now
+	for _, name := range s.DependsOn {
+		d := n.service(name)
+		if d == nil {
+			return time.Time{}, win32.ERROR_SERVICE_DEPENDENCY_FAIL
+		}
+		up, err := n.start(t, d, append(slices.Clone(path), s))
+		if errors.Is(err, win32.ERROR_CIRCULAR_DEPENDENCY) {
+			return time.Time{}, err
+		}
+		if err != nil || d.Dies != 0 {
+			return time.Time{}, win32.ERROR_SERVICE_DEPENDENCY_FAIL
+		}
+		if up.After(ready) {
+			ready = up
+		}
+	}
+	if s.StartError != 0 {
+		return time.Time{}, win32.Errno(s.StartError)
+	}
+	next := *s
+	next.Now, next.ExitCode, next.since, next.until = win32.SERVICE_START_PENDING, 0, now, ready.Add(time.Duration(s.StartDelay))
+	n.putService(t, next)
+	return next.until, nil
+}
+
+// ControlService implements [win32.Services] for SERVICE_CONTROL_STOP; other
+// controls are refused as by a service that does not know them.
+func (n *Node) ControlService(name string, control uint32) (status win32.ServiceStatus, err error) {
+	err = n.do(func(t *tx) error {
+		s, err := n.openService(name)
+		if err != nil {
+			return err
+		}
+		now := n.now()
+		status = s.status(now)
+		switch status.State {
+		case win32.SERVICE_STOPPED:
+			return win32.ERROR_SERVICE_NOT_ACTIVE
+		case win32.SERVICE_START_PENDING, win32.SERVICE_STOP_PENDING:
+			return win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL
+		}
+		if control != win32.SERVICE_CONTROL_STOP || status.ControlsAccepted&win32.SERVICE_ACCEPT_STOP == 0 {
+			return win32.ERROR_INVALID_SERVICE_CONTROL
+		}
+		for _, d := range n.needing(s) {
+			if d.status(now).State != win32.SERVICE_STOPPED {
+				return win32.ERROR_DEPENDENT_SERVICES_RUNNING
+			}
+		}
+		next := *s
+		next.Now, next.since, next.until = win32.SERVICE_STOP_PENDING, now, now.Add(time.Duration(s.StopDelay))
+		n.putService(t, next)
+		status = next.status(now)
+		return nil
+	})
+	return status, err
+}
+
+// needing lists the services that name s among what they depend on, by name.
+func (n *Node) needing(s *service) []*service {
+	var found []*service
+	for _, d := range n.services {
+		if slices.ContainsFunc(d.DependsOn, func(name string) bool { return strings.EqualFold(name, s.Name) }) {
+			found = append(found, d)
+		}
+	}
+	slices.SortFunc(found, func(a, b *service) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	return found
+}
+
+// DependentServices implements [win32.Services]: direct and indirect dependents,
+// those that nobody needs first (Microsoft: EnumDependentServicesW, "reverse
+// sequence of start order").
+func (n *Node) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
+	err = n.do(func(*tx) error {
+		s, err := n.openService(name)
+		if err != nil {
+			return err
+		}
+		if state != win32.SERVICE_ACTIVE && state != win32.SERVICE_STATE_ALL {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		seen := map[*service]bool{s: true}
+		var visit func(*service)
+		visit = func(s *service) {
+			for _, d := range n.needing(s) {
+				if seen[d] {
+					continue
+				}
+				seen[d] = true
+				visit(d)
+				status := d.status(n.now())
+				if state == win32.SERVICE_STATE_ALL || status.State != win32.SERVICE_STOPPED {
+					list = append(list, win32.DependentService{Name: d.Name, Status: status})
+				}
+			}
+		}
+		visit(s)
+		return nil
+	})
+	return list, err
+}

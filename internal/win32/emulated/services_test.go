@@ -1,0 +1,174 @@
+package emulated
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+func state(t *testing.T, n *Node, name string) uint32 {
+	t.Helper()
+	s, err := n.ServiceStatus(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.State
+}
+
+// What the service control manager refuses, by the pages of Microsoft that
+// services.go names.
+func TestServiceControlRefuses(t *testing.T) {
+	n := start(t, Config{Services: []ServiceConfig{
+		{Name: "up", State: "running"}, {Name: "off", StartType: "disabled"}, {Name: "stuck", Hangs: "start"},
+		{Name: "leaving", State: "running", Hangs: "stop"}, {Name: "firm", State: "running", RefusesStop: true},
+		{Name: "base", State: "running"}, {Name: "top", State: "paused", DependsOn: []string{"base"}},
+		{Name: "orphan", DependsOn: []string{"nobody"}}, {Name: "heir", DependsOn: []string{"frail"}}, {Name: "frail", Dies: 1},
+	}})
+	stop := func(name string) error {
+		_, err := n.ControlService(name, win32.SERVICE_CONTROL_STOP)
+		return err
+	}
+	status := func(name string) error { _, err := n.ServiceStatus(name); return err }
+	config := func(name string) error { _, err := n.ServiceConfig(name); return err }
+	dependents := func(name string, state uint32) error { _, err := n.DependentServices(name, state); return err }
+	if err := errors.Join(n.StartService("stuck"), stop("leaving")); err != nil {
+		t.Fatal(err)
+	}
+	pause := func() error { _, err := n.ControlService("up", 2); return err }
+	for _, c := range []struct {
+		name string
+		err  error
+		want win32.Errno
+	}{
+		{"status of no service", status("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"config of a name that cannot be", config(`a\b`), win32.ERROR_INVALID_NAME},
+		{"status of the empty name", status(""), win32.ERROR_INVALID_NAME},
+		{"dependents of no service", dependents("nosuch", win32.SERVICE_ACTIVE), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"dependents in an unknown state", dependents("up", 9), win32.ERROR_INVALID_PARAMETER},
+		{"start of what runs", n.StartService("up"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of what starts", n.StartService("stuck"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of what stops", n.StartService("leaving"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of what is paused", n.StartService("top"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of what is disabled", n.StartService("off"), win32.ERROR_SERVICE_DISABLED},
+		{"start without what it needs", n.StartService("orphan"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
+		{"start with something that dies", n.StartService("heir"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
+		{"start of no service", n.StartService("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"stop of what is stopped", stop("off"), win32.ERROR_SERVICE_NOT_ACTIVE},
+		{"stop of what starts", stop("stuck"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
+		{"stop of what stops", stop("leaving"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
+		{"stop of what takes none", stop("firm"), win32.ERROR_INVALID_SERVICE_CONTROL},
+		{"stop of what others need", stop("base"), win32.ERROR_DEPENDENT_SERVICES_RUNNING},
+		{"a control that it does not know", pause(), win32.ERROR_INVALID_SERVICE_CONTROL},
+		{"firmware of another kind", second(n.FirmwareTable(0x41435049, 0)), win32.ERROR_INVALID_FUNCTION},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %s", c.name, c.err, c.want.Name())
+		}
+	}
+}
+
+func TestStartBringsUpWhatIsNeededFirst(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	n := start(t, Config{Now: func() time.Time { return now }, Services: []ServiceConfig{
+		{Name: "base", StartDelay: Duration(2 * time.Second), WaitHint: Duration(4 * time.Second)},
+		{Name: "top", DependsOn: []string{"BASE"}, StartDelay: Duration(time.Second)},
+	}})
+	if err := n.StartService("top"); err != nil {
+		t.Fatal(err)
+	}
+	var points []uint32
+	for range 2 {
+		s, err := n.ServiceStatus("base")
+		if err != nil || s.State != win32.SERVICE_START_PENDING || s.WaitHint != 4000 || s.ControlsAccepted != 0 {
+			t.Errorf("base = %+v, %v", s, err)
+		}
+		points = append(points, s.CheckPoint)
+		now = now.Add(time.Second)
+	}
+	if points[1] <= points[0] {
+		t.Errorf("check points %v do not grow", points)
+	}
+	if state(t, n, "base") != win32.SERVICE_RUNNING || state(t, n, "top") != win32.SERVICE_START_PENDING {
+		t.Errorf("after 2 s base is %d and top %d", state(t, n, "base"), state(t, n, "top"))
+	}
+	now = now.Add(time.Second)
+	if state(t, n, "top") != win32.SERVICE_RUNNING {
+		t.Errorf("after 3 s top is %d", state(t, n, "top"))
+	}
+}
+
+// What was answered outlives the process; what was pending has ended meanwhile.
+func TestServicesOutliveTheProcess(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir(), Services: []ServiceConfig{{Name: "slow", StartDelay: Duration(time.Hour)}, {Name: "up", State: "running"}}}
+	n, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stopped := n.ControlService("up", win32.SERVICE_CONTROL_STOP)
+	err = errors.Join(n.StartService("slow"), stopped, n.SetService(ServiceConfig{Name: "late", StartType: "auto"}), n.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, cfg)
+	for name, want := range map[string]uint32{"slow": win32.SERVICE_RUNNING, "up": win32.SERVICE_STOPPED, "late": win32.SERVICE_RUNNING} {
+		if got := state(t, n, name); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+}
+
+func TestServicesThatCannotBeConfigured(t *testing.T) {
+	for name, c := range map[string][]ServiceConfig{
+		"no name": {{}}, "a slash": {{Name: "a/b"}}, "start type": {{Name: "a", StartType: "often"}}, "state": {{Name: "a", State: "busy"}},
+		"delay": {{Name: "a", StopDelay: -1}}, "hangs": {{Name: "a", Hangs: "often"}}, "twice": {{Name: "a"}, {Name: "A"}},
+	} {
+		if n, err := Open(Config{Services: c}); err == nil {
+			t.Errorf("%s: opened", name)
+			n.Close()
+		}
+	}
+	if n, err := Open(Config{Firmware: FirmwareConfig{SMBIOS: "xyz"}}); err == nil {
+		t.Error("SMBIOS tables that are no hexadecimal: opened")
+		n.Close()
+	}
+}
+
+func TestFirmwareTable(t *testing.T) {
+	n := start(t, Config{Firmware: FirmwareConfig{SerialNumber: "S-1"}})
+	table, err := n.FirmwareTable(win32.FirmwareSMBIOS, 0)
+	if err != nil || !bytes.Contains(table, []byte("S-1\x00")) {
+		t.Errorf("table = %q, %v", table, err)
+	}
+	if serial, err := win32.SMBIOSSerial(table); err != nil || serial != "S-1" {
+		t.Errorf("serial = %q, %v", serial, err)
+	}
+}
+
+func TestDependentsAreListedInAnOrderInWhichTheyCanStop(t *testing.T) {
+	n := start(t, Config{Services: []ServiceConfig{
+		{Name: "base", State: "running"}, {Name: "left", State: "running", DependsOn: []string{"base"}},
+		{Name: "right", State: "running", DependsOn: []string{"base"}}, {Name: "top", State: "running", DependsOn: []string{"left", "right"}},
+		{Name: "idle", DependsOn: []string{"base"}},
+	}})
+	names := func(state uint32) []string {
+		list, err := n.DependentServices("base", state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, d := range list {
+			all = append(all, d.Name)
+		}
+		return all
+	}
+	if got := names(win32.SERVICE_ACTIVE); !slices.Equal(got, []string{"top", "left", "right"}) {
+		t.Errorf("active dependents: %q", got)
+	}
+	if got := names(win32.SERVICE_STATE_ALL); len(got) != 4 || !slices.Contains(got, "idle") {
+		t.Errorf("all dependents: %q", got)
+	}
+}

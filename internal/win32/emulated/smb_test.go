@@ -1,0 +1,250 @@
+package emulated_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+)
+
+var smbServers = []emulated.SMBServerConfig{
+	{Name: "nas", Shares: []string{"data", "logs"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "one"}, {User: "bob", Password: "two"}, {User: `CORP\eve`, Password: "three"}}},
+	{Name: "open", Shares: []string{"pub"}, NodeAccount: true, NoEncryption: true, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "one"}}},
+}
+
+func smbNode(t *testing.T) *emulated.Node {
+	t.Helper()
+	n, err := emulated.Open(emulated.Config{SMBServers: smbServers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+func use(remote, user, password string) win32.NewUse {
+	u := win32.NewUse{Remote: remote, User: user, Password: win32.NewSecret(password)}
+	if domain, name, ok := strings.Cut(user, `\`); ok {
+		u.Domain, u.User = domain, name
+	}
+	return u
+}
+
+func TestUseAddRefuses(t *testing.T) {
+	private := use(`\\open\pub`, "ann", "one")
+	private.Flags = win32.REQUIRE_CONNECTION_PRIVACY
+	unknownFlag := use(`\\nas\data`, "ann", "one")
+	unknownFlag.Flags = 0x40
+	for _, c := range []struct {
+		name string
+		u    win32.NewUse
+		want error
+	}{
+		{"right", use(`\\NAS\Data`, "Ann", "one"), nil},
+		{"with the server's name as domain", use(`\\nas\data`, `nas\ann`, "one"), nil},
+		{"with a domain", use(`\\nas\data`, `corp\EVE`, "three"), nil},
+		{"the node's own account", use(`\\open\pub`, "", ""), nil},
+		{"the node's own account where it is not known", use(`\\nas\data`, "", ""), win32.ERROR_LOGON_FAILURE},
+		{"no such server", use(`\\none\data`, "ann", "one"), win32.ERROR_BAD_NETPATH},
+		{"no such share", use(`\\nas\none`, "ann", "one"), win32.ERROR_BAD_NET_NAME},
+		{"no share at all", use(`\\nas`, "ann", "one"), win32.ERROR_BAD_NET_NAME},
+		{"a path on a share", use(`\\nas\data\x`, "ann", "one"), win32.ERROR_BAD_NET_NAME},
+		{"wrong password", use(`\\nas\data`, "ann", "two"), win32.ERROR_INVALID_PASSWORD},
+		{"no such user", use(`\\nas\data`, "carl", "one"), win32.ERROR_LOGON_FAILURE},
+		{"a user of another domain", use(`\\nas\data`, `CORP\ann`, "one"), win32.ERROR_LOGON_FAILURE},
+		{"a user name that none can be", use(`\\nas\data`, "a/b", "one"), win32.ERROR_NO_SUCH_LOGON_SESSION},
+		{"privacy without encryption", private, win32.ERROR_ACCESS_DENIED},
+		{"unknown flag", unknownFlag, win32.ERROR_INVALID_PARAMETER},
+	} {
+		n := smbNode(t)
+		if err := n.UseAdd(c.u); err != c.want {
+			t.Errorf("%s: UseAdd(%+v) = %v, want %v", c.name, c.u, err, c.want)
+		}
+		uses, err := n.UseEnum()
+		if err != nil || (len(uses) == 1) != (c.want == nil) {
+			t.Errorf("%s: afterwards there are the mappings %v, %v", c.name, uses, err)
+		}
+	}
+}
+
+// Error 1219, and what a second mapping is allowed.
+func TestOneUserForEachServer(t *testing.T) {
+	n := smbNode(t)
+	for _, c := range []struct {
+		u    win32.NewUse
+		want error
+	}{
+		{use(`\\nas\data`, "ann", "one"), nil},
+		{use(`\\nas\data`, "ann", "one"), nil},
+		{use(`\\nas\data`, "ann", "wrong"), win32.ERROR_INVALID_PASSWORD},
+		{use(`\\nas\logs`, "ann", "one"), nil},
+		{use(`\\nas\logs`, "bob", "two"), win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
+		{use(`\\nas\data`, "bob", "two"), win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
+		{use(`\\open\pub`, "ann", "one"), nil},
+	} {
+		if err := n.UseAdd(c.u); err != c.want {
+			t.Errorf("UseAdd(%+v) = %v, want %v", c.u, err, c.want)
+		}
+	}
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != win32.ERROR_SESSION_CREDENTIAL_CONFLICT {
+		t.Errorf("after a restart, UseAdd of a share that is still mapped = %v, want ERROR_SESSION_CREDENTIAL_CONFLICT", err)
+	}
+	for _, force := range []struct {
+		force uint32
+		want  error
+	}{{win32.USE_FORCE, win32.ERROR_NOT_SUPPORTED}, {7, win32.ERROR_INVALID_PARAMETER}, {win32.USE_LOTS_OF_FORCE, nil}, {win32.USE_LOTS_OF_FORCE, win32.ERROR_NOT_CONNECTED}} {
+		if err := n.UseDel(`\\NAS\data`, force.force); err != force.want {
+			t.Errorf("UseDel with force %d = %v, want %v", force.force, err, force.want)
+		}
+	}
+	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
+		t.Errorf("UseAdd of a share that is mapped no longer = %v", err)
+	}
+}
+
+func openShare(n *emulated.Node, name string, disposition, options uint32) (win32.Handle, error) {
+	const all = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+	return n.NtCreateFile(0, name, win32.FILE_LIST_DIRECTORY|win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, all, disposition,
+		options|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+}
+
+// What is on a share can be reached while it has a mapping that works.
+func TestSharesInTheFileNamespace(t *testing.T) {
+	n := smbNode(t)
+	try := func(when, name string, want error) {
+		t.Helper()
+		h, err := openShare(n, name, win32.FILE_OPEN, 0)
+		if err != want {
+			t.Errorf("%s: open %s = %v, want %v", when, name, err, want)
+		}
+		if err == nil {
+			n.CloseHandle(h)
+		}
+	}
+	const root = `\??\UNC\NAS\Data\`
+	try("without a mapping", root, win32.STATUS_ACCESS_DENIED)
+	try("no server", `\??\UNC\none\data\`, win32.STATUS_BAD_NETWORK_PATH)
+	try("no share", `\??\UNC\nas\none\`, win32.STATUS_BAD_NETWORK_NAME)
+	try("no share in the path", `\??\UNC\nas`, win32.STATUS_OBJECT_PATH_SYNTAX_BAD)
+	try("a server that knows the node", `\??\UNC\open\pub\`, nil)
+	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
+		t.Fatal(err)
+	}
+	try("mapped", root, nil)
+	try("nothing there", root+"x", win32.STATUS_OBJECT_NAME_NOT_FOUND)
+
+	h, err := openShare(n, root+`dir`, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[uint32]string{win32.VOLUME_NAME_DOS: `\\?\UNC\NAS\Data\dir`, win32.VOLUME_NAME_NT: `\Device\Mup\NAS\Data\dir`, win32.VOLUME_NAME_NONE: `\dir`} {
+		if got, err := n.FinalPath(h, flags); got != want || err != nil {
+			t.Errorf("FinalPath %d = %q, %v, want %q", flags, got, err, want)
+		}
+	}
+	if _, err := n.FinalPath(h, win32.VOLUME_NAME_GUID); err != win32.ERROR_PATH_NOT_FOUND {
+		t.Errorf("FinalPath with a volume name = %v, want ERROR_PATH_NOT_FOUND", err)
+	}
+	if a, err := n.Attributes(`\\nas\data\dir`); err != nil || a != win32.FILE_ATTRIBUTE_DIRECTORY {
+		t.Errorf("Attributes = %#x, %v", a, err)
+	}
+	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\??\C:\`}
+	if _, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link.Encode(), nil); err != win32.ERROR_INVALID_FUNCTION {
+		t.Errorf("a link on a share = %v, want ERROR_INVALID_FUNCTION", err)
+	}
+
+	// What is open when the server goes is lost.
+	if err := n.SetSMBServerDown("nas", true); err != nil {
+		t.Fatal(err)
+	}
+	try("server down", root, win32.STATUS_BAD_NETWORK_PATH)
+	info := make([]byte, 64)
+	if _, err := n.QueryInformation(h, win32.FileStandardInformation, info); err == nil {
+		t.Error("a file on a server that is gone can be asked")
+	}
+	if err := n.CloseHandle(h); err != nil {
+		t.Error(err)
+	}
+	if err := n.SetSMBServerDown("nas", false); err != nil {
+		t.Fatal(err)
+	}
+	try("server back", root+"dir", nil)
+	for status, want := range map[uint32]error{win32.USE_DISCONN: win32.STATUS_LOGON_FAILURE, win32.USE_PAUSED: win32.STATUS_UNEXPECTED_NETWORK_ERROR, win32.USE_OK: nil} {
+		if err := n.SetSMBMappingStatus(`\\nas\data`, status); err != nil {
+			t.Fatal(err)
+		}
+		try(fmt.Sprint("status ", status), root, want)
+	}
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	try("after a restart", root, win32.STATUS_LOGON_FAILURE)
+	if open := n.OpenHandles(); len(open) > 0 {
+		t.Errorf("open handles: %q", open)
+	}
+}
+
+// Servers, shares and mappings are in the state directory; passwords are not.
+func TestSMBStateIsKept(t *testing.T) {
+	dir := t.TempDir()
+	config := emulated.Config{StateDir: dir, SMBServers: []emulated.SMBServerConfig{{Name: "nas", Shares: []string{"data"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "MARKED-1"}}}}}
+	n, err := emulated.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		n.SetSMBPassword("nas", "ann", "MARKED-2"), n.AddSMBShare("nas", "more"), n.SetSMBEncryption("nas", false),
+		n.AddSMBServer(emulated.SMBServerConfig{Name: "second"}), n.MakeShareDirectory("nas", "data", `a\b`),
+		n.UseAdd(use(`\\nas\data`, "ann", "MARKED-2")), n.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err = emulated.Open(config); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	info, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{nas [data more] [ann] false false} {second [] [] false true}] [{\\nas\data ann 0}]`
+	if got := fmt.Sprint(info.SMBServers, info.SMBMappings); got != want {
+		t.Errorf("kept %s, want %s", got, want)
+	}
+	if _, err := n.Attributes(`\\nas\data\a\b`); err != nil {
+		t.Errorf("what was on the share: %v", err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "MARKED") {
+			t.Errorf("%s holds a password", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"a server twice": n.AddSMBServer(emulated.SMBServerConfig{Name: "NAS"}), "no server": n.SetSMBServerDown("none", true),
+		"a share twice": n.AddSMBShare("nas", "DATA"), "not a share": n.AddSMBShare("nas", `a\b`), "not a user": n.SetSMBPassword("nas", "", "x"),
+		"not a server": n.AddSMBServer(emulated.SMBServerConfig{Name: `a\b`}), "no share": n.MakeShareDirectory("nas", "none", "a"),
+		"no mapping": n.SetSMBMappingStatus(`\\nas\more`, 0), "no status": n.SetSMBMappingStatus(`\\nas\data`, 9),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}

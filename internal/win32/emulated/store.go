@@ -1,0 +1,308 @@
+package emulated
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The store keeps the node's state as a map from string keys ("disk/…",
+// "volume/…", "file/…") to JSON values, in two files of the state directory:
+//
+//	state.json     a snapshot of the map and the number of the journal that continues it
+//	journal.<n>    one record per mutating Win32 call
+//
+// A record is appended before its call is answered, so whatever was answered
+// is there after the process was killed. Nothing is fsynced: the promise covers
+// kill -9 of the process, not a power failure of the machine.
+//
+// A record also carries what the call writes into disk images. It is in the
+// journal first and in the image second; since calls come one after another,
+// only the last record can lack its image writes, and loading repeats them.
+//
+//	record  = length u32, CRC-32C of payload u32, payload
+//	payload = op…
+//	op      = 'P' key value | 'D' key | 'W' disk offset bytes | 'Z' disk offset length
+//
+// Numbers in ops are uvarints, strings and bytes are led by their length. Z is a
+// range of zeroes: wiping a disk does not put megabytes of them into the journal.
+type store struct {
+	dir       string
+	gen       uint64 // number of the journal in use
+	log       *os.File
+	size      int64 // bytes of good records in log
+	compactAt int64 // size at which the next snapshot is made
+	data      map[string][]byte
+}
+
+const (
+	opPut   = 'P'
+	opDel   = 'D'
+	opWrite = 'W'
+	opZero  = 'Z'
+
+	recordHeader = 8
+	// maxRecord bounds what is believed of a record's length.
+	maxRecord = 1 << 30
+	// firstCompaction is the journal size that is worth a first snapshot.
+	firstCompaction = 4 << 20
+	stateFormat     = 1
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// imageWrite is a change of a disk image: data at off, or length zeroes.
+type imageWrite struct {
+	disk   string // the disk's identity, not its number
+	off    uint64
+	data   []byte // nil for zeroes
+	length uint64
+}
+
+// snapshot is the content of state.json.
+type snapshot struct {
+	Format  int                        `json:"format"`
+	Journal uint64                     `json:"journal"`
+	Values  map[string]json.RawMessage `json:"values"`
+}
+
+// openStore loads the state in dir, which may be empty. pending are the image
+// writes of the last record, to be repeated before the images are read.
+func openStore(dir string) (s *store, pending []imageWrite, err error) {
+	s = &store{dir: dir, data: map[string][]byte{}, compactAt: firstCompaction}
+	raw, err := os.ReadFile(s.snapshotPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, nil, err
+	default:
+		var snap snapshot
+		if err := json.Unmarshal(raw, &snap); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
+		}
+		if snap.Format != stateFormat {
+			return nil, nil, fmt.Errorf("%s: state format %d, this program reads %d", s.snapshotPath(), snap.Format, stateFormat)
+		}
+		s.gen = snap.Journal
+		for k, v := range snap.Values {
+			s.data[k] = v
+		}
+	}
+	if s.log, err = os.OpenFile(s.journalPath(s.gen), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.log.Close()
+		}
+	}()
+	journal, err := io.ReadAll(s.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	good, pending := replay(journal, s.data)
+	s.size = int64(good)
+	// What follows the last good record was never answered: its process died
+	// while writing it.
+	if err := s.log.Truncate(s.size); err != nil {
+		return nil, nil, err
+	}
+	return s, pending, s.removeLeftovers()
+}
+
+func (s *store) snapshotPath() string { return filepath.Join(s.dir, "state.json") }
+
+func (s *store) journalPath(gen uint64) string {
+	return filepath.Join(s.dir, "journal."+strconv.FormatUint(gen, 10))
+}
+
+// removeLeftovers removes what a process left that was killed while it made a
+// snapshot: a half-written one, or a journal that is not in use.
+func (s *store) removeLeftovers() error {
+	names, err := filepath.Glob(filepath.Join(s.dir, "journal.*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range append(names, s.snapshotPath()+".new") {
+		if name == s.journalPath(s.gen) {
+			continue
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay applies the records of a journal to data, up to the first one that is
+// torn or damaged. It returns how many bytes were good and the image writes of
+// the last record.
+func replay(journal []byte, data map[string][]byte) (good int, pending []imageWrite) {
+	for {
+		rest := journal[good:]
+		if len(rest) < recordHeader {
+			return good, pending
+		}
+		n := uint64(binary.LittleEndian.Uint32(rest))
+		if n > maxRecord || n > uint64(len(rest)-recordHeader) {
+			return good, pending
+		}
+		payload := rest[recordHeader : recordHeader+n]
+		if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(rest[4:]) {
+			return good, pending
+		}
+		writes, ok := applyRecord(payload, data)
+		if !ok {
+			return good, pending
+		}
+		pending = writes
+		good += recordHeader + int(n)
+	}
+}
+
+// applyRecord applies the ops of one record, all or none.
+func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, ok bool) {
+	type change struct {
+		key   string
+		value []byte // nil deletes
+	}
+	var changes []change
+	r := opReader{b: payload, ok: true}
+	for len(r.b) > 0 && r.ok {
+		op := r.b[0]
+		r.b = r.b[1:]
+		switch op {
+		case opPut:
+			key := string(r.bytes())
+			value := slices.Clone(r.bytes())
+			if !json.Valid(value) {
+				return nil, false
+			}
+			changes = append(changes, change{key, value})
+		case opDel:
+			changes = append(changes, change{string(r.bytes()), nil})
+		case opWrite:
+			w := imageWrite{disk: string(r.bytes()), off: r.uvarint()}
+			w.data = slices.Clone(r.bytes())
+			w.length = uint64(len(w.data))
+			writes = append(writes, w)
+		case opZero:
+			writes = append(writes, imageWrite{disk: string(r.bytes()), off: r.uvarint(), length: r.uvarint()})
+		default:
+			return nil, false
+		}
+	}
+	if !r.ok {
+		return nil, false
+	}
+	for _, c := range changes {
+		if c.value == nil {
+			delete(data, c.key)
+		} else {
+			data[c.key] = c.value
+		}
+	}
+	return writes, true
+}
+
+// opReader takes ops apart; what does not fit makes ok false and reads as empty.
+type opReader struct {
+	b  []byte
+	ok bool
+}
+
+func (r *opReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.ok, r.b = false, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *opReader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.ok, r.b = false, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func appendBytes[T string | []byte](b []byte, v T) []byte {
+	b = binary.AppendUvarint(b, uint64(len(v)))
+	return append(b, v...)
+}
+
+// append adds one record. payload begins with recordHeader bytes that append fills in.
+func (s *store) append(record []byte) error {
+	payload := record[recordHeader:]
+	if len(payload) > maxRecord {
+		return fmt.Errorf("a change of %d bytes is more than the journal takes at once (%d)", len(payload), maxRecord)
+	}
+	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
+	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
+	if _, err := s.log.WriteAt(record, s.size); err != nil {
+		return err
+	}
+	s.size += int64(len(record))
+	return nil
+}
+
+// compact replaces snapshot and journal by a new snapshot and an empty journal.
+// All image writes of the journal must be in the images.
+func (s *store) compact() error {
+	values := make(map[string]json.RawMessage, len(s.data))
+	for k, v := range s.data {
+		values[k] = v
+	}
+	raw, err := json.Marshal(snapshot{Format: stateFormat, Journal: s.gen + 1, Values: values})
+	if err != nil {
+		return err
+	}
+	next, err := os.OpenFile(s.journalPath(s.gen+1), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	tmp := s.snapshotPath() + ".new"
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		next.Close()
+		return err
+	}
+	if err := os.Rename(tmp, s.snapshotPath()); err != nil {
+		next.Close()
+		return err
+	}
+	s.log.Close()
+	os.Remove(s.journalPath(s.gen)) // what stays is removed at the next load
+	s.log, s.size, s.gen = next, 0, s.gen+1
+	s.compactAt = max(firstCompaction, 2*int64(len(raw)))
+	return nil
+}
+
+func (s *store) close() error { return s.log.Close() }
+
+// keys lists the keys that begin with prefix, sorted.
+func (s *store) keys(prefix string) []string {
+	var keys []string
+	for k := range maps.Keys(s.data) {
+		if strings.HasPrefix(k, prefix) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

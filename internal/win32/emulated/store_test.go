@@ -1,0 +1,443 @@
+package emulated
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// cloneDir copies a state directory as a killed process leaves it.
+func cloneDir(t testing.TB, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	es, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range es {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(filepath.Join(to, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(copyImage(f, filepath.Join(from, e.Name())), f.Truncate(info.Size()), f.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func journalOf(t testing.TB, dir string) (path string, b []byte) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "journal.*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("journals %q, %v, want one", names, err)
+	}
+	if b, err = os.ReadFile(names[0]); err != nil {
+		t.Fatal(err)
+	}
+	return names[0], b
+}
+
+// describe is all that a node is.
+func describe(t testing.TB, n *Node) string {
+	t.Helper()
+	var b strings.Builder
+	for _, k := range n.store.keys("") {
+		b.WriteString(k + " " + string(n.store.data[k]) + "\n")
+	}
+	return b.String()
+}
+
+// TestKilledAtEveryByte: a process that dies while it writes the journal, or
+// before it has changed the images, has made the call or not made it, nothing
+// between.
+func TestKilledAtEveryByte(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir, Disks: []DiskConfig{{Size: 16 * mib}, {Size: 16 * mib}}})
+	h := drive(t, n, readWrite)
+	l := win32.Layout{}
+	vol := ""
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"create", func() error {
+			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 128}.Encode(), nil)
+			return err
+		}},
+		{"layout", func() error {
+			l = layout(t, n, h)
+			l.Partitions = append(l.Partitions, data(1, mib, 8*mib))
+			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
+			return err
+		}},
+		{"format", func() error { vol = one(t, n, 1); return n.Format(vol, quick) }},
+		{"directory", func() error {
+			d, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(vol, `\\?\`)+"new", win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+			if err != nil {
+				return err
+			}
+			return n.CloseHandle(d)
+		}},
+		{"grow", func() error {
+			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), nil)
+			return err
+		}},
+		{"offline", func() error {
+			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Persist: true, Attributes: 1, Mask: 1}.Encode(), nil)
+			return err
+		}},
+	} {
+		before := cloneDir(t, dir)
+		wasState := describe(t, n)
+		_, old := journalOf(t, dir)
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		_, whole := journalOf(t, dir)
+		if !bytes.HasPrefix(whole, old) || len(whole) == len(old) {
+			t.Fatalf("%s: the journal went from %d to %d bytes", step.name, len(old), len(whole))
+		}
+		for at := len(old); at <= len(whole); at++ {
+			want := 0
+			if at == len(whole) {
+				want = at - len(old)
+			}
+			if good, _ := replay(whole[len(old):at], map[string][]byte{}); good != want {
+				t.Fatalf("%s: %d of %d bytes are good, want %d", step.name, good, at-len(old), want)
+			}
+			// The node itself is opened at some of them.
+			if from, to := at-len(old), len(whole)-at; from > 9 && to > 2 && from%4999 != 0 {
+				continue
+			}
+			// Images as before the call: the worst case, since they come second.
+			killed := cloneDir(t, before)
+			path, _ := journalOf(t, killed)
+			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m, err := Open(Config{StateDir: killed})
+			if err != nil {
+				t.Fatalf("%s: killed after %d of %d bytes: %v", step.name, at-len(old), len(whole)-len(old), err)
+			}
+			t.Cleanup(func() { m.Close() }) // where sgdisk is missing, the test ends before the Close below
+			checkNode(t, m)
+			state := describe(t, m)
+			if at == len(whole) {
+				if want := describe(t, n); state != want {
+					t.Errorf("%s: the call was answered and is not there:\n%s\nwant\n%s", step.name, state, want)
+				}
+				if got, want := tableOf(m), tableOf(n); got != want {
+					t.Errorf("%s: table %s, want %s", step.name, got, want)
+				}
+				if m.diskByNumber(1).table.Style == win32.PARTITION_STYLE_GPT {
+					sgdisk(t, image(t, m, 1), 512)
+				}
+			} else if state != wasState {
+				t.Fatalf("%s: killed after %d of %d bytes: half a call is there:\n%s", step.name, at-len(old), len(whole)-len(old), state)
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			os.RemoveAll(killed)
+		}
+	}
+}
+
+func tableOf(n *Node) string { return string(n.diskByNumber(1).table.Encode()) }
+
+// TestKilledWhileMade: a directory whose node was not finished gets a new one.
+func TestKilledWhileMade(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Config{StateDir: dir})
+	path, b := journalOf(t, dir)
+	for _, at := range []int{0, 1, len(b) / 3, len(b) / 2, len(b) - 1} {
+		killed := t.TempDir()
+		if err := os.WriteFile(filepath.Join(killed, filepath.Base(path)), b[:at], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(killed, "disk-of-the-dead.img"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(Config{StateDir: killed})
+		if err != nil {
+			t.Fatalf("killed after %d bytes: %v", at, err)
+		}
+		checkNode(t, m)
+		if len(m.disks) != 3 || len(m.volumes) != 2 {
+			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.disks), len(m.volumes))
+		}
+		if _, err := os.Stat(filepath.Join(killed, "disk-of-the-dead.img")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("an image of nobody is left: %v", err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOneProcessHoldsTheState(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Config{StateDir: dir})
+	_, err := Open(Config{StateDir: dir})
+	if err == nil || !strings.Contains(err.Error(), strconv.Quote(dir)) || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("second Open = %v, want an error naming %s and another process", err, dir)
+	}
+}
+
+// TestAnotherProcessHoldsTheState asks a process of its own.
+func TestAnotherProcessHoldsTheState(t *testing.T) {
+	if dir := os.Getenv("EMULATED_STATE_DIR"); dir != "" {
+		if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+			t.Errorf("Open = %v, want that another process has it", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	start(t, Config{StateDir: dir})
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestAnotherProcessHoldsTheState$", "-test.v")
+	cmd.Env = append(os.Environ(), "EMULATED_STATE_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A damaged record ends the journal, and what stood behind it does not come back
+// once others are written over it.
+func TestDamagedJournal(t *testing.T) {
+	dir := t.TempDir()
+	put := func(s *store, key string) {
+		t.Helper()
+		tx := &tx{}
+		tx.Put(key, 1)
+		if err := s.append(tx.record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(s, "a")
+	size := s.size
+	put(s, "b")
+	put(s, "c")
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	path, b := journalOf(t, dir)
+	b[size+recordHeader+2]++ // the key "b" becomes "c"
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a", "a d"} { // d takes as many bytes as b did
+		if s, _, err = openStore(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.keys(""), " "); got != want {
+			t.Errorf("keys %q, want %q", got, want)
+		}
+		put(s, "d")
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStateOfAnotherFormat(t *testing.T) {
+	for name, text := range map[string]string{"newer": `{"format":99}`, "not JSON": `{`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "state.json") {
+			t.Errorf("%s: Open = %v, want an error naming state.json", name, err)
+		}
+	}
+}
+
+// TestCompaction: snapshots change nothing, whenever they are made, and what a
+// process leaves that dies while making one is no obstacle.
+func TestCompaction(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir})
+	before := describe(t, n)
+	n.store.compactAt = 1 // at the next change
+	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+	initialize(t, n, h)
+	if n.store.size != 0 || n.store.gen == 0 {
+		t.Errorf("no snapshot was made: %d bytes in journal %d", n.store.size, n.store.gen)
+	}
+	if got := describe(t, n); got != before { // an empty table adds no keys
+		t.Errorf("state\n%s\nwant\n%s", got, before)
+	}
+	killed := cloneDir(t, dir)
+	for _, name := range []string{"state.json.new", "journal.77"} {
+		if err := os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := start(t, Config{StateDir: killed})
+	if got := describe(t, m); got != before {
+		t.Errorf("state\n%s\nwant\n%s", got, before)
+	}
+	journalOf(t, killed) // one
+	if _, err := os.Stat(filepath.Join(killed, "state.json.new")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the half snapshot is left: %v", err)
+	}
+}
+
+// TestJournalThatCannotBeWritten: from then on every call fails, and the state
+// opens again as it was answered last.
+func TestJournalThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	n, err := Open(Config{StateDir: dir, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close() // fails: the journal is closed already
+	h, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := describe(t, n)
+	if err := n.store.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	in := win32.SetDiskAttributes{Attributes: 2, Mask: 2}.Encode()
+	for range 2 {
+		if _, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); !errors.Is(err, win32.ERROR_IO_DEVICE) {
+			t.Errorf("DeviceIoControl = %v, want ERROR_IO_DEVICE", err)
+		}
+	}
+	if _, err := n.VolumeNames(); !errors.Is(err, win32.ERROR_IO_DEVICE) {
+		t.Errorf("VolumeNames = %v, want ERROR_IO_DEVICE", err)
+	}
+	if info, err := n.Show(); err != nil || !strings.Contains(info.Broken, "journal") {
+		t.Errorf("Show = %q, %v, want it to say why", info.Broken, err)
+	}
+	if _, err := n.Attach(DiskConfig{}); err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("Attach = %v, want it to say why", err)
+	}
+	killed := cloneDir(t, dir)
+	if got := describe(t, start(t, Config{StateDir: killed})); got != before {
+		t.Errorf("state\n%s\nwant\n%s", got, before)
+	}
+}
+
+func TestMissingImage(t *testing.T) {
+	dir := t.TempDir()
+	n := start(t, Config{StateDir: dir})
+	path := image(t, n, 1)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
+		t.Errorf("Open = %v, want an error naming %s", err, path)
+	}
+}
+
+func TestAfterClose(t *testing.T) {
+	n, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := n.tempDir
+	for range 2 {
+		if err := n.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary directory is left: %v", err)
+	}
+	if _, err := n.VolumeNames(); !errors.Is(err, win32.ERROR_IO_DEVICE) {
+		t.Errorf("VolumeNames = %v, want ERROR_IO_DEVICE", err)
+	}
+	if _, err := n.Show(); err == nil {
+		t.Error("Show of a closed node succeeded")
+	}
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// TestFailedCallLeavesNothing: neither in the store nor in memory.
+func TestFailedCallLeavesNothing(t *testing.T) {
+	n := start(t, Config{Log: quiet})
+	before, size := describe(t, n), n.store.size
+	undone := []int{}
+	err := n.do(func(tx *tx) error {
+		tx.Put("disk/x", 1)
+		tx.Delete(nodeKey)
+		tx.writeImage(n.disks[1], 0, []byte("abc"))
+		tx.onCommit(func() { t.Error("committed") })
+		tx.onRollback(func() { undone = append(undone, 1) })
+		tx.onRollback(func() { undone = append(undone, 2) })
+		return win32.ERROR_BUSY
+	})
+	if !errors.Is(err, win32.ERROR_BUSY) || describe(t, n) != before || n.store.size != size || len(undone) != 2 || undone[0] != 2 {
+		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.store.size, size, undone)
+	}
+	b := make([]byte, 3)
+	if _, err := n.disks[1].image.ReadAt(b, 0); err != nil || b[0] != 0 {
+		t.Errorf("image holds %q, %v", b, err)
+	}
+	// A value that is no JSON is found out before anything is written.
+	err = n.do(func(tx *tx) error { tx.Put("x", func() {}); return nil })
+	if !errors.Is(err, win32.ERROR_IO_DEVICE) || describe(t, n) != before {
+		t.Errorf("Put of a function = %v", err)
+	}
+}
+
+// FuzzReplay: bytes that claim to be a journal never do harm, what is good in
+// them is a prefix, and replaying that prefix gives the same.
+func FuzzReplay(f *testing.F) {
+	record := func(payload ...byte) []byte {
+		b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
+		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
+		return append(b, payload...)
+	}
+	f.Add([]byte{})
+	f.Add(record())
+	f.Add(record(opPut, 1, 'k', 1, '7'))
+	f.Add(append(record(opPut, 1, 'k', 1, '7'), record(opDel, 1, 'k')...))
+	f.Add(record(opWrite, 1, 'd', 5, 2, 'a', 'b'))
+	f.Add(record(opZero, 1, 'd', 0x80, 1, 0xFF, 0xFF, 3))
+	f.Add(append(record(opPut, 1, 'k', 1, '7'), record(opPut, 9, 'k')...))
+	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		data := map[string][]byte{}
+		good, _ := replay(b, data)
+		if good < 0 || good > len(b) {
+			t.Fatalf("%d of %d bytes are good", good, len(b))
+		}
+		again := map[string][]byte{}
+		if n, _ := replay(b[:good], again); n != good || len(again) != len(data) {
+			t.Errorf("the good part, %d bytes, replays to %d bytes and %d keys, want %d keys", good, n, len(again), len(data))
+		}
+		// The same bytes with a checksum that fits: the ops themselves are looked at.
+		good, _ = replay(record(b...), map[string][]byte{})
+		if good != 0 && good != len(b)+recordHeader {
+			t.Errorf("%d of one record of %d bytes are good", good, len(b)+recordHeader)
+		}
+	})
+}

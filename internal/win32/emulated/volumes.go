@@ -1,0 +1,253 @@
+package emulated
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+)
+
+// VolumeNames implements [win32.Volumes].
+func (n *Node) VolumeNames() (names []string, err error) {
+	err = n.do(func(*tx) error {
+		for _, v := range n.volumes {
+			if v.visible() {
+				names = append(names, v.name())
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+// rootVolume finds the volume on which root, a directory path, lies. strict
+// wants it to be the root of a volume, with a backslash at its end, as
+// GetVolumeInformationW does:
+//
+//   - ERROR_INVALID_NAME without the backslash (GetVolumeInformationW's page says
+//     that it is required),
+//   - ERROR_DIR_NOT_ROOT for a directory that is no mount point (winerror.h),
+//   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for what is no directory.
+func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
+	if strict && !strings.HasSuffix(root, `\`) && !strings.HasSuffix(root, "/") {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	name, device, err := ntName(root)
+	if err != nil {
+		return nil, err
+	}
+	if device {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	v, rest, ok := n.volumeForNT(name)
+	if !ok || rest != "" && rest != `\` {
+		p, err := n.resolve(nil, name, lookupMode{})
+		if err == nil {
+			err = p.exists()
+		}
+		switch {
+		case err != nil && win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND):
+			return nil, win32.ERROR_PATH_NOT_FOUND // the name is a directory's
+		case err != nil:
+			return nil, dosError(err)
+		case !p.entry.IsDir():
+			return nil, win32.ERROR_DIRECTORY
+		case strict && p.entry != p.tree.Root():
+			return nil, win32.ERROR_DIR_NOT_ROOT
+		}
+		v = p.vol
+	}
+	return v, nil
+}
+
+// VolumeInformation implements [win32.Volumes]. What is on the volume is judged
+// by its bytes at each call: ERROR_UNRECOGNIZED_VOLUME if no file system of
+// Windows is (win32.md 4.3). An offline volume is ERROR_NOT_READY, one that is
+// being formatted is locked: ERROR_ACCESS_DENIED.
+func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
+	err = n.do(func(t *tx) error {
+		v, err := n.rootVolume(root, true)
+		if err != nil {
+			return err
+		}
+		if err := v.ready(); err != nil {
+			return err
+		}
+		if !v.mounted(t) {
+			return win32.ERROR_UNRECOGNIZED_VOLUME
+		}
+		info = win32.VolumeInfo{
+			Label:        bootsector.Label(v, v.fs),
+			SerialNumber: uint32(v.fs.Serial),
+			MaxComponent: 255,
+			Flags:        win32.FILE_CASE_PRESERVED_NAMES | win32.FILE_UNICODE_ON_DISK,
+			FileSystem:   string(v.fs.Kind),
+		}
+		if v.fs.Kind == bootsector.NTFS || v.fs.Kind == bootsector.ReFS {
+			info.Flags |= win32.FILE_PERSISTENT_ACLS | win32.FILE_SUPPORTS_REPARSE_POINTS
+		}
+		if v.writable() != nil {
+			info.Flags |= win32.FILE_READ_ONLY_VOLUME
+		}
+		return nil
+	})
+	return info, err
+}
+
+// FreeSpace implements [win32.Volumes]. There are no quotas: avail is free.
+func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
+	err = n.do(func(t *tx) error {
+		v, err := n.rootVolume(root, false)
+		if err != nil {
+			return err
+		}
+		if err := v.ready(); err != nil {
+			return err
+		}
+		if !v.mounted(t) {
+			return win32.ERROR_UNRECOGNIZED_VOLUME // win32.md 4.9
+		}
+		total, free = v.fs.Clusters*uint64(v.fs.BytesPerCluster), v.free()
+		return nil
+	})
+	return free, total, free, err
+}
+
+// Format implements [win32.Volumes] for NTFS. While it takes its time
+// (Config.FormatDuration) the volume is locked. It answers
+//
+//   - ERROR_INVALID_NAME for what is no volume name, ERROR_FILE_NOT_FOUND for a
+//     volume that is not there,
+//   - ERROR_NOT_SUPPORTED for another file system than NTFS, which Windows may
+//     have and this node does not make, and for a volume on several disks,
+//   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot have,
+//   - ERROR_DISK_FULL for a volume that is too small,
+//   - ERROR_WRITE_PROTECT for a disk that is,
+//   - ERROR_ACCESS_DENIED while the volume, or a file on it, is open: it cannot be
+//     locked (win32.md 4.4, callback type 8),
+//   - ERROR_NO_SUCH_DEVICE if the volume goes away meanwhile.
+//
+// The numbers are this node's: format.com's helper answers with callback
+// packets, WMI with return codes of its own.
+func (n *Node) Format(vol string, o win32.FormatOptions) error {
+	var v *volume
+	err := n.do(func(t *tx) (err error) {
+		if v, err = n.formattable(vol, o); err != nil {
+			return err
+		}
+		v.formatting = n.cfg.FormatDuration > 0
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n.cfg.FormatDuration > 0 {
+		n.sleep(time.Duration(n.cfg.FormatDuration))
+	}
+	return n.do(func(t *tx) error {
+		v.formatting = false
+		if v.gone {
+			return win32.ERROR_NO_SUCH_DEVICE
+		}
+		if err := v.writable(); err != nil {
+			return err
+		}
+		n.forgetFiles(t, v)
+		_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
+		// What is on the volume now is found the next time it is looked at.
+		t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
+		return err
+	})
+}
+
+// forgetFiles removes the files of every file system that ever was at the place
+// of v, and the mount points among them.
+func (n *Node) forgetFiles(t *tx, v *volume) {
+	place := fmt.Sprintf("%s-%x-", v.Disk, v.extents[0].off)
+	t.deletePrefix("file/" + place)
+	for fsid := range n.trees {
+		if strings.HasPrefix(fsid, place) {
+			t.onCommit(func() { delete(n.trees, fsid) })
+		}
+	}
+	for key, m := range n.mounts {
+		if m.Host == v.GUID {
+			t.Delete(key)
+			t.onCommit(func() { delete(n.mounts, key) })
+		}
+	}
+}
+
+// formattable finds the volume to format and refuses what cannot be done.
+func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
+	guid, ok := parseVolumeName(vol)
+	if !ok {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	v := n.volumeByGUID(guid)
+	if v == nil {
+		return nil, win32.ERROR_FILE_NOT_FOUND
+	}
+	if err := v.ready(); err != nil {
+		return nil, err
+	}
+	if len(v.extents) != 1 {
+		return nil, win32.ERROR_NOT_SUPPORTED
+	}
+	if _, _, err := n.plan(v.extents[0].disk, v.extents[0].off, v.length(), o, 1); err != nil {
+		return nil, err
+	}
+	if err := v.writable(); err != nil {
+		return nil, err
+	}
+	for _, h := range n.handles {
+		if u, ok := h.object.(onVolume); ok && u.usedVolume() == v {
+			return nil, win32.ERROR_ACCESS_DENIED
+		}
+	}
+	return v, nil
+}
+
+// plan is what a format writes to the range of a disk.
+func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
+	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
+		return fs, nil, win32.ERROR_NOT_SUPPORTED
+	}
+	if len(utf16.Encode([]rune(o.Label))) > bootsector.MaxLabel || strings.ContainsAny(o.Label, "\x00\\/:*?\"<>|\t") {
+		return fs, nil, win32.ERROR_INVALID_PARAMETER
+	}
+	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, o.ClusterSize, uint32(off/uint64(d.Sector)), serial, o.Label)
+	switch {
+	case errors.Is(err, bootsector.ErrTooSmall):
+		return fs, nil, win32.ERROR_DISK_FULL
+	case err != nil:
+		return fs, nil, win32.ERROR_INVALID_PARAMETER
+	}
+	return fs, writes, nil
+}
+
+// mkfs writes a fresh file system to a range of a disk and returns its first
+// sector. Its file tree is made when the volume is looked at.
+func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
+	var serial [8]byte
+	if _, err := io.ReadFull(n.rand, serial[:]); err != nil {
+		return nil, fmt.Errorf("serial number: %w", err)
+	}
+	_, writes, err := n.plan(d, off, length, o, binary.LittleEndian.Uint64(serial[:]))
+	if err != nil {
+		return nil, err
+	}
+	if !o.Quick {
+		t.zeroImage(d, off, length) // since Vista a full format writes zeroes
+	}
+	for _, w := range writes {
+		t.writeImage(d, off+w.Offset, w.Data)
+	}
+	return writes[0].Data[:d.Sector], nil
+}

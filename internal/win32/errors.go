@@ -1,0 +1,494 @@
+package win32
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Errno is a Win32 error number (winerror.h), as GetLastError answers it.
+type Errno uint32
+
+// The Win32 errors that this project meets.
+const (
+	ERROR_INVALID_FUNCTION            Errno = 1
+	ERROR_FILE_NOT_FOUND              Errno = 2
+	ERROR_PATH_NOT_FOUND              Errno = 3
+	ERROR_ACCESS_DENIED               Errno = 5
+	ERROR_INVALID_HANDLE              Errno = 6
+	ERROR_INVALID_DRIVE               Errno = 15
+	ERROR_NOT_SAME_DEVICE             Errno = 17
+	ERROR_NO_MORE_FILES               Errno = 18
+	ERROR_WRITE_PROTECT               Errno = 19
+	ERROR_NOT_READY                   Errno = 21
+	ERROR_CRC                         Errno = 23
+	ERROR_BAD_LENGTH                  Errno = 24
+	ERROR_GEN_FAILURE                 Errno = 31
+	ERROR_SHARING_VIOLATION           Errno = 32
+	ERROR_HANDLE_EOF                  Errno = 38
+	ERROR_NOT_SUPPORTED               Errno = 50
+	ERROR_BAD_NETPATH                 Errno = 53
+	ERROR_UNEXP_NET_ERR               Errno = 59
+	ERROR_NETNAME_DELETED             Errno = 64
+	ERROR_BAD_NET_NAME                Errno = 67
+	ERROR_FILE_EXISTS                 Errno = 80
+	ERROR_INVALID_PASSWORD            Errno = 86
+	ERROR_INVALID_PARAMETER           Errno = 87
+	ERROR_DISK_FULL                   Errno = 112
+	ERROR_CALL_NOT_IMPLEMENTED        Errno = 120
+	ERROR_INSUFFICIENT_BUFFER         Errno = 122
+	ERROR_INVALID_NAME                Errno = 123
+	ERROR_INVALID_LEVEL               Errno = 124
+	ERROR_DIR_NOT_ROOT                Errno = 144
+	ERROR_DIR_NOT_EMPTY               Errno = 145
+	ERROR_BAD_PATHNAME                Errno = 161
+	ERROR_BUSY                        Errno = 170
+	ERROR_ALREADY_EXISTS              Errno = 183
+	ERROR_FILENAME_EXCED_RANGE        Errno = 206
+	ERROR_MORE_DATA                   Errno = 234
+	ERROR_DIRECTORY                   Errno = 267
+	ERROR_DELETE_PENDING              Errno = 303
+	ERROR_NO_SUCH_DEVICE              Errno = 433
+	ERROR_UNRECOGNIZED_VOLUME         Errno = 1005
+	ERROR_DEPENDENT_SERVICES_RUNNING  Errno = 1051
+	ERROR_INVALID_SERVICE_CONTROL     Errno = 1052
+	ERROR_SERVICE_REQUEST_TIMEOUT     Errno = 1053
+	ERROR_SERVICE_DATABASE_LOCKED     Errno = 1055
+	ERROR_SERVICE_ALREADY_RUNNING     Errno = 1056
+	ERROR_SERVICE_DISABLED            Errno = 1058
+	ERROR_CIRCULAR_DEPENDENCY         Errno = 1059
+	ERROR_SERVICE_DOES_NOT_EXIST      Errno = 1060
+	ERROR_SERVICE_CANNOT_ACCEPT_CTRL  Errno = 1061
+	ERROR_SERVICE_NOT_ACTIVE          Errno = 1062
+	ERROR_EXCEPTION_IN_SERVICE        Errno = 1064
+	ERROR_SERVICE_SPECIFIC_ERROR      Errno = 1066
+	ERROR_PROCESS_ABORTED             Errno = 1067
+	ERROR_SERVICE_DEPENDENCY_FAIL     Errno = 1068
+	ERROR_SERVICE_LOGON_FAILED        Errno = 1069
+	ERROR_SERVICE_MARKED_FOR_DELETE   Errno = 1072
+	ERROR_IO_DEVICE                   Errno = 1117
+	ERROR_DEVICE_NOT_CONNECTED        Errno = 1167
+	ERROR_NOT_FOUND                   Errno = 1168
+	ERROR_SESSION_CREDENTIAL_CONFLICT Errno = 1219
+	ERROR_NETWORK_UNREACHABLE         Errno = 1231
+	ERROR_NO_SUCH_LOGON_SESSION       Errno = 1312
+	ERROR_LOGON_FAILURE               Errno = 1326
+	ERROR_FILE_CORRUPT                Errno = 1392
+	ERROR_DISK_CORRUPT                Errno = 1393
+	ERROR_NO_SYSTEM_RESOURCES         Errno = 1450
+	ERROR_SYMLINK_CLASS_DISABLED      Errno = 1463
+	RPC_S_UNKNOWN_IF                  Errno = 1717
+	RPC_S_SERVER_UNAVAILABLE          Errno = 1722
+	ERROR_CANT_ACCESS_FILE            Errno = 1920
+	ERROR_CANT_RESOLVE_FILENAME       Errno = 1921
+	ERROR_NOT_CONNECTED               Errno = 2250
+	ERROR_NOT_A_REPARSE_POINT         Errno = 4390
+	ERROR_REPARSE_ATTRIBUTE_CONFLICT  Errno = 4391
+	ERROR_INVALID_REPARSE_DATA        Errno = 4392
+	ERROR_REPARSE_TAG_MISMATCH        Errno = 4394
+	ERROR_REPARSE_POINT_ENCOUNTERED   Errno = 4395
+)
+
+// NTStatus is the answer of an Nt function (ntstatus.h).
+type NTStatus uint32
+
+// The NTSTATUS values that this project meets.
+const (
+	STATUS_BUFFER_OVERFLOW              NTStatus = 0x80000005
+	STATUS_NO_MORE_FILES                NTStatus = 0x80000006
+	STATUS_NOT_IMPLEMENTED              NTStatus = 0xC0000002
+	STATUS_INVALID_INFO_CLASS           NTStatus = 0xC0000003
+	STATUS_INFO_LENGTH_MISMATCH         NTStatus = 0xC0000004
+	STATUS_INVALID_HANDLE               NTStatus = 0xC0000008
+	STATUS_INVALID_PARAMETER            NTStatus = 0xC000000d
+	STATUS_NO_SUCH_DEVICE               NTStatus = 0xC000000e
+	STATUS_NO_SUCH_FILE                 NTStatus = 0xC000000f
+	STATUS_INVALID_DEVICE_REQUEST       NTStatus = 0xC0000010
+	STATUS_ACCESS_DENIED                NTStatus = 0xC0000022
+	STATUS_BUFFER_TOO_SMALL             NTStatus = 0xC0000023
+	STATUS_OBJECT_NAME_INVALID          NTStatus = 0xC0000033
+	STATUS_OBJECT_NAME_NOT_FOUND        NTStatus = 0xC0000034
+	STATUS_OBJECT_NAME_COLLISION        NTStatus = 0xC0000035
+	STATUS_OBJECT_PATH_INVALID          NTStatus = 0xC0000039
+	STATUS_OBJECT_PATH_NOT_FOUND        NTStatus = 0xC000003a
+	STATUS_OBJECT_PATH_SYNTAX_BAD       NTStatus = 0xC000003b
+	STATUS_SHARING_VIOLATION            NTStatus = 0xC0000043
+	STATUS_DELETE_PENDING               NTStatus = 0xC0000056
+	STATUS_LOGON_FAILURE                NTStatus = 0xC000006D
+	STATUS_DISK_FULL                    NTStatus = 0xC000007f
+	STATUS_INSUFFICIENT_RESOURCES       NTStatus = 0xC000009a
+	STATUS_MEDIA_WRITE_PROTECTED        NTStatus = 0xC00000a2
+	STATUS_DEVICE_NOT_READY             NTStatus = 0xC00000a3
+	STATUS_FILE_IS_A_DIRECTORY          NTStatus = 0xC00000ba
+	STATUS_NOT_SUPPORTED                NTStatus = 0xC00000bb
+	STATUS_BAD_NETWORK_PATH             NTStatus = 0xC00000be
+	STATUS_UNEXPECTED_NETWORK_ERROR     NTStatus = 0xC00000C4
+	STATUS_NETWORK_NAME_DELETED         NTStatus = 0xC00000C9
+	STATUS_BAD_NETWORK_NAME             NTStatus = 0xC00000cc
+	STATUS_NOT_SAME_DEVICE              NTStatus = 0xC00000d4
+	STATUS_DIRECTORY_NOT_EMPTY          NTStatus = 0xC0000101
+	STATUS_NOT_A_DIRECTORY              NTStatus = 0xC0000103
+	STATUS_NAME_TOO_LONG                NTStatus = 0xC0000106
+	STATUS_CANNOT_DELETE                NTStatus = 0xC0000121
+	STATUS_FILE_DELETED                 NTStatus = 0xC0000123
+	STATUS_UNRECOGNIZED_VOLUME          NTStatus = 0xC000014f
+	STATUS_IO_DEVICE_ERROR              NTStatus = 0xC0000185
+	STATUS_VOLUME_DISMOUNTED            NTStatus = 0xC000026e
+	STATUS_NOT_A_REPARSE_POINT          NTStatus = 0xC0000275
+	STATUS_IO_REPARSE_TAG_MISMATCH      NTStatus = 0xC0000277
+	STATUS_IO_REPARSE_DATA_INVALID      NTStatus = 0xC0000278
+	STATUS_IO_REPARSE_TAG_NOT_HANDLED   NTStatus = 0xC0000279
+	STATUS_REPARSE_POINT_NOT_RESOLVED   NTStatus = 0xC0000280
+	STATUS_DIRECTORY_IS_A_REPARSE_POINT NTStatus = 0xC0000281
+	STATUS_REPARSE_ATTRIBUTE_CONFLICT   NTStatus = 0xC00002b2
+	STATUS_REPARSE_POINT_ENCOUNTERED    NTStatus = 0xC000050b
+)
+
+// errnoText is the name and the English system message of each Errno.
+func errnoText(e Errno) (name, text string) {
+	switch e {
+	case ERROR_INVALID_FUNCTION:
+		return "ERROR_INVALID_FUNCTION", "Incorrect function."
+	case ERROR_FILE_NOT_FOUND:
+		return "ERROR_FILE_NOT_FOUND", "The system cannot find the file specified."
+	case ERROR_PATH_NOT_FOUND:
+		return "ERROR_PATH_NOT_FOUND", "The system cannot find the path specified."
+	case ERROR_ACCESS_DENIED:
+		return "ERROR_ACCESS_DENIED", "Access is denied."
+	case ERROR_INVALID_HANDLE:
+		return "ERROR_INVALID_HANDLE", "The handle is invalid."
+	case ERROR_INVALID_DRIVE:
+		return "ERROR_INVALID_DRIVE", "The system cannot find the drive specified."
+	case ERROR_NOT_SAME_DEVICE:
+		return "ERROR_NOT_SAME_DEVICE", "The system cannot move the file to a different disk drive."
+	case ERROR_NO_MORE_FILES:
+		return "ERROR_NO_MORE_FILES", "There are no more files."
+	case ERROR_WRITE_PROTECT:
+		return "ERROR_WRITE_PROTECT", "The media is write protected."
+	case ERROR_NOT_READY:
+		return "ERROR_NOT_READY", "The device is not ready."
+	case ERROR_CRC:
+		return "ERROR_CRC", "Data error (cyclic redundancy check)."
+	case ERROR_BAD_LENGTH:
+		return "ERROR_BAD_LENGTH", "The program issued a command but the command length is incorrect."
+	case ERROR_GEN_FAILURE:
+		return "ERROR_GEN_FAILURE", "A device attached to the system is not functioning."
+	case ERROR_SHARING_VIOLATION:
+		return "ERROR_SHARING_VIOLATION", "The process cannot access the file because it is being used by another process."
+	case ERROR_HANDLE_EOF:
+		return "ERROR_HANDLE_EOF", "Reached the end of the file."
+	case ERROR_NOT_SUPPORTED:
+		return "ERROR_NOT_SUPPORTED", "The request is not supported."
+	case ERROR_BAD_NETPATH:
+		return "ERROR_BAD_NETPATH", "The network path was not found."
+	case ERROR_UNEXP_NET_ERR:
+		return "ERROR_UNEXP_NET_ERR", "An unexpected network error occurred."
+	case ERROR_NETNAME_DELETED:
+		return "ERROR_NETNAME_DELETED", "The specified network name is no longer available."
+	case ERROR_BAD_NET_NAME:
+		return "ERROR_BAD_NET_NAME", "The network name cannot be found."
+	case ERROR_FILE_EXISTS:
+		return "ERROR_FILE_EXISTS", "The file exists."
+	case ERROR_INVALID_PASSWORD:
+		return "ERROR_INVALID_PASSWORD", "The specified network password is not correct."
+	case ERROR_INVALID_PARAMETER:
+		return "ERROR_INVALID_PARAMETER", "The parameter is incorrect."
+	case ERROR_DISK_FULL:
+		return "ERROR_DISK_FULL", "There is not enough space on the disk."
+	case ERROR_CALL_NOT_IMPLEMENTED:
+		return "ERROR_CALL_NOT_IMPLEMENTED", "This function is not supported on this system."
+	case ERROR_INSUFFICIENT_BUFFER:
+		return "ERROR_INSUFFICIENT_BUFFER", "The data area passed to a system call is too small."
+	case ERROR_INVALID_NAME:
+		return "ERROR_INVALID_NAME", "The filename, directory name, or volume label syntax is incorrect."
+	case ERROR_INVALID_LEVEL:
+		return "ERROR_INVALID_LEVEL", "The system call level is not correct."
+	case ERROR_DIR_NOT_ROOT:
+		return "ERROR_DIR_NOT_ROOT", "The directory is not the root directory."
+	case ERROR_DIR_NOT_EMPTY:
+		return "ERROR_DIR_NOT_EMPTY", "The directory is not empty."
+	case ERROR_BAD_PATHNAME:
+		return "ERROR_BAD_PATHNAME", "The specified path is invalid."
+	case ERROR_BUSY:
+		return "ERROR_BUSY", "The requested resource is in use."
+	case ERROR_ALREADY_EXISTS:
+		return "ERROR_ALREADY_EXISTS", "Cannot create a file when that file already exists."
+	case ERROR_FILENAME_EXCED_RANGE:
+		return "ERROR_FILENAME_EXCED_RANGE", "The filename or extension is too long."
+	case ERROR_MORE_DATA:
+		return "ERROR_MORE_DATA", "More data is available."
+	case ERROR_DIRECTORY:
+		return "ERROR_DIRECTORY", "The directory name is invalid."
+	case ERROR_DELETE_PENDING:
+		return "ERROR_DELETE_PENDING", "The file cannot be opened because it is in the process of being deleted."
+	case ERROR_NO_SUCH_DEVICE:
+		return "ERROR_NO_SUCH_DEVICE", "A device which does not exist was specified."
+	case ERROR_UNRECOGNIZED_VOLUME:
+		return "ERROR_UNRECOGNIZED_VOLUME", "The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted."
+	case ERROR_IO_DEVICE:
+		return "ERROR_IO_DEVICE", "The request could not be performed because of an I/O device error."
+	case ERROR_DEPENDENT_SERVICES_RUNNING:
+		return "ERROR_DEPENDENT_SERVICES_RUNNING", "A stop control has been sent to a service that other running services are dependent on."
+	case ERROR_INVALID_SERVICE_CONTROL:
+		return "ERROR_INVALID_SERVICE_CONTROL", "The requested control is not valid for this service."
+	case ERROR_SERVICE_REQUEST_TIMEOUT:
+		return "ERROR_SERVICE_REQUEST_TIMEOUT", "The service did not respond to the start or control request in a timely fashion."
+	case ERROR_SERVICE_DATABASE_LOCKED:
+		return "ERROR_SERVICE_DATABASE_LOCKED", "The service database is locked."
+	case ERROR_SERVICE_ALREADY_RUNNING:
+		return "ERROR_SERVICE_ALREADY_RUNNING", "An instance of the service is already running."
+	case ERROR_SERVICE_DISABLED:
+		return "ERROR_SERVICE_DISABLED", "The service cannot be started, either because it is disabled or because it has no enabled devices associated with it."
+	case ERROR_CIRCULAR_DEPENDENCY:
+		return "ERROR_CIRCULAR_DEPENDENCY", "Circular service dependency was specified."
+	case ERROR_SERVICE_DOES_NOT_EXIST:
+		return "ERROR_SERVICE_DOES_NOT_EXIST", "The specified service does not exist as an installed service."
+	case ERROR_SERVICE_CANNOT_ACCEPT_CTRL:
+		return "ERROR_SERVICE_CANNOT_ACCEPT_CTRL", "The service cannot accept control messages at this time."
+	case ERROR_SERVICE_NOT_ACTIVE:
+		return "ERROR_SERVICE_NOT_ACTIVE", "The service has not been started."
+	case ERROR_EXCEPTION_IN_SERVICE:
+		return "ERROR_EXCEPTION_IN_SERVICE", "An exception occurred in the service when handling the control request."
+	case ERROR_SERVICE_SPECIFIC_ERROR:
+		return "ERROR_SERVICE_SPECIFIC_ERROR", "The service has returned a service-specific error code."
+	case ERROR_PROCESS_ABORTED:
+		return "ERROR_PROCESS_ABORTED", "The process terminated unexpectedly."
+	case ERROR_SERVICE_DEPENDENCY_FAIL:
+		return "ERROR_SERVICE_DEPENDENCY_FAIL", "The dependency service or group failed to start."
+	case ERROR_SERVICE_LOGON_FAILED:
+		return "ERROR_SERVICE_LOGON_FAILED", "The service did not start due to a logon failure."
+	case ERROR_SERVICE_MARKED_FOR_DELETE:
+		return "ERROR_SERVICE_MARKED_FOR_DELETE", "The specified service has been marked for deletion."
+	case RPC_S_UNKNOWN_IF:
+		return "RPC_S_UNKNOWN_IF", "The interface is unknown."
+	case RPC_S_SERVER_UNAVAILABLE:
+		return "RPC_S_SERVER_UNAVAILABLE", "The RPC server is unavailable."
+	case ERROR_DEVICE_NOT_CONNECTED:
+		return "ERROR_DEVICE_NOT_CONNECTED", "The device is not connected."
+	case ERROR_NOT_FOUND:
+		return "ERROR_NOT_FOUND", "Element not found."
+	case ERROR_SESSION_CREDENTIAL_CONFLICT:
+		return "ERROR_SESSION_CREDENTIAL_CONFLICT", "Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again."
+	case ERROR_NETWORK_UNREACHABLE:
+		return "ERROR_NETWORK_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."
+	case ERROR_NO_SUCH_LOGON_SESSION:
+		return "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."
+	case ERROR_LOGON_FAILURE:
+		return "ERROR_LOGON_FAILURE", "The user name or password is incorrect."
+	case ERROR_FILE_CORRUPT:
+		return "ERROR_FILE_CORRUPT", "The file or directory is corrupted and unreadable."
+	case ERROR_DISK_CORRUPT:
+		return "ERROR_DISK_CORRUPT", "The disk structure is corrupted and unreadable."
+	case ERROR_NO_SYSTEM_RESOURCES:
+		return "ERROR_NO_SYSTEM_RESOURCES", "Insufficient system resources exist to complete the requested service."
+	case ERROR_SYMLINK_CLASS_DISABLED:
+		return "ERROR_SYMLINK_CLASS_DISABLED", "The symbolic link cannot be followed because its type is disabled."
+	case ERROR_CANT_ACCESS_FILE:
+		return "ERROR_CANT_ACCESS_FILE", "The file cannot be accessed by the system."
+	case ERROR_CANT_RESOLVE_FILENAME:
+		return "ERROR_CANT_RESOLVE_FILENAME", "The name of the file cannot be resolved by the system."
+	case ERROR_NOT_CONNECTED:
+		return "ERROR_NOT_CONNECTED", "This network connection does not exist."
+	case ERROR_NOT_A_REPARSE_POINT:
+		return "ERROR_NOT_A_REPARSE_POINT", "The file or directory is not a reparse point."
+	case ERROR_REPARSE_ATTRIBUTE_CONFLICT:
+		return "ERROR_REPARSE_ATTRIBUTE_CONFLICT", "The reparse point attribute cannot be set because it conflicts with an existing attribute."
+	case ERROR_INVALID_REPARSE_DATA:
+		return "ERROR_INVALID_REPARSE_DATA", "The data present in the reparse point buffer is invalid."
+	case ERROR_REPARSE_TAG_MISMATCH:
+		return "ERROR_REPARSE_TAG_MISMATCH", "There is a mismatch between the tag specified in the request and the tag present in the reparse point."
+	case ERROR_REPARSE_POINT_ENCOUNTERED:
+		return "ERROR_REPARSE_POINT_ENCOUNTERED", "The object manager encountered a reparse point while retrieving an object."
+	}
+	return fmt.Sprintf("ERROR_%d", uint32(e)), fmt.Sprintf("Windows error %d.", uint32(e))
+}
+
+// statusInfo is the name of each NTStatus and the Errno that
+// RtlNtStatusToDosError makes of it.
+func statusInfo(s NTStatus) (name string, e Errno, known bool) {
+	switch s {
+	case STATUS_BUFFER_OVERFLOW:
+		return "STATUS_BUFFER_OVERFLOW", ERROR_MORE_DATA, true
+	case STATUS_NO_MORE_FILES:
+		return "STATUS_NO_MORE_FILES", ERROR_NO_MORE_FILES, true
+	case STATUS_NOT_IMPLEMENTED:
+		return "STATUS_NOT_IMPLEMENTED", ERROR_INVALID_FUNCTION, true
+	case STATUS_INVALID_INFO_CLASS:
+		return "STATUS_INVALID_INFO_CLASS", ERROR_INVALID_PARAMETER, true
+	case STATUS_INFO_LENGTH_MISMATCH:
+		return "STATUS_INFO_LENGTH_MISMATCH", ERROR_BAD_LENGTH, true
+	case STATUS_INVALID_HANDLE:
+		return "STATUS_INVALID_HANDLE", ERROR_INVALID_HANDLE, true
+	case STATUS_INVALID_PARAMETER:
+		return "STATUS_INVALID_PARAMETER", ERROR_INVALID_PARAMETER, true
+	case STATUS_NO_SUCH_DEVICE:
+		return "STATUS_NO_SUCH_DEVICE", ERROR_NO_SUCH_DEVICE, true // before Windows 8 ERROR_FILE_NOT_FOUND
+	case STATUS_NO_SUCH_FILE:
+		return "STATUS_NO_SUCH_FILE", ERROR_FILE_NOT_FOUND, true
+	case STATUS_INVALID_DEVICE_REQUEST:
+		return "STATUS_INVALID_DEVICE_REQUEST", ERROR_INVALID_FUNCTION, true
+	case STATUS_ACCESS_DENIED:
+		return "STATUS_ACCESS_DENIED", ERROR_ACCESS_DENIED, true
+	case STATUS_BUFFER_TOO_SMALL:
+		return "STATUS_BUFFER_TOO_SMALL", ERROR_INSUFFICIENT_BUFFER, true
+	case STATUS_OBJECT_NAME_INVALID:
+		return "STATUS_OBJECT_NAME_INVALID", ERROR_INVALID_NAME, true
+	case STATUS_OBJECT_NAME_NOT_FOUND:
+		return "STATUS_OBJECT_NAME_NOT_FOUND", ERROR_FILE_NOT_FOUND, true
+	case STATUS_OBJECT_NAME_COLLISION:
+		return "STATUS_OBJECT_NAME_COLLISION", ERROR_ALREADY_EXISTS, true
+	case STATUS_OBJECT_PATH_INVALID:
+		return "STATUS_OBJECT_PATH_INVALID", ERROR_BAD_PATHNAME, true
+	case STATUS_OBJECT_PATH_NOT_FOUND:
+		return "STATUS_OBJECT_PATH_NOT_FOUND", ERROR_PATH_NOT_FOUND, true
+	case STATUS_OBJECT_PATH_SYNTAX_BAD:
+		return "STATUS_OBJECT_PATH_SYNTAX_BAD", ERROR_BAD_PATHNAME, true
+	case STATUS_SHARING_VIOLATION:
+		return "STATUS_SHARING_VIOLATION", ERROR_SHARING_VIOLATION, true
+	case STATUS_DELETE_PENDING:
+		return "STATUS_DELETE_PENDING", ERROR_ACCESS_DENIED, true
+	case STATUS_LOGON_FAILURE:
+		return "STATUS_LOGON_FAILURE", ERROR_LOGON_FAILURE, true
+	case STATUS_DISK_FULL:
+		return "STATUS_DISK_FULL", ERROR_DISK_FULL, true
+	case STATUS_INSUFFICIENT_RESOURCES:
+		return "STATUS_INSUFFICIENT_RESOURCES", ERROR_NO_SYSTEM_RESOURCES, true
+	case STATUS_MEDIA_WRITE_PROTECTED:
+		return "STATUS_MEDIA_WRITE_PROTECTED", ERROR_WRITE_PROTECT, true
+	case STATUS_DEVICE_NOT_READY:
+		return "STATUS_DEVICE_NOT_READY", ERROR_NOT_READY, true
+	case STATUS_FILE_IS_A_DIRECTORY:
+		return "STATUS_FILE_IS_A_DIRECTORY", ERROR_ACCESS_DENIED, true
+	case STATUS_NOT_SUPPORTED:
+		return "STATUS_NOT_SUPPORTED", ERROR_NOT_SUPPORTED, true
+	case STATUS_BAD_NETWORK_PATH:
+		return "STATUS_BAD_NETWORK_PATH", ERROR_BAD_NETPATH, true
+	case STATUS_UNEXPECTED_NETWORK_ERROR:
+		return "STATUS_UNEXPECTED_NETWORK_ERROR", ERROR_UNEXP_NET_ERR, true
+	case STATUS_NETWORK_NAME_DELETED:
+		return "STATUS_NETWORK_NAME_DELETED", ERROR_NETNAME_DELETED, true
+	case STATUS_BAD_NETWORK_NAME:
+		return "STATUS_BAD_NETWORK_NAME", ERROR_BAD_NET_NAME, true
+	case STATUS_NOT_SAME_DEVICE:
+		return "STATUS_NOT_SAME_DEVICE", ERROR_NOT_SAME_DEVICE, true
+	case STATUS_DIRECTORY_NOT_EMPTY:
+		return "STATUS_DIRECTORY_NOT_EMPTY", ERROR_DIR_NOT_EMPTY, true
+	case STATUS_NOT_A_DIRECTORY:
+		return "STATUS_NOT_A_DIRECTORY", ERROR_DIRECTORY, true
+	case STATUS_NAME_TOO_LONG:
+		return "STATUS_NAME_TOO_LONG", ERROR_FILENAME_EXCED_RANGE, true
+	case STATUS_CANNOT_DELETE:
+		return "STATUS_CANNOT_DELETE", ERROR_ACCESS_DENIED, true
+	case STATUS_FILE_DELETED:
+		return "STATUS_FILE_DELETED", ERROR_ACCESS_DENIED, true
+	case STATUS_UNRECOGNIZED_VOLUME:
+		return "STATUS_UNRECOGNIZED_VOLUME", ERROR_UNRECOGNIZED_VOLUME, true
+	case STATUS_IO_DEVICE_ERROR:
+		return "STATUS_IO_DEVICE_ERROR", ERROR_IO_DEVICE, true
+	case STATUS_VOLUME_DISMOUNTED:
+		return "STATUS_VOLUME_DISMOUNTED", ERROR_NOT_READY, true
+	case STATUS_NOT_A_REPARSE_POINT:
+		return "STATUS_NOT_A_REPARSE_POINT", ERROR_NOT_A_REPARSE_POINT, true
+	case STATUS_IO_REPARSE_TAG_MISMATCH:
+		return "STATUS_IO_REPARSE_TAG_MISMATCH", ERROR_REPARSE_TAG_MISMATCH, true
+	case STATUS_IO_REPARSE_DATA_INVALID:
+		return "STATUS_IO_REPARSE_DATA_INVALID", ERROR_INVALID_REPARSE_DATA, true
+	case STATUS_IO_REPARSE_TAG_NOT_HANDLED:
+		return "STATUS_IO_REPARSE_TAG_NOT_HANDLED", ERROR_CANT_ACCESS_FILE, true
+	case STATUS_REPARSE_POINT_NOT_RESOLVED:
+		return "STATUS_REPARSE_POINT_NOT_RESOLVED", ERROR_CANT_RESOLVE_FILENAME, true
+	case STATUS_DIRECTORY_IS_A_REPARSE_POINT:
+		return "STATUS_DIRECTORY_IS_A_REPARSE_POINT", ERROR_BAD_PATHNAME, true
+	case STATUS_REPARSE_ATTRIBUTE_CONFLICT:
+		return "STATUS_REPARSE_ATTRIBUTE_CONFLICT", ERROR_REPARSE_ATTRIBUTE_CONFLICT, true
+	case STATUS_REPARSE_POINT_ENCOUNTERED:
+		return "STATUS_REPARSE_POINT_ENCOUNTERED", ERROR_REPARSE_POINT_ENCOUNTERED, true
+	}
+	return fmt.Sprintf("STATUS_0x%08X", uint32(s)), 0, false
+}
+
+// Name is the constant's name in winerror.h, "ERROR_ACCESS_DENIED".
+func (e Errno) Name() string { name, _ := errnoText(e); return name }
+
+// Error is Windows' English message for e, whatever language the Windows has.
+func (e Errno) Error() string { _, text := errnoText(e); return text }
+
+// Is lets errors.Is find fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
+// errors.ErrUnsupported, as package os does for the same numbers.
+func (e Errno) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return e == ERROR_FILE_NOT_FOUND || e == ERROR_PATH_NOT_FOUND || e == ERROR_BAD_NETPATH
+	case fs.ErrExist:
+		return e == ERROR_ALREADY_EXISTS || e == ERROR_FILE_EXISTS || e == ERROR_DIR_NOT_EMPTY
+	case fs.ErrPermission:
+		return e == ERROR_ACCESS_DENIED
+	case errors.ErrUnsupported:
+		return e == ERROR_NOT_SUPPORTED || e == ERROR_CALL_NOT_IMPLEMENTED || e == ERROR_INVALID_FUNCTION
+	}
+	return false
+}
+
+// Name is the constant's name in ntstatus.h, "STATUS_ACCESS_DENIED".
+func (s NTStatus) Name() string { name, _, _ := statusInfo(s); return name }
+
+// Errno is what RtlNtStatusToDosError makes of s; a status that this package
+// does not know becomes ERROR_GEN_FAILURE.
+func (s NTStatus) Errno() Errno {
+	if _, e, ok := statusInfo(s); ok {
+		return e
+	}
+	return ERROR_GEN_FAILURE
+}
+
+// Error is the message of s.Errno and, where that says less, the name of s.
+func (s NTStatus) Error() string {
+	name, e, ok := statusInfo(s)
+	if !ok {
+		return "NTSTATUS " + name
+	}
+	return e.Error()
+}
+
+// Is answers for s.Errno.
+func (s NTStatus) Is(target error) bool {
+	if e, ok := target.(Errno); ok {
+		_, have, known := statusInfo(s)
+		return known && have == e
+	}
+	return s.Errno().Is(target)
+}
+
+// Code finds the Win32 error number in err, be it an Errno, an NTStatus, or an
+// ISCSIStatus that comes near one.
+func Code(err error) (Errno, bool) {
+	var e Errno
+	if errors.As(err, &e) {
+		return e, true
+	}
+	var s NTStatus
+	if errors.As(err, &s) {
+		return s.Errno(), true
+	}
+	var i ISCSIStatus
+	if errors.As(err, &i) {
+		_, _, e := iscsiStatusInfo(i)
+		return e, e != 0
+	}
+	return 0, false
+}
+
+// IsCode tells whether err carries one of the Win32 error numbers, directly or
+// as the NTSTATUS that maps to it.
+func IsCode(err error, codes ...Errno) bool {
+	have, ok := Code(err)
+	if !ok {
+		return false
+	}
+	for _, c := range codes {
+		if have == c {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+package win32
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// FirmwareSMBIOS is the provider 'RSMB' of [Firmware]: the SMBIOS tables, of
+// which there is one, with the ID 0.
+const FirmwareSMBIOS = 0x52534D42
+
+// smbiosHeader is the size of what RawSMBIOSData has before the table (Microsoft:
+// GetSystemFirmwareTable): calling method, major and minor version, DMI
+// revision, and the table's length as a u32.
+const smbiosHeader = 8
+
+// Structure types and fields of SMBIOS (DMTF DSP0134).
+const (
+	smbiosSystem = 1   // System Information
+	smbiosEnd    = 127 // End-of-Table
+	// smbiosSerial is where System Information has the number of the string
+	// with the serial number.
+	smbiosSerial = 7
+	// smbiosFormatted is the shortest formatted area: type, length, handle.
+	smbiosFormatted = 4
+)
+
+// ErrNoSerial is answered for tables that hold no serial number of the system.
+var ErrNoSerial = errors.New("the SMBIOS tables hold no serial number of the system")
+
+// SMBIOSSerial finds the system's serial number in what [Firmware] answers for
+// FirmwareSMBIOS. b comes from firmware: lengths in it are claims. The serial
+// number is without blanks and control characters at its ends.
+func SMBIOSSerial(b []byte) (string, error) {
+	if len(b) < smbiosHeader {
+		return "", fmt.Errorf("SMBIOS data of %d bytes, want at least %d", len(b), smbiosHeader)
+	}
+	claimed := binary.LittleEndian.Uint32(b[4:])
+	table := b[smbiosHeader:]
+	if uint64(claimed) < uint64(len(table)) {
+		table = table[:claimed]
+	}
+	for len(table) >= smbiosFormatted {
+		kind, length := table[0], int(table[1])
+		if length < smbiosFormatted || length > len(table) {
+			return "", fmt.Errorf("SMBIOS structure of type %d claims %d bytes of %d", kind, length, len(table))
+		}
+		formatted := table[:length]
+		texts, rest, ok := bytes.Cut(table[length:], []byte{0, 0})
+		if !ok && kind != smbiosEnd {
+			return "", fmt.Errorf("SMBIOS structure of type %d: its strings do not end", kind)
+		}
+		switch kind {
+		case smbiosEnd:
+			return "", ErrNoSerial
+		case smbiosSystem:
+			if length <= smbiosSerial {
+				return "", ErrNoSerial
+			}
+			return smbiosText(texts, int(formatted[smbiosSerial]))
+		}
+		table = rest
+	}
+	return "", ErrNoSerial
+}
+
+// smbiosText is string number n, from 1 on, of a structure.
+func smbiosText(texts []byte, n int) (string, error) {
+	if n == 0 {
+		return "", ErrNoSerial
+	}
+	all := bytes.Split(texts, []byte{0})
+	if n > len(all) || len(texts) == 0 {
+		return "", fmt.Errorf("SMBIOS system information names string %d of %d", n, len(all))
+	}
+	text := bytes.TrimFunc(all[n-1], func(r rune) bool { return r <= ' ' || r == 0x7f })
+	if len(text) == 0 {
+		return "", ErrNoSerial
+	}
+	return string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), nil
+}
+
+// EncodeSMBIOS is a small set of tables, as [Firmware] answers them, with the
+// serial number in it.
+func EncodeSMBIOS(manufacturer, product, serial string) []byte {
+	var texts []byte
+	index := byte(0)
+	number := func(s string) byte {
+		// A NUL would end the string, and an empty one the list.
+		s = string(bytes.ReplaceAll([]byte(s), []byte{0}, nil))
+		if s == "" {
+			return 0
+		}
+		texts = append(append(texts, s...), 0)
+		index++
+		return index
+	}
+	const length = 0x1B // System Information since SMBIOS 2.4
+	system := make([]byte, length)
+	system[0], system[1] = smbiosSystem, length
+	system[4], system[5], system[smbiosSerial] = number(manufacturer), number(product), number(serial)
+	if texts == nil {
+		texts = []byte{0}
+	}
+	table := append(append(system, texts...), 0)
+	table = append(table, smbiosEnd, smbiosFormatted, 1, 0, 0, 0)
+	b := []byte{0, 3, 2, 0}
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(table))), table...)
+}

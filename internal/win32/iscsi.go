@@ -1,0 +1,320 @@
+package win32
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// ISCSI is the iSCSI initiator of Windows, iscsidsc.dll, call by call. Each is a
+// remote procedure call to the service MSiSCSI, may block for as long as the
+// network lets it, and answers [ISCSIStatus] or [Errno] errors. A target's name
+// is its iSCSI qualified name (IQN).
+type ISCSI interface {
+	// AddIScsiSendTargetPortal registers a portal and asks it for its targets.
+	AddIScsiSendTargetPortal(p ISCSIPortal) error
+	// ReportIScsiSendTargetPortals lists the registered portals.
+	ReportIScsiSendTargetPortals() ([]ISCSISendTargetPortal, error)
+	// RefreshIScsiSendTargetPortal asks a registered portal again for its targets.
+	RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error
+	// RemoveIScsiSendTargetPortal forgets a registered portal.
+	RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error
+	// ReportIScsiTargets lists the targets that the initiator knows; with
+	// force it asks all registered portals first.
+	ReportIScsiTargets(force bool) ([]string, error)
+	// IScsiTargetDiscovery lists by which mechanisms the initiator knows a target
+	// (GetIScsiTargetInformationW, DiscoveryMechanisms): texts such as
+	// `SendTargets:*10.61.169.28 0003260 Root\ISCSIPRT\0000_0`.
+	IScsiTargetDiscovery(target string) ([]string, error)
+	// ReportIScsiTargetPortals lists the portals at which a target says it is.
+	ReportIScsiTargetPortals(target string) ([]ISCSIPortal, error)
+	// LoginIScsiTarget logs in to a target through a portal, for this boot only.
+	LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (session ISCSISessionID, err error)
+	// LogoutIScsiTarget ends a session; ISDSC_DEVICE_BUSY_ON_SESSION if one of its
+	// devices is in use.
+	LogoutIScsiTarget(session ISCSISessionID) error
+	// GetIScsiSessionList lists the sessions with their connections.
+	GetIScsiSessionList() ([]ISCSISession, error)
+	// GetDevicesForIScsiSession lists the devices that a session has brought.
+	GetDevicesForIScsiSession(session ISCSISessionID) ([]ISCSIDevice, error)
+	// ReportIScsiPersistentLogins lists the logins that are made at every boot.
+	ReportIScsiPersistentLogins() ([]ISCSIPersistentLogin, error)
+	// RemoveIScsiPersistentTarget forgets such a login. It ends no session.
+	RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error
+	// SetIScsiInitiatorCHAPSharedSecret sets the secret by which targets prove
+	// themselves to this node.
+	SetIScsiInitiatorCHAPSharedSecret(secret Secret) error
+}
+
+// ISCSIPortal is ISCSI_TARGET_PORTALW without its symbolic name.
+type ISCSIPortal struct {
+	Address string // as it was given: IP address or host name
+	Socket  uint16
+}
+
+// ISCSISendTargetPortal is ISCSI_TARGET_PORTAL_INFO_EXW without what nobody here
+// asks for. Initiator and InitiatorPort say for which adapter it was registered.
+type ISCSISendTargetPortal struct {
+	Initiator     string
+	InitiatorPort uint32
+	ISCSIPortal
+}
+
+// ISCSILogin is what a login says about itself (ISCSI_LOGIN_OPTIONS). User and
+// Password are passed where they are not nil.
+type ISCSILogin struct {
+	AuthType uint32 // ISCSI_NO_AUTH_TYPE, ISCSI_CHAP_AUTH_TYPE, ISCSI_MUTUAL_CHAP_AUTH_TYPE
+	User     *string
+	Password *Secret
+}
+
+// ISCSISessionID is ISCSI_UNIQUE_SESSION_ID.
+type ISCSISessionID struct {
+	AdapterUnique, AdapterSpecific uint64
+}
+
+// String is the text by which WMI names a session.
+func (id ISCSISessionID) String() string {
+	return fmt.Sprintf("%x-%x", id.AdapterUnique, id.AdapterSpecific)
+}
+
+// ISCSISession is ISCSI_SESSION_INFOW.
+type ISCSISession struct {
+	ID          ISCSISessionID
+	TargetName  string
+	Connections []ISCSIConnection
+}
+
+// ISCSIConnection is ISCSI_CONNECTION_INFOW, the target's end of it.
+type ISCSIConnection struct {
+	TargetAddress string
+	TargetSocket  uint16
+}
+
+// ISCSIDevice is ISCSI_DEVICE_ON_SESSIONW without what nobody here asks for.
+type ISCSIDevice struct {
+	Interface GUID // GUID_DEVINTERFACE_DISK for a disk
+	Number    DeviceNumber
+	Lun       uint8
+}
+
+// ISCSIPersistentLogin is PERSISTENT_ISCSI_LOGIN_INFOW without its credentials.
+type ISCSIPersistentLogin struct {
+	TargetName    string
+	Initiator     string
+	InitiatorPort uint32
+	Portal        ISCSIPortal
+}
+
+// ISCSI_AUTH_TYPES (iscsidsc.h).
+const (
+	ISCSI_NO_AUTH_TYPE          = 0
+	ISCSI_CHAP_AUTH_TYPE        = 1
+	ISCSI_MUTUAL_CHAP_AUTH_TYPE = 2
+)
+
+// ISCSIStatus is an answer of iscsidsc.dll that is no Win32 number (iscsierr.h).
+type ISCSIStatus uint32
+
+// The ISCSIStatus values that this project meets.
+const (
+	ISDSC_NON_SPECIFIC_ERROR           ISCSIStatus = 0xEFFF0001
+	ISDSC_LOGIN_FAILED                 ISCSIStatus = 0xEFFF0002
+	ISDSC_CONNECTION_FAILED            ISCSIStatus = 0xEFFF0003
+	ISDSC_AUTHENTICATION_FAILURE       ISCSIStatus = 0xEFFF0009
+	ISDSC_AUTHORIZATION_FAILURE        ISCSIStatus = 0xEFFF000A
+	ISDSC_NOT_FOUND                    ISCSIStatus = 0xEFFF000B
+	ISDSC_TARGET_REMOVED               ISCSIStatus = 0xEFFF000C
+	ISDSC_TARGET_ERROR                 ISCSIStatus = 0xEFFF0012
+	ISDSC_SERVICE_UNAVAILABLE          ISCSIStatus = 0xEFFF0013
+	ISDSC_OUT_OF_RESOURCES             ISCSIStatus = 0xEFFF0014
+	ISDSC_INVALID_SESSION_ID           ISCSIStatus = 0xEFFF001C
+	ISDSC_SESSION_BUSY                 ISCSIStatus = 0xEFFF001F
+	ISDSC_TRANSPORT_ERROR              ISCSIStatus = 0xEFFF0024
+	ISDSC_TARGET_NOT_FOUND             ISCSIStatus = 0xEFFF0029
+	ISDSC_LOGIN_USER_INFO_BAD          ISCSIStatus = 0xEFFF002A
+	ISDSC_TARGET_PORTAL_ALREADY_EXISTS ISCSIStatus = 0xEFFF0032
+	ISDSC_SERVICE_DID_NOT_RESPOND      ISCSIStatus = 0xEFFF0039
+	ISDSC_SERVICE_NOT_RUNNING          ISCSIStatus = 0xEFFF003E
+	ISDSC_TARGET_ALREADY_LOGGED_IN     ISCSIStatus = 0xEFFF003F
+	ISDSC_DEVICE_BUSY_ON_SESSION       ISCSIStatus = 0xEFFF0040
+	ISDSC_PORTAL_NOT_FOUND             ISCSIStatus = 0xEFFF0043
+)
+
+// iscsiStatusInfo is the name of s, what it says, and the Errno that comes near;
+// 0 if none does. The texts are ours; Windows' are localised.
+func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
+	switch s {
+	case ISDSC_NON_SPECIFIC_ERROR:
+		return "ISDSC_NON_SPECIFIC_ERROR", "The iSCSI initiator met an error that it does not describe.", ERROR_GEN_FAILURE
+	case ISDSC_LOGIN_FAILED:
+		return "ISDSC_LOGIN_FAILED", "The iSCSI login failed.", 0
+	case ISDSC_CONNECTION_FAILED:
+		return "ISDSC_CONNECTION_FAILED", "The iSCSI initiator could not connect to the target portal.", ERROR_NOT_READY
+	case ISDSC_AUTHENTICATION_FAILURE:
+		return "ISDSC_AUTHENTICATION_FAILURE", "The iSCSI login failed: authentication failure.", ERROR_ACCESS_DENIED
+	case ISDSC_AUTHORIZATION_FAILURE:
+		return "ISDSC_AUTHORIZATION_FAILURE", "The iSCSI login failed: the target does not allow this initiator.", ERROR_ACCESS_DENIED
+	case ISDSC_NOT_FOUND:
+		return "ISDSC_NOT_FOUND", "The iSCSI target does not exist at that portal.", ERROR_NOT_FOUND
+	case ISDSC_TARGET_REMOVED:
+		return "ISDSC_TARGET_REMOVED", "The iSCSI target has been removed.", ERROR_NOT_FOUND
+	case ISDSC_TARGET_ERROR:
+		return "ISDSC_TARGET_ERROR", "The iSCSI target reported an error.", ERROR_GEN_FAILURE
+	case ISDSC_SERVICE_UNAVAILABLE:
+		return "ISDSC_SERVICE_UNAVAILABLE", "The iSCSI service is unavailable.", ERROR_NOT_READY
+	case ISDSC_OUT_OF_RESOURCES:
+		return "ISDSC_OUT_OF_RESOURCES", "The iSCSI target has not enough resources.", ERROR_NO_SYSTEM_RESOURCES
+	case ISDSC_INVALID_SESSION_ID:
+		return "ISDSC_INVALID_SESSION_ID", "The iSCSI session does not exist.", ERROR_NOT_FOUND
+	case ISDSC_SESSION_BUSY:
+		return "ISDSC_SESSION_BUSY", "The iSCSI session is busy with another request.", ERROR_BUSY
+	case ISDSC_TRANSPORT_ERROR:
+		return "ISDSC_TRANSPORT_ERROR", "The iSCSI transport failed.", ERROR_NOT_READY
+	case ISDSC_TARGET_NOT_FOUND:
+		return "ISDSC_TARGET_NOT_FOUND", "The iSCSI initiator does not know the target.", ERROR_NOT_FOUND
+	case ISDSC_LOGIN_USER_INFO_BAD:
+		return "ISDSC_LOGIN_USER_INFO_BAD", "The CHAP user name or secret cannot be used.", 0
+	case ISDSC_TARGET_PORTAL_ALREADY_EXISTS:
+		return "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is registered already.", ERROR_ALREADY_EXISTS
+	case ISDSC_SERVICE_DID_NOT_RESPOND:
+		return "ISDSC_SERVICE_DID_NOT_RESPOND", "The iSCSI initiator service did not respond.", ERROR_NOT_READY
+	case ISDSC_SERVICE_NOT_RUNNING:
+		return "ISDSC_SERVICE_NOT_RUNNING", "The iSCSI initiator service is not running.", ERROR_SERVICE_NOT_ACTIVE
+	case ISDSC_TARGET_ALREADY_LOGGED_IN:
+		return "ISDSC_TARGET_ALREADY_LOGGED_IN", "The iSCSI target has been logged in to already.", ERROR_ALREADY_EXISTS
+	case ISDSC_DEVICE_BUSY_ON_SESSION:
+		return "ISDSC_DEVICE_BUSY_ON_SESSION", "A device of the iSCSI session is in use.", ERROR_BUSY
+	case ISDSC_PORTAL_NOT_FOUND:
+		return "ISDSC_PORTAL_NOT_FOUND", "The iSCSI target portal is not registered.", ERROR_NOT_FOUND
+	}
+	return fmt.Sprintf("ISDSC_0x%08X", uint32(s)), fmt.Sprintf("iSCSI initiator status 0x%08X.", uint32(s)), 0
+}
+
+// Name is the constant's name in iscsierr.h, "ISDSC_LOGIN_FAILED".
+func (s ISCSIStatus) Name() string { name, _, _ := iscsiStatusInfo(s); return name }
+
+// Error says in English what s means.
+func (s ISCSIStatus) Error() string { _, text, _ := iscsiStatusInfo(s); return text }
+
+// Errno is the Win32 error that comes nearest; ERROR_GEN_FAILURE if none does.
+func (s ISCSIStatus) Errno() Errno {
+	_, _, e := iscsiStatusInfo(s)
+	return cmp.Or(e, ERROR_GEN_FAILURE)
+}
+
+// Is answers for s.Errno, where there is one.
+func (s ISCSIStatus) Is(target error) bool {
+	_, _, have := iscsiStatusInfo(s)
+	if e, ok := target.(Errno); ok {
+		return have != 0 && have == e
+	}
+	return have != 0 && have.Is(target)
+}
+
+// ISCSIError is the error of what a function of iscsidsc.dll returns: Win32
+// numbers and ISCSIStatus values come the same way. 0 is nil.
+func ISCSIError(status uint32) error {
+	switch {
+	case status == 0:
+		return nil
+	case status>>16 == 0:
+		return Errno(status)
+	}
+	return ISCSIStatus(status)
+}
+
+func (o *observed) AddIScsiSendTargetPortal(p ISCSIPortal) error {
+	return o.call(Call{Name: "AddIScsiSendTargetPortal", Path: p.Address}, func(*Call) error { return o.api.AddIScsiSendTargetPortal(p) })
+}
+
+func (o *observed) ReportIScsiSendTargetPortals() (list []ISCSISendTargetPortal, err error) {
+	err = o.call(Call{Name: "ReportIScsiSendTargetPortals"}, func(*Call) (err error) {
+		list, err = o.api.ReportIScsiSendTargetPortals()
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
+	return o.call(Call{Name: "RefreshIScsiSendTargetPortal", Path: p.Address}, func(*Call) error {
+		return o.api.RefreshIScsiSendTargetPortal(p)
+	})
+}
+
+func (o *observed) RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
+	return o.call(Call{Name: "RemoveIScsiSendTargetPortal", Path: p.Address}, func(*Call) error {
+		return o.api.RemoveIScsiSendTargetPortal(p)
+	})
+}
+
+func (o *observed) ReportIScsiTargets(force bool) (names []string, err error) {
+	err = o.call(Call{Name: "ReportIScsiTargets"}, func(*Call) (err error) {
+		names, err = o.api.ReportIScsiTargets(force)
+		return err
+	})
+	return names, err
+}
+
+func (o *observed) IScsiTargetDiscovery(target string) (texts []string, err error) {
+	err = o.call(Call{Name: "IScsiTargetDiscovery", Path: target}, func(*Call) (err error) {
+		texts, err = o.api.IScsiTargetDiscovery(target)
+		return err
+	})
+	return texts, err
+}
+
+func (o *observed) ReportIScsiTargetPortals(target string) (list []ISCSIPortal, err error) {
+	err = o.call(Call{Name: "ReportIScsiTargetPortals", Path: target}, func(*Call) (err error) {
+		list, err = o.api.ReportIScsiTargetPortals(target)
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (id ISCSISessionID, err error) {
+	err = o.call(Call{Name: "LoginIScsiTarget", Path: target}, func(*Call) (err error) {
+		id, err = o.api.LoginIScsiTarget(target, p, login)
+		return err
+	})
+	return id, err
+}
+
+func (o *observed) LogoutIScsiTarget(session ISCSISessionID) error {
+	return o.call(Call{Name: "LogoutIScsiTarget", Path: session.String()}, func(*Call) error { return o.api.LogoutIScsiTarget(session) })
+}
+
+func (o *observed) GetIScsiSessionList() (list []ISCSISession, err error) {
+	err = o.call(Call{Name: "GetIScsiSessionList"}, func(*Call) (err error) {
+		list, err = o.api.GetIScsiSessionList()
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) GetDevicesForIScsiSession(session ISCSISessionID) (list []ISCSIDevice, err error) {
+	err = o.call(Call{Name: "GetDevicesForIScsiSession", Path: session.String()}, func(*Call) (err error) {
+		list, err = o.api.GetDevicesForIScsiSession(session)
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) ReportIScsiPersistentLogins() (list []ISCSIPersistentLogin, err error) {
+	err = o.call(Call{Name: "ReportIScsiPersistentLogins"}, func(*Call) (err error) {
+		list, err = o.api.ReportIScsiPersistentLogins()
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error {
+	return o.call(Call{Name: "RemoveIScsiPersistentTarget", Path: l.TargetName}, func(*Call) error {
+		return o.api.RemoveIScsiPersistentTarget(l)
+	})
+}
+
+func (o *observed) SetIScsiInitiatorCHAPSharedSecret(secret Secret) error {
+	return o.call(Call{Name: "SetIScsiInitiatorCHAPSharedSecret"}, func(*Call) error {
+		return o.api.SetIScsiInitiatorCHAPSharedSecret(secret)
+	})
+}

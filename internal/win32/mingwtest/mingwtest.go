@@ -1,0 +1,107 @@
+// Package mingwtest holds numbers and layouts that Go code has of Windows to an
+// opinion that is not ours: the C headers of mingw-w64, by way of its compiler
+// and _Static_assert. Nothing is run.
+//
+// mingw-w64's headers are written from Microsoft's and are not them; what they
+// lack a test pins by the literal of a documentation page.
+package mingwtest
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const compiler = "x86_64-w64-mingw32-gcc"
+
+// Assert is something that must be true when a C file is compiled.
+type Assert struct {
+	Name string // how a failure is reported
+	Expr string // a C constant expression
+}
+
+// Offset asserts where a member of a C structure lies and, if width is not 0,
+// how many bytes it takes.
+func Offset(structure, member string, offset, width int) []Assert {
+	as := []Assert{{
+		fmt.Sprintf("offset of %s.%s is %d", structure, member, offset),
+		fmt.Sprintf("__builtin_offsetof(%s, %s) == %d", structure, member, offset),
+	}}
+	if width != 0 {
+		as = append(as, Assert{
+			fmt.Sprintf("width of %s.%s is %d", structure, member, width),
+			fmt.Sprintf("sizeof(((%s *)0)->%s) == %d", structure, member, width),
+		})
+	}
+	return as
+}
+
+// Size asserts how many bytes a C structure takes.
+func Size(structure string, size int) Assert {
+	return Assert{
+		fmt.Sprintf("size of %s is %d", structure, size),
+		fmt.Sprintf("sizeof(%s) == %d", structure, size),
+	}
+}
+
+var (
+	failed = regexp.MustCompile(`error: static assertion failed: "([^"]*)"`)
+	broken = regexp.MustCompile(`(?m)^.*error: .*$`)
+)
+
+// Check compiles prelude (#include lines and declarations) with the assertions
+// behind it, and returns the names of those that are false. A prelude or an
+// expression that is not C fails the test. Without the compiler the test is
+// skipped.
+func Check(t testing.TB, prelude string, asserts []Assert) (wrong []string) {
+	t.Helper()
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("needs a machine with %s (Debian: apt-get install gcc-mingw-w64-x86-64)", compiler)
+	}
+	if len(asserts) == 0 {
+		t.Fatal("nothing to assert")
+	}
+	var src strings.Builder
+	src.WriteString(prelude + "\n")
+	for _, a := range asserts {
+		fmt.Fprintf(&src, "_Static_assert(%s, %q);\n", a.Expr, a.Name)
+	}
+	out, err := compile(src.String(), "-fsyntax-only", "-w", "-fmax-errors=0", "-isystem", ddk(t))
+	for _, m := range failed.FindAllStringSubmatch(out, -1) {
+		wrong = append(wrong, m[1])
+	}
+	if others := broken.FindAllString(failed.ReplaceAllString(out, ""), -1); len(others) > 0 {
+		t.Fatalf("the C file does not compile:\n%s", strings.Join(others, "\n"))
+	}
+	if err != nil && len(wrong) == 0 {
+		t.Fatalf("%s: %v\n%s", compiler, err, out)
+	}
+	return wrong
+}
+
+// ddk is the folder of the driver headers, which include each other as if it
+// were on the search path. It lies beside windows.h.
+func ddk(t testing.TB) string {
+	t.Helper()
+	out, err := compile("#include <windows.h>\n", "-M")
+	if err != nil {
+		t.Fatalf("%s -M: %v\n%s", compiler, err, out)
+	}
+	for _, f := range strings.Fields(out) {
+		if filepath.Base(f) == "windows.h" {
+			return filepath.Join(filepath.Dir(f), "ddk")
+		}
+	}
+	t.Fatalf("%s -M does not name windows.h:\n%s", compiler, out)
+	return ""
+}
+
+func compile(src string, args ...string) (string, error) {
+	cmd := exec.Command(compiler, append(args, "-x", "c", "-")...)
+	cmd.Stdin = strings.NewReader(src)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

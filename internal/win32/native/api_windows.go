@@ -1,0 +1,102 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// API is the Windows that the program runs on. It may be used by several
+// goroutines at once.
+type API struct {
+	format formatter
+}
+
+var _ win32.API = (*API)(nil)
+
+// New is the API of this Windows. A process needs one: the callback that
+// Format registers at its first call is never freed.
+func New() win32.API {
+	a := &API{}
+	a.format.callback = sync.OnceValue(func() uintptr { return windows.NewCallback(a.format.event) })
+	return a
+}
+
+// answer is err in the numbers of package win32. A status that is no failure
+// (NT_SUCCESS) is nil.
+func answer(err error) error {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case syscall.Errno:
+		if err>>29 == syscall.APPLICATION_ERROR>>29 {
+			// The function failed and set no number, for which x/sys answers
+			// an invented EINVAL.
+			return win32.ERROR_GEN_FAILURE
+		}
+		return win32.Errno(err)
+	case windows.NTStatus:
+		if err < 0x80000000 {
+			return nil
+		}
+		return win32.NTStatus(err)
+	}
+	return fmt.Errorf("%w: %v", win32.ERROR_GEN_FAILURE, err)
+}
+
+// is tells whether err, as x/sys answers it, is one of codes.
+func is(err error, codes ...syscall.Errno) bool {
+	for _, c := range codes {
+		if errors.Is(err, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// wide is s as a NUL-terminated string for a kernel32 function.
+func wide(s string) (*uint16, error) {
+	if strings.ContainsRune(s, 0) {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	return unsafe.SliceData(append(win32.UTF16(s), 0)), nil
+}
+
+// buffer is p as Windows takes it; an empty p is a nil pointer.
+func buffer(p []byte) (*byte, uint32, error) {
+	if len(p) == 0 {
+		return nil, 0, nil
+	}
+	if uint64(len(p)) > math.MaxUint32 {
+		return nil, 0, win32.ERROR_INVALID_PARAMETER
+	}
+	return unsafe.SliceData(p), uint32(len(p)), nil
+}
+
+// maxString is the longest string that Windows has, in units, NUL included.
+const maxString = 32768
+
+// grow calls get with longer and longer buffers, until it answers neither
+// "too short" nor fails. get returns how many units it wants (0: it does not
+// know) and whether the buffer was too short.
+func grow(first int, get func(u []uint16) (want int, short bool, err error)) ([]uint16, error) {
+	u := make([]uint16, first)
+	for {
+		want, short, err := get(u)
+		if !short {
+			return u, answer(err)
+		}
+		if len(u) >= maxString && want <= len(u) {
+			return nil, answer(err)
+		}
+		u = make([]uint16, max(want, 2*len(u)))
+	}
+}

@@ -1,0 +1,28 @@
+package native
+
+import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+
+// https://learn.microsoft.com/windows/win32/api/sysinfoapi/nf-sysinfoapi-getsystemfirmwaretable
+//sys	getSystemFirmwareTable(provider uint32, id uint32, buf *byte, size uint32) (n uint32, err error) = kernel32.GetSystemFirmwareTable
+
+// FirmwareTable is GetSystemFirmwareTable.
+func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {
+	var table []byte
+	// The table does not grow while the machine runs; twice is once to learn its
+	// size, and the third time is for one that Windows was still assembling.
+	for range 3 {
+		p, size, err := buffer(table)
+		if err != nil {
+			return nil, err
+		}
+		n, err := getSystemFirmwareTable(provider, id, p, size)
+		if n == 0 {
+			return nil, answer(err)
+		}
+		if n <= size {
+			return table[:n], nil
+		}
+		table = make([]byte, n)
+	}
+	return nil, win32.ERROR_INSUFFICIENT_BUFFER
+}

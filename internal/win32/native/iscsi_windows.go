@@ -1,0 +1,320 @@
+package native
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-addiscsisendtargetportalw
+//sys	addIScsiSendTargetPortal(instance *uint16, port uint32, options *iscsiLoginOptions, security uint64, portal *iscsiTargetPortal) (status uint32) = iscsidsc.AddIScsiSendTargetPortalW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-reportiscsisendtargetportalsw
+//sys	reportIScsiSendTargetPortals(count *uint32, portals *iscsiTargetPortalInfo) (status uint32) = iscsidsc.ReportIScsiSendTargetPortalsW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-refreshiscsisendtargetportalw
+//sys	refreshIScsiSendTargetPortal(instance *uint16, port uint32, portal *iscsiTargetPortal) (status uint32) = iscsidsc.RefreshIScsiSendTargetPortalW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-removeiscsisendtargetportalw
+//sys	removeIScsiSendTargetPortal(instance *uint16, port uint32, portal *iscsiTargetPortal) (status uint32) = iscsidsc.RemoveIScsiSendTargetPortalW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-reportiscsitargetsw
+//sys	reportIScsiTargets(force bool, units *uint32, targets *uint16) (status uint32) = iscsidsc.ReportIScsiTargetsW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-getiscsitargetinformationw
+//sys	getIScsiTargetInformation(target *uint16, mechanism *uint16, class uint32, size *uint32, info *uint16) (status uint32) = iscsidsc.GetIScsiTargetInformationW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-reportiscsitargetportalsw
+//sys	reportIScsiTargetPortals(instance *uint16, target *uint16, tag *uint16, count *uint32, portals *iscsiTargetPortal) (status uint32) = iscsidsc.ReportIScsiTargetPortalsW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-loginiscsitargetw
+//sys	loginIScsiTarget(target *uint16, informational bool, instance *uint16, port uint32, portal *iscsiTargetPortal, security uint64, mappings uintptr, options *iscsiLoginOptions, keySize uint32, key *byte, persistent bool, session *iscsiSessionID, connection *iscsiSessionID) (status uint32) = iscsidsc.LoginIScsiTargetW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-logoutiscsitarget
+//sys	logoutIScsiTarget(session *iscsiSessionID) (status uint32) = iscsidsc.LogoutIScsiTarget
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-getiscsisessionlistw
+//sys	getIScsiSessionList(size *uint32, count *uint32, sessions *byte) (status uint32) = iscsidsc.GetIScsiSessionListW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-getdevicesforiscsisessionw
+//sys	getDevicesForIScsiSession(session *iscsiSessionID, count *uint32, devices *iscsiDevice) (status uint32) = iscsidsc.GetDevicesForIScsiSessionW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-reportiscsipersistentloginsw
+//sys	reportIScsiPersistentLogins(count *uint32, logins *byte, size *uint32) (status uint32) = iscsidsc.ReportIScsiPersistentLoginsW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-removeiscsipersistenttargetw
+//sys	removeIScsiPersistentTarget(instance *uint16, port uint32, target *uint16, portal *iscsiTargetPortal) (status uint32) = iscsidsc.RemoveIScsiPersistentTargetW
+
+// https://learn.microsoft.com/windows/win32/api/iscsidsc/nf-iscsidsc-setiscsiinitiatorchapsharedsecret
+//sys	setIScsiInitiatorCHAPSharedSecret(length uint32, secret *byte) (status uint32) = iscsidsc.SetIScsiInitiatorCHAPSharedSecret
+
+const (
+	// iscsiAnyPort lets any port of any initiator do (ISCSI_ANY_INITIATOR_PORT).
+	iscsiAnyPort = 0xFFFFFFFF
+	// iscsiDiscoveryMechanisms is the TARGET_INFORMATION_CLASS of
+	// IScsiTargetDiscovery.
+	iscsiDiscoveryMechanisms = 2
+)
+
+// What follows never ran on real Windows. (Wine's iscsidsc.dll, where there is
+// one, has stubs.)
+
+// dsc calls a function of iscsidsc.dll, or answers ERROR_NOT_SUPPORTED where the
+// dll or the function is not there: x/sys panics then.
+func dsc(proc *windows.LazyProc, call func() uint32) error {
+	if err := proc.Find(); err != nil {
+		return fmt.Errorf("this Windows has no %s (%v): %w", proc.Name, err, win32.ERROR_NOT_SUPPORTED)
+	}
+	return win32.ISCSIError(call())
+}
+
+// dscGrow is dsc for a function that says how much room it wants. get is called
+// with room for n, and answers how much is wanted or used. What is listed may
+// grow between two calls, so there is slack, and there are five attempts.
+func dscGrow(proc *windows.LazyProc, n, slack uint32, get func(n *uint32) uint32) (uint32, error) {
+	for attempt := 0; ; attempt++ {
+		room := n
+		err := dsc(proc, func() uint32 { return get(&n) })
+		if !win32.IsCode(err, win32.ERROR_INSUFFICIENT_BUFFER) || attempt == 5 {
+			return min(n, room), err
+		}
+		const most = 16 << 20
+		n = min(max(n, room)+slack, most)
+	}
+}
+
+// instance is the name of an initiator; nil for any.
+func instance(name string) (*uint16, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return wide(name)
+}
+
+// AddIScsiSendTargetPortal is AddIScsiSendTargetPortalW for any initiator.
+func (a *API) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
+	portal, err := encodeISCSIPortal(p)
+	if err != nil {
+		return err
+	}
+	return dsc(procAddIScsiSendTargetPortalW, func() uint32 { return addIScsiSendTargetPortal(nil, iscsiAnyPort, nil, 0, portal) })
+}
+
+// ReportIScsiSendTargetPortals is ReportIScsiSendTargetPortalsW.
+func (a *API) ReportIScsiSendTargetPortals() ([]win32.ISCSISendTargetPortal, error) {
+	var found []iscsiTargetPortalInfo
+	n, err := dscGrow(procReportIScsiSendTargetPortalsW, 16, 16, func(n *uint32) uint32 {
+		found = make([]iscsiTargetPortalInfo, *n)
+		return reportIScsiSendTargetPortals(n, unsafe.SliceData(found))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []win32.ISCSISendTargetPortal
+	for i := range found[:n] {
+		list = append(list, found[i].decode())
+	}
+	return list, nil
+}
+
+// registeredPortal is a registered portal as two functions take it.
+func registeredPortal(p win32.ISCSISendTargetPortal) (initiator *uint16, portal *iscsiTargetPortal, err error) {
+	if portal, err = encodeISCSIPortal(p.ISCSIPortal); err == nil {
+		initiator, err = instance(p.Initiator)
+	}
+	return initiator, portal, err
+}
+
+// RefreshIScsiSendTargetPortal is RefreshIScsiSendTargetPortalW.
+func (a *API) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	initiator, portal, err := registeredPortal(p)
+	if err != nil {
+		return err
+	}
+	return dsc(procRefreshIScsiSendTargetPortalW, func() uint32 { return refreshIScsiSendTargetPortal(initiator, p.InitiatorPort, portal) })
+}
+
+// RemoveIScsiSendTargetPortal is RemoveIScsiSendTargetPortalW.
+func (a *API) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	initiator, portal, err := registeredPortal(p)
+	if err != nil {
+		return err
+	}
+	return dsc(procRemoveIScsiSendTargetPortalW, func() uint32 { return removeIScsiSendTargetPortal(initiator, p.InitiatorPort, portal) })
+}
+
+// ReportIScsiTargets is ReportIScsiTargetsW, whose size is in characters.
+func (a *API) ReportIScsiTargets(force bool) ([]string, error) {
+	var u []uint16
+	_, err := dscGrow(procReportIScsiTargetsW, 8<<10, 8<<10, func(n *uint32) uint32 {
+		u = make([]uint16, *n)
+		return reportIScsiTargets(force, n, unsafe.SliceData(u))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return multiString(u), nil
+}
+
+// IScsiTargetDiscovery is GetIScsiTargetInformationW. The buffer is twice as
+// large as it is said to be, which is right whether the size is meant in bytes
+// or in characters.
+func (a *API) IScsiTargetDiscovery(target string) ([]string, error) {
+	name, err := wide(target)
+	if err != nil {
+		return nil, err
+	}
+	var u []uint16
+	_, err = dscGrow(procGetIScsiTargetInformationW, 8<<10, 8<<10, func(n *uint32) uint32 {
+		u = make([]uint16, *n)
+		return getIScsiTargetInformation(name, nil, iscsiDiscoveryMechanisms, n, unsafe.SliceData(u))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return multiString(u), nil
+}
+
+// ReportIScsiTargetPortals is ReportIScsiTargetPortalsW.
+func (a *API) ReportIScsiTargetPortals(target string) ([]win32.ISCSIPortal, error) {
+	name, err := wide(target)
+	if err != nil {
+		return nil, err
+	}
+	var found []iscsiTargetPortal
+	n, err := dscGrow(procReportIScsiTargetPortalsW, 16, 16, func(n *uint32) uint32 {
+		found = make([]iscsiTargetPortal, *n)
+		return reportIScsiTargetPortals(nil, name, nil, n, unsafe.SliceData(found))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []win32.ISCSIPortal
+	for i := range found[:n] {
+		list = append(list, found[i].decode())
+	}
+	return list, nil
+}
+
+// LoginIScsiTarget is LoginIScsiTargetW, not informational and not persistent,
+// for any initiator.
+func (a *API) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (win32.ISCSISessionID, error) {
+	name, err := wide(target)
+	if err != nil {
+		return win32.ISCSISessionID{}, err
+	}
+	portal, err := encodeISCSIPortal(p)
+	if err != nil {
+		return win32.ISCSISessionID{}, err
+	}
+	options, err := encodeISCSILogin(login)
+	if err != nil {
+		return win32.ISCSISessionID{}, err
+	}
+	var session, connection iscsiSessionID
+	err = dsc(procLoginIScsiTargetW, func() uint32 {
+		return loginIScsiTarget(name, false, nil, iscsiAnyPort, portal, 0, 0, options, 0, nil, false, &session, &connection)
+	})
+	runtime.KeepAlive(options)
+	return win32.ISCSISessionID{AdapterUnique: session.adapterUnique, AdapterSpecific: session.adapterSpecific}, err
+}
+
+// LogoutIScsiTarget is LogoutIScsiTarget.
+func (a *API) LogoutIScsiTarget(session win32.ISCSISessionID) error {
+	id := &iscsiSessionID{session.AdapterUnique, session.AdapterSpecific}
+	return dsc(procLogoutIScsiTarget, func() uint32 { return logoutIScsiTarget(id) })
+}
+
+// aligned is a buffer of at least size bytes, aligned as structures with
+// pointers are.
+func aligned(size uint32) []byte {
+	words := make([]uint64, (size+7)/8+1)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
+}
+
+// inBuffer is what a function filled, where it filled it.
+func inBuffer(b []byte) answered {
+	return answered{b: b, base: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))}
+}
+
+// GetIScsiSessionList is GetIScsiSessionListW.
+func (a *API) GetIScsiSessionList() ([]win32.ISCSISession, error) {
+	var b []byte
+	var count uint32
+	_, err := dscGrow(procGetIScsiSessionListW, 16<<10, 16<<10, func(n *uint32) uint32 {
+		b = aligned(*n)
+		return getIScsiSessionList(n, &count, unsafe.SliceData(b))
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := inBuffer(b).sessions(count)
+	runtime.KeepAlive(b)
+	return list, nil
+}
+
+// GetDevicesForIScsiSession is GetDevicesForIScsiSessionW.
+func (a *API) GetDevicesForIScsiSession(session win32.ISCSISessionID) ([]win32.ISCSIDevice, error) {
+	id := &iscsiSessionID{session.AdapterUnique, session.AdapterSpecific}
+	var found []iscsiDevice
+	n, err := dscGrow(procGetDevicesForIScsiSessionW, 20, 20, func(n *uint32) uint32 {
+		found = make([]iscsiDevice, *n)
+		return getDevicesForIScsiSession(id, n, unsafe.SliceData(found))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []win32.ISCSIDevice
+	for i := range found[:n] {
+		list = append(list, found[i].decode())
+	}
+	return list, nil
+}
+
+// ReportIScsiPersistentLogins is ReportIScsiPersistentLoginsW.
+func (a *API) ReportIScsiPersistentLogins() ([]win32.ISCSIPersistentLogin, error) {
+	var b []byte
+	var count uint32
+	_, err := dscGrow(procReportIScsiPersistentLoginsW, 16<<10, 16<<10, func(n *uint32) uint32 {
+		b = aligned(*n)
+		return reportIScsiPersistentLogins(&count, unsafe.SliceData(b), n)
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := inBuffer(b).logins(count)
+	clear(b) // it holds credentials
+	return list, nil
+}
+
+// RemoveIScsiPersistentTarget is RemoveIScsiPersistentTargetW.
+func (a *API) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
+	name, err := wide(l.TargetName)
+	if err != nil {
+		return err
+	}
+	initiator, err := instance(l.Initiator)
+	if err != nil {
+		return err
+	}
+	portal, err := encodeISCSIPortal(l.Portal)
+	if err != nil {
+		return err
+	}
+	return dsc(procRemoveIScsiPersistentTargetW, func() uint32 {
+		return removeIScsiPersistentTarget(initiator, l.InitiatorPort, name, portal)
+	})
+}
+
+// SetIScsiInitiatorCHAPSharedSecret is SetIScsiInitiatorCHAPSharedSecret.
+func (a *API) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
+	b := []byte(secret.Reveal())
+	defer clear(b)
+	return dsc(procSetIScsiInitiatorCHAPSharedSecret, func() uint32 {
+		return setIScsiInitiatorCHAPSharedSecret(uint32(len(b)), unsafe.SliceData(b))
+	})
+}

@@ -1,0 +1,511 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// These tests want any Windows, Wine included, and no rights but to write into
+// the temporary directory. They touch no disk and no mount point.
+
+const (
+	shareAll = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+	syncIO   = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_OPEN_FOR_BACKUP_INTENT
+)
+
+// openDir opens an existing directory by its plain absolute path.
+func openDir(t *testing.T, api win32.API, path string) win32.Handle {
+	t.Helper()
+	h, err := api.NtCreateFile(0, `\??\`+path, win32.FILE_LIST_DIRECTORY|win32.FILE_TRAVERSE|win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE,
+		win32.OBJ_CASE_INSENSITIVE, shareAll, win32.FILE_OPEN, syncIO|win32.FILE_DIRECTORY_FILE)
+	if err != nil {
+		t.Fatalf("open %q: %v", path, err)
+	}
+	t.Cleanup(func() { closeHandle(t, api, h) })
+	return h
+}
+
+func closeHandle(t *testing.T, api win32.API, h win32.Handle) {
+	t.Helper()
+	if err := api.CloseHandle(h); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// create makes a file or directory, relative to dir.
+func create(api win32.API, dir win32.Handle, name string, options uint32) (win32.Handle, error) {
+	return api.NtCreateFile(dir, name, win32.GENERIC_READ|win32.GENERIC_WRITE|win32.DELETE|win32.SYNCHRONIZE,
+		win32.OBJ_CASE_INSENSITIVE, shareAll, win32.FILE_CREATE, syncIO|options)
+}
+
+func mustCreate(t *testing.T, api win32.API, dir win32.Handle, name string, options uint32) win32.Handle {
+	t.Helper()
+	h, err := create(api, dir, name, options)
+	if err != nil {
+		t.Fatalf("create %q: %v", name, err)
+	}
+	return h
+}
+
+// list reads a whole directory through a buffer of size bytes.
+func list(t *testing.T, api win32.API, dir win32.Handle, size int) []win32.DirEntry {
+	t.Helper()
+	var all []win32.DirEntry
+	buf := make([]byte, size)
+	for restart := true; ; restart = false {
+		n, err := api.QueryDirectory(dir, restart, buf)
+		if errors.Is(err, win32.STATUS_NO_MORE_FILES) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("QueryDirectory: %v", err)
+		}
+		es, err := win32.DecodeDirectory(buf[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, es...)
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	api := New()
+	dir := openDir(t, api, t.TempDir())
+	var want []string
+	for i := range 20 {
+		name := fmt.Sprintf("file with a name of some length %02d \U0001F517", i)
+		h := mustCreate(t, api, dir, name, win32.FILE_NON_DIRECTORY_FILE)
+		if n, err := api.WriteAt(h, make([]byte, i), 0); n != i || err != nil {
+			t.Errorf("WriteAt of %d bytes: %d, %v", i, n, err)
+		}
+		closeHandle(t, api, h)
+		want = append(want, name)
+	}
+	closeHandle(t, api, mustCreate(t, api, dir, "sub", win32.FILE_DIRECTORY_FILE))
+
+	for _, size := range []int{256, 4096, 64 << 10} {
+		var got []string
+		for _, e := range list(t, api, dir, size) {
+			isDir := e.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0
+			switch e.Name {
+			case ".", "..", "sub":
+				if !isDir {
+					t.Errorf("%q has attributes %#x, want a directory", e.Name, e.Attributes)
+				}
+			default:
+				got = append(got, e.Name)
+				if i := slices.Index(want, e.Name); isDir || e.Size != int64(i) {
+					t.Errorf("%q has attributes %#x and %d bytes, want a file of %d", e.Name, e.Attributes, e.Size, i)
+				}
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("listed with a buffer of %d bytes: %q, want %q", size, got, want)
+		}
+	}
+	if n, err := api.QueryDirectory(dir, true, nil); err == nil {
+		t.Errorf("QueryDirectory without a buffer answered %d bytes", n)
+	}
+}
+
+func TestReadWrite(t *testing.T) {
+	api := New()
+	dir := openDir(t, api, t.TempDir())
+	h := mustCreate(t, api, dir, "file", win32.FILE_NON_DIRECTORY_FILE)
+	defer closeHandle(t, api, h)
+
+	const at = 1<<32 + 5 // both halves of the offset
+	if err := setSparse(api, h); err != nil {
+		t.Logf("the file is not sparse: %v", err)
+	}
+	if n, err := api.WriteAt(h, []byte("hello"), at); n != 5 || err != nil {
+		t.Fatalf("WriteAt: %d, %v", n, err)
+	}
+	if err := api.FlushFileBuffers(h); err != nil {
+		t.Errorf("FlushFileBuffers: %v", err)
+	}
+	p := make([]byte, 3)
+	if n, err := api.ReadAt(h, p, at+1); n != 3 || err != nil || string(p) != "ell" {
+		t.Errorf("ReadAt: %d, %v, %q", n, err, p)
+	}
+	if n, err := api.ReadAt(h, p, 0); n != 3 || err != nil || string(p) != "\x00\x00\x00" {
+		t.Errorf("ReadAt in the hole: %d, %v, %q", n, err, p)
+	}
+	if n, err := api.ReadAt(h, p, at+5); n != 0 || err != win32.ERROR_HANDLE_EOF {
+		t.Errorf("ReadAt at the end: %d, %v; want ERROR_HANDLE_EOF", n, err)
+	}
+	for _, off := range []int64{-1, -2} {
+		if n, err := api.WriteAt(h, []byte("x"), off); n != 0 || err != win32.ERROR_INVALID_PARAMETER {
+			t.Errorf("WriteAt %d: %d, %v; want ERROR_INVALID_PARAMETER", off, n, err)
+		}
+	}
+	if n, err := api.WriteAt(h, nil, 0); n != 0 || err != nil {
+		t.Errorf("WriteAt of nothing: %d, %v", n, err)
+	}
+	if n, err := api.ReadAt(h, nil, 0); n != 0 || err != nil {
+		t.Errorf("ReadAt of nothing: %d, %v", n, err)
+	}
+
+	b := make([]byte, win32.SizeofFileStandard)
+	n, err := api.QueryInformation(h, win32.FileStandardInformation, b)
+	if err != nil {
+		t.Fatalf("QueryInformation: %v", err)
+	}
+	info, err := win32.DecodeFileStandard(b[:n])
+	if want := (win32.FileStandard{EndOfFile: at + 5, Links: 1}); err != nil || info != want {
+		t.Errorf("FileStandardInformation = %+v, %v; want %+v", info, err, want)
+	}
+	if n, err := api.QueryInformation(h, win32.FileStandardInformation, b[:1]); err == nil {
+		t.Errorf("QueryInformation into one byte answered %d bytes", n)
+	}
+	if n, err := api.QueryInformation(h, win32.FileStandardInformation, nil); err == nil {
+		t.Errorf("QueryInformation without a buffer answered %d bytes", n)
+	}
+}
+
+// setSparse keeps a file with a hole of 4 GiB small.
+func setSparse(api win32.API, h win32.Handle) error {
+	const fsctlSetSparse = 0x900C4
+	_, err := api.DeviceIoControl(h, fsctlSetSparse, nil, nil)
+	return err
+}
+
+func TestRemove(t *testing.T) {
+	api := New()
+	path := t.TempDir()
+	dir := openDir(t, api, path)
+	sub := mustCreate(t, api, dir, "sub", win32.FILE_DIRECTORY_FILE)
+	file := mustCreate(t, api, sub, "file", win32.FILE_NON_DIRECTORY_FILE)
+
+	b := make([]byte, win32.SizeofAttributeTag)
+	n, err := api.QueryInformation(sub, win32.FileAttributeTagInformation, b)
+	if err != nil {
+		t.Fatalf("QueryInformation: %v", err)
+	}
+	if tag, err := win32.DecodeAttributeTag(b[:n]); err != nil || tag.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY == 0 || tag.ReparseTag != 0 {
+		t.Errorf("FileAttributeTagInformation = %+v, %v; want a directory without a tag", tag, err)
+	}
+
+	remove := func(h win32.Handle) error {
+		return api.SetInformation(h, win32.FileDispositionInformationEx,
+			win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS))
+	}
+	if err := remove(sub); !errors.Is(err, win32.STATUS_DIRECTORY_NOT_EMPTY) {
+		t.Errorf("remove a directory with a file in it: %v, want STATUS_DIRECTORY_NOT_EMPTY", err)
+	}
+	if attrs, err := api.Attributes(path + `\sub\file`); err != nil || attrs&win32.FILE_ATTRIBUTE_DIRECTORY != 0 {
+		t.Errorf("Attributes of the file: %#x, %v", attrs, err)
+	}
+	if err := remove(file); err != nil {
+		t.Errorf("remove the file: %v", err)
+	}
+	closeHandle(t, api, file)
+	if err := remove(sub); err != nil {
+		t.Errorf("remove the directory: %v", err)
+	}
+	closeHandle(t, api, sub)
+	if attrs, err := api.Attributes(path + `\sub`); err != win32.ERROR_FILE_NOT_FOUND {
+		t.Errorf("Attributes of what was removed: %#x, %v; want ERROR_FILE_NOT_FOUND", attrs, err)
+	}
+	if attrs, err := api.Attributes(path + `\sub\file`); err != win32.ERROR_PATH_NOT_FOUND {
+		t.Errorf("Attributes below what was removed: %#x, %v; want ERROR_PATH_NOT_FOUND", attrs, err)
+	}
+	if err := api.SetInformation(dir, win32.FileDispositionInformationEx, nil); err == nil {
+		t.Error("SetInformation without a buffer succeeded")
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	api := New()
+	path := t.TempDir()
+	dir := openDir(t, api, path)
+	closeHandle(t, api, mustCreate(t, api, dir, "file", win32.FILE_NON_DIRECTORY_FILE))
+
+	open := func(name string, options uint32) error {
+		h, err := api.NtCreateFile(dir, name, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+			shareAll, win32.FILE_OPEN, options)
+		if err == nil {
+			closeHandle(t, api, h)
+		}
+		return err
+	}
+	if err := open("FILE", syncIO); err != nil {
+		t.Errorf("open in another case: %v", err)
+	}
+	if err := open("", syncIO); err != nil {
+		t.Errorf("open the directory itself by an empty name: %v", err)
+	}
+	_, exists := create(api, dir, "file", win32.FILE_NON_DIRECTORY_FILE)
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"missing", open("missing", syncIO), win32.STATUS_OBJECT_NAME_NOT_FOUND},
+		{"below what is missing", open(`missing\file`, syncIO), win32.STATUS_OBJECT_PATH_NOT_FOUND},
+		{"a file as a directory", open("file", syncIO|win32.FILE_DIRECTORY_FILE), win32.STATUS_NOT_A_DIRECTORY},
+		{"create what exists", exists, win32.STATUS_OBJECT_NAME_COLLISION},
+		{"a NUL", open("fi\x00le", syncIO), win32.STATUS_OBJECT_NAME_INVALID},
+		{"a name beyond 64 KiB", open(strings.Repeat("x", 1<<15), syncIO), win32.STATUS_NAME_TOO_LONG},
+		{"an asynchronous handle", open("file", win32.FILE_OPEN_FOR_BACKUP_INTENT), win32.STATUS_INVALID_PARAMETER},
+	} {
+		if c.err != c.want {
+			t.Errorf("open %s: %v, want %v", c.name, c.err, c.want)
+		}
+	}
+	if h, err := api.CreateFile(`\\.\PhysicalDrive4711`, 0, 3, win32.OPEN_EXISTING, 0); err != win32.ERROR_FILE_NOT_FOUND {
+		t.Errorf("open a disk that is not there: handle %d, %v; want ERROR_FILE_NOT_FOUND", h, err)
+	}
+	if _, err := api.CreateFile(path, 0, 3, win32.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED|win32.FILE_FLAG_BACKUP_SEMANTICS); err != win32.ERROR_INVALID_PARAMETER {
+		t.Errorf("an overlapped handle: %v, want ERROR_INVALID_PARAMETER", err)
+	}
+	if err := api.CloseHandle(0); err != win32.ERROR_INVALID_HANDLE {
+		t.Errorf("CloseHandle(0): %v, want ERROR_INVALID_HANDLE", err)
+	}
+	if n, err := api.DeviceIoControl(0, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); n != 0 || err != win32.ERROR_INVALID_HANDLE {
+		t.Errorf("DeviceIoControl of no handle: %d, %v; want ERROR_INVALID_HANDLE", n, err)
+	}
+	if n, err := api.DeviceIoControl(dir, 0x12345678, []byte{}, []byte{}); n != 0 || err == nil {
+		t.Errorf("an unknown control code: %d, %v; want an error", n, err)
+	}
+}
+
+func underWine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
+}
+
+func TestFinalPath(t *testing.T) {
+	api := New()
+	const tail = `\a\b`
+	short := t.TempDir() + tail
+	if err := os.MkdirAll(short, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := openDir(t, api, short)
+	for flags, prefix := range map[uint32]string{
+		win32.VOLUME_NAME_DOS: `\\?\`, win32.VOLUME_NAME_GUID: `\\?\Volume{`, win32.VOLUME_NAME_NT: `\Device\`, win32.VOLUME_NAME_NONE: `\`,
+	} {
+		got, err := api.FinalPath(h, flags)
+		if err != nil || !strings.HasPrefix(got, prefix) || !strings.HasSuffix(got, tail) {
+			t.Errorf("FinalPath(%d) = %q, %v; want %s…%s", flags, got, err, prefix, tail)
+		}
+	}
+	if got, err := api.FinalPath(0, win32.VOLUME_NAME_DOS); err != win32.ERROR_INVALID_HANDLE {
+		t.Errorf("FinalPath of no handle: %q, %v; want ERROR_INVALID_HANDLE", got, err)
+	}
+}
+
+// A path that is longer than the buffer of the first try.
+func TestFinalPathLong(t *testing.T) {
+	if underWine() {
+		t.Skip("needs real Windows: Wine 10 cannot tell a final path beyond MAX_PATH")
+	}
+	api := New()
+	tail := strings.Repeat(`\`+strings.Repeat("d", 50), 6)
+	long := t.TempDir() + tail
+	if err := os.MkdirAll(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := openDir(t, api, long)
+	for _, flags := range []uint32{win32.VOLUME_NAME_DOS, win32.VOLUME_NAME_GUID, win32.VOLUME_NAME_NT, win32.VOLUME_NAME_NONE} {
+		if got, err := api.FinalPath(h, flags); err != nil || !strings.HasSuffix(got, tail) {
+			t.Errorf("FinalPath(%d) = %q, %v; want …%s", flags, got, err, tail)
+		}
+	}
+}
+
+// Half a surrogate pair in a name, which UTF-8 cannot say, is listed so that it
+// can be opened again.
+func TestHalfSurrogate(t *testing.T) {
+	api := New()
+	dir := openDir(t, api, t.TempDir())
+	name := win32.FromUTF16([]uint16{'a', 0xD83D, 'b'})
+	h, err := create(api, dir, name, win32.FILE_NON_DIRECTORY_FILE)
+	if err != nil && underWine() {
+		t.Skipf("needs real Windows: Wine keeps names in UTF-8 (%v)", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeHandle(t, api, h)
+	var names []string
+	for _, e := range list(t, api, dir, 4096) {
+		names = append(names, e.Name)
+	}
+	if !slices.Contains(names, name) {
+		t.Fatalf("listed %q, want %q among them", names, name)
+	}
+	h, err = api.NtCreateFile(dir, name, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareAll, win32.FILE_OPEN, syncIO)
+	if err != nil {
+		t.Fatalf("open %q: %v", name, err)
+	}
+	if err := api.SetInformation(h, win32.FileDispositionInformation, []byte{1}); err != nil {
+		t.Errorf("remove %q: %v", name, err)
+	}
+	closeHandle(t, api, h)
+	if es := list(t, api, dir, 4096); slices.ContainsFunc(es, func(e win32.DirEntry) bool { return e.Name == name }) {
+		t.Errorf("%q is still there", name)
+	}
+}
+
+func TestVolumes(t *testing.T) {
+	api := New()
+	windir, err := api.WindowsDirectory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if attrs, err := api.Attributes(windir); err != nil || attrs&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {
+		t.Errorf("WindowsDirectory = %q with attributes %#x, %v; want a directory", windir, attrs, err)
+	}
+	root := windir[:len(`C:\`)]
+	if got, err := api.VolumePathName(windir + `\not\there`); err != nil || got != root {
+		t.Errorf("VolumePathName below %q = %q, %v; want %q", windir, got, err, root)
+	}
+	vol, err := api.VolumeNameForMountPoint(root)
+	if err != nil || !strings.HasPrefix(vol, `\\?\Volume{`) || !strings.HasSuffix(vol, `}\`) {
+		t.Fatalf("VolumeNameForMountPoint(%q) = %q, %v", root, vol, err)
+	}
+	names, err := api.VolumeNames()
+	if err != nil || !slices.Contains(names, vol) {
+		t.Errorf("VolumeNames = %q, %v; want %q among them", names, err, vol)
+	}
+	paths, err := api.VolumePathNames(vol)
+	if err != nil || !slices.Contains(paths, root) {
+		t.Errorf("VolumePathNames(%q) = %q, %v; want %q among them", vol, paths, err, root)
+	}
+	for _, where := range []string{root, vol} {
+		info, err := api.VolumeInformation(where)
+		if err != nil || info.FileSystem == "" || info.MaxComponent == 0 {
+			t.Errorf("VolumeInformation(%q) = %+v, %v; want a file system", where, info, err)
+		}
+		avail, total, free, err := api.FreeSpace(where)
+		if err != nil || total == 0 || free > total || avail > total {
+			t.Errorf("FreeSpace(%q) = %d, %d, %d, %v", where, avail, total, free, err)
+		}
+	}
+	const nobody = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
+	if info, err := api.VolumeInformation(nobody); !errors.Is(err, win32.ERROR_PATH_NOT_FOUND) && !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("VolumeInformation of nobody's volume: %+v, %v; want not found", info, err)
+	}
+	if paths, err := api.VolumePathNames(nobody); err == nil {
+		t.Errorf("VolumePathNames of nobody's volume = %q", paths)
+	}
+}
+
+func TestInterfaces(t *testing.T) {
+	disks, err := New().Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range disks {
+		if !strings.HasPrefix(d.Path, `\\?\`) || !strings.HasSuffix(strings.ToLower(d.Path), win32.GUID_DEVINTERFACE_DISK.String()) {
+			t.Errorf("disk interface %q, want \\\\?\\…%s", d.Path, win32.GUID_DEVINTERFACE_DISK)
+		}
+	}
+	t.Logf("%d disks", len(disks))
+}
+
+// No string with a NUL inside reaches Windows, which would read half of it (D23).
+func TestNUL(t *testing.T) {
+	api := New()
+	const s = "C:\\a\x00b"
+	var errs []error
+	add := func(err error) { errs = append(errs, err) }
+	_, err := api.CreateFile(s, 0, 0, win32.OPEN_EXISTING, 0)
+	add(err)
+	_, err = api.VolumeInformation(s)
+	add(err)
+	_, _, _, err = api.FreeSpace(s)
+	add(err)
+	_, err = api.VolumePathName(s)
+	add(err)
+	_, err = api.VolumeNameForMountPoint(s)
+	add(err)
+	_, err = api.VolumePathNames(s)
+	add(err)
+	add(api.SetMountPoint(s, "v"))
+	add(api.SetMountPoint("d", s))
+	add(api.DeleteMountPoint(s))
+	add(api.Format(s, win32.FormatOptions{}))
+	add(api.Format("v", win32.FormatOptions{FileSystem: s}))
+	add(api.Format("v", win32.FormatOptions{Label: s}))
+	_, err = api.NtCreateFile(0, s, 0, 0, 0, win32.FILE_OPEN, syncIO)
+	add(err)
+	_, err = api.Attributes(s)
+	add(err)
+	for i, err := range errs {
+		if !errors.Is(err, win32.ERROR_INVALID_NAME) {
+			t.Errorf("call %d: %v, want ERROR_INVALID_NAME", i, err)
+		}
+	}
+}
+
+// Every NTSTATUS that package win32 knows maps to what Windows maps it to.
+func TestStatusMapping(t *testing.T) {
+	known := 0
+	for _, class := range []uint32{0x80000000, 0xC0000000} {
+		for s := class; s < class+0x600; s++ {
+			ours := win32.NTStatus(s)
+			if strings.HasPrefix(ours.Name(), "STATUS_0x") {
+				continue
+			}
+			known++
+			if want := win32.Errno(windows.NTStatus(s).Errno()); ours.Errno() != want {
+				t.Errorf("%s maps to %d here, to %d by Windows", ours.Name(), ours.Errno(), want)
+			}
+		}
+	}
+	if known < 35 {
+		t.Errorf("found only %d statuses", known)
+	}
+}
+
+// fmifs.dll's callback reaches the format that runs, and no other.
+func TestFormatCallback(t *testing.T) {
+	api := New().(*API)
+	tell := func(event uint32, packet []byte) {
+		t.Helper()
+		r, _, _ := syscall.SyscallN(api.format.callback(), uintptr(event), uintptr(len(packet)), uintptr(unsafe.Pointer(unsafe.SliceData(packet))))
+		if r&0xFF != 1 {
+			t.Errorf("the callback answered %d, want TRUE", r)
+		}
+	}
+	tell(11, finished(1, 0)) // nobody formats
+
+	first := &formatEvents{}
+	api.format.listen(first)
+	tell(0, []byte{50, 0, 0, 0})
+	tell(11, finished(0, 5))
+	second := &formatEvents{}
+	api.format.listen(second)
+	tell(11, finished(1, 0))
+	api.format.listen(nil)
+	tell(6, nil)
+	if err := first.result(); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("the first format: %v, want ERROR_ACCESS_DENIED", err)
+	}
+	if err := second.result(); err != nil {
+		t.Errorf("the second format: %v, want success", err)
+	}
+}
+
+func TestFormatWithoutDLL(t *testing.T) {
+	if procFormatEx2.Find() == nil {
+		t.Skip("needs a Windows without fmifs.dll, such as Wine")
+	}
+	err := New().Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
+	if !errors.Is(err, win32.ERROR_NOT_SUPPORTED) || !strings.Contains(err.Error(), "fmifs.dll") {
+		t.Errorf("Format: %v, want ERROR_NOT_SUPPORTED naming fmifs.dll", err)
+	}
+}

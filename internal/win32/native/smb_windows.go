@@ -1,0 +1,150 @@
+package native
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netuseadd
+//sys	netUseAdd(server *uint16, level uint32, info *useInfo3, parameter *uint32) (status uint32) = netapi32.NetUseAdd
+
+// https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netuseenum
+//sys	netUseEnum(server *uint16, level uint32, buf **useInfo2, preferred uint32, read *uint32, total *uint32, resume *uint32) (status uint32) = netapi32.NetUseEnum
+
+// https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netusedel
+//sys	netUseDel(server *uint16, name *uint16, force uint32) (status uint32) = netapi32.NetUseDel
+
+// netStatus is the error of what a NetUse function returned.
+func netStatus(status uint32) error {
+	if status == 0 {
+		return nil
+	}
+	return win32.Errno(status)
+}
+
+// UseAdd is NetUseAdd at level 3 with USE_FLAG_GLOBAL_MAPPING.
+//
+// The flag is in Microsoft's lmuse.h and on none of its pages, so what was made
+// is looked at: a mapping that the global list does not show, or that the list
+// of this logon session shows, was made for this session alone. It is removed,
+// and the answer is ERROR_NOT_SUPPORTED.
+//
+// Never run on Windows. Wine has stubs, over which the calls were tried.
+func (a *API) UseAdd(u win32.NewUse) error {
+	info := &useInfo3{flags: u.Flags}
+	var err error
+	if info.remote, err = wide(u.Remote); err != nil {
+		return err
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(info.remote)
+	if u.User != "" {
+		text := u.Password.Reveal()
+		if strings.ContainsRune(text, 0) {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		password := append(win32.UTF16(text), 0)
+		defer clear(password)
+		info.password = unsafe.SliceData(password)
+		if info.user, err = wide(u.User); err != nil {
+			return err
+		}
+		if info.domain, err = wide(u.Domain); err != nil {
+			return err
+		}
+		pin.Pin(info.password)
+		pin.Pin(info.user)
+		pin.Pin(info.domain)
+	}
+	pin.Pin(info)
+	var parameter uint32
+	if err := netStatus(netUseAdd(nil, 3|win32.USE_FLAG_GLOBAL_MAPPING, info, &parameter)); err != nil {
+		return err
+	}
+	global, err := a.UseEnum()
+	var own []win32.Use
+	if err == nil {
+		own, err = useEnum(0)
+	}
+	if err != nil {
+		// What was made cannot be told, so it goes.
+		if undo := a.UseDel(u.Remote, win32.USE_LOTS_OF_FORCE); undo != nil {
+			return fmt.Errorf("%w; and what NetUseAdd made cannot be removed: %v", err, undo)
+		}
+		return err
+	}
+	if mapped(global, u.Remote) && !mapped(own, u.Remote) {
+		return nil
+	}
+	ignored := fmt.Errorf("NetUseAdd mapped the share for one logon session only: %w", win32.ERROR_NOT_SUPPORTED)
+	if err := netStatus(netUseDel(nil, info.remote, win32.USE_LOTS_OF_FORCE)); err != nil {
+		return fmt.Errorf("%w; and it could not be removed: %v", ignored, err)
+	}
+	return ignored
+}
+
+// mapped tells whether a share is among uses.
+func mapped(uses []win32.Use, remote string) bool {
+	for _, u := range uses {
+		if strings.EqualFold(u.Remote, remote) {
+			return true
+		}
+	}
+	return false
+}
+
+// UseEnum is NetUseEnum at level 2 with USE_FLAG_GLOBAL_MAPPING.
+func (a *API) UseEnum() ([]win32.Use, error) { return useEnum(win32.USE_FLAG_GLOBAL_MAPPING) }
+
+func useEnum(flag uint32) ([]win32.Use, error) {
+	var uses []win32.Use
+	var resume uint32
+	for {
+		more, err := useEnumPart(flag, &resume, &uses)
+		if err != nil || !more {
+			return uses, err
+		}
+	}
+}
+
+// useEnumPart adds what one call answers. Its buffer is freed whatever the
+// answer, as ERROR_MORE_DATA comes with one too.
+func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err error) {
+	const whole = 0xFFFFFFFF // MAX_PREFERRED_LENGTH
+	var buf *useInfo2
+	var read, total uint32
+	status := netUseEnum(nil, 2|flag, &buf, whole, &read, &total, resume)
+	if buf != nil {
+		defer windows.NetApiBufferFree((*byte)(unsafe.Pointer(buf)))
+	}
+	more = win32.Errno(status) == win32.ERROR_MORE_DATA
+	if err := netStatus(status); err != nil && !more {
+		return false, err
+	}
+	if buf == nil || read == 0 {
+		return false, nil
+	}
+	for _, u := range unsafe.Slice(buf, read) {
+		*uses = append(*uses, win32.Use{
+			Remote: windows.UTF16PtrToString(u.remote), User: windows.UTF16PtrToString(u.user),
+			Domain: windows.UTF16PtrToString(u.domain), Status: u.status,
+		})
+	}
+	return more, nil
+}
+
+// UseDel is NetUseDel with USE_FLAG_GLOBAL_MAPPING.
+func (a *API) UseDel(remote string, force uint32) error {
+	name, err := wide(remote)
+	if err != nil {
+		return err
+	}
+	return netStatus(netUseDel(nil, name, force|win32.USE_FLAG_GLOBAL_MAPPING))
+}

@@ -1,0 +1,36 @@
+package native
+
+import (
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// The calls are made as their functions want them: what comes back is an answer,
+// from a Windows that knows global mappings, or from one (Wine) that does not.
+func TestUses(t *testing.T) {
+	api := New()
+	uses, err := api.UseEnum()
+	if err != nil && !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_LEVEL, win32.ERROR_INVALID_PARAMETER, win32.ERROR_CALL_NOT_IMPLEMENTED) {
+		t.Errorf("UseEnum = %v, %v", uses, err)
+	}
+	t.Logf("UseEnum = %+v, %v", uses, err)
+	const nowhere = `\\csi-proxy-test.invalid\share`
+	u := win32.NewUse{Remote: nowhere, User: "ann", Domain: "CORP", Password: win32.NewSecret("for-tests"), Flags: win32.REQUIRE_CONNECTION_PRIVACY}
+	if err := api.UseAdd(u); err == nil {
+		t.Errorf("UseAdd(%+v) = nil for a server that there is not", u)
+	} else {
+		t.Logf("UseAdd(%+v) = %v", u, err)
+	}
+	if err := api.UseDel(nowhere, win32.USE_LOTS_OF_FORCE); err == nil {
+		t.Logf("UseDel of a share that is not mapped = nil, which Windows does not answer")
+	}
+	for _, bad := range []win32.NewUse{{Remote: "\x00"}, {Remote: nowhere, User: "a\x00"}, {Remote: nowhere, User: "a", Password: win32.NewSecret("\x00")}} {
+		if err := api.UseAdd(bad); !win32.IsCode(err, win32.ERROR_INVALID_NAME, win32.ERROR_INVALID_PARAMETER) {
+			t.Errorf("UseAdd(%+v) = %v, want it refused before any call", bad, err)
+		}
+	}
+	if err := api.UseDel("a\x00", 0); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
+		t.Errorf("UseDel of a name with a NUL = %v", err)
+	}
+}

@@ -1,0 +1,259 @@
+package win32
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Call is one call of an [API], as a hook of [Observe] sees it.
+type Call struct {
+	Name string // the method's name, "DeviceIoControl"
+	// What the call is about; what a method does not have is zero. Path is the
+	// path or volume given; for a call on a handle, the path it was opened with.
+	Path   string
+	Handle Handle
+	Code   uint32 // control code or information class
+	In     []byte // input buffer, as the callee will read it
+	Out    []byte // output buffer; filled in after Do
+	N      int    // bytes of Out that are valid, after Do
+
+	do func() error
+}
+
+// Do makes the call. A hook that returns without it has answered in its place;
+// one that does something before and after surrounds it.
+func (c *Call) Do() error { return c.do() }
+
+// String is one line for a trace, without buffers' contents.
+func (c *Call) String() string {
+	s := c.Name
+	if c.Path != "" {
+		s += fmt.Sprintf(" %q", c.Path)
+	}
+	if c.Code != 0 {
+		s += fmt.Sprintf(" %#x", c.Code)
+	}
+	return s
+}
+
+// Observe lets hook stand around every call of api. It is the one mechanism for
+// tracing, counting, delays and faults, on Windows and on the emulated node: a
+// hook returns c.Do() to let a call pass, an [Errno] or [NTStatus] to make it
+// fail. hook may be called from several goroutines at once.
+func Observe(api API, hook func(*Call) error) API {
+	return &observed{api: api, hook: hook, paths: map[Handle]string{}}
+}
+
+type observed struct {
+	api  API
+	hook func(*Call) error
+
+	mu    sync.Mutex
+	paths map[Handle]string // what open handles were opened with
+}
+
+func (o *observed) path(h Handle) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.paths[h]
+}
+
+func (o *observed) opened(h Handle, path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.paths[h] = path
+}
+
+func (o *observed) call(c Call, do func(c *Call) error) error {
+	c.do = func() error { return do(&c) }
+	return o.hook(&c)
+}
+
+func (o *observed) CreateFile(path string, access, share, disposition, flags uint32) (h Handle, err error) {
+	err = o.call(Call{Name: "CreateFile", Path: path}, func(c *Call) (err error) {
+		h, err = o.api.CreateFile(path, access, share, disposition, flags)
+		if err == nil {
+			c.Handle = h
+			o.opened(h, path)
+		}
+		return err
+	})
+	return h, err
+}
+
+func (o *observed) CloseHandle(h Handle) error {
+	return o.call(Call{Name: "CloseHandle", Handle: h, Path: o.path(h)}, func(*Call) error {
+		o.mu.Lock()
+		delete(o.paths, h)
+		o.mu.Unlock()
+		return o.api.CloseHandle(h)
+	})
+}
+
+func (o *observed) DeviceIoControl(h Handle, code uint32, in, out []byte) (n int, err error) {
+	err = o.call(Call{Name: "DeviceIoControl", Handle: h, Path: o.path(h), Code: code, In: in, Out: out}, func(c *Call) (err error) {
+		n, err = o.api.DeviceIoControl(h, code, in, out)
+		c.N = n
+		return err
+	})
+	return n, err
+}
+
+func (o *observed) ReadAt(h Handle, p []byte, off int64) (n int, err error) {
+	err = o.call(Call{Name: "ReadAt", Handle: h, Path: o.path(h), Out: p}, func(c *Call) (err error) {
+		n, err = o.api.ReadAt(h, p, off)
+		c.N = n
+		return err
+	})
+	return n, err
+}
+
+func (o *observed) WriteAt(h Handle, p []byte, off int64) (n int, err error) {
+	err = o.call(Call{Name: "WriteAt", Handle: h, Path: o.path(h), In: p}, func(*Call) (err error) {
+		n, err = o.api.WriteAt(h, p, off)
+		return err
+	})
+	return n, err
+}
+
+func (o *observed) FlushFileBuffers(h Handle) error {
+	return o.call(Call{Name: "FlushFileBuffers", Handle: h, Path: o.path(h)}, func(*Call) error {
+		return o.api.FlushFileBuffers(h)
+	})
+}
+
+func (o *observed) Interfaces(class GUID) (is []Interface, err error) {
+	err = o.call(Call{Name: "Interfaces", Path: class.String()}, func(*Call) (err error) {
+		is, err = o.api.Interfaces(class)
+		return err
+	})
+	return is, err
+}
+
+func (o *observed) Reenumerate() error {
+	return o.call(Call{Name: "Reenumerate"}, func(*Call) error { return o.api.Reenumerate() })
+}
+
+func (o *observed) VolumeNames() (names []string, err error) {
+	err = o.call(Call{Name: "VolumeNames"}, func(*Call) (err error) {
+		names, err = o.api.VolumeNames()
+		return err
+	})
+	return names, err
+}
+
+func (o *observed) VolumeInformation(root string) (info VolumeInfo, err error) {
+	err = o.call(Call{Name: "VolumeInformation", Path: root}, func(*Call) (err error) {
+		info, err = o.api.VolumeInformation(root)
+		return err
+	})
+	return info, err
+}
+
+func (o *observed) FreeSpace(root string) (avail, total, free uint64, err error) {
+	err = o.call(Call{Name: "FreeSpace", Path: root}, func(*Call) (err error) {
+		avail, total, free, err = o.api.FreeSpace(root)
+		return err
+	})
+	return avail, total, free, err
+}
+
+func (o *observed) VolumePathName(p string) (root string, err error) {
+	err = o.call(Call{Name: "VolumePathName", Path: p}, func(*Call) (err error) {
+		root, err = o.api.VolumePathName(p)
+		return err
+	})
+	return root, err
+}
+
+func (o *observed) VolumeNameForMountPoint(root string) (vol string, err error) {
+	err = o.call(Call{Name: "VolumeNameForMountPoint", Path: root}, func(*Call) (err error) {
+		vol, err = o.api.VolumeNameForMountPoint(root)
+		return err
+	})
+	return vol, err
+}
+
+func (o *observed) VolumePathNames(vol string) (names []string, err error) {
+	err = o.call(Call{Name: "VolumePathNames", Path: vol}, func(*Call) (err error) {
+		names, err = o.api.VolumePathNames(vol)
+		return err
+	})
+	return names, err
+}
+
+func (o *observed) SetMountPoint(dir, vol string) error {
+	return o.call(Call{Name: "SetMountPoint", Path: dir}, func(*Call) error { return o.api.SetMountPoint(dir, vol) })
+}
+
+func (o *observed) DeleteMountPoint(dir string) error {
+	return o.call(Call{Name: "DeleteMountPoint", Path: dir}, func(*Call) error { return o.api.DeleteMountPoint(dir) })
+}
+
+func (o *observed) Format(vol string, opts FormatOptions) error {
+	return o.call(Call{Name: "Format", Path: vol}, func(*Call) error { return o.api.Format(vol, opts) })
+}
+
+func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (h Handle, err error) {
+	path := name
+	if root != 0 {
+		path = o.path(root) + `\` + name
+	}
+	err = o.call(Call{Name: "NtCreateFile", Path: path}, func(c *Call) (err error) {
+		h, err = o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
+		if err == nil {
+			c.Handle = h
+			o.opened(h, path)
+		}
+		return err
+	})
+	return h, err
+}
+
+func (o *observed) QueryDirectory(h Handle, restart bool, buf []byte) (n int, err error) {
+	err = o.call(Call{Name: "QueryDirectory", Handle: h, Path: o.path(h), Out: buf}, func(c *Call) (err error) {
+		n, err = o.api.QueryDirectory(h, restart, buf)
+		c.N = n
+		return err
+	})
+	return n, err
+}
+
+func (o *observed) QueryInformation(h Handle, class uint32, buf []byte) (n int, err error) {
+	err = o.call(Call{Name: "QueryInformation", Handle: h, Path: o.path(h), Code: class, Out: buf}, func(c *Call) (err error) {
+		n, err = o.api.QueryInformation(h, class, buf)
+		c.N = n
+		return err
+	})
+	return n, err
+}
+
+func (o *observed) SetInformation(h Handle, class uint32, in []byte) error {
+	return o.call(Call{Name: "SetInformation", Handle: h, Path: o.path(h), Code: class, In: in}, func(*Call) error {
+		return o.api.SetInformation(h, class, in)
+	})
+}
+
+func (o *observed) FinalPath(h Handle, flags uint32) (path string, err error) {
+	err = o.call(Call{Name: "FinalPath", Handle: h, Path: o.path(h), Code: flags}, func(*Call) (err error) {
+		path, err = o.api.FinalPath(h, flags)
+		return err
+	})
+	return path, err
+}
+
+func (o *observed) Attributes(path string) (attrs uint32, err error) {
+	err = o.call(Call{Name: "Attributes", Path: path}, func(*Call) (err error) {
+		attrs, err = o.api.Attributes(path)
+		return err
+	})
+	return attrs, err
+}
+
+func (o *observed) WindowsDirectory() (dir string, err error) {
+	err = o.call(Call{Name: "WindowsDirectory"}, func(*Call) (err error) {
+		dir, err = o.api.WindowsDirectory()
+		return err
+	})
+	return dir, err
+}

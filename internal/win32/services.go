@@ -1,0 +1,118 @@
+package win32
+
+// Services is the service control manager. name is a service's key name, in
+// any case, as "MSiSCSI". Each call opens the service with the rights that it
+// needs and no others, and closes it again.
+type Services interface {
+	// ServiceStatus is QueryServiceStatusEx. ERROR_SERVICE_DOES_NOT_EXIST means
+	// that there is no such service, ERROR_INVALID_NAME that there cannot be.
+	ServiceStatus(name string) (ServiceStatus, error)
+	// ServiceConfig is QueryServiceConfigW.
+	ServiceConfig(name string) (ServiceConfig, error)
+	// StartService is StartServiceW without arguments. It returns when the
+	// service's process has begun; the service itself is then on its way
+	// (SERVICE_START_PENDING). Services on which it depends are started first.
+	StartService(name string) error
+	// ControlService sends one of the SERVICE_CONTROL_ codes and returns the
+	// state in which the service was then.
+	ControlService(name string, control uint32) (ServiceStatus, error)
+	// DependentServices is EnumDependentServicesW: the services that need this
+	// one, in the order in which they can be stopped. state is SERVICE_ACTIVE for
+	// those that are not stopped, or SERVICE_STATE_ALL.
+	DependentServices(name string, state uint32) ([]DependentService, error)
+}
+
+// Firmware is what the machine tells about itself.
+type Firmware interface {
+	// FirmwareTable is GetSystemFirmwareTable.
+	FirmwareTable(provider, id uint32) ([]byte, error)
+}
+
+// ServiceStatus is SERVICE_STATUS_PROCESS without what nobody here asks for.
+type ServiceStatus struct {
+	State            uint32 // SERVICE_STOPPED … SERVICE_PAUSED
+	ControlsAccepted uint32 // SERVICE_ACCEPT_STOP …
+	ExitCode         uint32 // a Win32 error number; ERROR_SERVICE_SPECIFIC_ERROR points to SpecificExitCode
+	SpecificExitCode uint32
+	CheckPoint       uint32 // grows while a pending service makes progress
+	WaitHint         uint32 // milliseconds until CheckPoint grows, as the service estimates
+}
+
+// ServiceConfig is QUERY_SERVICE_CONFIGW without what nobody here asks for.
+type ServiceConfig struct {
+	StartType   uint32 // SERVICE_BOOT_START … SERVICE_DISABLED
+	DisplayName string
+}
+
+// DependentService is ENUM_SERVICE_STATUSW.
+type DependentService struct {
+	Name   string
+	Status ServiceStatus
+}
+
+// Numbers of the service control manager (winsvc.h, winnt.h).
+const (
+	SERVICE_STOPPED          = 1
+	SERVICE_START_PENDING    = 2
+	SERVICE_STOP_PENDING     = 3
+	SERVICE_RUNNING          = 4
+	SERVICE_CONTINUE_PENDING = 5
+	SERVICE_PAUSE_PENDING    = 6
+	SERVICE_PAUSED           = 7
+
+	SERVICE_BOOT_START   = 0
+	SERVICE_SYSTEM_START = 1
+	SERVICE_AUTO_START   = 2
+	SERVICE_DEMAND_START = 3
+	SERVICE_DISABLED     = 4
+
+	SERVICE_CONTROL_STOP = 1
+	SERVICE_ACCEPT_STOP  = 1
+
+	SERVICE_ACTIVE    = 1
+	SERVICE_STATE_ALL = 3
+)
+
+func (o *observed) ServiceStatus(name string) (s ServiceStatus, err error) {
+	err = o.call(Call{Name: "ServiceStatus", Path: name}, func(*Call) (err error) {
+		s, err = o.api.ServiceStatus(name)
+		return err
+	})
+	return s, err
+}
+
+func (o *observed) ServiceConfig(name string) (s ServiceConfig, err error) {
+	err = o.call(Call{Name: "ServiceConfig", Path: name}, func(*Call) (err error) {
+		s, err = o.api.ServiceConfig(name)
+		return err
+	})
+	return s, err
+}
+
+func (o *observed) StartService(name string) error {
+	return o.call(Call{Name: "StartService", Path: name}, func(*Call) error { return o.api.StartService(name) })
+}
+
+func (o *observed) ControlService(name string, control uint32) (s ServiceStatus, err error) {
+	err = o.call(Call{Name: "ControlService", Path: name, Code: control}, func(*Call) (err error) {
+		s, err = o.api.ControlService(name, control)
+		return err
+	})
+	return s, err
+}
+
+func (o *observed) DependentServices(name string, state uint32) (list []DependentService, err error) {
+	err = o.call(Call{Name: "DependentServices", Path: name, Code: state}, func(*Call) (err error) {
+		list, err = o.api.DependentServices(name, state)
+		return err
+	})
+	return list, err
+}
+
+func (o *observed) FirmwareTable(provider, id uint32) (table []byte, err error) {
+	err = o.call(Call{Name: "FirmwareTable", Code: provider}, func(*Call) (err error) {
+		table, err = o.api.FirmwareTable(provider, id)
+		return err
+	})
+	return table, err
+}

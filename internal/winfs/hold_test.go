@@ -1,0 +1,224 @@
+package winfs_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// unconfined is the same node as a driver in process has it.
+func unconfined(w *world) *node.Node {
+	n := node.New(w.API)
+	n.Clock = w
+	return n
+}
+
+func TestVolumesMountedInAWorkingDirectoryBelongToIt(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	_, bare, e := w.volumes()
+	for _, c := range []struct{ name, volume string }{{"without a letter", bare}, {"with a letter", e}} {
+		t.Run(c.name, func(t *testing.T) {
+			mnt := pods + `\mnt`
+			w.dir(mnt)
+			w.mount(mnt, c.volume)
+			must(t, "make directories", winfs.MkdirAll(ctx, w.Node, mnt+`\a\b`))
+			must(t, "link to it", winfs.Symlink(ctx, w.Node, mnt+`\a`, pods+`\link`))
+			if ok, err := winfs.LinkTargetExists(ctx, w.Node, pods+`\link`); !ok || err != nil {
+				t.Errorf("LinkTargetExists = %t, %v; want true", ok, err)
+			}
+			if ok, err := winfs.Exists(ctx, w.Node, pods+`\link\b`); !ok || err != nil {
+				t.Errorf("Exists through the link = %t, %v; want true", ok, err)
+			}
+			for _, path := range []string{mnt, mnt + `\a\b`, pods + `\link`} {
+				if v, err := winfs.VolumeOf(ctx, w.Node, path); v != c.volume || err != nil {
+					t.Errorf("VolumeOf(%q) = %s, %v; want %s", path, v, err, c.volume)
+				}
+			}
+			must(t, "remove on it", winfs.RemoveAll(ctx, w.Node, pods+`\link\b`))
+			must(t, "remove on it", winfs.RemoveAll(ctx, w.Node, mnt+`\a`))
+			must(t, "remove the link", winfs.Remove(ctx, w.Node, pods+`\link`))
+			wantErr(t, "empty the mounted volume", winfs.RemoveContents(ctx, w.Node, mnt), hosterr.ErrFailedPrecondition)
+			must(t, "unmount and remove", winfs.Remove(ctx, w.Node, mnt))
+		})
+	}
+}
+
+// A mount point of the system's volume is a way out of the working directory,
+// however well Windows knows it.
+func TestAMountPointOfTheSystemVolumeLeadsOut(t *testing.T) {
+	for name, mount := range map[string]func(w *world, dir, vol string){
+		"planted":             func(w *world, dir, vol string) { w.plant(dir, junction(vol[4:]), true) },
+		"known to the system": func(w *world, dir, vol string) { w.dir(dir); w.mount(dir, vol) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c, _, _ := w.volumes()
+			mount(w, pods+`\evil`, c)
+			for _, op := range operations() {
+				for _, below := range []string{`\outside`, `\outside\precious.txt`, `\outside\new\dir`, `\Windows`} {
+					wantErr(t, op.name+below, op.do(w, pods+`\evil`+below), hosterr.ErrPermissionDenied)
+				}
+				if op.follows && op.name != "LinkTargetExists" {
+					wantErr(t, op.name, op.do(w, pods+`\evil`), hosterr.ErrPermissionDenied)
+				}
+			}
+			w.intact()
+			must(t, "remove the mount point", winfs.RemoveAll(t.Context(), w.Node, pods+`\evil`))
+			w.intact()
+		})
+	}
+}
+
+// The same goes where the working directory is on another volume than Windows,
+// and for that volume too.
+func TestMountPointsThatLeadOutOfAWorkingDirectoryOnADataVolume(t *testing.T) {
+	for name, mount := range map[string]func(w *world){
+		"of the system's volume": func(w *world) {
+			c, _, _ := w.volumes()
+			w.mount(`E:\kubelet\evil`, c)
+		},
+		"of its own volume": func(w *world) {
+			_, _, e := w.volumes()
+			w.mount(`E:\kubelet\evil`, e)
+			// The emulated mount manager knows no circles; Windows' might.
+			w.API = circle{w.API, e}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.WorkingDirs = []string{`E:\kubelet`}
+			w.dir(`E:\kubelet`)
+			w.dir(`E:\kubelet\evil`)
+			w.dir(`E:\outside`)
+			mount(w)
+			for _, op := range operations() {
+				wantErr(t, op.name, op.do(w, `E:\kubelet\evil\outside`), hosterr.ErrPermissionDenied)
+			}
+			w.intact()
+			w.wantTree(`E:\kubelet`, `evil`)
+		})
+	}
+}
+
+// circle is a node on which the volume e is mounted in itself.
+type circle struct {
+	win32.API
+	e string
+}
+
+func (c circle) VolumePathNames(vol string) ([]string, error) {
+	names, err := c.API.VolumePathNames(vol)
+	if vol == c.e {
+		names = append(names, `E:\kubelet\evil\`)
+	}
+	return names, err
+}
+
+// A volume that the administrator mounted elsewhere is outside too.
+func TestAnotherVolumeIsOutside(t *testing.T) {
+	w := newWorld(t)
+	w.file(`E:\precious`)
+	w.plant(pods+`\evil`, symlink(`E:\`), true)
+	for _, op := range operations() {
+		wantErr(t, op.name, op.do(w, pods+`\evil\precious`), hosterr.ErrPermissionDenied)
+	}
+}
+
+func TestMountedVolume(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	c, bare, _ := w.volumes()
+	const gone = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
+	w.dir(pods + `\plain`)
+	w.file(pods + `\file`)
+	w.dir(pods + `\mnt`)
+	w.mount(pods+`\mnt`, bare)
+	w.plant(pods+`\tomnt`, symlink(pods+`\mnt`), true)
+	w.plant(pods+`\toplain`, symlink(pods+`\plain`), true)
+	w.plant(pods+`\dangling`, symlink(pods+`\mnt\nothing`), true)
+	w.plant(pods+`\gone`, junction(gone[4:]), true)
+	for _, tt := range []struct {
+		path, volume string
+		mounted      bool
+		of           string
+	}{
+		{`\plain`, "", false, c},
+		{`\file`, "", false, c},
+		{`\mnt`, bare, true, bare},
+		{`\tomnt`, bare, true, bare},
+		{`\toplain`, c, true, c},
+		{`\dangling`, bare, true, bare},
+		{`\gone`, gone, true, gone},
+	} {
+		v, mounted, err := winfs.MountedVolume(ctx, w.Node, pods+tt.path)
+		if v != tt.volume || mounted != tt.mounted || err != nil {
+			t.Errorf("MountedVolume(%q) = %q, %t, %v; want %q, %t", tt.path, v, mounted, err, tt.volume, tt.mounted)
+		}
+		if v, err := winfs.VolumeOf(ctx, w.Node, pods+tt.path); v != tt.of || err != nil {
+			t.Errorf("VolumeOf(%q) = %q, %v; want %q", tt.path, v, err, tt.of)
+		}
+	}
+	if v, mounted, err := winfs.MountedVolume(ctx, unconfined(w), `C:\`); v != "" || mounted || err != nil {
+		t.Errorf(`MountedVolume(C:\) = %q, %t, %v; want none`, v, mounted, err)
+	}
+	if v, err := winfs.VolumeOf(ctx, unconfined(w), `c:\`); v != c || err != nil {
+		t.Errorf(`VolumeOf(c:\) = %q, %v; want %q`, v, err, c)
+	}
+	for _, path := range []string{`\nothing`, `\plain\nothing`, `\gone\x`} {
+		_, err := winfs.VolumeOf(ctx, w.Node, pods+path)
+		wantErr(t, "VolumeOf("+path+")", err, hosterr.ErrNotFound)
+	}
+}
+
+func TestWhatIsHeldStays(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	_, bare, _ := w.volumes()
+	for _, d := range []string{`\a`, `\a\b`, `\a\b\c`} {
+		w.dir(pods + d)
+	}
+	w.plant(pods+`\link`, symlink(pods+`\a\b`), true)
+	for name, hold := range map[string]func(context.Context, *node.Node, string) (*winfs.Held, error){
+		"parent": winfs.HoldParent, "directory": winfs.HoldDirectory,
+	} {
+		held, err := hold(ctx, w.Node, pods+`\link\c`)
+		must(t, "hold", err)
+		if want := pods + `\a\b\c`; held.Path != want || held.Link != nil {
+			t.Errorf("held %s is at %q, link %v; want %q", name, held.Path, held.Link, want)
+		}
+		for _, d := range []string{`\a\b`, `\a`} {
+			if err := w.rename(pods+d, "x"); err == nil {
+				t.Errorf("%s was renamed while the %s below was held", d, name)
+			}
+		}
+		if err := w.rename(pods+`\a\b\c`, "x"); (err == nil) != (name == "parent") {
+			t.Errorf("renaming the directory itself while the %s is held: %v", name, err)
+		} else if err == nil {
+			must(t, "rename back", w.rename(pods+`\a\b\x`, "c"))
+		}
+		held.Close()
+	}
+	// The mount functions work on what is held.
+	held, err := winfs.HoldDirectory(ctx, w.Node, pods+`\link\c`)
+	must(t, "hold", err)
+	must(t, "mount", w.raw.SetMountPoint(held.Path+`\`, bare))
+	held.Close()
+	held, err = winfs.HoldParent(ctx, w.Node, pods+`\link\c`)
+	must(t, "hold", err)
+	if held.Link == nil || held.Link.Volume != bare || held.Link.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT {
+		t.Errorf("the held mount point leads to %+v, want %s", held.Link, bare)
+	}
+	must(t, "unmount", w.raw.DeleteMountPoint(held.Path+`\`))
+	held.Close()
+
+	w.file(pods + `\file`)
+	_, err = winfs.HoldDirectory(ctx, w.Node, pods+`\file`)
+	wantErr(t, "hold a file", err, hosterr.ErrFailedPrecondition)
+	_, err = winfs.HoldParent(ctx, w.Node, pods+`\nothing`)
+	wantErr(t, "hold nothing", err, hosterr.ErrNotFound)
+}

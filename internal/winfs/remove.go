@@ -1,0 +1,387 @@
+package winfs
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// The bounds of one recursive removal.
+const (
+	// MaxDepth is how many directories deep it goes; each level is an open handle.
+	MaxDepth = 1000
+	// MaxRemoved is how many entries one call removes. A caller that has more
+	// repeats the call.
+	MaxRemoved = 1_000_000
+	// MaxSearched is how many entries are looked at for volume mount points
+	// before anything is removed. In a larger tree they are only found on the way.
+	MaxSearched = 100_000
+)
+
+const remove = win32.DELETE | win32.FILE_WRITE_ATTRIBUTES | look
+
+// Remove removes a file, an empty directory, a link or a mount point at path;
+// links on the way are followed, one at path itself is not. Nothing there is
+// hosterr.ErrNotFound, a directory that is not empty hosterr.ErrFailedPrecondition.
+// A mount point goes with the mount manager's record of it; the volume and its
+// files stay.
+func Remove(ctx context.Context, n *node.Node, path string) error {
+	return run(ctx, n, "remove", path, func(o *op, p winpath.Path) error {
+		return o.removeAt(p, func(h win32.Handle, _ Info) error { return o.delete(h) })
+	})
+}
+
+// RemoveAll is Remove of a whole tree; nothing at path is success. Links in the
+// tree are removed and never entered. A volume mount point in it refuses the whole
+// request (hosterr.ErrFailedPrecondition): a volume must be unmounted by those
+// who mounted it. Other errors do not stop the removal of the rest; the first
+// is returned.
+func RemoveAll(ctx context.Context, n *node.Node, path string) error {
+	return run(ctx, n, "remove", path, func(o *op, p winpath.Path) error {
+		err := o.removeAt(p, func(h win32.Handle, info Info) error {
+			if !info.IsDir() || info.IsLink() {
+				return o.delete(h)
+			}
+			if err := o.search(h, p); err != nil {
+				return err
+			}
+			r := removal{op: o, left: MaxRemoved}
+			r.directory(h, p, 0)
+			return r.err
+		})
+		if isMissing(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// RemoveContents empties the directory at path as RemoveAll would and keeps the
+// directory. A link or mount point at path is refused: what it leads to was not named.
+func RemoveContents(ctx context.Context, n *node.Node, path string) error {
+	return run(ctx, n, "empty directory", path, func(o *op, p winpath.Path) error {
+		e, err := o.entry(p, list, shareAll, changing)
+		if err != nil {
+			return err
+		}
+		defer e.close()
+		info, err := o.info(e.h)
+		switch {
+		case err != nil:
+			return err
+		case info.IsLink():
+			return hosterr.Text(hosterr.ErrFailedPrecondition, "is a link or mount point, not a directory: %w", win32.ERROR_DIRECTORY)
+		case !info.IsDir():
+			return hosterr.Text(hosterr.ErrFailedPrecondition, "is not a directory: %w", win32.ERROR_DIRECTORY)
+		}
+		if err := o.search(e.h, p); err != nil {
+			return err
+		}
+		r := removal{op: o, left: MaxRemoved}
+		r.clear(e.h, p, 0)
+		return r.err
+	})
+}
+
+// removeAt opens what stands at p for removal and hands it to do. A volume mount
+// point becomes a plain directory before.
+func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
+	unmounted := false
+	for {
+		e, err := o.entry(p, remove|list, shareAll, changing)
+		if err != nil {
+			if o.again(o.ctx, err) {
+				continue
+			}
+			return err
+		}
+		link, _, err := o.link(e.h)
+		if err == nil && link.Volume != "" {
+			e.close()
+			if unmounted {
+				return errMounted(p)
+			}
+			if err := o.unmount(p); err != nil {
+				return err
+			}
+			unmounted = true
+			continue
+		}
+		defer e.close()
+		if err != nil {
+			return err
+		}
+		info, err := o.info(e.h)
+		if err != nil {
+			return err
+		}
+		return do(e.h, info)
+	}
+}
+
+// unmount removes the mount point at p, which stays as an empty directory. The
+// handle with the right to delete is closed by now: DeleteVolumeMountPoint
+// opens the directory itself.
+func (o *op) unmount(p winpath.Path) error {
+	held, err := o.hold(p, look, shareAll)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if err := o.ctx.Err(); err != nil {
+		return err
+	}
+	return o.n.API.DeleteMountPoint(held.Path + `\`)
+}
+
+func errMounted(p winpath.Path) error {
+	return hosterr.Text(hosterr.ErrFailedPrecondition, "a volume is mounted on %s; unmount it first", hosterr.Quote(p.String()))
+}
+
+// delete deletes what h is open on, once it can be.
+func (o *op) delete(h win32.Handle) error {
+	for {
+		if err := o.ctx.Err(); err != nil {
+			return err
+		}
+		err := o.markDeleted(h)
+		if err == nil || win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !o.again(o.ctx, err) {
+			return err
+		}
+	}
+}
+
+// markDeleted deletes what h is open on. Its name is gone when h is closed, even
+// if others have it open; on file systems and Windows versions that lack that
+// (FAT, before 1809), when the last handle is closed.
+func (o *op) markDeleted(h win32.Handle) error {
+	err := o.n.API.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(
+		win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS|
+			win32.FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE))
+	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_FUNCTION) {
+		return err
+	}
+	info, err := o.info(h)
+	if err != nil {
+		return err
+	}
+	if info.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0 {
+		if err := o.n.API.SetInformation(h, win32.FileBasicInformation, basicAttributes(info.Attributes&^win32.FILE_ATTRIBUTE_READONLY)); err != nil {
+			return err
+		}
+	}
+	return o.n.API.SetInformation(h, win32.FileDispositionInformation, []byte{1})
+}
+
+// basicAttributes is FILE_BASIC_INFORMATION that sets attributes and leaves the
+// four times alone.
+func basicAttributes(attrs uint32) []byte {
+	b := make([]byte, 40)
+	if attrs == 0 {
+		attrs = win32.FILE_ATTRIBUTE_NORMAL // 0 means "leave as it is"
+	}
+	binary.LittleEndian.PutUint32(b[32:], attrs)
+	return b
+}
+
+// entries calls each for what is in dir, until it returns an error.
+func (o *op) entries(dir win32.Handle, each func(win32.DirEntry) error) error {
+	buf := make([]byte, 16*1024)
+	for restart := true; ; restart = false {
+		if err := o.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := o.n.API.QueryDirectory(dir, restart, buf)
+		if status, ok := err.(win32.NTStatus); ok && (status == win32.STATUS_NO_MORE_FILES || status == win32.STATUS_NO_SUCH_FILE) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found, err := win32.DecodeDirectory(buf[:n])
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			if e.Name == "." || e.Name == ".." {
+				continue
+			}
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// search looks for a volume mount point below dir, among at most MaxSearched
+// entries, and returns an error that names it. What cannot be looked at is passed
+// over: its removal will say why.
+func (o *op) search(dir win32.Handle, p winpath.Path) error {
+	left, depth := MaxSearched, len(p.Elems)
+	var walk func(dir win32.Handle, p winpath.Path) error
+	walk = func(dir win32.Handle, p winpath.Path) error {
+		err := o.entries(dir, func(d win32.DirEntry) error {
+			if left--; left < 0 {
+				return nil
+			}
+			mount := d.ReparseTag == win32.IO_REPARSE_TAG_MOUNT_POINT
+			info := Info{Attributes: d.Attributes, ReparseTag: d.ReparseTag}
+			if !mount && (!info.IsDir() || info.IsLink()) {
+				return nil
+			}
+			at := p.Join(d.Name)
+			if len(at.Elems)-depth > MaxDepth {
+				return errDeep(at)
+			}
+			access := uint32(look)
+			if !mount {
+				access = list
+			}
+			h, err := o.open(dir, d.Name, access, shareAll, itself)
+			if err != nil {
+				return o.ctx.Err()
+			}
+			defer o.close(h)
+			if !mount {
+				return walk(h, at)
+			}
+			if link, _, err := o.link(h); err == nil && link.Volume != "" {
+				return errMounted(at)
+			}
+			return nil
+		})
+		if hosterr.KindOf(err) == nil {
+			return o.ctx.Err()
+		}
+		return err
+	}
+	return walk(dir, p)
+}
+
+func errDeep(p winpath.Path) error {
+	name := p.String()
+	if len(name) > 256 {
+		name = name[:256] + "…"
+	}
+	return hosterr.Text(hosterr.ErrOutOfRange, "%q is more than %d directories deep", name, MaxDepth)
+}
+
+// removal is the removal of one tree.
+type removal struct {
+	*op
+	left int
+	err  error // the first
+	stop bool  // err ends the removal
+}
+
+func (r *removal) failed(p winpath.Path, err error) {
+	if r.err == nil || r.ctx.Err() != nil {
+		r.err = hosterr.Wrap("remove", hosterr.Quote(p.String()), node.Typed(err))
+	}
+	r.stop = r.stop || r.ctx.Err() != nil
+}
+
+// clear removes what is in dir and tells whether dir is empty now.
+func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
+	if depth > MaxDepth {
+		r.failed(p, errDeep(p))
+		return false
+	}
+	for {
+		clean, found := true, false
+		err := r.entries(dir, func(d win32.DirEntry) error {
+			found = true
+			if !r.removeEntry(dir, d, p.Join(d.Name), depth) {
+				clean = false
+			}
+			if r.stop {
+				return r.err
+			}
+			return nil
+		})
+		if r.stop {
+			return false
+		}
+		if err != nil {
+			r.failed(p, err)
+			return false
+		}
+		// Some file systems pass over entries while others are removed: look
+		// again until there is nothing to see.
+		if !found || !clean {
+			return clean
+		}
+	}
+}
+
+// removeEntry removes the entry d of dir and what is below it.
+func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path, depth int) bool {
+	if r.left--; r.left < 0 {
+		r.err = hosterr.Text(hosterr.ErrUnavailable, "%d entries were removed and more are left; repeat the call", MaxRemoved)
+		r.stop = true
+		return false
+	}
+	access := uint32(remove)
+	if d.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 {
+		access |= list
+	}
+	var h win32.Handle
+	var err error
+	for {
+		h, err = r.open(dir, d.Name, access, shareAll, itself)
+		if err == nil || !r.again(r.ctx, err) {
+			break
+		}
+	}
+	if isMissing(err) {
+		return true
+	}
+	if err != nil {
+		r.failed(p, err)
+		return false
+	}
+	defer r.close(h)
+	link, linked, err := r.link(h)
+	if err == nil && link.Volume != "" {
+		r.err, r.stop = errMounted(p), true
+		return false
+	}
+	var info Info
+	if err == nil {
+		info, err = r.info(h)
+	}
+	if err != nil {
+		r.failed(p, err)
+		return false
+	}
+	if info.IsDir() && !linked {
+		return r.directory(h, p, depth+1)
+	}
+	if err := r.delete(h); err != nil {
+		r.failed(p, err)
+		return false
+	}
+	return true
+}
+
+// directory removes the directory h and all below it.
+func (r *removal) directory(h win32.Handle, p winpath.Path, depth int) bool {
+	for {
+		if !r.clear(h, p, depth) {
+			return false
+		}
+		err := r.delete(h)
+		if err == nil {
+			return true
+		}
+		// Somebody made an entry meanwhile, or still holds one that is deleted.
+		if !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !r.again(r.ctx, err) {
+			r.failed(p, err)
+			return false
+		}
+	}
+}

@@ -1,0 +1,383 @@
+package winfs_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+func TestMkdirAll(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	for range 2 { // a directory that exists is success
+		must(t, "make", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c`))
+	}
+	w.wantTree(pods, `a`, `a\b`, `a\b\c`)
+	w.file(pods + `\a\file`)
+	wantErr(t, "over a file", winfs.MkdirAll(ctx, w.Node, pods+`\a\file`), hosterr.ErrAlreadyExists)
+	wantErr(t, "below a file", winfs.MkdirAll(ctx, w.Node, pods+`\a\file\x`), hosterr.ErrFailedPrecondition)
+	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), true)
+	for _, p := range []string{`\dangling`, `\dangling\x`} {
+		wantErr(t, "through a link that leads nowhere", winfs.MkdirAll(ctx, w.Node, pods+p), hosterr.ErrFailedPrecondition)
+	}
+	w.plant(pods+`\link`, symlink(pods+`\a`), true)
+	must(t, "through a link", winfs.MkdirAll(ctx, w.Node, pods+`\link\d\e`))
+	w.wantTree(pods, `a`, `a\b`, `a\b\c`, `a\d`, `a\d\e`, `a\file`, `dangling`, `link`)
+	wantErr(t, "on a drive that is not there", winfs.MkdirAll(ctx, unconfined(w), `Q:\a`), hosterr.ErrNotFound)
+}
+
+func TestALinkThatAppearsWhileDirectoriesAreMadeIsChecked(t *testing.T) {
+	w := newWorld(t)
+	planted := false
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "FinalPath" && !planted {
+			planted = true
+			err := c.Do()
+			w.plant(pods+`\a`, junction(outside), true)
+			return err
+		}
+		return c.Do()
+	}
+	wantErr(t, "MkdirAll", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`), hosterr.ErrPermissionDenied)
+	w.intact()
+}
+
+func TestExists(t *testing.T) {
+	w := newWorld(t)
+	w.file(pods + `\file`)
+	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), false)
+	for path, want := range map[string]bool{
+		pods: true, pods + `\`: true, kubelet: true, pods + `\file`: true, pods + `\FILE`: true, pods + `\dangling`: true,
+		pods + `\nothing`: false, pods + `\nothing\x`: false, pods + `\file\x`: false, pods + `\dangling\x`: false,
+	} {
+		if got, err := winfs.Exists(t.Context(), w.Node, path); got != want || err != nil {
+			t.Errorf("Exists(%q) = %t, %v; want %t", path, got, err, want)
+		}
+	}
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, "file") {
+			return win32.STATUS_ACCESS_DENIED
+		}
+		return c.Do()
+	}
+	_, err := winfs.Exists(t.Context(), w.Node, pods+`\file`)
+	wantErr(t, "Exists of what may not be looked at", err, hosterr.ErrPermissionDenied)
+}
+
+func TestRemove(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.file(pods + `\file`)
+	w.dir(pods + `\empty`)
+	w.dir(pods + `\full`)
+	w.file(pods + `\full\file`)
+	w.plant(pods+`\dirlink`, symlink(pods+`\full`), true)
+	w.plant(pods+`\filelink`, symlink(pods+`\full\file`), false)
+	w.plant(pods+`\junction`, junction(outside), true)
+	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), true)
+	for _, name := range []string{`\file`, `\empty\`, `\dirlink`, `\filelink`, `\junction`, `\dangling`} {
+		must(t, name, winfs.Remove(ctx, w.Node, pods+name))
+	}
+	wantErr(t, "full directory", winfs.Remove(ctx, w.Node, pods+`\full`), hosterr.ErrFailedPrecondition)
+	wantErr(t, "full directory", winfs.Remove(ctx, w.Node, pods+`\full`), win32.ERROR_DIR_NOT_EMPTY)
+	wantErr(t, "nothing", winfs.Remove(ctx, w.Node, pods+`\empty`), hosterr.ErrNotFound)
+	wantErr(t, "nothing at all", winfs.Remove(ctx, w.Node, pods+`\empty\x`), hosterr.ErrNotFound)
+	w.wantTree(pods, `full`, `full\file`)
+	w.intact()
+}
+
+func TestRemoveAll(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.dir(pods + `\a`)
+	for i := range 300 { // more than one buffer of names
+		w.file(fmt.Sprintf(`%s\a\a file with a rather long name, number %d`, pods, i))
+	}
+	must(t, "prepare", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c\d`))
+	w.file(pods + `\a\b\c\file`)
+	w.dir(pods + `\kept`)
+	w.file(pods + `\kept\file`)
+	w.plant(pods+`\a\b\symlink`, symlink(outside), true)
+	w.plant(pods+`\a\b\junction`, junction(pods+`\kept`), true)
+	w.plant(pods+`\a\b\filelink`, symlink(outside+`\precious.txt`), false)
+	w.plant(pods+`\a\b\loop`, relative(`..`), true)
+	w.plant(pods+`\a\dangling`, symlink(pods+`\nothing`), true)
+	for range 2 { // nothing there is success
+		must(t, "remove", winfs.RemoveAll(ctx, w.Node, pods+`\a`))
+	}
+	must(t, "below what is not there", winfs.RemoveAll(ctx, w.Node, pods+`\a\b`))
+	must(t, "below a file", winfs.RemoveAll(ctx, w.Node, pods+`\kept\file\x`))
+	w.wantTree(pods, `kept`, `kept\file`)
+	must(t, "a file", winfs.RemoveAll(ctx, w.Node, pods+`\kept\file`))
+	w.plant(pods+`\link`, junction(outside), true)
+	must(t, "a link", winfs.RemoveAll(ctx, w.Node, pods+`\link`))
+	w.wantTree(pods, `kept`)
+	w.intact()
+}
+
+func TestRemoveContents(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	must(t, "prepare", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c`))
+	w.file(pods + `\a\b\file`)
+	w.file(pods + `\a\file`)
+	w.plant(pods+`\a\link`, junction(outside), true)
+	w.plant(pods+`\link`, symlink(pods+`\a`), true)
+	w.plant(pods+`\out`, symlink(outside), true)
+	before := w.tree(pods)
+	for _, name := range []string{`\link`, `\out`, `\a\file`} {
+		wantErr(t, "contents of "+name, winfs.RemoveContents(ctx, w.Node, pods+name), hosterr.ErrFailedPrecondition)
+	}
+	wantErr(t, "contents of nothing", winfs.RemoveContents(ctx, w.Node, pods+`\nothing`), hosterr.ErrNotFound)
+	w.wantTree(pods, before...)
+	for range 2 {
+		must(t, "empty", winfs.RemoveContents(ctx, w.Node, pods+`\link\..\a`))
+		must(t, "empty", winfs.RemoveContents(ctx, w.Node, pods+`\a`))
+	}
+	w.wantTree(pods, `a`, `link`, `out`)
+	w.intact()
+}
+
+func TestAMountedVolumeInATreeRefusesTheWholeRequest(t *testing.T) {
+	w := newWorld(t)
+	_, bare, _ := w.volumes()
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\z\mnt`))
+	for _, f := range []string{`\a\1`, `\a\z\1`, `\a\zz`} {
+		w.file(pods + f)
+	}
+	w.mount(pods+`\a\z\mnt`, bare)
+	w.file(pods + `\a\z\mnt\data`)
+	before := w.tree(pods)
+	for name, do := range map[string]func() error{
+		"RemoveAll":      func() error { return winfs.RemoveAll(t.Context(), w.Node, pods+`\a`) },
+		"RemoveContents": func() error { return winfs.RemoveContents(t.Context(), w.Node, pods+`\a`) },
+	} {
+		err := do()
+		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), pods+`\a\z\mnt`) {
+			t.Errorf("%s = %v, want ErrFailedPrecondition that names the mount point", name, err)
+		}
+		w.wantTree(pods, before...)
+	}
+	// One that comes after the search is met on the way, and stays.
+	must(t, "unmount", w.raw.DeleteMountPoint(pods+`\a\z\mnt\`))
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "SetInformation" && c.Code == win32.FileDispositionInformationEx {
+			w.hook = nil
+			w.mount(pods+`\a\z\mnt`, bare)
+		}
+		return c.Do()
+	}
+	wantErr(t, "RemoveAll", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`), hosterr.ErrFailedPrecondition)
+	if ok, err := winfs.Exists(t.Context(), w.Node, pods+`\a\z\mnt\data`); !ok || err != nil {
+		t.Errorf("the data of the mounted volume: %t, %v", ok, err)
+	}
+}
+
+func TestRemovingAMountPointKeepsTheVolume(t *testing.T) {
+	for name, remove := range map[string]func(*world, string) error{
+		"Remove":    func(w *world, p string) error { return winfs.Remove(context.Background(), w.Node, p) },
+		"RemoveAll": func(w *world, p string) error { return winfs.RemoveAll(context.Background(), w.Node, p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, _, e := w.volumes()
+			w.file(`E:\data`)
+			w.dir(pods + `\mnt`)
+			w.mount(pods+`\mnt`, e)
+			must(t, "remove", remove(w, pods+`\mnt`))
+			w.wantTree(pods)
+			w.wantTree(`E:\`, "data")
+			paths, err := w.raw.VolumePathNames(e)
+			if err != nil || len(paths) != 1 || paths[0] != `E:\` {
+				t.Errorf("the mount manager knows the volume at %q, %v; want E:\\ alone", paths, err)
+			}
+		})
+	}
+}
+
+func TestReadOnlyFilesAreRemoved(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		t.Run(fmt.Sprintf("without POSIX deletes %t", old), func(t *testing.T) {
+			w := newWorld(t)
+			must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
+			h := w.create(pods+`\a\b\file`, win32.FILE_NON_DIRECTORY_FILE, win32.FILE_WRITE_ATTRIBUTES)
+			info := make([]byte, 40)
+			binary.LittleEndian.PutUint32(info[32:], win32.FILE_ATTRIBUTE_READONLY)
+			must(t, "make read-only", w.raw.SetInformation(h, win32.FileBasicInformation, info))
+			w.closeRaw(h)
+			w.file(pods + `\a\file`)
+			if old {
+				w.hook = func(c *win32.Call) error {
+					if c.Name == "SetInformation" && c.Code == win32.FileDispositionInformationEx {
+						return win32.STATUS_INVALID_INFO_CLASS
+					}
+					return c.Do()
+				}
+			}
+			must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
+			w.wantTree(pods)
+		})
+	}
+}
+
+func TestWhatIsInTheWayForAMomentIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
+	w.file(pods + `\a\b\file`)
+	busy := 5
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, "file") && busy > 0 {
+			busy--
+			return win32.STATUS_SHARING_VIOLATION
+		}
+		return c.Do()
+	}
+	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
+	if w.slept == 0 || w.slept.Seconds() > 2 {
+		t.Errorf("waited %v, want a little", w.slept)
+	}
+	w.wantTree(pods)
+}
+
+func TestTheFirstErrorIsToldAndTheRestRemoved(t *testing.T) {
+	w := newWorld(t)
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
+	for _, f := range []string{`\a\1`, `\a\b\2`, `\a\b\3`, `\a\4`} {
+		w.file(pods + f)
+	}
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && (strings.HasSuffix(c.Path, `\2`) || strings.HasSuffix(c.Path, `\1`)) {
+			return win32.STATUS_SHARING_VIOLATION
+		}
+		return c.Do()
+	}
+	err := winfs.RemoveAll(t.Context(), w.Node, pods+`\a`)
+	if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), `\a\1"`) {
+		t.Errorf(`RemoveAll = %v, want ErrUnavailable that names \a\1`, err)
+	}
+	w.wantTree(pods, `a`, `a\1`, `a\b`, `a\b\2`)
+	if w.slept.Seconds() > 2 {
+		t.Errorf("waited %v in all, want at most 2 s", w.slept)
+	}
+}
+
+func TestATreeThatIsTooDeepIsRefused(t *testing.T) {
+	w := newWorld(t)
+	deep := pods + `\a`
+	for range 1000 {
+		deep += `\d`
+	}
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, deep))
+	must(t, "remove a tree of the largest depth", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, deep+`\d`))
+	wantErr(t, "remove a deeper one", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`), hosterr.ErrOutOfRange)
+	must(t, "remove from below", winfs.RemoveAll(t.Context(), w.Node, pods+`\a\d\d`))
+}
+
+func TestAnEndedContextEndsTheRemoval(t *testing.T) {
+	w := newWorld(t)
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b\c`))
+	ctx, cancel := context.WithCancel(t.Context())
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "SetInformation" {
+			cancel()
+		}
+		return c.Do()
+	}
+	wantErr(t, "RemoveAll", winfs.RemoveAll(ctx, w.Node, pods+`\a`), context.Canceled)
+	w.wantTree(pods, `a`, `a\b`) // c was removed when the context ended
+}
+
+func TestSymlink(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.dir(pods + `\dir`)
+	w.file(pods + `\file`)
+	w.plant(pods+`\tofile`, symlink(pods+`\file`), false)
+	for _, c := range []struct {
+		name, source string
+		dir          bool
+		substitute   string
+	}{
+		{"directory", pods + `\dir`, true, `\??\` + pods + `\dir`},
+		{"trailing backslash", pods + `\dir\`, true, `\??\` + pods + `\dir\`},
+		{"file", pods + `\file`, false, `\??\` + pods + `\file`},
+		{"missing", pods + `\nothing`, false, `\??\` + pods + `\nothing`},
+		{"link to a file", pods + `\tofile`, false, `\??\` + pods + `\tofile`},
+		{"root of a share", `\\server\share\`, true, `\??\UNC\server\share\`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			link := pods + `\link-` + strings.ReplaceAll(c.name, " ", "-")
+			for range 2 { // the same link again is success
+				must(t, "link", winfs.Symlink(ctx, w.Node, c.source, link))
+			}
+			info, err := winfs.Lstat(ctx, w.Node, link)
+			if err != nil || info.IsDir() != c.dir || info.ReparseTag != win32.IO_REPARSE_TAG_SYMLINK {
+				t.Errorf("Lstat(%q) = %+v, %v; want a symbolic link, to a directory %t", link, info, err, c.dir)
+			}
+			l, ok, err := winfs.Readlink(ctx, w.Node, link)
+			if !ok || err != nil || l.Substitute != c.substitute || l.Relative || l.Volume != "" {
+				t.Errorf("Readlink(%q) = %+v, %t, %v; want %q", link, l, ok, err, c.substitute)
+			}
+			wantErr(t, "another link there", winfs.Symlink(ctx, w.Node, kubelet, link), hosterr.ErrAlreadyExists)
+		})
+	}
+	wantErr(t, "where a file is", winfs.Symlink(ctx, w.Node, pods+`\dir`, pods+`\file`), hosterr.ErrAlreadyExists)
+	wantErr(t, "where a directory is", winfs.Symlink(ctx, w.Node, pods+`\file`, pods+`\dir`), hosterr.ErrAlreadyExists)
+	wantErr(t, "without a directory above", winfs.Symlink(ctx, w.Node, pods+`\dir`, pods+`\nothing\link`), hosterr.ErrNotFound)
+	wantErr(t, "to a place outside", winfs.Symlink(ctx, w.Node, outside, pods+`\bad`), hosterr.ErrPermissionDenied)
+	// The kind of a link is part of it.
+	w.dir(pods + `\nothing`)
+	wantErr(t, "the source appeared", winfs.Symlink(ctx, w.Node, pods+`\nothing`, pods+`\link-missing`), hosterr.ErrAlreadyExists)
+}
+
+func TestNothingIsLeftOfALinkThatCouldNotBeMade(t *testing.T) {
+	w := newWorld(t)
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
+			return win32.ERROR_NOT_SUPPORTED
+		}
+		return c.Do()
+	}
+	wantErr(t, "Symlink", winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`), win32.ERROR_NOT_SUPPORTED)
+	w.wantTree(pods)
+}
+
+func TestLinkTargetExists(t *testing.T) {
+	w := newWorld(t)
+	_, bare, _ := w.volumes()
+	w.dir(pods + `\dir`)
+	w.dir(pods + `\dir\sub`)
+	w.dir(pods + `\mnt`)
+	w.file(pods + `\file`)
+	w.mount(pods+`\mnt`, bare)
+	w.plant(pods+`\todir`, symlink(pods+`\dir`), true)
+	w.plant(pods+`\tofile`, symlink(pods+`\file`), false)
+	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), false)
+	w.plant(pods+`\todangling`, symlink(pods+`\dangling`), false)
+	w.plant(pods+`\junction`, junction(pods+`\dir`), true)
+	w.plant(pods+`\gone`, junction(`Volume{00000000-1111-2222-3333-444444444444}\`), true)
+	w.plant(pods+`\relative`, relative(`dir`), true)
+	w.plant(pods+`\dir\up`, relative(`..\file`), false)
+	w.plant(pods+`\toshare`, symlink(`UNC\server\share\`), true)
+	for path, want := range map[string]bool{
+		`\dir`: false, `\file`: false, `\mnt`: true, `\todir`: true, `\tofile`: true, `\dangling`: false, `\todangling`: true,
+		`\junction`: true, `\gone`: false, `\relative`: true, `\dir\up`: true, `\todir\up`: true,
+	} {
+		if got, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path); got != want || err != nil {
+			t.Errorf("LinkTargetExists(%q) = %t, %v; want %t", path, got, err, want)
+		}
+	}
+	_, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+`\nothing`)
+	wantErr(t, "nothing", err, hosterr.ErrNotFound)
+	w.away()
+	_, err = winfs.LinkTargetExists(t.Context(), w.Node, pods+`\toshare`)
+	wantErr(t, "a share that does not answer", err, win32.ERROR_BAD_NETPATH)
+}

@@ -1,0 +1,684 @@
+package winfs_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+const (
+	kubelet = `C:\var\lib\kubelet`
+	pods    = kubelet + `\pods`
+	outside = `C:\outside`
+)
+
+// world is an emulated node with a working directory, a place outside it, and
+// two data volumes.
+type world struct {
+	t *testing.T
+	*node.Node
+	em    *emulated.Node
+	raw   win32.API // the node without hooks, for what an attacker or a test does
+	hook  func(*win32.Call) error
+	calls atomic.Int64
+	slept time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	em, err := emulated.Open(emulated.Config{
+		Disks: []emulated.DiskConfig{
+			{Content: emulated.ContentSystem},
+			{Size: 64 << 20, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}},
+			{Size: 64 << 20, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}},
+		},
+		Directories: []string{pods, outside + `\deep\deeper`},
+		SMBServers:  []emulated.SMBServerConfig{{Name: "server", Shares: []string{"share", "other"}, NodeAccount: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, em: em, raw: em}
+	w.Node = node.New(win32.Observe(em, func(c *win32.Call) error {
+		w.calls.Add(1)
+		if w.hook != nil {
+			return w.hook(c)
+		}
+		return c.Do()
+	}))
+	w.Node.Clock = w
+	w.WorkingDirs = []string{kubelet}
+	t.Cleanup(func() {
+		if open := em.OpenHandles(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
+		}
+		if err := em.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.file(outside + `\precious.txt`)
+	w.file(outside + `\deep\deeper\precious.txt`)
+	return w
+}
+
+// Now and Sleep are a clock that does not wait.
+func (w *world) Now() time.Time { return time.Unix(0, int64(w.slept)) }
+func (w *world) Sleep(ctx context.Context, d time.Duration) error {
+	w.slept += d
+	return ctx.Err()
+}
+
+const (
+	rawOptions = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_OPEN_REPARSE_POINT
+	rawShare   = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+)
+
+func (w *world) create(path string, options, access uint32) win32.Handle {
+	w.t.Helper()
+	h, err := w.raw.NtCreateFile(0, `\??\`+path, access|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_CREATE, options|rawOptions)
+	if err != nil {
+		w.t.Fatalf("create %q: %v", path, err)
+	}
+	return h
+}
+
+func (w *world) closeRaw(h win32.Handle) {
+	w.t.Helper()
+	if err := w.raw.CloseHandle(h); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) file(path string) {
+	w.t.Helper()
+	w.closeRaw(w.create(path, win32.FILE_NON_DIRECTORY_FILE, win32.GENERIC_WRITE))
+}
+
+func (w *world) dir(path string) {
+	w.t.Helper()
+	w.closeRaw(w.create(path, win32.FILE_DIRECTORY_FILE, win32.FILE_LIST_DIRECTORY))
+}
+
+// plant makes a reparse point at path as an attacker would.
+func (w *world) plant(path string, r win32.Reparse, dir bool) {
+	w.t.Helper()
+	options := uint32(win32.FILE_NON_DIRECTORY_FILE)
+	if dir {
+		options = win32.FILE_DIRECTORY_FILE
+	}
+	h := w.create(path, options, win32.FILE_WRITE_ATTRIBUTES)
+	defer w.closeRaw(h)
+	if _, err := w.raw.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, r.Encode(), nil); err != nil {
+		w.t.Fatalf("plant %q: %v", path, err)
+	}
+}
+
+func junction(to string) win32.Reparse {
+	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\` + to, Print: to}
+}
+
+func symlink(to string) win32.Reparse {
+	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\??\` + to, Print: to}
+}
+
+func relative(to string) win32.Reparse {
+	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: to, Print: to, Relative: true}
+}
+
+// volumes are the volume names of C:, of the volume without a letter, and of E:.
+func (w *world) volumes() (c, bare, e string) {
+	w.t.Helper()
+	name := func(root string) string {
+		v, err := w.raw.VolumeNameForMountPoint(root)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return v
+	}
+	c, e = name(`C:\`), name(`E:\`)
+	all, err := w.raw.VolumeNames()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, v := range all {
+		info, err := w.raw.VolumeInformation(v)
+		if err == nil && info.FileSystem == "NTFS" && v != c && v != e {
+			bare = v
+		}
+	}
+	if bare == "" {
+		w.t.Fatalf("no volume without a letter among %q", all)
+	}
+	return c, bare, e
+}
+
+func (w *world) mount(dir, vol string) {
+	w.t.Helper()
+	if err := w.raw.SetMountPoint(dir+`\`, vol); err != nil {
+		w.t.Fatalf("mount %s on %q: %v", vol, dir, err)
+	}
+}
+
+// tree lists all below dir, not through the code under test.
+func (w *world) tree(dir string) []string {
+	w.t.Helper()
+	var found []string
+	var list func(h win32.Handle, at string)
+	list = func(h win32.Handle, at string) {
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := w.raw.QueryDirectory(h, false, buf)
+			if err == win32.STATUS_NO_MORE_FILES || err == win32.STATUS_NO_SUCH_FILE {
+				return
+			}
+			if err != nil {
+				w.t.Fatalf("list %q: %v", at, err)
+			}
+			es, err := win32.DecodeDirectory(buf[:n])
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for _, e := range es {
+				if e.Name == "." || e.Name == ".." {
+					continue
+				}
+				found = append(found, at+e.Name)
+				if e.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 && e.ReparseTag == 0 {
+					sub, err := w.raw.NtCreateFile(h, e.Name, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
+					if err != nil {
+						w.t.Fatalf("list %q: %v", at+e.Name, err)
+					}
+					list(sub, at+e.Name+`\`)
+					w.closeRaw(sub)
+				}
+			}
+		}
+	}
+	h, err := w.raw.NtCreateFile(0, `\??\`+dir, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
+	if err != nil {
+		w.t.Fatalf("list %q: %v", dir, err)
+	}
+	defer w.closeRaw(h)
+	list(h, "")
+	slices.Sort(found)
+	return found
+}
+
+func (w *world) wantTree(dir string, want ...string) {
+	w.t.Helper()
+	slices.Sort(want)
+	if got := w.tree(dir); !slices.Equal(got, want) {
+		w.t.Errorf("%q holds %q, want %q", dir, got, want)
+	}
+}
+
+// intact checks that nobody touched what is outside.
+func (w *world) intact() {
+	w.t.Helper()
+	w.wantTree(outside, `deep`, `deep\deeper`, `deep\deeper\precious.txt`, `precious.txt`)
+}
+
+func wantErr(t *testing.T, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s = %v, want %v", what, err, kind)
+	}
+}
+
+func must(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// operations are what a request can do to a path; how says whether a link at the
+// path itself is followed.
+type operation struct {
+	name    string
+	do      func(w *world, path string) error
+	follows bool // a link at the path itself is followed
+}
+
+func operations() []operation {
+	ctx := context.Background()
+	return []operation{
+		{"Lstat", func(w *world, p string) error { _, err := winfs.Lstat(ctx, w.Node, p); return err }, false},
+		{"Stat", func(w *world, p string) error { _, err := winfs.Stat(ctx, w.Node, p); return err }, true},
+		{"Exists", func(w *world, p string) error { _, err := winfs.Exists(ctx, w.Node, p); return err }, false},
+		{"Readlink", func(w *world, p string) error { _, _, err := winfs.Readlink(ctx, w.Node, p); return err }, false},
+		{"LinkTargetExists", func(w *world, p string) error { _, err := winfs.LinkTargetExists(ctx, w.Node, p); return err }, true},
+		{"MkdirAll", func(w *world, p string) error { return winfs.MkdirAll(ctx, w.Node, p) }, true},
+		{"Remove", func(w *world, p string) error { return winfs.Remove(ctx, w.Node, p) }, false},
+		{"RemoveAll", func(w *world, p string) error { return winfs.RemoveAll(ctx, w.Node, p) }, false},
+		{"RemoveContents", func(w *world, p string) error { return winfs.RemoveContents(ctx, w.Node, p) }, false},
+		{"Symlink at", func(w *world, p string) error { return winfs.Symlink(ctx, w.Node, w.WorkingDirs[0], p) }, false},
+		{"Symlink to", func(w *world, p string) error { return winfs.Symlink(ctx, w.Node, p, w.WorkingDirs[0]+`\new`) }, true},
+		{"HoldParent", func(w *world, p string) error {
+			h, err := winfs.HoldParent(ctx, w.Node, p)
+			if err == nil {
+				h.Close()
+			}
+			return err
+		}, false},
+		{"HoldDirectory", func(w *world, p string) error {
+			h, err := winfs.HoldDirectory(ctx, w.Node, p)
+			if err == nil {
+				h.Close()
+			}
+			return err
+		}, false},
+		{"MountedVolume", func(w *world, p string) error { _, _, err := winfs.MountedVolume(ctx, w.Node, p); return err }, true},
+		{"VolumeOf", func(w *world, p string) error { _, err := winfs.VolumeOf(ctx, w.Node, p); return err }, true},
+	}
+}
+
+// links are the ways out that an attacker may plant at path.
+func links(w *world) map[string]func(path string) {
+	return map[string]func(path string){
+		"symlink":          func(p string) { w.plant(p, symlink(outside), true) },
+		"relative symlink": func(p string) { w.plant(p, relative(`..\..\..\..\outside`), true) },
+		"rooted symlink":   func(p string) { w.plant(p, relative(`\outside`), true) },
+		"junction":         func(p string) { w.plant(p, junction(outside), true) },
+		"junction by volume name": func(p string) {
+			c, _, _ := w.volumes()
+			w.plant(p, junction(strings.TrimPrefix(c, `\\?\`)+`outside`), true)
+		},
+		"chain": func(p string) {
+			w.plant(pods+`\chain1`, junction(outside), true)
+			w.plant(pods+`\chain2`, symlink(pods+`\chain1`), true)
+			w.plant(p, relative(`chain2`), true)
+		},
+		"other case": func(p string) { w.plant(p, symlink(`c:\OUTSIDE`), true) },
+		"symlink to the directory above": func(p string) {
+			w.plant(p+`up`, junction(`C:\var\lib`), true)
+			w.plant(p, symlink(p+`up\..\..\outside`), true) // NT knows no ".."
+		},
+	}
+}
+
+func TestNoOperationLeavesThroughALinkOnTheWay(t *testing.T) {
+	for _, op := range operations() {
+		t.Run(op.name, func(t *testing.T) {
+			w := newWorld(t)
+			for name, plant := range links(w) {
+				t.Run(name, func(t *testing.T) {
+					link := pods + `\` + strings.ReplaceAll(name, " ", "-")
+					if name == "chain" {
+						link = pods + `\chain`
+					}
+					plant(link)
+					for _, below := range []string{`\precious.txt`, `\deep`, `\deep\deeper`, `\missing`, `\missing\deeper`, `\precious.txt\below`} {
+						err := op.do(w, link+below)
+						if !errors.Is(err, hosterr.ErrPermissionDenied) && !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
+							t.Errorf("%s(%q) = %v, want it refused", op.name, link+below, err)
+						}
+					}
+					w.intact()
+				})
+			}
+		})
+	}
+}
+
+func TestNoOperationLeavesThroughALinkAtTheEnd(t *testing.T) {
+	for _, op := range operations() {
+		t.Run(op.name, func(t *testing.T) {
+			w := newWorld(t)
+			for name, plant := range links(w) {
+				t.Run(name, func(t *testing.T) {
+					link := pods + `\` + strings.ReplaceAll(name, " ", "-")
+					if name == "chain" {
+						link = pods + `\chain`
+					}
+					plant(link)
+					err := op.do(w, link)
+					refused := errors.Is(err, hosterr.ErrPermissionDenied) || errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME)
+					chain := name == "chain" && op.name == "LinkTargetExists" // its direct target is inside
+					if op.follows && !refused && !chain {
+						t.Errorf("%s(%q) = %v, want it refused", op.name, link, err)
+					}
+					if !op.follows && refused {
+						t.Errorf("%s(%q) = %v; the link itself is inside", op.name, link, err)
+					}
+					w.intact()
+				})
+			}
+		})
+	}
+}
+
+func TestARefusalSaysWhatLeadsWhere(t *testing.T) {
+	w := newWorld(t)
+	w.plant(pods+`\evil`, junction(outside), true)
+	err := winfs.MkdirAll(t.Context(), w.Node, pods+`\evil\new`)
+	want := `make directory "C:\var\lib\kubelet\pods\evil\new": leads to "C:\outside\new", which is not within the working directories [C:\var\lib\kubelet]`
+	if err == nil || err.Error() != want {
+		t.Errorf("MkdirAll = %v\nwant %s", err, want)
+	}
+}
+
+func TestAPathOutsideIsRefusedWithoutALink(t *testing.T) {
+	w := newWorld(t)
+	for _, op := range operations() {
+		for _, path := range []string{outside, outside + `\deep`, outside + `\missing`, kubelet + `-evil\x`, `C:\var\lib`, `E:\x`} {
+			if err := op.do(w, path); !errors.Is(err, hosterr.ErrPermissionDenied) {
+				t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, path, err)
+			}
+		}
+	}
+	w.intact()
+}
+
+// TestSwapAtEveryCall lets an attacker replace a directory by a junction
+// to a place outside, before each single call that an operation makes in turn.
+func TestSwapAtEveryCall(t *testing.T) {
+	victim := pods + `\victim`
+	swaps := map[string]int{}
+	defer func() {
+		for _, op := range operations() {
+			if swaps[op.name] < 10 {
+				t.Errorf("%s saw %d swaps in the midst of it, want at least 10", op.name, swaps[op.name])
+			}
+		}
+	}()
+	for _, op := range operations() {
+		for _, below := range []string{``, `\deep`, `\deep\deeper`, `\missing\deeper`} {
+			t.Run(op.name+below, func(t *testing.T) {
+				for k := 1; ; k++ {
+					w := newWorld(t)
+					for _, d := range []string{``, `\deep`, `\deep\deeper`} {
+						w.dir(victim + d)
+					}
+					w.file(victim + `\deep\deeper\file`)
+					swapped := false
+					w.hook = func(c *win32.Call) error {
+						if w.calls.Load() == int64(k) {
+							w.hook = nil
+							swapped = true
+							// What is open inside cannot be renamed; then the
+							// attacker is out of luck this time.
+							if w.rename(victim, `aside`) == nil {
+								w.plant(victim, junction(outside), true)
+								swaps[op.name]++
+							}
+						}
+						return c.Do()
+					}
+					w.calls.Store(0)
+					err := op.do(w, victim+below)
+					w.hook = nil
+					w.intact()
+					if open := w.em.OpenHandles(); len(open) > 0 {
+						t.Fatalf("swap before call %d: handles left open: %q", k, open)
+					}
+					if t.Failed() {
+						t.Fatalf("swap before call %d of %s(%q) = %v", k, op.name, victim+below, err)
+					}
+					if !swapped {
+						if k == 1 {
+							t.Fatal("the operation made no call")
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// rename gives a directory another name in its parent, as an attacker would.
+func (w *world) rename(from, to string) error {
+	w.t.Helper()
+	h, err := w.raw.NtCreateFile(0, `\??\`+from, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
+	if err != nil {
+		return err
+	}
+	defer w.closeRaw(h)
+	// FILE_RENAME_INFORMATION: replace, RootDirectory at 8, length at 16, name at 20.
+	name := win32.UTF16(to)
+	b := make([]byte, 20)
+	binary.LittleEndian.PutUint32(b[16:], uint32(2*len(name)))
+	for _, u := range name {
+		b = binary.LittleEndian.AppendUint16(b, u)
+	}
+	return w.raw.SetInformation(h, win32.FileRenameInformation, append(b, 0, 0, 0, 0))
+}
+
+// TestNoHandleIsLeftWhateverFails makes every call of every operation fail once.
+func TestNoHandleIsLeftWhateverFails(t *testing.T) {
+	for _, op := range operations() {
+		for _, below := range []string{`\a`, `\a\link`, `\a\nothing`} {
+			t.Run(op.name+below, func(t *testing.T) {
+				w := newWorld(t)
+				w.WorkingDirs = []string{`C:\kube`} // resolved at every operation
+				w.plant(`C:\kube`, junction(kubelet), true)
+				for k := 1; ; k++ {
+					path := fmt.Sprintf(`C:\kube\pods\p%d`, k)
+					must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, path+`\a\b`))
+					w.file(path + `\a\b\file`)
+					w.plant(path+`\a\link`, symlink(path+`\a\b`), true)
+					failed := ""
+					w.calls.Store(0)
+					w.hook = func(c *win32.Call) error {
+						if w.calls.Load() == int64(k) && c.Name != "CloseHandle" {
+							failed = c.String()
+							return win32.ERROR_IO_DEVICE
+						}
+						return c.Do()
+					}
+					err := op.do(w, path+below)
+					n := w.calls.Load()
+					w.hook = nil
+					if open := w.em.OpenHandles(); len(open) > 0 {
+						t.Fatalf("call %d of %d, %s, failed: handles left open: %q", k, n, failed, open)
+					}
+					// Only the search for mount points may pass over what it cannot see.
+					if failed != "" && err == nil && !strings.HasPrefix(op.name, "Remove") {
+						t.Errorf("call %d of %d, %s, failed and %s said nothing", k, n, failed, op.name)
+					}
+					if n < int64(k) {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestOddNamesNeverReachWindows(t *testing.T) {
+	w := newWorld(t)
+	for _, op := range operations() {
+		for _, name := range []string{
+			pods + `\a:b`, pods + `\a::$INDEX_ALLOCATION`, pods + `\NUL`, pods + `\com1.txt\x`, pods + `\a.`, pods + `\a \b`, pods + "\\a\x00b",
+			pods + `\a*`, pods + `\a?`, pods + `\a<b`, pods + `\a|b`, pods + `\a"b`, `pods`, `C:pods`, `\pods`, ``, `\\.\C:\x`, `\\?\GLOBALROOT\Device\HarddiskVolume1\x`,
+			`\\?\C:\var\lib\kubelet\pods\..\..\..\..\outside`,
+		} {
+			w.calls.Store(0)
+			if err := op.do(w, name); !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("%s(%q) = %v, want ErrInvalid", op.name, name, err)
+			}
+			if n := w.calls.Load(); n != 0 && op.name != "Symlink to" {
+				t.Errorf("%s(%q) made %d calls of Windows, want none", op.name, name, n)
+			}
+		}
+	}
+}
+
+func TestLoopsOfLinksEnd(t *testing.T) {
+	w := newWorld(t)
+	w.plant(pods+`\self`, symlink(pods+`\self`), true)
+	w.plant(pods+`\ping`, relative(`pong`), true)
+	w.plant(pods+`\pong`, relative(`ping`), true)
+	for _, path := range []string{pods + `\self\x`, pods + `\ping\x`} {
+		_, err := winfs.Stat(t.Context(), w.Node, path)
+		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
+			t.Errorf("Stat(%q) = %v, want ErrFailedPrecondition for ERROR_CANT_RESOLVE_FILENAME", path, err)
+		}
+	}
+	// 63 links are as many as Windows follows.
+	w.dir(pods + `\end`)
+	to := `end`
+	for i := range winfs.MaxLinks + 1 {
+		from := fmt.Sprintf("hop%d", i+1)
+		w.plant(pods+`\`+from, relative(to), true)
+		to = from
+	}
+	if _, err := winfs.Stat(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks)); err != nil {
+		t.Errorf("Stat through %d links = %v, want nil", winfs.MaxLinks, err)
+	}
+	if _, err := winfs.Stat(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks+1)); !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
+		t.Errorf("Stat through %d links = %v, want ERROR_CANT_RESOLVE_FILENAME", winfs.MaxLinks+1, err)
+	}
+}
+
+func TestLinksThatLeadNoPath(t *testing.T) {
+	w := newWorld(t)
+	for name, r := range map[string]win32.Reparse{
+		"device":          {Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\Device\HarddiskVolume1\outside`, Print: `x`},
+		"global root":     symlink(`GLOBALROOT\Device\HarddiskVolume1\outside`),
+		"stream":          symlink(outside + `:stream`),
+		"relative stream": relative(`a:b`),
+		"above the root":  relative(`..\..\..\..\..\..\outside`),
+		"remote junction": junction(`UNC\server\share\x`),
+	} {
+		link := pods + `\` + strings.ReplaceAll(name, " ", "-")
+		w.plant(link, r, true)
+		for _, op := range operations() {
+			wantErr(t, op.name+" through a link: "+name, op.do(w, link+`\x`), hosterr.ErrFailedPrecondition)
+		}
+	}
+	w.intact()
+}
+
+// away maps the share "server" on the node and takes its server away.
+func (w *world) away() {
+	w.t.Helper()
+	must(w.t, "map the share", w.raw.UseAdd(win32.NewUse{Remote: `\\SERVER\Share`}))
+	must(w.t, "take the server away", w.em.SetSMBServerDown("server", true))
+}
+
+// A planted link names a server and Windows would log in there as the node. The
+// server lets the node in, so that being asked would be success.
+func TestOnlyMappedSharesAreContacted(t *testing.T) {
+	for _, target := range []string{`server\other`, `evil\share`, `server@SSL\share`, `server.\share`} {
+		w := newWorld(t)
+		must(t, "map another share", w.raw.UseAdd(win32.NewUse{Remote: `\\server\share`}))
+		w.plant(pods+`\share`, symlink(`UNC\`+target+`\`), true)
+		w.plant(pods+`\below`, symlink(`UNC\`+target+`\dir`), true)
+		for _, op := range operations() {
+			w.hook = func(c *win32.Call) error {
+				if strings.Contains(c.Path, target) {
+					t.Errorf("%s of a link to %s: %s asks for %s", op.name, target, c.Name, c.Path)
+				}
+				return c.Do()
+			}
+			for _, path := range []string{`\share\x`, `\below\x`} {
+				wantErr(t, op.name+path, op.do(w, pods+path), hosterr.ErrPermissionDenied)
+			}
+		}
+		for _, path := range []string{`\share`, `\below`} {
+			_, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path)
+			wantErr(t, "LinkTargetExists "+target, err, hosterr.ErrPermissionDenied)
+			if exists, err := winfs.Exists(t.Context(), w.Node, pods+path); !exists || err != nil {
+				t.Errorf("Exists of a link to %s = %t, %v; want true: it is not followed", target, exists, err)
+			}
+		}
+	}
+}
+
+func TestSharesMayBeLookedAtOnly(t *testing.T) {
+	w := newWorld(t)
+	w.away()
+	w.plant(pods+`\share`, symlink(`UNC\server\share`), true)
+	for _, op := range operations() {
+		touched := false
+		w.hook = func(c *win32.Call) error {
+			touched = touched || strings.Contains(c.Path, "server")
+			return c.Do()
+		}
+		err := op.do(w, pods+`\share\x`)
+		switch op.name {
+		case "Lstat", "Stat", "Exists", "Readlink", "LinkTargetExists", "Symlink to", "MountedVolume", "VolumeOf":
+			if errors.Is(err, hosterr.ErrPermissionDenied) || !touched {
+				t.Errorf("%s below a link to a share = %v, share asked %t; want the share's answer", op.name, err, touched)
+			}
+		default:
+			if !errors.Is(err, hosterr.ErrPermissionDenied) || touched {
+				t.Errorf("%s below a link to a share = %v, share asked %t; want ErrPermissionDenied, not asked", op.name, err, touched)
+			}
+		}
+	}
+}
+
+func TestWorkingDirectoriesStay(t *testing.T) {
+	w := newWorld(t)
+	w.dir(kubelet + `\inner`)
+	w.dir(kubelet + `\inner\most`)
+	w.file(kubelet + `\inner\most\file`)
+	w.WorkingDirs = []string{kubelet, kubelet + `\inner\most`}
+	w.plant(pods+`\up`, junction(`C:\var\lib`), true)
+	before := w.tree(kubelet)
+	for _, op := range operations() {
+		switch op.name {
+		case "Remove", "RemoveAll", "RemoveContents", "HoldParent", "HoldDirectory":
+		default:
+			continue
+		}
+		for _, path := range []string{kubelet, kubelet + `\`, `c:\VAR\lib\KUBELET`, pods + `\up\kubelet`, kubelet + `\inner\most`, kubelet + `\inner`} {
+			if err := op.do(w, path); !errors.Is(err, hosterr.ErrPermissionDenied) {
+				t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, path, err)
+			}
+		}
+	}
+	w.wantTree(kubelet, before...)
+}
+
+func TestRootsStay(t *testing.T) {
+	w := newWorld(t)
+	w.WorkingDirs = nil
+	w.file(`E:\file`)
+	for _, op := range operations() {
+		switch op.name {
+		case "Remove", "RemoveAll", "RemoveContents", "HoldParent", "HoldDirectory":
+			if err := op.do(w, `E:\`); !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("%s of a root = %v, want ErrInvalid", op.name, err)
+			}
+		}
+	}
+	if !slices.Contains(w.tree(`E:\`), "file") {
+		t.Error(`E:\file is gone`)
+	}
+}
+
+func TestAWorkingDirectoryMayBeALink(t *testing.T) {
+	w := newWorld(t)
+	w.dir(`E:\kubelet`)
+	w.dir(`E:\other`)
+	w.file(`E:\other\file`)
+	w.plant(`C:\kube`, symlink(`E:\kubelet`), true)
+	w.WorkingDirs = []string{`C:\kube`}
+	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `C:\kube\pods\a`))
+	w.wantTree(`E:\kubelet`, `pods`, `pods\a`)
+	// Its other name is as good.
+	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `E:\kubelet\pods\b`))
+	w.plant(`E:\kubelet\pods\evil`, relative(`..\..\other`), true)
+	wantErr(t, "a way out", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\pods\evil\file`), hosterr.ErrPermissionDenied)
+	for _, path := range []string{`C:\kube`, `E:\kubelet`} {
+		wantErr(t, "removing "+path, winfs.RemoveAll(t.Context(), w.Node, path), hosterr.ErrPermissionDenied)
+	}
+	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\pods`))
+	w.wantTree(`E:\other`, `file`)
+}

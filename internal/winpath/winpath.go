@@ -1,0 +1,364 @@
+// Package winpath is the text of absolute Windows paths, on any system: package
+// path/filepath knows them on Windows only.
+//
+// # One path, several spellings
+//
+// A [Path] is a volume and the names below it. The volume is a drive ("C:"), a
+// share (`\\server\share`) or a volume name (`\\?\Volume{…}`). The same path has
+// three spellings:
+//
+//	Win32   C:\pods\a        \\server\share\a            \\?\Volume{…}\a
+//	long    \\?\C:\pods\a    \\?\UNC\server\share\a      \\?\Volume{…}\a
+//	NT      \??\C:\pods\a    \??\UNC\server\share\a      \??\Volume{…}\a
+//
+// [Parse] reads the first two, [FromNT] the third. A plain Win32 path is
+// cleaned as Windows would (forward slashes, doubled separators, "." and "..");
+// in a long path every character is meant literally.
+//
+// # What this package cannot know
+//
+// Nothing here touches a disk, so a path that is [Path.Within] a directory by
+// its text may lead anywhere through a link. internal/winfs decides that on
+// open handles. Names are compared as NTFS compares them, by upper-casing each
+// character alone; directories marked case-sensitive are not known here.
+package winpath
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// Path is an absolute path. The zero Path is none.
+type Path struct {
+	Volume string   // "C:", `\\server\share` or `\\?\Volume{…}`
+	Elems  []string // the names below the root of the volume
+}
+
+func invalid(format string, args ...any) error {
+	return hosterr.Text(hosterr.ErrInvalid, format, args...)
+}
+
+// Parse reads an absolute Win32 or long path. Relative and drive-relative paths
+// (`C:a`, `\a`), device paths (`\\.\…`, `\\?\GLOBALROOT\…`) and long paths that
+// hold "." or ".." are errors of kind hosterr.ErrInvalid, and so are paths that
+// are longer than any on Windows, 32,767 UTF-16 units.
+func Parse(s string) (Path, error) {
+	// A unit takes one to three bytes, so only long texts have to be counted.
+	const longest = 32767
+	if len(s) > longest && utf16Len(s) > longest {
+		return Path{}, invalid("path of %d bytes is longer than Windows has any: %.100s…", len(s), s)
+	}
+	if rest, ok := strings.CutPrefix(s, `\\?\`); ok {
+		return literal(s, rest)
+	}
+	w := strings.ReplaceAll(s, "/", `\`)
+	var p Path
+	switch {
+	case strings.HasPrefix(w, `\\.\`), strings.HasPrefix(w, `\\?\`):
+		return Path{}, invalid("device path: %s", s)
+	case strings.HasPrefix(w, `\\`):
+		server, rest, _ := strings.Cut(w[2:], `\`)
+		share, rest, _ := strings.Cut(strings.TrimLeft(rest, `\`), `\`)
+		if err := checkShare(s, server, share); err != nil {
+			return Path{}, err
+		}
+		p.Volume, w = `\\`+server+`\`+share, rest
+	case isDrive(w) && len(w) > 2 && w[2] == '\\':
+		p.Volume, w = upperDrive(w), w[3:]
+	default:
+		return Path{}, invalid("not an absolute Windows path: %s", s)
+	}
+	for _, e := range strings.Split(w, `\`) {
+		switch e {
+		case "", ".":
+		case "..":
+			p = p.Dir()
+		default:
+			p.Elems = append(p.Elems, e)
+		}
+	}
+	return p, nil
+}
+
+// FromNT reads an NT path, such as a link's substitute name.
+func FromNT(s string) (Path, error) {
+	rest, ok := strings.CutPrefix(s, `\??\`)
+	if !ok {
+		return Path{}, invalid("not a path of a drive, volume or share: %s", s)
+	}
+	return literal(s, rest)
+}
+
+// literal reads what follows `\\?\` or `\??\`.
+func literal(s, rest string) (Path, error) {
+	var p Path
+	volume, below, _ := strings.Cut(rest, `\`)
+	switch {
+	case isDrive(rest) && len(volume) == 2:
+		p.Volume = upperDrive(rest)
+	case isVolumeName(volume):
+		p.Volume = `\\?\` + volume
+	case strings.EqualFold(volume, "UNC"):
+		var server, share string
+		server, below, _ = strings.Cut(below, `\`)
+		share, below, _ = strings.Cut(below, `\`)
+		if err := checkShare(s, server, share); err != nil {
+			return Path{}, err
+		}
+		p.Volume = `\\` + server + `\` + share
+	default:
+		return Path{}, invalid("not a path of a drive, volume or share: %s", s)
+	}
+	below = strings.TrimSuffix(below, `\`)
+	if below == "" {
+		return p, nil
+	}
+	p.Elems = strings.Split(below, `\`)
+	for _, e := range p.Elems {
+		if e == "" || e == "." || e == ".." || strings.Contains(e, "/") {
+			return Path{}, invalid("%q is not a name in a path that is meant literally: %s", e, s)
+		}
+	}
+	return p, nil
+}
+
+// utf16Len is how many UTF-16 units s takes.
+func utf16Len(s string) (n int) {
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+func isDrive(s string) bool {
+	return len(s) >= 2 && s[1] == ':' && ('a' <= s[0] && s[0] <= 'z' || 'A' <= s[0] && s[0] <= 'Z')
+}
+
+func upperDrive(s string) string { return strings.ToUpper(s[:2]) }
+
+// isVolumeName tells whether s is "Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}".
+func isVolumeName(s string) bool {
+	const form = "Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}"
+	if len(s) != len(form) || !strings.EqualFold(s[:7], form[:7]) {
+		return false
+	}
+	for i := 7; i < len(form); i++ {
+		if form[i] != 'x' && s[i] != form[i] || form[i] == 'x' && !strings.ContainsRune("0123456789abcdefABCDEF", rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsVolumeRoot tells whether s is a volume name as Windows writes it,
+// `\\?\Volume{…}\`, trailing backslash included.
+func IsVolumeRoot(s string) bool {
+	name, ok := strings.CutPrefix(s, `\\?\`)
+	name, slash := strings.CutSuffix(name, `\`)
+	return ok && slash && isVolumeName(name)
+}
+
+func checkShare(s, server, share string) error {
+	if server == "" || share == "" || server == "." || server == ".." || server == "?" || share == "." || share == ".." ||
+		strings.ContainsAny(server+share, `/:*?"<>|`) {
+		return invalid("not a share (want \\\\server\\share): %s", s)
+	}
+	return nil
+}
+
+// IsUNC tells whether p is on a share.
+func (p Path) IsUNC() bool {
+	return strings.HasPrefix(p.Volume, `\\`) && !strings.HasPrefix(p.Volume, `\\?\`)
+}
+
+// IsRoot tells whether p is the root of its volume.
+func (p Path) IsRoot() bool { return len(p.Elems) == 0 }
+
+// Root is the root of p's volume.
+func (p Path) Root() Path { return Path{Volume: p.Volume} }
+
+// Dir is the directory above p; the root is above itself.
+func (p Path) Dir() Path {
+	if p.IsRoot() {
+		return p
+	}
+	return Path{Volume: p.Volume, Elems: p.Elems[: len(p.Elems)-1 : len(p.Elems)-1]}
+}
+
+// Base is the last name of p, or "" for a root.
+func (p Path) Base() string {
+	if p.IsRoot() {
+		return ""
+	}
+	return p.Elems[len(p.Elems)-1]
+}
+
+// Join is p with names below it. They are taken literally.
+func (p Path) Join(names ...string) Path {
+	return Path{Volume: p.Volume, Elems: append(p.Elems[:len(p.Elems):len(p.Elems)], names...)}
+}
+
+// String is the Win32 spelling, without trailing backslash but for a root.
+func (p Path) String() string { return p.Volume + `\` + strings.Join(p.Elems, `\`) }
+
+// Long is the spelling that Win32 functions take literally and at any length.
+func (p Path) Long() string {
+	if strings.HasPrefix(p.Volume, `\\?\`) {
+		return p.String()
+	}
+	return `\\?\` + p.NT()[len(`\??\`):]
+}
+
+// NT is the spelling for NtCreateFile and for a link's substitute name.
+func (p Path) NT() string {
+	volume := p.Volume
+	switch {
+	case p.IsUNC():
+		volume = `UNC\` + volume[2:]
+	case strings.HasPrefix(volume, `\\?\`):
+		volume = volume[4:]
+	}
+	return `\??\` + volume + `\` + strings.Join(p.Elems, `\`)
+}
+
+// Key is p for comparisons: the volume, then each name, case folded. It serves
+// as the path of a lock.
+func (p Path) Key() []string {
+	key := make([]string, 0, 1+len(p.Elems))
+	key = append(key, Fold(p.Volume))
+	for _, e := range p.Elems {
+		key = append(key, Fold(e))
+	}
+	return key
+}
+
+// Equal tells whether p and q are one path.
+func (p Path) Equal(q Path) bool { return len(p.Elems) == len(q.Elems) && p.Within(q) }
+
+// Within tells whether p is root or lies below it, name by name:
+// `C:\kubelet-evil` is not within `C:\kubelet`.
+func (p Path) Within(root Path) bool {
+	if len(p.Elems) < len(root.Elems) || Fold(p.Volume) != Fold(root.Volume) {
+		return false
+	}
+	for i, e := range root.Elems {
+		if Fold(e) != Fold(p.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Fold is s in upper case as NTFS compares names: each character of the basic
+// plane alone, none into or out of ASCII (so a dotless i is not an I). It follows
+// Unicode's simple mapping; the table on a volume may be older. Where they
+// differ, this one finds more names different. Verified on: emulated only.
+func Fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		u := unicode.ToUpper(r)
+		if u > 0xFFFF || (r < 0x80) != (u < 0x80) {
+			return r
+		}
+		return u
+	}, s)
+}
+
+// CheckName refuses a name that Windows would silently take for another one, or
+// for a device, or that cannot be one: control characters, `< > : " / \ | ? *`,
+// a dot or blank at the end, and reserved device names with or without an
+// extension. The error is of kind hosterr.ErrInvalid.
+func CheckName(name string) error {
+	if name == "" {
+		return invalid("empty name")
+	}
+	for _, r := range name {
+		switch {
+		case r < ' ' || r == 0x7F:
+			return invalid("control character %U in name %q", r, name)
+		case r == unicode.ReplacementChar:
+			return invalid("name %q is not valid Unicode", name)
+		case strings.ContainsRune(`<>:"/\|?*`, r):
+			return invalid("character %c in name %q", r, name)
+		}
+	}
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return invalid("name %q ends in a dot or blank, which Windows drops", name)
+	}
+	if IsDevice(name) {
+		return invalid("name %q is reserved for a device", name)
+	}
+	return nil
+}
+
+// IsDevice tells whether Windows takes name, in any directory, for a device:
+// CON, PRN, AUX, NUL, COM0-9, LPT0-9 (superscript 1 to 3 too), CONIN$ and
+// CONOUT$, also with an extension or blanks behind (Microsoft: "Naming Files,
+// Paths, and Namespaces"; Windows 11 is less strict).
+func IsDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = Fold(strings.TrimRight(base, " "))
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	for _, port := range []string{"COM", "LPT"} {
+		if digit, ok := strings.CutPrefix(base, port); ok {
+			switch digit {
+			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// MaxLength is the published limit of a path in a request, in bytes.
+const MaxLength = 260
+
+// Validate applies the published rules to a path from a request, in their
+// published order and words, and after them [CheckName] to each of its names.
+// It wants a drive letter. All its errors are of kind hosterr.ErrInvalid.
+func Validate(s string) (Path, error) {
+	if len(s) > MaxLength {
+		return Path{}, invalid("path length %d exceeds maximum characters: %d", len(s), MaxLength)
+	}
+	if strings.HasPrefix(s, `\`) {
+		return Path{}, invalid(`invalid character \ at beginning of path: %s`, s)
+	}
+	rest, absolute := s, isDrive(s) && len(s) > 2 && s[2] == '\\'
+	if absolute {
+		rest = s[3:]
+	}
+	if strings.ContainsAny(rest, `"/:?*|`) || strings.Contains(rest, "..") {
+		return Path{}, invalid("path contains invalid characters: %s", s)
+	}
+	if !absolute {
+		return Path{}, invalid("not an absolute Windows path: %s", s)
+	}
+	for _, e := range strings.Split(rest, `\`) {
+		if e == "" {
+			continue // doubled and trailing separators mean the same path
+		}
+		if err := CheckName(e); err != nil {
+			return Path{}, invalid("path %q: %w", s, err)
+		}
+	}
+	return Parse(s)
+}
+
+// ParseList parses directories, such as the working directories of a node.
+func ParseList(dirs []string) ([]Path, error) {
+	var ps []Path
+	for _, d := range dirs {
+		p, err := Parse(d)
+		if err != nil {
+			return nil, fmt.Errorf("working directory %q: %w", d, err)
+		}
+		ps = append(ps, p)
+	}
+	return ps, nil
+}

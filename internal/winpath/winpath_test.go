@@ -1,0 +1,312 @@
+package winpath_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+const guid = "Volume{6e1f3a48-0000-0000-0000-100000000000}"
+
+func TestSpellings(t *testing.T) {
+	for _, c := range []struct{ name, in, win32, long, nt string }{
+		{"drive", `C:\a\b`, `C:\a\b`, `\\?\C:\a\b`, `\??\C:\a\b`},
+		{"root", `C:\`, `C:\`, `\\?\C:\`, `\??\C:\`},
+		{"drive letters are upper case", `c:\A`, `C:\A`, `\\?\C:\A`, `\??\C:\A`},
+		{"cleaned", `C:\a\\.\b\..\c\`, `C:\a\c`, `\\?\C:\a\c`, `\??\C:\a\c`},
+		{"above the root is the root", `C:\..\..\a`, `C:\a`, `\\?\C:\a`, `\??\C:\a`},
+		{"forward slashes", `C:/a/b`, `C:\a\b`, `\\?\C:\a\b`, `\??\C:\a\b`},
+		{"share", `\\server\share\a`, `\\server\share\a`, `\\?\UNC\server\share\a`, `\??\UNC\server\share\a`},
+		{"root of a share", `\\server\share`, `\\server\share\`, `\\?\UNC\server\share\`, `\??\UNC\server\share\`},
+		{"long", `\\?\C:\a`, `C:\a`, `\\?\C:\a`, `\??\C:\a`},
+		{"long share", `\\?\unc\server\share\a`, `\\server\share\a`, `\\?\UNC\server\share\a`, `\??\UNC\server\share\a`},
+		{"volume", `\\?\` + guid + `\a`, `\\?\` + guid + `\a`, `\\?\` + guid + `\a`, `\??\` + guid + `\a`},
+		{"root of a volume", `\\?\` + guid, `\\?\` + guid + `\`, `\\?\` + guid + `\`, `\??\` + guid + `\`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := winpath.Parse(c.in)
+			if err != nil {
+				t.Fatalf("Parse(%q): %v", c.in, err)
+			}
+			if p.String() != c.win32 || p.Long() != c.long || p.NT() != c.nt {
+				t.Errorf("Parse(%q) spells %q, %q, %q; want %q, %q, %q", c.in, p.String(), p.Long(), p.NT(), c.win32, c.long, c.nt)
+			}
+			for _, s := range []string{p.String(), p.Long()} {
+				if q, err := winpath.Parse(s); err != nil || !q.Equal(p) {
+					t.Errorf("Parse(%q) = %v, %v; want what it was made of", s, q, err)
+				}
+			}
+			if q, err := winpath.FromNT(p.NT()); err != nil || !q.Equal(p) {
+				t.Errorf("FromNT(%q) = %v, %v; want what it was made of", p.NT(), q, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoAbsolutePath(t *testing.T) {
+	for name, s := range map[string]string{
+		"empty":               ``,
+		"relative":            `a\b`,
+		"drive only":          `C:`,
+		"drive-relative":      `C:a`,
+		"rooted":              `\a`,
+		"no drive letter":     `1:\a`,
+		"device":              `\\.\PhysicalDrive0`,
+		"device, slashes":     `//./C:/a`,
+		"global root":         `\\?\GLOBALROOT\Device\HarddiskVolume1\a`,
+		"unfinished volume":   `\\?\Volume{6e1f3a48}\a`,
+		"long drive-relative": `\\?\C:a`,
+		"long with ..":        `\\?\C:\a\..\b`,
+		"long with .":         `\\?\C:\.\b`,
+		"long with //":        `\\?\C:\a\\b`,
+		"long with /":         `\\?\C:\a/b`,
+		"server only":         `\\server`,
+		"server and nothing":  `\\server\`,
+		"share ..":            `\\server\..\a`,
+		"long share ..":       `\\?\UNC\..\share\a`,
+		"share as a stream":   `\\server\C:\a`,
+		"slashed long prefix": `//?/C:/a`,
+	} {
+		if p, err := winpath.Parse(s); !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("%s: Parse(%q) = %v, %v; want ErrInvalid", name, s, p, err)
+		}
+	}
+	for name, s := range map[string]string{
+		"Win32 path":    `C:\a`,
+		"long path":     `\\?\C:\a`,
+		"device object": `\Device\HarddiskVolume1\`,
+		"global root":   `\??\GLOBALROOT\Device\HarddiskVolume1\`,
+		"up":            `\??\C:\a\..\b`,
+	} {
+		if p, err := winpath.FromNT(s); !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("%s: FromNT(%q) = %v, %v; want ErrInvalid", name, s, p, err)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		name, path, root string
+		want             bool
+	}{
+		{"below", `C:\var\lib\kubelet\pods`, `C:\var\lib\kubelet`, true},
+		{"itself", `C:\var\lib\kubelet`, `C:\var\lib\kubelet`, true},
+		{"trailing backslash of the root", `C:\var\lib\kubelet\pods`, `C:\var\lib\kubelet\`, true},
+		{"case", `c:\VAR\lib\Kubelet\pods`, `C:\var\lib\kubelet`, true},
+		{"case beyond ASCII", `C:\ÄÖÿ\a`, `C:\äöŸ`, true},
+		{"drive root holds all", `C:\a`, `C:\`, true},
+		{"longer name", `C:\var\lib\kubelet-evil\pods`, `C:\var\lib\kubelet`, false},
+		{"shorter name", `C:\var\lib\kube`, `C:\var\lib\kubelet`, false},
+		{"above", `C:\var\lib`, `C:\var\lib\kubelet`, false},
+		{"other drive", `D:\var\lib\kubelet\pods`, `C:\var\lib\kubelet`, false},
+		{"leaves by ..", `C:\var\lib\kubelet\..\other`, `C:\var\lib\kubelet`, false},
+		{"dotless i is no I", `C:\kubelıt\a`, `C:\kubelit`, false},
+		{"long s is no S", `C:\ſ\a`, `C:\s`, false},
+		{"Kelvin is no K", "C:\\\u212Aubelet\\a", `C:\kubelet`, false},
+		{"share", `\\Server\SHARE\a`, `\\server\share`, true},
+		{"other share", `\\server\share2\a`, `\\server\share`, false},
+		{"volume", `\\?\` + strings.ToUpper(guid) + `\a`, `\\?\` + guid + `\`, true},
+	} {
+		p, err1 := winpath.Parse(c.path)
+		root, err2 := winpath.Parse(c.root)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if got := p.Within(root); got != c.want {
+			t.Errorf("%s: %q.Within(%q) = %t, want %t", c.name, c.path, c.root, got, c.want)
+		}
+	}
+}
+
+func TestDirBaseJoin(t *testing.T) {
+	p, err := winpath.Parse(`C:\a\b`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Dir().String(); got != `C:\a` {
+		t.Errorf("Dir = %q", got)
+	}
+	if got := p.Base(); got != "b" {
+		t.Errorf("Base = %q", got)
+	}
+	if root := p.Root(); !root.IsRoot() || root.Base() != "" || !root.Dir().Equal(root) {
+		t.Errorf("Root = %v, its Base %q, its Dir %v", root, root.Base(), root.Dir())
+	}
+	// Two paths made of one must not share memory.
+	dir := p.Dir()
+	x, y := dir.Join("x"), dir.Join("y")
+	if x.String() != `C:\a\x` || y.String() != `C:\a\y` || p.String() != `C:\a\b` {
+		t.Errorf("Join made %v and %v of %v, p is %v now", x, y, dir, p)
+	}
+	if got := p.Key(); !slices.Equal(got, []string{"C:", "A", "B"}) {
+		t.Errorf("Key = %q", got)
+	}
+}
+
+func TestIsVolumeRoot(t *testing.T) {
+	for s, want := range map[string]bool{
+		`\\?\` + guid + `\`:   true,
+		`\\?\` + guid:         false,
+		`\\?\` + guid + `\a\`: false,
+		guid + `\`:            false,
+		`C:\`:                 false,
+		`\\?\Volume{6e1f3a48-0000-0000-0000-10000000000g}\`: false,
+	} {
+		if got := winpath.IsVolumeRoot(s); got != want {
+			t.Errorf("IsVolumeRoot(%q) = %t, want %t", s, got, want)
+		}
+	}
+}
+
+func TestValidateHasThePublishedTexts(t *testing.T) {
+	long := func(n int) string { return `C:\` + strings.Repeat("a", n-3) }
+	for _, c := range []struct{ name, in, want string }{
+		{"pods", `C:\var\lib\kubelet\pods\pv1`, ""},
+		{"plugins", `C:\var\lib\kubelet\plugins\pv1`, ""},
+		{"anywhere", `C:\foo\bar`, ""},
+		{"260 bytes", long(260), ""},
+		{"261 bytes", long(261), `path length 261 exceeds maximum characters: 260`},
+		{"length counts before all else", `\` + strings.Repeat("a", 260), `path length 261 exceeds maximum characters: 260`},
+		{"rooted", `\a`, `invalid character \ at beginning of path: \a`},
+		{"share", `\\csi-plugin\..\..\..\system32`, `invalid character \ at beginning of path: \\csi-plugin\..\..\..\system32`},
+		{"stream", `C:\var\lib\kubelet\plugins\csi-plugin\pv1:foo`, `path contains invalid characters: C:\var\lib\kubelet\plugins\csi-plugin\pv1:foo`},
+		{"slash", `C:\pods\pv1/foo`, `path contains invalid characters: C:\pods\pv1/foo`},
+		{"star", `C:\pods\pv1*foo`, `path contains invalid characters: C:\pods\pv1*foo`},
+		{"question mark", `C:\pods\pv1?foo`, `path contains invalid characters: C:\pods\pv1?foo`},
+		{"bar", `C:\csi-plugin|pv1\foo`, `path contains invalid characters: C:\csi-plugin|pv1\foo`},
+		{"quote", `C:\a"b`, `path contains invalid characters: C:\a"b`},
+		{"up", `C:\pods\pv1\..\..\..\system32`, `path contains invalid characters: C:\pods\pv1\..\..\..\system32`},
+		{"two dots anywhere", `C:\a..b`, `path contains invalid characters: C:\a..b`},
+		{"relative", `pv1\foo`, `not an absolute Windows path: pv1\foo`},
+		{"relative and bad", `pv1\foo*`, `path contains invalid characters: pv1\foo*`},
+		{"empty", ``, `not an absolute Windows path: `},
+		{"drive-relative", `C:a`, `path contains invalid characters: C:a`},
+		{"drive only", `c:`, `path contains invalid characters: c:`},
+		{"doubled separators", `C:\a\\b\`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := winpath.Validate(c.in)
+			if c.want == "" {
+				if err != nil {
+					t.Errorf("Validate(%q) = %v, want nil", c.in, err)
+				}
+				return
+			}
+			if err == nil || err.Error() != c.want || !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("Validate(%q) = %v, want ErrInvalid %q", c.in, err, c.want)
+			}
+		})
+	}
+}
+
+func TestNamesThatMeanSomethingElse(t *testing.T) {
+	bad := []string{
+		"a.", "a ", " ", "...", ".", "con", "CON", "Con.txt", "con .txt", "NUL", "aux.tar.gz", "prn", "COM1", "com9.log", "LPT1", "COM¹", "lpt³.x",
+		"COM0", "conin$", "CONOUT$", "a<b", "a>b", "a\x00b", "a\x1fb", "a\x7fb", "a\tb", "\xff", "a\uFFFDb", "\xed\xa0\x80",
+	}
+	for _, name := range bad {
+		in := `C:\pods\` + name + `\x`
+		if _, err := winpath.Validate(in); !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("Validate(%q) = %v, want ErrInvalid", in, err)
+		}
+	}
+	good := []string{
+		"console", "com", "com10", "COMx", "lpt", "null", "nul-1", "a b", " a", ".a", "a.b", "pvc-0d6f3a", "kubernetes.io~csi", "ä", "日本", "😀",
+		"KUBELE~1", "$MFT", "a{b}", "%TEMP%", "a;b", "a'b", "a&b", "a$(b)",
+	}
+	for _, name := range good {
+		in := `C:\pods\` + name + `\x`
+		if _, err := winpath.Validate(in); err != nil {
+			t.Errorf("Validate(%q) = %v, want nil", in, err)
+		}
+	}
+}
+
+func FuzzValidate(f *testing.F) {
+	f.Add(`C:\var\lib\kubelet\pods\pv1`)
+	f.Add(`\\?\C:\a`)
+	f.Add("C:\\a\x00\\COM1\\b. ")
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := winpath.Validate(s)
+		if err != nil {
+			if !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("Validate(%q) = %v, which is not ErrInvalid", s, err)
+			}
+			return
+		}
+		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00<>|?*\"/") || strings.Contains(s, "..") || strings.Count(s, ":") != 1 {
+			t.Errorf("Validate(%q) took it", s)
+		}
+		q, err := winpath.FromNT(p.NT())
+		if err != nil || q.String() != p.String() {
+			t.Errorf("%q as NT path %q comes back as %v, %v", s, p.NT(), q, err)
+		}
+		for _, e := range p.Elems {
+			if err := winpath.CheckName(e); err != nil {
+				t.Errorf("Validate(%q) let a name through: %v", s, err)
+			}
+		}
+	})
+}
+
+func FuzzParseComesBack(f *testing.F) {
+	f.Add(`C:\a\.\b\..\c`)
+	f.Add(`\\server\share\a`)
+	f.Add(`\\?\UNC\server\share\a`)
+	f.Add(`\\?\` + guid + `\`)
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := winpath.Parse(s)
+		if err != nil {
+			return
+		}
+		for _, spelling := range []string{p.String(), p.Long()} {
+			if q, err := winpath.Parse(spelling); err != nil || !slices.Equal(q.Key(), p.Key()) {
+				t.Errorf("%q, spelled %q, comes back as %q, %v; want %q", s, spelling, q.Key(), err, p.Key())
+			}
+		}
+		if q := p.Dir().Join(p.Base()); !p.IsRoot() && !q.Equal(p) {
+			t.Errorf("%q: directory and name make %v", s, q)
+		}
+	})
+}
+
+func FuzzWithin(f *testing.F) {
+	f.Add(`C:\var\lib\kubelet-evil`, `C:\var\lib\kubelet`)
+	f.Add(`C:\A\b\..\..\c`, `c:\a`)
+	f.Fuzz(func(t *testing.T, path, root string) {
+		p, err1 := winpath.Parse(path)
+		r, err2 := winpath.Parse(root)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		want := len(p.Key()) >= len(r.Key()) && slices.Equal(p.Key()[:len(r.Key())], r.Key())
+		if got := p.Within(r); got != want {
+			t.Errorf("%q.Within(%q) = %t, but their names are %q and %q", path, root, got, p.Key(), r.Key())
+		}
+		if p.Within(r) && r.Within(p) != p.Equal(r) {
+			t.Errorf("%q and %q lie in each other but are not equal", path, root)
+		}
+	})
+}
+
+func TestParseRefusesWhatIsLongerThanAnyPath(t *testing.T) {
+	for _, c := range []struct {
+		name, path string
+		ok         bool
+	}{
+		{"the longest", `C:\` + strings.Repeat("a", 32764), true},
+		{"the longest, of three bytes a character", `C:\` + strings.Repeat("€", 32764), true},
+		{"one more", `C:\` + strings.Repeat("a", 32765), false},
+		{"characters of two units each", `C:\` + strings.Repeat("🙂", 16383), false},
+		{"a long path", `\\?\C:\` + strings.Repeat("a", 32767), false},
+	} {
+		if _, err := winpath.Parse(c.path); (err == nil) != c.ok || err != nil && (!errors.Is(err, hosterr.ErrInvalid) || len(err.Error()) > 500) {
+			t.Errorf("%s: Parse = %.200v, want success: %t", c.name, err, c.ok)
+		}
+	}
+}

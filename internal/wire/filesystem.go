@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+)
+
+// Before v1beta2 CreateSymlink was called LinkPath, and IsSymlink IsMountPoint.
+// Responses had an error text, which nothing ever filled: failures are gRPC
+// errors in every version.
+
+func v1beta1_LinkPath(ctx context.Context, _ string, fs filesystem.Interface, in *v1beta1.LinkPathRequest) (*v1beta1.LinkPathResponse, error) {
+	if _, err := fs.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {
+		return nil, err
+	}
+	return &v1beta1.LinkPathResponse{}, nil
+}
+
+func v1beta1_IsMountPoint(ctx context.Context, _ string, fs filesystem.Interface, in *v1beta1.IsMountPointRequest) (*v1beta1.IsMountPointResponse, error) {
+	out, err := fs.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: in.Path})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("IsSymlink")
+	}
+	return &v1beta1.IsMountPointResponse{IsMountPoint: out.IsSymlink}, nil
+}

@@ -1,0 +1,611 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+)
+
+// endpoint is one method of one version.
+type endpoint struct {
+	wire.Service
+	method  grpc.MethodDesc
+	desc    protoreflect.MethodDescriptor
+	request protoreflect.MessageType // of the version, whatever the row uses
+	answer  protoreflect.MessageType
+}
+
+func (e endpoint) String() string { return e.Service.String() + " " + e.method.MethodName }
+
+func endpoints(t testing.TB, g wire.Groups) []endpoint {
+	t.Helper()
+	var all []endpoint
+	for _, s := range wire.Services(g) {
+		desc := serviceDescriptor(t, s)
+		for _, m := range s.Desc.Methods {
+			e := endpoint{Service: s, method: m, desc: desc.Methods().ByName(protoreflect.Name(m.MethodName))}
+			if e.desc == nil {
+				t.Fatalf("%s: the .proto file of this version has no such method", e)
+			}
+			e.request = messageType(t, e.desc.Input())
+			e.answer = messageType(t, e.desc.Output())
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func serviceDescriptor(t testing.TB, s wire.Service) protoreflect.ServiceDescriptor {
+	t.Helper()
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(s.Desc.ServiceName))
+	if err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return d.(protoreflect.ServiceDescriptor)
+}
+
+func messageType(t testing.TB, d protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t.Helper()
+	mt, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mt
+}
+
+// call sends bytes through a row, as a gRPC server would.
+func (e endpoint) call(request []byte, interceptor grpc.UnaryServerInterceptor) ([]byte, error) {
+	out, err := e.method.Handler(e.Impl, context.Background(), func(in any) error {
+		return proto.Unmarshal(request, in.(proto.Message))
+	}, interceptor)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(out.(proto.Message))
+}
+
+// ask calls with a request and answer of the version's own messages.
+func (e endpoint) ask(t testing.TB, request proto.Message) (protoreflect.Message, error) {
+	t.Helper()
+	b, err := proto.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = e.call(b, nil); err != nil {
+		return nil, err
+	}
+	out := e.answer.New()
+	if err := proto.Unmarshal(b, out.Interface()); err != nil {
+		t.Fatalf("%s: answer: %v", e, err)
+	}
+	return out, nil
+}
+
+// filled is a request of the version with a value in every field.
+func (e endpoint) filled() proto.Message {
+	m := e.request.New()
+	fillMessage(m, "")
+	return m.Interface()
+}
+
+func TestEveryPublishedMethodIsServed(t *testing.T) {
+	served := map[string]wire.Service{}
+	for _, s := range wire.Services(groups(&recorder{})) {
+		served[s.String()] = s
+	}
+	protos, err := filepath.Glob("../../client/api/*/*/api.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(protos) < 23 {
+		t.Fatalf("found %d .proto files, want the 23 published ones at least", len(protos))
+	}
+	methods := 0
+	for _, p := range protos {
+		version := path.Dir(filepath.ToSlash(p))
+		name := path.Base(path.Dir(version)) + "/" + path.Base(version)
+		s, ok := served[name]
+		if !ok {
+			t.Errorf("%s: nothing serves this version; run: make generate", name)
+			continue
+		}
+		delete(served, name)
+
+		desc := serviceDescriptor(t, s)
+		if got, want := s.Desc.Metadata, desc.ParentFile().Path(); got != want {
+			t.Errorf("%s: Metadata = %v, want the registered path %q: gRPC reflection looks there", s, got, want)
+		}
+		bound := map[string]int{}
+		for _, m := range s.Desc.Methods {
+			bound[m.MethodName]++
+		}
+		for i := range desc.Methods().Len() {
+			m := string(desc.Methods().Get(i).Name())
+			if bound[m] != 1 {
+				t.Errorf("%s %s: %d rows serve it, want 1", s, m, bound[m])
+			}
+			delete(bound, m)
+			methods++
+		}
+		for m := range bound {
+			t.Errorf("%s %s: a row serves it, and the version has no such method", s, m)
+		}
+	}
+	for name := range served {
+		t.Errorf("%s is served, and has no .proto file", name)
+	}
+	if methods < 139 {
+		t.Errorf("served %d methods, want the 139 published ones at least", methods)
+	}
+}
+
+func TestGroupThatIsNilIsNotServed(t *testing.T) {
+	if got := wire.Services(wire.Groups{}); len(got) != 0 {
+		t.Errorf("Services of nothing = %v, want none", got)
+	}
+	for _, s := range wire.Services(wire.Groups{SMB: &recorder{}}) {
+		if s.Group != "smb" {
+			t.Errorf("%s is served, only smb was given", s)
+		}
+	}
+}
+
+// by is where the fields of old versions go whose names are not those of pkg: a
+// leaf of the version's message, and the leaf of pkg's struct that stands for
+// it. It says "-" where there is none, and then the reason belongs here too:
+//
+//   - context: plugins and pods once had directories of their own.
+//   - error: never filled by any release; failures are gRPC errors.
+//   - partitionnumber: old versions always list the whole disk.
+var by = map[string]map[string]string{
+	"disk PartitionDisk":          {"diskid": "disknumber"},
+	"disk DiskStats":              {"diskid": "disknumber", "disksize": "totalbytes"},
+	"disk SetAttachState":         {"diskid": "disknumber"},
+	"disk GetAttachState":         {"diskid": "disknumber"},
+	"disk ListDiskIDs":            {"diskids{}.identifiers{page83}": "diskids{}.page83", "diskids{}.identifiers{serialnumber}": "diskids{}.serialnumber"},
+	"filesystem PathExists":       {"context": "-", "error": "-"},
+	"filesystem Mkdir":            {"context": "-", "error": "-"},
+	"filesystem Rmdir":            {"context": "-", "error": "-"},
+	"filesystem LinkPath":         {"error": "-"},
+	"filesystem IsMountPoint":     {"error": "-", "ismountpoint": "issymlink"},
+	"smb NewSmbGlobalMapping":     {"error": "-"},
+	"smb RemoveSmbGlobalMapping":  {"error": "-"},
+	"volume ListVolumesOnDisk":    {"diskid": "disknumber"},
+	"volume MountVolume":          {"path": "targetpath"},
+	"volume DismountVolume":       {"path": "targetpath"},
+	"volume ResizeVolume":         {"size": "sizebytes"},
+	"volume VolumeStats":          {"volumesize": "totalbytes", "volumeusedsize": "usedbytes"},
+	"volume GetVolumeIDFromMount": {"mount": "targetpath"},
+}
+
+// leftZero are leaves of pkg's requests that a version cannot set.
+var leftZero = map[string]string{
+	"volume/v1alpha1 ListVolumesOnDisk": "partitionnumber",
+	"volume/v1beta1 ListVolumesOnDisk":  "partitionnumber",
+	"volume/v1beta2 ListVolumesOnDisk":  "partitionnumber",
+}
+
+// toPkg is the name in pkg of a leaf of a version's message.
+func (e endpoint) toPkg(leaf string) string {
+	if to, ok := by[e.Group+" "+e.method.MethodName][leaf]; ok {
+		return to
+	}
+	return leaf
+}
+
+// lookup is the one method that is more than a conversion; it has a test of its
+// own.
+func (e endpoint) lookup() bool { return e.method.MethodName == "GetDiskNumberByName" }
+
+// TestEveryFieldOfEveryRequestArrives sends a distinct value in each field, in
+// the version's own message, and then changes one field after the other: what
+// changes in pkg's request must be the field that belongs to it, and no other.
+func TestEveryFieldOfEveryRequestArrives(t *testing.T) {
+	r := &recorder{}
+	fields := 0
+	for _, e := range endpoints(t, groups(r)) {
+		if e.lookup() {
+			continue
+		}
+		send := func(other string) (sent, got leaves) {
+			m := e.request.New()
+			sent = fillMessage(m, other)
+			if _, err := e.ask(t, m.Interface()); err != nil {
+				t.Fatalf("%s(%v): %v", e, m.Interface(), err)
+			}
+			return sent, leavesOfStruct(r.got)
+		}
+		sent, got := send("")
+		want := leaves{}
+		if zero := leftZero[e.String()]; zero != "" {
+			want[zero] = "0"
+		}
+		for leaf, value := range sent {
+			if to := e.toPkg(leaf); to != "-" {
+				want[to] = value
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: pkg got %v of %v, want %v", e, got, sent, want)
+		}
+		for _, leaf := range sent.names() {
+			fields++
+			_, changed := send(leaf)
+			var want []string
+			if to := e.toPkg(leaf); to != "-" {
+				want = []string{to}
+			}
+			if d := differing(got, changed); !slices.Equal(d, want) {
+				t.Errorf("%s: a change of field %q changed %q in pkg, want %q", e, leaf, d, want)
+			}
+		}
+	}
+	t.Logf("%d fields of requests", fields)
+}
+
+// TestEveryFieldOfEveryResponseArrives is the same in the other direction.
+func TestEveryFieldOfEveryResponseArrives(t *testing.T) {
+	r := &recorder{}
+	fields := 0
+	for _, e := range endpoints(t, groups(r)) {
+		if e.lookup() {
+			continue
+		}
+		receive := func(other string) (answered, got leaves) {
+			r.fill = func(resp any) { answered = fillStruct(resp, other) }
+			out, err := e.ask(t, e.filled())
+			if err != nil {
+				t.Fatalf("%s: %v", e, err)
+			}
+			got = leaves{}
+			for leaf, value := range leavesOfMessage(out) {
+				to := e.toPkg(leaf)
+				if to == "-" {
+					if value != "" {
+						t.Errorf("%s: field %q is %q, want it empty", e, leaf, value)
+					}
+					continue
+				}
+				got[to] = value
+			}
+			return answered, got
+		}
+		answered, got := receive("")
+		if !maps.Equal(got, answered) {
+			t.Errorf("%s: the client got %v, want %v", e, got, answered)
+		}
+		for _, leaf := range answered.names() {
+			fields++
+			_, changed := receive(leaf)
+			if d := differing(got, changed); !slices.Equal(d, []string{leaf}) {
+				t.Errorf("%s: a change of pkg's %q changed %q for the client", e, leaf, d)
+			}
+		}
+	}
+	t.Logf("%d fields of responses", fields)
+}
+
+func differing(a, b leaves) []string {
+	var names []string
+	for n := range a {
+		if a[n] != b[n] {
+			names = append(names, n)
+		}
+	}
+	for n := range b {
+		if _, ok := a[n]; !ok {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestTablesOfThisTestAreNeeded keeps exceptions from outliving their versions.
+func TestTablesOfThisTestAreNeeded(t *testing.T) {
+	have := map[string]bool{}
+	for _, e := range endpoints(t, groups(&recorder{})) {
+		note := func(mt protoreflect.MessageType) {
+			for leaf := range leavesOfMessage(mt.New()) {
+				have[e.Group+" "+e.method.MethodName+" "+leaf] = true
+			}
+		}
+		note(e.request)
+		note(e.answer)
+		have[e.String()] = true
+	}
+	for method, names := range by {
+		for leaf := range names {
+			if !have[method+" "+leaf] && !strings.Contains(leaf, "{") {
+				t.Errorf("%s has no field %q in any version", method, leaf)
+			}
+		}
+	}
+	for e := range leftZero {
+		if !have[e] {
+			t.Errorf("%s does not exist", e)
+		}
+	}
+}
+
+func TestInterceptorSeesTheVersionThatWasCalled(t *testing.T) {
+	r := &recorder{}
+	for _, e := range endpoints(t, groups(r)) {
+		if e.lookup() {
+			continue
+		}
+		r.method = ""
+		want := fmt.Sprintf("/%s/%s", e.desc.Parent().FullName(), e.desc.Name())
+		seen := ""
+		b, err := proto.Marshal(e.filled())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.call(b, func(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			seen = info.FullMethod
+			if info.Server != e.Impl {
+				t.Errorf("%s: interceptor got server %v", e, info.Server)
+			}
+			return next(ctx, in)
+		})
+		if err != nil || seen != want || r.method == "" {
+			t.Errorf("%s: interceptor saw %q, want %q; service called: %q, error %v", e, seen, want, r.method, err)
+		}
+
+		r.method = ""
+		refused := errors.New("refused")
+		if _, err := e.call(b, func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+			return nil, refused
+		}); err != refused || r.method != "" {
+			t.Errorf("%s: an interceptor refused; service called: %q, error %v", e, r.method, err)
+		}
+	}
+}
+
+func TestErrorsOfServicesPassThrough(t *testing.T) {
+	r := &recorder{err: hosterr.Wrap("do it", "there", hosterr.ErrFailedPrecondition)}
+	for _, e := range endpoints(t, groups(r)) {
+		_, err := e.ask(t, e.filled())
+		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.HasSuffix(err.Error(), r.err.Error()) {
+			t.Errorf("%s: error %v, want the service's: %v", e, err, r.err)
+		}
+		if prefix := strings.TrimSuffix(err.Error(), r.err.Error()); prefix != "" && prefix != forwards[e.method.MethodName] {
+			t.Errorf("%s: %q is put before the error of the service, want %q", e, prefix, forwards[e.method.MethodName])
+		}
+	}
+}
+
+var forwards = map[string]string{
+	"DismountVolume":       "Forward to UnmountVolume failed, err=",
+	"VolumeStats":          "Forward to GetVolumeStats failed, err=",
+	"GetVolumeDiskNumber":  "Forward to GetDiskNumberFromVolumeID failed, err=",
+	"GetVolumeIDFromMount": "Forward to GetVolumeIDFromTargetPath failed, err=",
+}
+
+func TestForwardedMethodsSaySoInEveryVersion(t *testing.T) {
+	r := &recorder{err: errors.New("reason")}
+	seen := map[string]bool{}
+	for _, e := range endpoints(t, groups(r)) {
+		prefix := forwards[e.method.MethodName]
+		if prefix == "" {
+			continue
+		}
+		seen[e.method.MethodName] = true
+		if _, err := e.ask(t, e.filled()); err == nil || err.Error() != prefix+"reason" {
+			t.Errorf("%s: error %v, want %q", e, err, prefix+"reason")
+		}
+	}
+	if len(seen) != len(forwards) {
+		t.Errorf("forwarded methods: saw %v, want %v", seen, forwards)
+	}
+}
+
+func TestServiceWithoutAnswerIsAnError(t *testing.T) {
+	r := &recorder{silent: true}
+	for _, e := range endpoints(t, groups(r)) {
+		out, err := e.ask(t, e.filled())
+		promised := false
+		for leaf := range leavesOfMessage(e.answer.New()) {
+			promised = promised || e.toPkg(leaf) != "-"
+		}
+		// Lists and maps have no leaves while they are empty.
+		for i := range e.desc.Output().Fields().Len() {
+			fd := e.desc.Output().Fields().Get(i)
+			promised = promised || fd.IsList() || fd.IsMap()
+		}
+		switch {
+		case promised && err == nil:
+			t.Errorf("%s: the service returned neither response nor error, and the client got %v", e, out.Interface())
+		case !promised && err != nil:
+			t.Errorf("%s: error %v, though the response is empty anyway", e, err)
+		}
+	}
+}
+
+func TestDiskNumbersAsTextAreRefusedUnlessTheyAre32Bit(t *testing.T) {
+	texts := map[string]string{ // by method, before the error of strconv
+		"PartitionDisk":     "Failed to convert %s.PartitionDiskRequest.DiskID to uint32: ",
+		"DiskStats":         "Failed to format DiskStatsRequest.DiskID with err: ",
+		"SetAttachState":    "Failed to format SetAttachStateRequest.DiskID with err: ",
+		"GetAttachState":    "Failed to format GetAttachStateRequest.DiskID with err: ",
+		"ListVolumesOnDisk": "Failed to parse diskId: err=",
+	}
+	values := map[string]string{
+		"abc":        `strconv.ParseUint: parsing "abc": invalid syntax`,
+		"":           `strconv.ParseUint: parsing "": invalid syntax`,
+		"-1":         `strconv.ParseUint: parsing "-1": invalid syntax`,
+		"1_0":        `strconv.ParseUint: parsing "1_0": invalid syntax`,
+		"0x1":        `strconv.ParseUint: parsing "0x1": invalid syntax`,
+		"4294967296": `strconv.ParseUint: parsing "4294967296": value out of range`,
+	}
+	r := &recorder{}
+	tried := 0
+	for _, e := range endpoints(t, groups(r)) {
+		fd := e.desc.Input().Fields().ByName("diskID")
+		if fd == nil {
+			fd = e.desc.Input().Fields().ByName("disk_id")
+		}
+		if fd == nil {
+			continue
+		}
+		tried++
+		for value, reason := range values {
+			r.method = ""
+			m := e.request.New()
+			m.Set(fd, protoreflect.ValueOfString(value))
+			_, err := e.ask(t, m.Interface())
+			want := texts[e.method.MethodName]
+			if strings.Contains(want, "%s") {
+				want = fmt.Sprintf(want, e.Version)
+			}
+			want += reason
+			if err == nil || err.Error() != want {
+				t.Errorf("%s(%q): error %v, want %q", e, value, err, want)
+			}
+			if !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("%s(%q): error %v is not ErrInvalid", e, value, err)
+			}
+			if r.method != "" {
+				t.Errorf("%s(%q) called %s", e, value, r.method)
+			}
+		}
+		m := e.request.New()
+		m.Set(fd, protoreflect.ValueOfString("4294967295"))
+		if _, err := e.ask(t, m.Interface()); err != nil {
+			t.Errorf("%s(4294967295): %v", e, err)
+		} else if got := leavesOfStruct(r.got)["disknumber"]; got != "4294967295" {
+			t.Errorf("%s(4294967295): pkg got disk %s", e, got)
+		}
+	}
+	if tried != 3+2+1+1+3 {
+		t.Errorf("tried %d methods with disk numbers as text, want 10", tried)
+	}
+}
+
+func TestAbsentPortalArrivesAsNil(t *testing.T) {
+	r := &recorder{}
+	tried := 0
+	for _, e := range endpoints(t, wire.Groups{ISCSI: r}) {
+		if e.desc.Input().Fields().ByName("target_portal") == nil {
+			continue
+		}
+		tried++
+		if _, err := e.ask(t, e.request.New().Interface()); err != nil {
+			t.Errorf("%s: %v", e, err)
+		}
+		if got := leavesOfStruct(r.got)["targetportal"]; got != "nil" {
+			t.Errorf("%s: pkg got %+v, want a nil portal", e, r.got)
+		}
+	}
+	if tried != 12 {
+		t.Errorf("tried %d methods with a portal, want 12", tried)
+	}
+}
+
+func TestAbsentElementsOfAnswersDoNotPanic(t *testing.T) {
+	r := &recorder{fill: func(resp any) {
+		if l, ok := resp.(*iscsi.ListTargetPortalsResponse); ok {
+			l.TargetPortals = []*iscsi.TargetPortal{nil, {TargetPort: 1}}
+		}
+	}}
+	for _, e := range endpoints(t, wire.Groups{ISCSI: r}) {
+		if e.method.MethodName != "ListTargetPortals" {
+			continue
+		}
+		out, err := e.ask(t, e.request.New().Interface())
+		if err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		if n := out.Get(e.answer.Descriptor().Fields().ByName("target_portals")).List().Len(); n != 2 {
+			t.Errorf("%s: %d portals, want 2", e, n)
+		}
+	}
+}
+
+// FuzzRows sends any bytes to any row. A row decodes exactly what the message
+// of its version decodes, and whatever it decodes it handles.
+func FuzzRows(f *testing.F) {
+	r := &recorder{fill: func(resp any) { fillStruct(resp, "") }}
+	all := endpoints(f, groups(r))
+	for i, e := range all {
+		b, err := proto.Marshal(e.filled())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint16(i), b)
+		f.Add(uint16(i), []byte{0x0a, 0xff})
+		f.Add(uint16(i), []byte("\x0a\x02\xff\xfe"))
+		f.Add(uint16(i), []byte{0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	}
+	f.Fuzz(func(t *testing.T, i uint16, b []byte) {
+		e := all[int(i)%len(all)]
+		own := e.request.New().Interface()
+		ownErr := proto.Unmarshal(b, own)
+
+		var rowErr error
+		_, err := e.method.Handler(e.Impl, context.Background(), func(in any) error {
+			rowErr = proto.Unmarshal(b, in.(proto.Message))
+			return rowErr
+		}, nil)
+		if (ownErr == nil) != (rowErr == nil) {
+			t.Errorf("%s: the row decodes % x with error %v, the version's own message with %v", e, b, rowErr, ownErr)
+		}
+		if err != nil && rowErr == nil && hosterr.KindOf(err) == nil {
+			t.Errorf("%s(%v): error %v has no kind", e, own, err)
+		}
+	})
+}
+
+// Two versions of one shape must give the service the same request for the same
+// bytes: that is what sharing rows means.
+func TestBytesOfAnOlderVersionMeanTheSame(t *testing.T) {
+	r := &recorder{}
+	type seen struct {
+		from string
+		got  leaves
+	}
+	byBytes := map[string]seen{}
+	shared := 0
+	for _, e := range endpoints(t, groups(r)) {
+		if e.lookup() {
+			continue
+		}
+		m := e.request.New()
+		fillMessage(m, "")
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.call(bytes.Clone(b), nil); err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		key := e.Group + " " + e.method.MethodName + " " + string(b)
+		if old, ok := byBytes[key]; ok {
+			shared++
+			if got := leavesOfStruct(r.got); !maps.Equal(got, old.got) {
+				t.Errorf("the same bytes are %v for %s, and %v for %s", old.got, old.from, got, e)
+			}
+			continue
+		}
+		byBytes[key] = seen{e.String(), leavesOfStruct(r.got)}
+	}
+	if shared < 70 {
+		t.Errorf("%d methods share bytes with an older version, want 70 at least", shared)
+	}
+}

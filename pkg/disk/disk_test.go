@@ -1,0 +1,1035 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+	tib = 1 << 40
+)
+
+// clock passes time by sleeping only, and then at once.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.pass(d)
+	return ctx.Err()
+}
+
+// fixture is the disk service over an emulated node with the default disk 0,
+// which has C:, and more disks.
+type fixture struct {
+	t     *testing.T
+	win   *emulated.Node
+	node  *node.Node
+	clock *clock
+	disk  *disk.Disk
+	hook  atomic.Pointer[func(*win32.Call) error]
+}
+
+func newFixture(t *testing.T, cfg emulated.Config, disks ...emulated.DiskConfig) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
+	log := slog.New(slog.DiscardHandler)
+	cfg.Log, cfg.Now, cfg.Sleep = log, f.clock.Now, f.clock.pass
+	cfg.Disks = append([]emulated.DiskConfig{{Content: emulated.ContentSystem, Size: 64 * gib}}, disks...)
+	var err error
+	if f.win, err = emulated.Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+		if hook := f.hook.Load(); hook != nil {
+			return (*hook)(c)
+		}
+		return c.Do()
+	}))
+	f.node.Clock, f.node.Log = f.clock, log
+	if f.disk, err = disk.New(diskapi.On(f.node)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if open := f.win.OpenHandles(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
+		}
+		if err := f.win.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// observe puts hook around every call; nil takes it away.
+func (f *fixture) observe(hook func(*win32.Call) error) {
+	if hook == nil {
+		f.hook.Store(nil)
+		return
+	}
+	f.hook.Store(&hook)
+}
+
+func (f *fixture) partition(n uint32) error {
+	_, err := f.disk.PartitionDisk(f.t.Context(), &disk.PartitionDiskRequest{DiskNumber: n})
+	return err
+}
+
+func (f *fixture) setState(n uint32, online bool) error {
+	_, err := f.disk.SetDiskState(f.t.Context(), &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: online})
+	return err
+}
+
+func (f *fixture) online(n uint32) bool {
+	f.t.Helper()
+	out, err := f.disk.GetDiskState(f.t.Context(), &disk.GetDiskStateRequest{DiskNumber: n})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.IsOnline
+}
+
+// raw does something with the open disk, past service and host.
+func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
+	f.t.Helper()
+	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer f.win.CloseHandle(h)
+	do(h)
+}
+
+func (f *fixture) layout(n uint32) (l win32.Layout) {
+	f.t.Helper()
+	f.raw(n, func(h win32.Handle) {
+		out := make([]byte, 32<<10)
+		got, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if l, err = win32.DecodeLayout(out[:got]); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return l
+}
+
+func (f *fixture) write(n uint32, at int64, text string) {
+	f.t.Helper()
+	f.raw(n, func(h win32.Handle) {
+		sector := at / 4096 * 4096
+		b := make([]byte, 8192)
+		if _, err := f.win.ReadAt(h, b, sector); err != nil {
+			f.t.Fatal(err)
+		}
+		copy(b[at-sector:], text)
+		if _, err := f.win.WriteAt(h, b, sector); err != nil {
+			f.t.Fatal(err)
+		}
+		if _, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+}
+
+// changes tells calls that change a disk.
+func changes(c *win32.Call) bool {
+	return c.Name == "WriteAt" || c.Name == "Format" || c.Name == "DeviceIoControl" && slices.Contains([]uint32{
+		win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES,
+		win32.IOCTL_DISK_GROW_PARTITION, win32.FSCTL_EXTEND_VOLUME}, c.Code)
+}
+
+// unchanged fails the test if do changes anything on any disk.
+func (f *fixture) unchanged(do func()) {
+	f.t.Helper()
+	f.observe(func(c *win32.Call) error {
+		if changes(c) {
+			f.t.Errorf("unexpected change: %v", c)
+		}
+		return c.Do()
+	})
+	do()
+	f.observe(nil)
+}
+
+func wantKind(t *testing.T, err, kind error, texts ...string) {
+	t.Helper()
+	if hosterr.KindOf(err) != kind {
+		t.Fatalf("error %v of kind %v, want kind %v", err, hosterr.KindOf(err), kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not say %q", err, text)
+		}
+	}
+}
+
+func yes() *bool { b := true; return &b }
+
+func TestPartitionDiskMakesATableAndOnePartition(t *testing.T) {
+	for _, sector := range []uint32{512, 4096} {
+		for name, size := range map[string]uint64{"8 MiB": 8 * mib, "100 MiB": 100 * mib, "1 GiB": gib, "3 TiB": 3 * tib} {
+			t.Run(fmt.Sprintf("%s with sectors of %d bytes", name, sector), func(t *testing.T) {
+				f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: emulated.Size(size), SectorSize: sector})
+				if err := f.partition(1); err != nil {
+					t.Fatal(err)
+				}
+				l := f.layout(1)
+				data := l.Partitions[len(l.Partitions)-1]
+				if l.Style != win32.PARTITION_STYLE_GPT || data.Type != win32.PARTITION_BASIC_DATA_GUID || data.Name != "Basic data partition" ||
+					data.Attributes != win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER || data.Offset%mib != 0 || size-data.Offset-data.Length > 2*mib {
+					t.Errorf("layout %+v", l)
+				}
+				if reserved := len(l.Partitions) == 2 && l.Partitions[0].Type == win32.PARTITION_MSFT_RESERVED_GUID; reserved != (size >= gib) {
+					t.Errorf("reserved partition: %t, layout %+v", reserved, l)
+				}
+				f.unchanged(func() {
+					if err := f.partition(1); err != nil {
+						t.Errorf("repeated: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestPartitionDiskStartsFromWhateverTableThereIs(t *testing.T) {
+	cases := []struct {
+		name    string
+		cfg     emulated.Config
+		disk    emulated.DiskConfig
+		touched bool
+		style   uint32
+		used    int // partitions afterwards, the reserved one included
+	}{
+		{"blank", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"Windows adds the reserved partition itself", emulated.Config{CreateDiskAddsMSR: true}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT with a reserved partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT without anything", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT with a partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
+		{"GPT with a recovery partition only", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery"}}}, false, win32.PARTITION_STYLE_GPT, 1},
+		{"MBR with a partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentMBR, Partitions: []emulated.PartitionConfig{{Size: gib}}}, false, win32.PARTITION_STYLE_MBR, 1},
+		{"MBR without partitions", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentMBR}, true, win32.PARTITION_STYLE_MBR, 1},
+		{"blank, offline and read-only", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT, offline, without partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Offline: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"volumes arrive late", emulated.Config{VolumeArrivalDelay: emulated.Duration(20 * time.Second)}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, c.cfg, c.disk)
+			f.clock.pass(time.Minute) // what was there from the start has arrived
+			touched := false
+			f.observe(func(c *win32.Call) error {
+				touched = touched || changes(c)
+				return c.Do()
+			})
+			if err := f.partition(1); err != nil {
+				t.Fatal(err)
+			}
+			f.observe(nil)
+			if touched != c.touched {
+				t.Errorf("the disk was changed: %t, want %t", touched, c.touched)
+			}
+			l := f.layout(1)
+			used := slices.DeleteFunc(l.Partitions, func(p win32.Partition) bool { return p.Length == 0 })
+			if l.Style != c.style || len(used) != c.used {
+				t.Errorf("style %d and %d partitions, want %d and %d", l.Style, len(used), c.style, c.used)
+			}
+			if c.touched {
+				if !f.online(1) {
+					t.Error("the disk is offline")
+				}
+				if n := f.volumes(); n != 1 {
+					t.Errorf("the new partition has %d volumes, want 1 on return", n)
+				}
+			}
+		})
+	}
+}
+
+// volumes counts the volumes on disk 1.
+func (f *fixture) volumes() (n int) {
+	f.t.Helper()
+	names, err := f.win.VolumeNames()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, name := range names {
+		h, err := f.win.CreateFile(strings.TrimSuffix(name, `\`), 0, 3, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		out := make([]byte, 256)
+		got, err := f.win.DeviceIoControl(h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, out)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.win.CloseHandle(h)
+		es, err := win32.DecodeExtents(out[:got])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if es[0].Disk == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPartitionDiskLeavesAPartitionedDiskOffline(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}, Offline: yes()})
+	f.unchanged(func() {
+		if err := f.partition(1); err != nil {
+			t.Error(err)
+		}
+	})
+	if f.online(1) {
+		t.Error("the disk is online")
+	}
+}
+
+func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
+	for _, c := range []struct{ name, says string }{
+		{"LUKS", "LUKS"}, {"XFS", "XFS"}, {"ext4", "ext4"}, {"btrfs", "btrfs"}, {"superfloppy", "NTFS"}, {"damaged GPT", "GPT"},
+	} {
+		for _, offline := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, offline %t", c.name, offline), func(t *testing.T) {
+				d := emulated.DiskConfig{Size: 10 * gib}
+				if c.name == "superfloppy" {
+					d.Content = emulated.ContentSuperfloppy
+				}
+				f := newFixture(t, emulated.Config{}, d)
+				switch c.name {
+				case "LUKS":
+					f.write(1, 0, "LUKS\xba\xbe")
+				case "XFS":
+					f.write(1, 0, "XFSB")
+				case "ext4":
+					f.write(1, 0x438, "\x53\xef")
+					f.write(1, 0x460, "\x40")
+				case "btrfs":
+					f.write(1, 0x10040, "_BHRfS_M")
+				case "damaged GPT":
+					f.write(1, 512, "EFI PART")
+				}
+				if offline {
+					if err := f.setState(1, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				f.unchanged(func() {
+					err := f.partition(1)
+					wantKind(t, err, hosterr.ErrFailedPrecondition, "partition disk 1", c.says)
+					if hosterr.HintOf(err) == "" {
+						t.Errorf("error %v has no hint", err)
+					}
+				})
+				if f.online(1) == offline {
+					t.Errorf("the refused disk changed its state; online: %t", !offline)
+				}
+			})
+		}
+	}
+}
+
+func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib})
+	f.write(1, 100, "some rubbish")
+	if err := f.partition(1); err != nil {
+		t.Error(err)
+	}
+}
+
+// An old file system where the partition begins must not come back to life.
+func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
+	for _, c := range []struct {
+		addsMSR bool
+		size    emulated.Size
+		start   int64
+	}{{false, 10 * gib, 16 * mib}, {false, 100 * mib, mib}, {true, 100 * mib, 13 * mib}} {
+		f := newFixture(t, emulated.Config{CreateDiskAddsMSR: c.addsMSR}, emulated.DiskConfig{Size: c.size})
+		f.write(1, c.start+3, "NTFS    ")
+		if err := f.partition(1); err != nil {
+			t.Fatal(err)
+		}
+		ps := f.layout(1).Partitions
+		if at := int64(ps[len(ps)-1].Offset); at != c.start {
+			t.Fatalf("the partition begins at %d, want %d", at, c.start)
+		}
+		f.raw(1, func(h win32.Handle) {
+			b := make([]byte, 4096)
+			if _, err := f.win.ReadAt(h, b, c.start); err != nil || b[3] != 0 {
+				t.Errorf("the partition begins with %q, %v", b[:16], err)
+			}
+		})
+	}
+}
+
+func TestTheSystemDiskIsNotTouched(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f.unchanged(func() {
+		if err := f.partition(0); err != nil {
+			t.Errorf("partitioning the partitioned disk 0: %v, want success", err)
+		}
+		if err := f.setState(0, true); err != nil {
+			t.Errorf("taking online what is online: %v, want success", err)
+		}
+		wantKind(t, f.setState(0, false), hosterr.ErrFailedPrecondition, "take offline disk 0")
+	})
+}
+
+// Not every disk with Windows on it has an EFI partition to be recognised by.
+func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	f.observe(func(c *win32.Call) error {
+		if changes(c) {
+			t.Errorf("unexpected change: %v", c)
+		}
+		err := c.Do()
+		if err == nil && c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX {
+			l, err := win32.DecodeLayout(c.Out[:c.N])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range l.Partitions {
+				l.Partitions[i].Type = win32.PARTITION_BASIC_DATA_GUID
+			}
+			copy(c.Out, l.Encode())
+		}
+		return err
+	})
+	wantKind(t, f.setState(0, false), hosterr.ErrFailedPrecondition, "disk 0 holds Windows")
+	f.observe(nil)
+}
+
+// While a disk is changed nobody else may so much as look at it.
+func TestTakingADiskOfflineLocksIt(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	asked := false
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
+			asked = true
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			if unlock, err := f.node.Locks.Disks.RLock(ctx, "1"); err == nil {
+				unlock()
+				t.Error("the disk is not locked")
+			}
+		}
+		return c.Do()
+	})
+	if err := f.setState(1, false); err != nil || !asked {
+		t.Errorf("taken offline: %v, asked %t", err, asked)
+	}
+}
+
+func TestDisksThatWindowsNeedsAreNotTakenOffline(t *testing.T) {
+	for _, kind := range []string{"esp", "recovery", "ldmData", "ldmMetadata", "spaces"} {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+			Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: kind}}})
+		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition) })
+	}
+}
+
+func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
+	for _, lost := range []string{"WindowsDirectory", "VolumePathName", "VolumeNameForMountPoint"} {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT})
+		f.observe(func(c *win32.Call) error {
+			if c.Name == lost {
+				return win32.ERROR_PATH_NOT_FOUND
+			}
+			if changes(c) {
+				t.Errorf("without %s: %v", lost, c)
+			}
+			return c.Do()
+		})
+		wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+		wantKind(t, f.partition(2), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+		wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+	}
+}
+
+func TestADiskThatIsNotThereIsNotFound(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	ctx := t.Context()
+	for _, n := range []uint32{9, 1<<32 - 1} {
+		_, stats := f.disk.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: n})
+		_, state := f.disk.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: n})
+		for what, err := range map[string]error{"partition": f.partition(n), "online": f.setState(n, true), "offline": f.setState(n, false), "stats": stats, "state": state} {
+			if !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), fmt.Sprintf("disk %d: not found", n)) {
+				t.Errorf("%s: %v, want … disk %d: not found", what, err, n)
+			}
+		}
+	}
+}
+
+func TestANilRequestIsInvalid(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	ctx := t.Context()
+	_, ids := f.disk.ListDiskIDs(ctx, nil)
+	_, locations := f.disk.ListDiskLocations(ctx, nil)
+	_, partition := f.disk.PartitionDisk(ctx, nil)
+	_, rescan := f.disk.Rescan(ctx, nil)
+	_, stats := f.disk.GetDiskStats(ctx, nil)
+	_, set := f.disk.SetDiskState(ctx, nil)
+	_, get := f.disk.GetDiskState(ctx, nil)
+	for _, err := range []error{ids, locations, partition, rescan, stats, set, get} {
+		wantKind(t, err, hosterr.ErrInvalid)
+	}
+	if _, err := disk.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("New(nil): %v, want invalid", err)
+	}
+}
+
+// Wherever a call of Windows fails, the error is clean, nothing stays open, and
+// the same request completes the work once the failure is gone.
+func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
+	cfg := emulated.DiskConfig{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
+	for k := 1; ; k++ {
+		f := newFixture(t, emulated.Config{}, cfg)
+		calls, failed := 0, ""
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "CloseHandle" {
+				return c.Do()
+			}
+			if calls++; calls == k {
+				failed = c.String()
+				return win32.ERROR_GEN_FAILURE
+			}
+			return c.Do()
+		})
+		err := f.partition(1)
+		f.observe(nil)
+		if failed == "" {
+			if err != nil || k < 20 {
+				t.Fatalf("after %d calls: %v", calls, err)
+			}
+			return
+		}
+		if err == nil && !strings.Contains(failed, "Volume") {
+			t.Errorf("%s (call %d) failed and nobody noticed", failed, k)
+		}
+		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
+			t.Errorf("%s failed: %v, want its reason", failed, err)
+		}
+		if open := f.win.OpenHandles(); len(open) > 0 {
+			t.Fatalf("%s failed: handles left open: %q", failed, open)
+		}
+		if err := f.partition(1); err != nil {
+			t.Errorf("%s failed, and the next try: %v", failed, err)
+		}
+		if l := f.layout(1); len(l.Partitions) != 2 || f.volumes() != 1 || !f.online(1) {
+			t.Errorf("%s failed, and the next try left %+v with %d volumes", failed, l, f.volumes())
+		}
+	}
+}
+
+func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
+	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY} {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		times := map[string]int{}
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") || changes(c) {
+				if times[c.String()]++; times[c.String()] <= 2 {
+					return e
+				}
+			}
+			return c.Do()
+		})
+		if err := f.partition(1); err != nil {
+			t.Errorf("%s twice at each call: %v", e.Name(), err)
+		}
+	}
+
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	begin, opens := f.clock.Now(), 0
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "CreateFile" {
+			opens++
+			return win32.ERROR_ACCESS_DENIED
+		}
+		return c.Do()
+	})
+	if err := f.partition(1); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("denied for good: %v", err)
+	}
+	if waited := f.clock.Now().Sub(begin); opens != 10 || waited != 9*250*time.Millisecond {
+		t.Errorf("denied for good after %d tries and %s, want 10 tries and 2.25s", opens, waited)
+	}
+}
+
+func TestManyCallersPartitionADiskOnce(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	var tables, layouts atomic.Int32
+	f.observe(func(c *win32.Call) error {
+		switch c.Code {
+		case win32.IOCTL_DISK_CREATE_DISK:
+			tables.Add(1)
+		case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
+			layouts.Add(1)
+		}
+		return c.Do()
+	})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if err := f.partition(1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if tables.Load() != 1 || layouts.Load() != 1 {
+		t.Errorf("the table was made %d times and the partition %d times, want each once", tables.Load(), layouts.Load())
+	}
+}
+
+func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib})
+		f.observe(func(c *win32.Call) error {
+			if c.Code == win32.IOCTL_DISK_CREATE_DISK && strings.HasSuffix(c.Path, "1") {
+				time.Sleep(time.Hour)
+			}
+			return c.Do()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		_, err := f.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 1})
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Minute {
+			t.Errorf("after %s: %v, want DeadlineExceeded after 1m", time.Since(begin), err)
+		}
+		// Another disk is not held up; the same one is, as long as Windows works on it.
+		if err := f.partition(2); err != nil {
+			t.Error(err)
+		}
+		if err := f.partition(1); err != nil || time.Since(begin) < time.Hour {
+			t.Errorf("after %s: %v, want success after the hour", time.Since(begin), err)
+		}
+	})
+}
+
+func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
+	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(100 * time.Second)}, emulated.DiskConfig{Size: gib})
+	f.clock.pass(time.Hour)
+	begin := f.clock.Now()
+	wantKind(t, f.partition(1), hosterr.ErrUnavailable, "did not appear within 1m0s")
+	if waited := f.clock.Now().Sub(begin); waited > 65*time.Second {
+		t.Errorf("waited %s, want about a minute", waited)
+	}
+	f.unchanged(func() {
+		if err := f.partition(1); err != nil {
+			t.Errorf("the next try waits for the rest of the time: %v", err)
+		}
+	})
+	if n := f.volumes(); n != 1 {
+		t.Errorf("%d volumes after the next try, want 1", n)
+	}
+}
+
+func TestPartitionDiskSaysThatAMediumIsProtected(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib, WriteProtected: true})
+	if err := f.partition(1); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
+		t.Errorf("%v, want ERROR_WRITE_PROTECT", err)
+	}
+}
+
+func TestSetDiskState(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()})
+	f.unchanged(func() {
+		if err := f.setState(1, false); err != nil {
+			t.Error(err)
+		}
+	})
+	if f.online(1) {
+		t.Fatal("online")
+	}
+	if err := f.setState(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if !f.online(1) || f.attributes(1) != win32.DISK_ATTRIBUTE_READ_ONLY {
+		t.Errorf("attributes %#x, want read-only as before", f.attributes(1))
+	}
+	if err := f.setState(1, false); err != nil || f.online(1) {
+		t.Errorf("offline again: %v, online %t", err, f.online(1))
+	}
+}
+
+func (f *fixture) attributes(n uint32) (a uint64) {
+	f.t.Helper()
+	f.raw(n, func(h win32.Handle) {
+		out := make([]byte, win32.SizeofGetDiskAttributes)
+		_, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, out)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if a, err = win32.DecodeDiskAttributes(out); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return a
+}
+
+func TestTakingADiskOnlineWaitsForItsVolume(t *testing.T) {
+	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(10 * time.Second)}, emulated.DiskConfig{Size: gib})
+	f.clock.pass(time.Hour)
+	for _, err := range []error{f.partition(1), f.setState(1, false)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.volumes(); n != 0 {
+		t.Fatalf("an offline disk has %d volumes", n)
+	}
+	if err := f.setState(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.volumes(); n != 1 {
+		t.Errorf("%d volumes on return, want 1", n)
+	}
+}
+
+func TestGetDiskStats(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 3 * tib})
+	size := func() int64 {
+		t.Helper()
+		out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.TotalBytes
+	}
+	if n := size(); n != 3*tib {
+		t.Errorf("%d bytes, want 3 TiB", n)
+	}
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO {
+			return win32.ERROR_INVALID_FUNCTION
+		}
+		return c.Do()
+	})
+	if n := size(); n != 3*tib {
+		t.Errorf("%d bytes from the geometry, want 3 TiB", n)
+	}
+}
+
+func TestListDiskIDs(t *testing.T) {
+	f := newFixture(t, emulated.Config{},
+		emulated.DiskConfig{Size: gib, Serial: "  S1  ", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}},
+		emulated.DiskConfig{Size: gib, Serial: "vol0123_00000001.", Bus: "nvme"},
+		emulated.DiskConfig{Size: gib, Identifiers: []emulated.IdentifierConfig{
+			{CodeSet: "binary", Type: 3, Association: "port", Hex: "01"}, {CodeSet: "binary", Type: 3, Hex: "6001405AB0"}}},
+	)
+	list := func() map[uint32]disk.DiskIDs {
+		t.Helper()
+		out, err := f.disk.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := map[uint32]disk.DiskIDs{}
+		for n, id := range out.DiskIDs {
+			ids[n] = *id
+		}
+		return ids
+	}
+	want := map[uint32]disk.DiskIDs{1: {Page83: "Google  persistent-disk-0", SerialNumber: "S1"}, 2: {SerialNumber: "vol0123_00000001."}, 3: {Page83: "6001405ab0"}}
+	got := list()
+	if _, ok := got[0]; !ok || len(got) != 4 {
+		t.Errorf("IDs of %d disks %v, want 4", len(got), got)
+	}
+	for n, ids := range want {
+		if got[n].Page83 != ids.Page83 || ids.SerialNumber != "" && got[n].SerialNumber != ids.SerialNumber {
+			t.Errorf("disk %d: %+v, want %+v", n, got[n], ids)
+		}
+	}
+
+	// A disk whose questions fail has empty IDs; one that cannot be opened is left out.
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY {
+			return win32.ERROR_IO_DEVICE
+		}
+		return c.Do()
+	})
+	if got := list(); len(got) != 4 || got[1] != (disk.DiskIDs{}) {
+		t.Errorf("with failing questions: %v, want 4 disks with empty IDs", got)
+	}
+	opens := 0
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "CreateFile" {
+			if opens++; opens == 2 {
+				return win32.ERROR_ACCESS_DENIED
+			}
+		}
+		return c.Do()
+	})
+	if got := list(); len(got) != 3 || opens != 4 {
+		t.Errorf("with a disk that cannot be opened: %v after %d opens, want 3 disks and no second try", got, opens)
+	}
+}
+
+func TestListDiskLocations(t *testing.T) {
+	f := newFixture(t, emulated.Config{},
+		emulated.DiskConfig{Size: gib, Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1"},
+		emulated.DiskConfig{Size: gib, Bus: "scsi", Address: &win32.SCSIAddress{Port: 2, Target: 4, Lun: 7}},
+		emulated.DiskConfig{Size: gib, Bus: "nvme", Address: &win32.SCSIAddress{Port: 5}},
+		emulated.DiskConfig{Size: gib, Bus: "ata", Location: "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", Address: &win32.SCSIAddress{}},
+		emulated.DiskConfig{Size: gib, Bus: "vhd", Location: `C:\a.vhdx`, Address: &win32.SCSIAddress{}},
+	)
+	out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[uint32]disk.DiskLocation{1: {Adapter: "3", Target: "0", LUNID: "1"}, 2: {Adapter: "2", Target: "4", LUNID: "7"}, 3: {Adapter: "5"}}
+	for n := uint32(1); n <= 5; n++ {
+		got, ok := out.DiskLocations[n]
+		if _, wanted := want[n]; ok != wanted || ok && *got != want[n] {
+			t.Errorf("disk %d: %+v, want %+v, %t", n, got, want[n], wanted)
+		}
+	}
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY || c.Code == win32.IOCTL_SCSI_GET_ADDRESS {
+			return win32.ERROR_NOT_SUPPORTED
+		}
+		return c.Do()
+	})
+	if out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{}); err != nil || len(out.DiskLocations) != 0 {
+		t.Errorf("of disks that tell nothing: %v, %v, want none", out, err)
+	}
+}
+
+func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		var began atomic.Int32
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "Reenumerate" {
+				began.Add(1)
+				time.Sleep(10 * time.Second)
+			}
+			return c.Do()
+		})
+		rescan := func() error {
+			_, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{})
+			return err
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := rescan(); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		begin := time.Now()
+		for range 15 {
+			wg.Go(func() {
+				if err := rescan(); err != nil {
+					t.Error(err)
+				}
+				if waited := time.Since(begin); waited < 19*time.Second {
+					t.Errorf("returned after %s, from a rescan that began before it was asked for", waited)
+				}
+			})
+		}
+		wg.Wait()
+		if n := began.Load(); n != 2 {
+			t.Errorf("%d rescans for 16 callers, want 2", n)
+		}
+	})
+}
+
+func TestRescanIsWaitedForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, emulated.Config{})
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "Reenumerate" {
+				time.Sleep(10 * time.Minute)
+			}
+			return c.Do()
+		})
+		begin := time.Now()
+		_, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{})
+		wantKind(t, err, hosterr.ErrUnavailable, "1m0s")
+		if time.Since(begin) != time.Minute {
+			t.Errorf("after %s, want 1m", time.Since(begin))
+		}
+		time.Sleep(10 * time.Minute) // the rescan's end
+	})
+}
+
+func TestOneDisksFailureDoesNotFailTheRescan(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib})
+	updated := 0
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_UPDATE_DRIVE_SIZE {
+			if updated++; updated == 1 {
+				return win32.ERROR_DEVICE_NOT_CONNECTED
+			}
+		}
+		return c.Do()
+	})
+	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil || updated != 3 {
+		t.Errorf("%v after %d of 3 disks", err, updated)
+	}
+}
+
+// A driver may bring a HostAPI of its own.
+type foreign struct{ diskapi.HostAPI }
+
+func (foreign) GetDiskStats(uint32) (int64, error) { return -1, win32.ERROR_CRC }
+func (foreign) GetDiskState(uint32) (bool, error)  { panic("boom") }
+
+func TestAForeignHost(t *testing.T) {
+	d, err := disk.New(foreign{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := d.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{}); out != nil || !errors.Is(err, win32.ERROR_CRC) {
+		t.Errorf("GetDiskStats = %v, %v, want the host's error", out, err)
+	}
+	var p *node.PanicError
+	if _, err := d.GetDiskState(t.Context(), &disk.GetDiskStateRequest{}); !errors.As(err, &p) {
+		t.Errorf("GetDiskState of a host that panics: %v, want a PanicError", err)
+	}
+}
+
+func TestWithoutANodeEveryMethodSaysSo(t *testing.T) {
+	d, err := disk.New(diskapi.DiskAPI{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ids := d.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	_, locations := d.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
+	_, partition := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{})
+	_, rescan := d.Rescan(t.Context(), &disk.RescanRequest{})
+	_, stats := d.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{})
+	_, set := d.SetDiskState(t.Context(), &disk.SetDiskStateRequest{})
+	_, get := d.GetDiskState(t.Context(), &disk.GetDiskStateRequest{})
+	for _, err := range []error{ids, locations, partition, rescan, stats, set, get} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v, want errors.ErrUnsupported", err)
+		}
+	}
+}
+
+func TestAnMBRDiskThatWindowsNeedsIsNotTakenOffline(t *testing.T) {
+	const firstEntry = 446
+	for what, patch := range map[string]struct {
+		at   int64
+		byte string
+	}{"active partition": {firstEntry, "\x80"}, "dynamic-disk partition": {firstEntry + 4, "\x42"}} {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+			Size: gib, Content: emulated.ContentMBR, Partitions: []emulated.PartitionConfig{{Size: 100 * mib}}})
+		f.write(1, patch.at, patch.byte)
+		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, what) })
+	}
+}
+
+func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	failures := 0
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && failures < 3 {
+			failures++
+			return win32.ERROR_IO_DEVICE
+		}
+		return c.Do()
+	})
+	if err := f.partition(1); err != nil || failures != 3 {
+		t.Errorf("after %d failures: %v", failures, err)
+	}
+}
+
+// Sizes in what a device answers are claims.
+func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
+	for _, size := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x80", "\x00\x00\x00\x00", "\x09\x00\x00\x00", "\x01\x10\x00\x00"} {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+			Size: gib, Serial: "S1", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "disk"}}})
+		f.observe(func(c *win32.Call) error {
+			err := c.Do()
+			if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY && err == nil {
+				copy(c.Out[4:8], size)
+			}
+			return err
+		})
+		out, err := f.disk.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+		if err != nil || len(out.DiskIDs) != 2 {
+			t.Errorf("size % x: %v, %v, want both disks", size, out, err)
+		}
+	}
+}
+
+// Windows may take a disk offline again as it arrives.
+func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.T) {
+	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(3 * time.Second)}, emulated.DiskConfig{Size: gib})
+	offline := false
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "VolumeNames" && !offline {
+			offline = true
+			f.raw(1, func(h win32.Handle) {
+				in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+				if _, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return c.Do()
+	})
+	if err := f.partition(1); err != nil || !offline {
+		t.Fatal(err)
+	}
+	if !f.online(1) || f.volumes() != 1 {
+		t.Errorf("online %t with %d volumes, want it online with 1", f.online(1), f.volumes())
+	}
+}
+
+// Where automount is off, a new volume comes offline.
+func TestPartitionDiskBringsItsVolumeOnline(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	online := 0
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_VOLUME_ONLINE {
+			online++
+		}
+		return c.Do()
+	})
+	for i := 1; i <= 2; i++ {
+		if err := f.partition(1); err != nil || online != i {
+			t.Errorf("call %d: %v, the volume was brought online %d times", i, err, online)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// ListDiskIDs implements [HostAPI].
+func (d DiskAPI) ListDiskIDs() (map[uint32]DiskIDs, error) {
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
+	all := map[uint32]DiskIDs{}
+	err := storage.EachDisk(d.ctx, d.node, storage.Query, func(number uint32, disk *storage.Disk) {
+		all[number] = DiskIDs{Page83: d.page83(number, disk), SerialNumber: d.serialNumber(number, disk)}
+	})
+	if err == nil {
+		err = d.ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// page83 is the disk's page 83h identifier. NVMe and virtual disks often have
+// none, and answer that they do not know the question.
+func (d DiskAPI) page83(number uint32, disk *storage.Disk) string {
+	const size = 4096
+	b, err := disk.Property(d.ctx, win32.StorageDeviceIdProperty, size)
+	if err != nil {
+		d.unanswered(number, "page 83h identifier", err)
+		return ""
+	}
+	ids, err := win32.DecodeIdentifiers(b)
+	if err != nil {
+		d.unanswered(number, "page 83h identifier", err) // those before the bad one count
+	}
+	return page83Of(ids)
+}
+
+// page83Of is the first identifier of the device itself (not of its port or
+// target) that is binary or ASCII. Drivers have stored what this choice gives,
+// so a better type of identifier further on is not preferred, and UTF-8 names
+// are not taken.
+func page83Of(ids []win32.Identifier) string {
+	for _, id := range ids {
+		if id.Association != win32.StorageIdAssocDevice {
+			continue
+		}
+		switch id.CodeSet {
+		case win32.StorageIdCodeSetBinary:
+			return hex.EncodeToString(id.ID)
+		case win32.StorageIdCodeSetAscii:
+			return strings.ToValidUTF8(string(id.ID), "\uFFFD")
+		}
+	}
+	return ""
+}
+
+func (d DiskAPI) serialNumber(number uint32, disk *storage.Disk) string {
+	desc, err := d.descriptor(disk)
+	if err != nil {
+		d.unanswered(number, "serial number", err)
+		return ""
+	}
+	return trimmed(desc.SerialNumber)
+}
+
+func (d DiskAPI) descriptor(disk *storage.Disk) (win32.DeviceDescriptor, error) {
+	const header = 8 // enough to learn the size
+	b, err := disk.Property(d.ctx, win32.StorageDeviceProperty, header)
+	if err != nil {
+		return win32.DeviceDescriptor{}, err
+	}
+	return win32.DecodeDeviceDescriptor(b)
+}
+
+// trimmed is a text from a device without blanks and control characters at its ends.
+func trimmed(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// unanswered logs what a disk does not tell; that a disk does not know a
+// question is nothing special.
+func (d DiskAPI) unanswered(number uint32, what string, err error) {
+	log := d.node.Log.Warn
+	if errors.Is(err, errors.ErrUnsupported) {
+		log = d.node.Log.Debug
+	}
+	log("a disk does not tell its "+what, "disk", number, "error", err)
+}
+
+// ListDiskLocations implements [HostAPI].
+func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
+	all := map[uint32]DiskLocation{}
+	err := storage.EachDisk(d.ctx, d.node, storage.Query, func(number uint32, disk *storage.Disk) {
+		if loc, ok := d.location(number, disk); ok {
+			all[number] = loc
+		}
+	})
+	if err == nil {
+		err = d.ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// location is where a disk is attached: as Windows words it if that names five
+// parts or more, else from its SCSI address.
+func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool) {
+	const size = 1024
+	b, err := disk.Property(d.ctx, win32.StorageDeviceLocationProperty, size)
+	if err == nil {
+		var text string
+		if text, err = win32.DecodeLocation(b); err == nil {
+			if loc, ok := parseLocation(text); ok {
+				return loc, true
+			}
+		}
+	}
+	if err != nil {
+		d.unanswered(number, "location", err)
+	}
+
+	desc, err := d.descriptor(disk)
+	if err != nil {
+		d.unanswered(number, "bus type", err)
+		return DiskLocation{}, false
+	}
+	if desc.BusType == win32.BusTypeAta || desc.BusType == win32.BusTypeFileBackedVirtual {
+		return DiskLocation{}, false // worded with four parts, or as a file path
+	}
+	addr, err := disk.SCSIAddress(d.ctx)
+	if err != nil {
+		d.unanswered(number, "SCSI address", err)
+		return DiskLocation{}, false
+	}
+	return locationOf(addr, desc.BusType), true
+}
+
+func locationOf(a win32.SCSIAddress, bus uint32) DiskLocation {
+	loc := DiskLocation{Adapter: strconv.Itoa(int(a.Port))}
+	if bus != win32.BusTypeNvme { // its namespaces have neither target nor LUN
+		loc.Target, loc.LUNID = strconv.Itoa(int(a.Target)), strconv.Itoa(int(a.Lun))
+	}
+	return loc
+}
+
+// parseLocation reads the words with which Windows says where a disk is, such as
+//
+//	Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 3 : Port 0 : Target 0 : LUN 5
+//
+// A text of fewer than five parts names no LUN (an ATA disk, a file) and is not
+// used. Parts of another form than "Word number", and words other than Adapter,
+// Bus, Target and LUN, are normal and passed over.
+func parseLocation(text string) (loc DiskLocation, ok bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 5 {
+		return DiskLocation{}, false
+	}
+	for _, part := range parts {
+		words := strings.Split(strings.TrimSpace(part), " ")
+		if len(words) != 2 {
+			continue
+		}
+		ok = true
+		value := strings.ToValidUTF8(words[1], "\uFFFD")
+		switch words[0] {
+		case "Adapter":
+			loc.Adapter = value
+		case "Bus":
+			loc.Bus = value
+		case "Target":
+			loc.Target = value
+		case "LUN":
+			loc.LUNID = value
+		}
+	}
+	return loc, ok
+}
+
+// GetDiskStats implements [HostAPI].
+func (d DiskAPI) GetDiskStats(diskNumber uint32) (int64, error) {
+	if err := d.ready(); err != nil {
+		return -1, err
+	}
+	size, err := storage.DiskSize(d.ctx, d.node, diskNumber)
+	if err != nil {
+		return -1, err
+	}
+	if size > 1<<63-1 {
+		return -1, hosterr.Text(hosterr.ErrOutOfRange, "the disk says that it has %d bytes", size)
+	}
+	return int64(size), nil
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// GetDiskState implements [HostAPI].
+func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
+	if err := d.ready(); err != nil {
+		return true, err
+	}
+	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
+	if err != nil {
+		return true, err
+	}
+	defer disk.Close()
+	attrs, err := disk.Attributes(d.ctx)
+	if err != nil {
+		return true, err
+	}
+	return attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0, nil
+}
+
+// SetDiskState implements [HostAPI].
+func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
+	online, err := d.GetDiskState(diskNumber)
+	if err != nil || online == isOnline {
+		return err
+	}
+	if err := d.switchState(diskNumber, isOnline); err != nil || !isOnline {
+		return err
+	}
+	// Drivers list the disk's volumes next. One that does not come does not make
+	// the disk less online.
+	if err := d.AwaitPartition(diskNumber); err != nil {
+		if ended := d.ctx.Err(); ended != nil {
+			return ended
+		}
+		d.node.Log.Warn("a disk is online and its volume is not", "disk", diskNumber, "error", err)
+	}
+	return nil
+}
+
+func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
+	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	if isOnline {
+		return disk.SetAttributes(d.ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+	}
+	l, err := disk.Layout(d.ctx)
+	if err != nil {
+		return err
+	}
+	if err := storage.Guard(d.ctx, disk, l); err != nil {
+		return err
+	}
+	return disk.SetAttributes(d.ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+}
+
+// rescanLimit is how long a caller waits for a rescan. The rescan goes on, and
+// the next caller joins it.
+const rescanLimit = time.Minute
+
+var errRescanSlow = errors.New("rescan limit")
+
+// Rescan implements [HostAPI]. Rescans at the same time are one: it loads every
+// bus of the node. A caller that comes while one is under way waits for it and
+// then for another, because what it knows of may be new since the first began.
+func (d DiskAPI) Rescan() error {
+	if err := d.ready(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(d.ctx, rescanLimit, errRescanSlow)
+	defer cancel()
+	var mine atomic.Bool
+	scan := func() error {
+		mine.Store(true)
+		return d.rescan(context.WithoutCancel(d.ctx))
+	}
+	err := d.node.Do(ctx, "rescan", scan)
+	if !mine.Load() && ctx.Err() == nil {
+		err = d.node.Do(ctx, "rescan", scan)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errRescanSlow) {
+		return hosterr.Text(hosterr.ErrUnavailable, "the rescan takes longer than %s and goes on", rescanLimit)
+	}
+	return err
+}
+
+func (d DiskAPI) rescan(ctx context.Context) error {
+	if err := d.node.API.Reenumerate(); err != nil {
+		return hosterr.Wrap("look for new devices", "", err)
+	}
+	return storage.EachDisk(ctx, d.node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
+		err := disk.UpdateSize(ctx)
+		if err == nil {
+			err = disk.UpdateProperties(ctx)
+		}
+		if err != nil {
+			d.node.Log.Warn("a disk's size could not be updated", "disk", number, "error", err)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package hosterr_test
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+func TestWrapOfNilIsNil(t *testing.T) {
+	if err := hosterr.Wrap("format volume", "x", nil); err != nil {
+		t.Errorf("Wrap(nil) = %v, want nil", err)
+	}
+	if err := hosterr.WithHint("format volume", "x", nil, "hint"); err != nil {
+		t.Errorf("WithHint(nil) = %v, want nil", err)
+	}
+}
+
+func TestMessageNamesOperationTargetAndReason(t *testing.T) {
+	err := hosterr.Wrap("partition disk", "3", hosterr.ErrNotFound)
+	if got, want := err.Error(), "partition disk 3: not found"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := hosterr.Wrap("rescan", "", win32.ERROR_ACCESS_DENIED).Error(), "rescan: Access is denied."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTextIsVerbatimAndKeepsKindAndCause(t *testing.T) {
+	_, cause := strconv.ParseUint("abc", 10, 32)
+	err := hosterr.Text(hosterr.ErrInvalid, "Failed to format DiskStatsRequest.DiskID with err: %w", cause)
+	want := `Failed to format DiskStatsRequest.DiskID with err: strconv.ParseUint: parsing "abc": invalid syntax`
+	if err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	if !errors.Is(err, hosterr.ErrInvalid) || !errors.Is(err, strconv.ErrSyntax) {
+		t.Errorf("%v is not both ErrInvalid and strconv.ErrSyntax", err)
+	}
+	if got := hosterr.KindOf(err); got != hosterr.ErrInvalid {
+		t.Errorf("KindOf = %v, want ErrInvalid", got)
+	}
+}
+
+func TestKindOfFailureWithoutKindIsNil(t *testing.T) {
+	err := hosterr.Wrap("flush volume", "x", win32.ERROR_IO_DEVICE)
+	if got := hosterr.KindOf(err); got != nil {
+		t.Errorf("KindOf(%v) = %v, want nil", err, got)
+	}
+	if !errors.Is(hosterr.Wrap("x", "y", win32.ERROR_PATH_NOT_FOUND), fs.ErrNotExist) {
+		t.Error("a wrapped ERROR_PATH_NOT_FOUND is not fs.ErrNotExist")
+	}
+}
+
+func TestHintNearestTheSurfaceWins(t *testing.T) {
+	inner := hosterr.WithHint("a", "", hosterr.ErrInvalid, "inner")
+	if got := hosterr.HintOf(hosterr.Wrap("b", "", inner)); got != "inner" {
+		t.Errorf("HintOf = %q, want inner", got)
+	}
+	if got := hosterr.HintOf(hosterr.WithHint("b", "", inner, "outer")); got != "outer" {
+		t.Errorf("HintOf = %q, want outer", got)
+	}
+	if got := hosterr.HintOf(hosterr.ErrInvalid); got != "" {
+		t.Errorf("HintOf(sentinel) = %q, want none", got)
+	}
+}
+
+func TestQuoteKeepsBackslashesAndEscapesControls(t *testing.T) {
+	for in, want := range map[string]string{
+		`\\?\Volume{x}\`: `"\\?\Volume{x}\"`,
+		"a\nb":           `"a\nb"`,
+		`a"b`:            `"a\"b"`,
+	} {
+		if got := hosterr.Quote(in); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,757 @@
+package iscsi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+)
+
+// clock passes time by sleeping only, and then at once.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return ctx.Err()
+}
+
+// fixture is the iSCSI service over an emulated node.
+type fixture struct {
+	t     *testing.T
+	win   *emulated.Node
+	node  *node.Node
+	clock *clock
+	log   bytes.Buffer // everything that was logged, and every call's trace
+	iscsi *iscsi.ISCSI
+
+	mu    sync.Mutex
+	calls []string
+	hook  func(*win32.Call) error
+}
+
+const (
+	address = "10.0.0.1"
+	iqn     = "iqn.2003-01.org.example:disk1"
+)
+
+var here = &iscsi.TargetPortal{TargetAddress: address, TargetPort: 3260}
+
+func target(iqn string, luns int, addresses ...string) emulated.ISCSITargetConfig {
+	if addresses == nil {
+		addresses = []string{address}
+	}
+	c := emulated.ISCSITargetConfig{IQN: iqn, LUNs: make([]emulated.ISCSILUNConfig, luns)}
+	for _, a := range addresses {
+		c.Portals = append(c.Portals, emulated.ISCSIPortalConfig{Address: a})
+	}
+	for i := range c.LUNs {
+		c.LUNs[i].Size = 64 << 20
+	}
+	return c
+}
+
+// newFixture has MSiSCSI running.
+func newFixture(t *testing.T, targets ...emulated.ISCSITargetConfig) *fixture {
+	t.Helper()
+	return newFixtureOn(t, emulated.Config{
+		ISCSI:    emulated.ISCSIConfig{Portals: []emulated.ISCSIPortalConfig{{Address: address}}, Targets: targets},
+		Services: []emulated.ServiceConfig{{Name: "MSiSCSI", State: "running"}},
+	})
+}
+
+func newFixtureOn(t *testing.T, cfg emulated.Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
+	log := slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
+	cfg.Log, cfg.Now = log, f.clock.Now
+	cfg.Disks = []emulated.DiskConfig{{Content: emulated.ContentSystem}}
+	var err error
+	if f.win, err = emulated.Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+		f.mu.Lock()
+		f.calls = append(f.calls, c.Name)
+		hook := f.hook
+		fmt.Fprintf(&f.log, "%v %+v %#v\n", c, *c, *c)
+		f.mu.Unlock()
+		if hook != nil {
+			return hook(c)
+		}
+		return c.Do()
+	}))
+	f.node.Clock, f.node.Log = f.clock, log
+	if f.iscsi, err = iscsi.New(iscsiapi.On(f.node)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if open := f.win.OpenHandles(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
+		}
+		if err := f.win.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *fixture) add(p *iscsi.TargetPortal) error {
+	_, err := f.iscsi.AddTargetPortal(f.t.Context(), &iscsi.AddTargetPortalRequest{TargetPortal: p})
+	return err
+}
+
+func (f *fixture) discover(p *iscsi.TargetPortal) ([]string, error) {
+	out, err := f.iscsi.DiscoverTargetPortal(f.t.Context(), &iscsi.DiscoverTargetPortalRequest{TargetPortal: p})
+	if err != nil {
+		return nil, err
+	}
+	return out.IQNs, nil
+}
+
+func (f *fixture) connect(p *iscsi.TargetPortal, iqn string) error {
+	_, err := f.iscsi.ConnectTarget(f.t.Context(), &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: iqn})
+	return err
+}
+
+func (f *fixture) chap(auth iscsi.AuthenticationType, user, secret string) error {
+	_, err := f.iscsi.ConnectTarget(f.t.Context(), &iscsi.ConnectTargetRequest{
+		TargetPortal: here, IQN: iqn, AuthType: auth, ChapUsername: user, ChapSecret: secret,
+	})
+	return err
+}
+
+func (f *fixture) mutual(secret string) error {
+	_, err := f.iscsi.SetMutualChapSecret(f.t.Context(), &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
+	return err
+}
+
+func (f *fixture) disconnect(p *iscsi.TargetPortal, iqn string) error {
+	_, err := f.iscsi.DisconnectTarget(f.t.Context(), &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: iqn})
+	return err
+}
+
+func (f *fixture) disks(iqn string) []string {
+	f.t.Helper()
+	out, err := f.iscsi.GetTargetDisks(f.t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: here, IQN: iqn})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.DiskIDs
+}
+
+// must fails the test at once.
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) count(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, c := range f.calls {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fixture) sessions() int {
+	f.t.Helper()
+	list, err := f.win.GetIScsiSessionList()
+	f.must(err)
+	return len(list)
+}
+
+// wants fails unless err is of the kind and has all texts.
+func wants(t *testing.T, what string, err, kind error, texts ...string) {
+	t.Helper()
+	if err == nil || kind != nil && !errors.Is(err, kind) {
+		t.Errorf("%s = %v, want %v", what, err, kind)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s = %v, want %q in it", what, err, text)
+		}
+	}
+}
+
+func TestTargetWithThreeLUNs(t *testing.T) {
+	c := target(iqn, 3)
+	c.ArrivalDelay = emulated.Duration(400 * time.Millisecond)
+	f := newFixture(t, c)
+	f.must(f.add(here))
+	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
+		t.Fatalf("discovered %q, %v", got, err)
+	}
+	if got := f.disks(iqn); len(got) != 0 {
+		t.Errorf("disks before the login: %q", got)
+	}
+	f.must(f.connect(here, iqn))
+	// Connect has waited for the first; the others come, and are listed.
+	f.must(f.clock.Sleep(t.Context(), 2*time.Second))
+	if got := f.disks(strings.ToUpper(iqn)); !slices.Equal(got, []string{"1", "2", "3"}) {
+		t.Errorf("disks = %q, want 1 to 3", got)
+	}
+	d, err := disk.New(diskapi.On(f.node))
+	f.must(err)
+	ids, err := d.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	if err != nil || len(ids.DiskIDs) != 4 || ids.DiskIDs[1].Page83 == "" || ids.DiskIDs[1].Page83 == ids.DiskIDs[2].Page83 {
+		t.Errorf("disk IDs = %v, %v: want four, each LUN with its own", ids, err)
+	}
+	f.must(f.disconnect(here, iqn))
+	if got := f.disks(iqn); len(got) != 0 {
+		t.Errorf("disks after the logout: %q", got)
+	}
+	// Again, after a lost answer; and what it brings is the same.
+	f.must(f.disconnect(here, iqn))
+	f.must(f.connect(here, iqn))
+	again, err := d.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	if err != nil || again.DiskIDs[1] == nil || *again.DiskIDs[1] != *ids.DiskIDs[1] {
+		t.Errorf("after a second login: %v, %v", again, err)
+	}
+}
+
+func TestConnectIsIdempotentForAPortal(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	f.must(f.connect(here, strings.ToUpper(iqn)))
+	f.must(f.connect(&iscsi.TargetPortal{TargetAddress: address}, iqn)) // port 0 is 3260
+	if f.count("LoginIScsiTarget") != 1 || f.sessions() != 1 {
+		t.Errorf("%d logins, %d sessions, want one", f.count("LoginIScsiTarget"), f.sessions())
+	}
+	// Many at once are one login.
+	f.must(f.disconnect(here, iqn))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := f.connect(here, iqn); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if f.count("LoginIScsiTarget") != 2 {
+		t.Errorf("%d logins, want one more", f.count("LoginIScsiTarget"))
+	}
+}
+
+func TestSessionThroughAnotherPortalIsNotThisConnection(t *testing.T) {
+	f := newFixture(t, target(iqn, 1, address, "10.0.0.2"))
+	other := &iscsi.TargetPortal{TargetAddress: "10.0.0.2"}
+	f.must(f.add(here))
+	f.must(f.add(other))
+	f.must(f.connect(here, iqn))
+	err := f.connect(other, iqn)
+	wants(t, "connect through the other portal", err, hosterr.ErrFailedPrecondition, "10.0.0.1:3260", "another portal")
+	if hosterr.HintOf(err) == "" {
+		t.Error("no hint")
+	}
+	// Disconnecting goes by the target, whichever portal is named.
+	f.must(f.disconnect(other, iqn))
+	f.must(f.connect(other, iqn))
+}
+
+func TestIPv6Portals(t *testing.T) {
+	f := newFixture(t, target(iqn, 1, "fd00::10"))
+	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "[FD00:0::10]"}))
+	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "fd00::10", TargetPort: 3260}))
+	out, err := f.iscsi.ListTargetPortals(t.Context(), &iscsi.ListTargetPortalsRequest{})
+	if err != nil || len(out.TargetPortals) != 1 || *out.TargetPortals[0] != (iscsi.TargetPortal{TargetAddress: "fd00::10", TargetPort: 3260}) {
+		t.Errorf("portals = %v, %v, want one", out, err)
+	}
+	p := &iscsi.TargetPortal{TargetAddress: "fd00:0:0::10"}
+	if got, err := f.discover(p); err != nil || len(got) != 1 {
+		t.Errorf("discovered %q, %v", got, err)
+	}
+	f.must(f.connect(p, iqn))
+	f.must(f.connect(&iscsi.TargetPortal{TargetAddress: "[fd00::10]"}, iqn))
+	if f.count("LoginIScsiTarget") != 1 {
+		t.Errorf("%d logins, want one", f.count("LoginIScsiTarget"))
+	}
+	_, err = f.iscsi.RemoveTargetPortal(t.Context(), &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
+	f.must(err)
+	_, err = f.iscsi.RemoveTargetPortal(t.Context(), &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
+	wants(t, "second removal", err, hosterr.ErrNotFound, "not found", "[fd00::10]:3260")
+	f.must(f.disconnect(p, iqn)) // without its portal
+}
+
+func TestDiscoveryFindsTargetsThatWereAddedLater(t *testing.T) {
+	f := newFixture(t)
+	f.must(f.add(here))
+	if got, err := f.discover(here); err != nil || len(got) != 0 {
+		t.Fatalf("discovered %q, %v, want none", got, err)
+	}
+	f.must(f.win.SetISCSITarget(target(iqn, 1)))
+	err := f.connect(here, iqn)
+	wants(t, "connect before discovery", err, hosterr.ErrNotFound, "not found")
+	if !strings.Contains(hosterr.HintOf(err), "DiscoverTargetPortal") {
+		t.Errorf("hint %q", hosterr.HintOf(err))
+	}
+	f.must(f.add(here)) // registered already: this asks nobody
+	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
+		t.Fatalf("discovered %q, %v, want the new target", got, err)
+	}
+	f.must(f.connect(here, iqn))
+	f.must(f.win.RemoveISCSITarget(iqn))
+	if got, err := f.discover(here); err != nil || len(got) != 0 {
+		t.Errorf("discovered %q, %v, want that the target is gone", got, err)
+	}
+}
+
+// What the initiator says of a target's discovery is documented nowhere: where it
+// cannot be read, the target's own portals do.
+func TestDiscoveryWithoutMechanisms(t *testing.T) {
+	f := newFixture(t, target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9"))
+	f.must(f.add(here))
+	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))
+	f.node.API = &illegible{f.node.API}
+	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
+		t.Errorf("discovered %q, %v", got, err)
+	}
+}
+
+type illegible struct{ win32.API }
+
+func (illegible) IScsiTargetDiscovery(string) ([]string, error) { return []string{"Ziele: ja"}, nil }
+
+func TestPortalsThatCannotBe(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	for _, c := range []struct {
+		name   string
+		portal *iscsi.TargetPortal
+		text   string
+	}{
+		{"none", nil, "target portal"},
+		{"no address", &iscsi.TargetPortal{}, "no address"},
+		{"a port that was cut to 3260 once", &iscsi.TargetPortal{TargetAddress: address, TargetPort: 68796}, "68796"},
+		{"port 65536", &iscsi.TargetPortal{TargetAddress: address, TargetPort: 65536}, "65536"},
+		{"not an IPv4 address", &iscsi.TargetPortal{TargetAddress: "300.0.0.1"}, "300.0.0.1"},
+		{"quotes", &iscsi.TargetPortal{TargetAddress: "10.0.0.1' OR '1'='1"}, "OR"},
+		{"a port in the address", &iscsi.TargetPortal{TargetAddress: "10.0.0.1:3260"}, "10.0.0.1:3260"},
+		{"any address", &iscsi.TargetPortal{TargetAddress: "::"}, "::"},
+		{"multicast", &iscsi.TargetPortal{TargetAddress: "224.0.0.1"}, "224.0.0.1"},
+		{"half brackets", &iscsi.TargetPortal{TargetAddress: "[fd00::1"}, "fd00"},
+		{"much too long", &iscsi.TargetPortal{TargetAddress: strings.Repeat("a", 1<<20)}, "aaa"},
+		{"NUL", &iscsi.TargetPortal{TargetAddress: "a\x00b"}, "a"},
+		{"NUL in a zone", &iscsi.TargetPortal{TargetAddress: "fe80::1%1\x00"}, "fe80"},
+		{"line in a zone", &iscsi.TargetPortal{TargetAddress: "fe80::1%1\nI1121 forged"}, "fe80"},
+	} {
+		_, discover := f.discover(c.portal)
+		_, disks := f.iscsi.GetTargetDisks(t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: c.portal, IQN: iqn})
+		_, remove := f.iscsi.RemoveTargetPortal(t.Context(), &iscsi.RemoveTargetPortalRequest{TargetPortal: c.portal})
+		for method, err := range map[string]error{
+			"AddTargetPortal": f.add(c.portal), "DiscoverTargetPortal": discover, "RemoveTargetPortal": remove,
+			"ConnectTarget": f.connect(c.portal, iqn), "DisconnectTarget": f.disconnect(c.portal, iqn), "GetTargetDisks": disks,
+		} {
+			wants(t, method+" with "+c.name, err, hosterr.ErrInvalid, c.text)
+			if len(err.Error()) > 2000 {
+				t.Errorf("%s with %s: an error of %d bytes", method, c.name, len(err.Error()))
+			}
+		}
+	}
+	if len(f.calls) > 0 {
+		t.Errorf("Windows was asked %q", f.calls)
+	}
+	for _, ok := range []string{"10.0.0.1", "storage", "storage-1.example.com", "fe80::1%12", "[fd00::1]"} {
+		if _, err := (&iscsiapi.TargetPortal{Address: ok}).Check(); err != nil {
+			t.Errorf("address %q: %v", ok, err)
+		}
+	}
+}
+
+func TestNamesOfTargets(t *testing.T) {
+	for _, c := range []struct {
+		iqn string
+		ok  bool
+	}{
+		{iqn, true}, {"IQN.2003-01.ORG.Example:Disk1", true}, {"eui.02004567A425678D", true}, {"naa.52004567BA64678D", true},
+		{"iqn.2003-01.org.example:bücher", true},
+		{"", false}, {"disk1", false}, {"iqn.2003-01", false}, {"iqn.2003-01.", false}, {"eui.0200", false}, {"naa.52", false},
+		{"iqn.2003-01.org.example:disk 1", false}, {"iqn.2003-01.org.example:' OR 1=1", false}, {"iqn.2003-01.org.example:a\x00", false},
+		{"iqn.2003-01.org.example:" + strings.Repeat("a", 200), false}, {"iqn.2003-01.org.example:\xff", false},
+	} {
+		if err := iscsiapi.CheckIQN(c.iqn); (err == nil) != c.ok || err != nil && !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("CheckIQN(%q) = %v, want ok %t", c.iqn, err, c.ok)
+		}
+	}
+}
+
+const (
+	right   = "right-secret-16b"
+	wrong   = "wrong-secret-16b"
+	proof   = "mutual-secret-16"
+	another = "mutual-other-16b"
+)
+
+func withCHAP() emulated.ISCSITargetConfig {
+	c := target(iqn, 1)
+	c.CHAP = &emulated.CHAPConfig{User: "csi", Secret: right, MutualSecret: proof}
+	return c
+}
+
+func TestCHAPWrongSecretThenRight(t *testing.T) {
+	f := newFixture(t, withCHAP())
+	f.must(f.add(here))
+	err := f.connect(here, iqn)
+	wants(t, "without CHAP", err, hosterr.ErrPermissionDenied, "authentication failure")
+	if !strings.Contains(hosterr.HintOf(err), "wants CHAP") {
+		t.Errorf("hint %q", hosterr.HintOf(err))
+	}
+	wants(t, "wrong secret", f.chap(iscsi.ONE_WAY_CHAP, "csi", wrong), hosterr.ErrPermissionDenied, "authentication failure")
+	wants(t, "wrong user", f.chap(iscsi.ONE_WAY_CHAP, "root", right), hosterr.ErrPermissionDenied, "authentication failure")
+	if f.sessions() != 0 {
+		t.Fatal("there is a session")
+	}
+	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
+	if got := f.disks(iqn); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("disks = %q", got)
+	}
+}
+
+func TestMutualCHAP(t *testing.T) {
+	f := newFixture(t, withCHAP())
+	f.must(f.add(here))
+	wants(t, "before the node's secret is set", f.chap(iscsi.MUTUAL_CHAP, "csi", right), hosterr.ErrPermissionDenied)
+	f.must(f.mutual(another))
+	err := f.chap(iscsi.MUTUAL_CHAP, "csi", right)
+	wants(t, "with the wrong one", err, hosterr.ErrPermissionDenied)
+	if !strings.Contains(hosterr.HintOf(err), "SetMutualChapSecret") {
+		t.Errorf("hint %q", hosterr.HintOf(err))
+	}
+	f.must(f.mutual(proof))
+	f.must(f.chap(iscsi.MUTUAL_CHAP, "csi", right))
+}
+
+func TestCredentialsArePassedOnlyWhereTheyAreAskedFor(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	seen := &loginWatch{API: f.node.API}
+	f.node.API = seen
+	f.must(f.chap(iscsi.NONE, "csi", right))
+	if seen.login.AuthType != win32.ISCSI_NO_AUTH_TYPE || seen.login.User != nil || seen.login.Password != nil {
+		t.Errorf("a login without authentication said %+v", seen.login)
+	}
+	f.must(f.disconnect(here, iqn))
+	f.must(f.win.SetISCSITarget(withCHAP()))
+	wants(t, "without a user", f.chap(iscsi.ONE_WAY_CHAP, "", right), hosterr.ErrPermissionDenied)
+	if seen.login.User != nil || seen.login.Password == nil {
+		t.Errorf("a login without a user said %+v", seen.login)
+	}
+}
+
+type loginWatch struct {
+	win32.API
+	login win32.ISCSILogin
+}
+
+func (l *loginWatch) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (win32.ISCSISessionID, error) {
+	l.login = login
+	return l.API.LoginIScsiTarget(target, p, login)
+}
+
+func TestSecretsOfTheWrongLength(t *testing.T) {
+	f := newFixture(t, withCHAP())
+	for _, secret := range []string{"", "x", "elevenbytes", "seventeen-bytes-1", strings.Repeat("s", 1000)} {
+		for what, err := range map[string]error{
+			"one way": f.chap(iscsi.ONE_WAY_CHAP, "csi", secret), "mutual": f.chap(iscsi.MUTUAL_CHAP, "csi", secret), "the node's": f.mutual(secret),
+		} {
+			wants(t, what, err, hosterr.ErrInvalid, "12 to 16 bytes")
+			if len(secret) > 1 && strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error has the secret: %v", what, err)
+			}
+		}
+	}
+	wants(t, "an authentication type that is none", f.chap(3, "csi", right), hosterr.ErrInvalid, "invalid authentication type authType=3")
+	if len(f.calls) > 0 {
+		t.Errorf("Windows was asked %q", f.calls)
+	}
+}
+
+func TestMSiSCSIStopped(t *testing.T) {
+	f := newFixtureOn(t, emulated.Config{ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{target(iqn, 1)}}})
+	_, list := f.iscsi.ListTargetPortals(t.Context(), &iscsi.ListTargetPortalsRequest{})
+	_, discover := f.discover(here)
+	_, disks := f.iscsi.GetTargetDisks(t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: here, IQN: iqn})
+	for method, err := range map[string]error{
+		"AddTargetPortal": f.add(here), "ListTargetPortals": list, "DiscoverTargetPortal": discover, "GetTargetDisks": disks,
+		"ConnectTarget": f.connect(here, iqn), "DisconnectTarget": f.disconnect(here, iqn), "SetMutualChapSecret": f.mutual(proof),
+	} {
+		wants(t, method, err, hosterr.ErrFailedPrecondition, "MSiSCSI", "not running")
+		if !errors.Is(err, win32.ISDSC_SERVICE_NOT_RUNNING) || !strings.Contains(hosterr.HintOf(err), "StartService") {
+			t.Errorf("%s = %v, hint %q: want the hint to start it", method, err, hosterr.HintOf(err))
+		}
+	}
+	s, err := system.New(systemapi.On(f.node))
+	f.must(err)
+	_, err = s.StartService(t.Context(), &system.StartServiceRequest{Name: "MSiSCSI"})
+	f.must(err)
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+}
+
+func TestTargetsThatDoNotLetIn(t *testing.T) {
+	refusing, gone := target(iqn, 1), target("iqn.2003-01.org.example:gone", 1, "10.0.0.7")
+	refusing.Refuses = true
+	f := newFixture(t, refusing, gone)
+	f.must(f.add(here))
+	wants(t, "refused", f.connect(here, iqn), hosterr.ErrPermissionDenied, "does not allow")
+	wants(t, "a portal where nobody is", f.add(&iscsi.TargetPortal{TargetAddress: "10.9.9.9"}), hosterr.ErrUnavailable, "could not connect", "10.9.9.9:3260")
+	p := &iscsi.TargetPortal{TargetAddress: "10.0.0.7"}
+	f.must(f.add(p))
+	gone.Unreachable = true
+	f.must(f.win.SetISCSITarget(gone))
+	wants(t, "a portal that went away", f.connect(p, gone.IQN), hosterr.ErrUnavailable, "could not connect")
+	_, err := f.discover(p)
+	wants(t, "discovery there", err, hosterr.ErrUnavailable, "could not connect")
+	_, err = f.discover(&iscsi.TargetPortal{TargetAddress: "10.0.0.8"})
+	wants(t, "discovery at a portal that is not registered", err, hosterr.ErrNotFound, "not registered", "not found")
+	wants(t, "disconnecting an unknown target", f.disconnect(here, "iqn.2003-01.org.example:nosuch"), hosterr.ErrNotFound, "not found")
+	wants(t, "a target of another portal", f.connect(here, gone.IQN), hosterr.ErrNotFound)
+}
+
+func TestDisconnectOfWhatIsInUse(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	h, err := f.win.CreateFile(`\\.\PhysicalDrive1`, win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	f.must(err)
+	begun := f.clock.Now()
+	err = f.disconnect(here, iqn)
+	wants(t, "disconnect", err, hosterr.ErrFailedPrecondition, "in use")
+	if !strings.Contains(hosterr.HintOf(err), "unmount") || f.count("LogoutIScsiTarget") != 5 || f.clock.Now().Sub(begun) != 4*time.Second {
+		t.Errorf("disconnect: hint %q, %d attempts in %v; want a hint, 5 attempts a second apart", hosterr.HintOf(err), f.count("LogoutIScsiTarget"), f.clock.Now().Sub(begun))
+	}
+	f.must(f.win.CloseHandle(h))
+	f.must(f.disconnect(here, iqn))
+}
+
+// The initiator is busy with a session for a moment.
+func TestBusyInitiatorIsAskedAgain(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	busy := map[string]int{"LoginIScsiTarget": 2, "GetDevicesForIScsiSession": 3, "LogoutIScsiTarget": 2}
+	f.hook = func(c *win32.Call) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if busy[c.Name]--; busy[c.Name] >= 0 {
+			return win32.ISDSC_SESSION_BUSY
+		}
+		return c.Do()
+	}
+	f.must(f.connect(here, iqn))
+	if got := f.disks(iqn); len(got) != 1 {
+		t.Errorf("disks = %q", got)
+	}
+	f.must(f.disconnect(here, iqn))
+	busy["GetDevicesForIScsiSession"] = 100
+	wants(t, "busy for good", f.connect(here, iqn), hosterr.ErrUnavailable, "busy")
+}
+
+func TestWaitForDisksIsBounded(t *testing.T) {
+	late := target(iqn, 1)
+	late.ArrivalDelay = emulated.Duration(time.Hour)
+	f := newFixture(t, late, target("iqn.2003-01.org.example:empty", 0))
+	f.must(f.add(here))
+	for _, name := range []string{iqn, "iqn.2003-01.org.example:empty"} {
+		begun := f.clock.Now()
+		f.must(f.connect(here, name))
+		if took := f.clock.Now().Sub(begun); took > 11*time.Second {
+			t.Errorf("%s: connect took %v", name, took)
+		}
+	}
+	if !strings.Contains(f.log.String(), "disks are not all there") {
+		t.Error("the log does not say that disks are missing")
+	}
+}
+
+func TestPersistentLoginsAreForgotten(t *testing.T) {
+	c := target(iqn, 1)
+	c.Persistent = true
+	f := newFixture(t, c)
+	f.must(f.add(here))
+	if got := f.disks(iqn); !slices.Equal(got, []string{"1"}) {
+		t.Fatalf("disks = %q, want that Windows logged in by itself", got)
+	}
+	f.must(f.disconnect(here, iqn))
+	f.must(f.win.Reboot())
+	f.must(f.win.StartService("MSiSCSI"))
+	f.must(f.add(here))
+	if got := f.disks(iqn); len(got) != 0 {
+		t.Errorf("disks after a reboot: %q, want that the login was forgotten", got)
+	}
+}
+
+func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
+	dir := t.TempDir()
+	cfg := emulated.Config{
+		StateDir: dir, Services: []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}},
+		ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}},
+	}
+	f := newFixtureOn(t, cfg)
+	f.must(f.add(here))
+	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
+	f.must(f.win.Close())
+
+	f = newFixtureOn(t, cfg)
+	if got := f.disks(iqn); f.sessions() != 1 || !slices.Equal(got, []string{"1"}) {
+		t.Errorf("after reopening: %d sessions, disks %q", f.sessions(), got)
+	}
+	f.must(f.win.Reboot())
+	if got := f.disks(iqn); f.sessions() != 0 || len(got) != 0 {
+		t.Errorf("after a reboot: %d sessions, disks %q", f.sessions(), got)
+	}
+	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
+}
+
+// No secret is in anything that is written: logs, traces of calls, errors,
+// values however printed, the state of the emulated node.
+func TestSecretsAreNowhere(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixtureOn(t, emulated.Config{
+		StateDir: dir, Services: []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}},
+		ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}},
+	})
+	var written bytes.Buffer
+	note := func(err error) { fmt.Fprintf(&written, "%v %+v %#v %s\n", err, err, err, hosterr.HintOf(err)) }
+	f.must(f.add(here))
+	for _, secret := range []string{wrong, right, "short-marked", "marked-and-much-too-long"} {
+		note(f.mutual(another))
+		note(f.chap(iscsi.MUTUAL_CHAP, "csi", secret))
+		note(f.chap(iscsi.ONE_WAY_CHAP, "csi", secret))
+		note(f.chap(7, "csi", secret))
+		note(f.mutual(proof))
+		note(f.mutual("marked-and-much-too-long"))
+		note(f.chap(iscsi.MUTUAL_CHAP, "csi", secret))
+		note(f.disconnect(here, iqn))
+		connect := iscsi.ConnectTargetRequest{TargetPortal: here, IQN: iqn, AuthType: iscsi.ONE_WAY_CHAP, ChapUsername: "csi", ChapSecret: secret}
+		set := iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret}
+		password := win32.NewSecret(secret)
+		for _, v := range []any{connect, &connect, set, &set, []any{connect, &set}, struct{ In *iscsi.ConnectTargetRequest }{&connect},
+			password, win32.ISCSILogin{Password: &password}, withCHAP(), emulated.Config{ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}}}.ISCSI.Targets[0].CHAP} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+				fmt.Fprintf(&written, verb+"\n", v)
+			}
+		}
+		for _, v := range []any{connect, &connect, set, &set, password, win32.ISCSILogin{Password: &password}} {
+			text, err := json.Marshal(v)
+			f.must(err)
+			written.Write(text)
+			slog.New(slog.NewTextHandler(&written, nil)).Info("request", "in", v)
+			slog.New(slog.NewJSONHandler(&written, nil)).Info("request", "in", v)
+		}
+	}
+	info, err := f.win.Show()
+	f.must(err)
+	fmt.Fprintf(&written, "%+v\n", info)
+	text, err := json.Marshal(info)
+	f.must(err)
+	written.Write(text)
+	f.mu.Lock()
+	written.Write(f.log.Bytes())
+	f.mu.Unlock()
+	f.must(f.win.Close())
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		written.Write(text)
+		return err
+	})
+	f.must(err)
+	if written.Len() < 10000 {
+		t.Fatalf("only %d bytes were written", written.Len())
+	}
+	for _, secret := range []string{right, wrong, proof, another, "short-marked", "marked-and"} {
+		if at := bytes.Index(written.Bytes(), []byte(secret)); at >= 0 {
+			t.Errorf("%q was written: …%s…", secret, written.Bytes()[max(0, at-80):min(written.Len(), at+80)])
+		}
+		if hexed := fmt.Sprintf("%x", secret); bytes.Contains(written.Bytes(), []byte(hexed)) {
+			t.Errorf("%q was written in hexadecimal", secret)
+		}
+	}
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	hold := make(chan struct{})
+	entered := make(chan struct{})
+	f.hook = func(c *win32.Call) error {
+		if c.Name == "LoginIScsiTarget" {
+			close(entered)
+			<-hold
+		}
+		return c.Do()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-entered; cancel() }()
+	if _, err := f.iscsi.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: here, IQN: iqn}); !errors.Is(err, context.Canceled) {
+		t.Errorf("ConnectTarget = %v, want context.Canceled", err)
+	}
+	// The retry waits for the login that goes on, and finds it done.
+	done := make(chan error, 1)
+	go func() { done <- f.connect(here, iqn) }()
+	close(hold)
+	if err := <-done; err != nil || f.count("LoginIScsiTarget") != 1 {
+		t.Errorf("retry = %v after %d logins, want one", err, f.count("LoginIScsiTarget"))
+	}
+}
+
+func TestNilRequestsAreErrors(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"AddTargetPortal":      func() error { _, err := f.iscsi.AddTargetPortal(ctx, nil); return err },
+		"DiscoverTargetPortal": func() error { _, err := f.iscsi.DiscoverTargetPortal(ctx, nil); return err },
+		"ListTargetPortals":    func() error { _, err := f.iscsi.ListTargetPortals(ctx, nil); return err },
+		"RemoveTargetPortal":   func() error { _, err := f.iscsi.RemoveTargetPortal(ctx, nil); return err },
+		"ConnectTarget":        func() error { _, err := f.iscsi.ConnectTarget(ctx, nil); return err },
+		"DisconnectTarget":     func() error { _, err := f.iscsi.DisconnectTarget(ctx, nil); return err },
+		"GetTargetDisks":       func() error { _, err := f.iscsi.GetTargetDisks(ctx, nil); return err },
+		"SetMutualChapSecret":  func() error { _, err := f.iscsi.SetMutualChapSecret(ctx, nil); return err },
+	} {
+		wants(t, name, call(), hosterr.ErrInvalid, name)
+	}
+	if _, err := iscsi.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("New(nil) = %v", err)
+	}
+}

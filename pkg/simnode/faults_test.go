@@ -1,0 +1,141 @@
+package simnode
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// calls is an API whose Reenumerate and DeviceIoControl succeed.
+type calls struct{ win32.API }
+
+func (calls) Reenumerate() error                                                { return nil }
+func (calls) DeviceIoControl(win32.Handle, uint32, []byte, []byte) (int, error) { return 0, nil }
+
+func TestFaultHitsItsCallAndCodeAsOftenAsAsked(t *testing.T) {
+	var fs faults
+	api := win32.Observe(calls{}, fs.hook)
+	if err := fs.add(Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
+		t.Fatal(err)
+	}
+	control := func(code uint32) error {
+		_, err := api.DeviceIoControl(4, code, nil, nil)
+		return err
+	}
+	for i, c := range []struct {
+		code uint32
+		want error
+	}{{8, nil}, {7, win32.ERROR_CRC}, {7, win32.ERROR_CRC}, {7, nil}} {
+		if err := control(c.code); err != c.want {
+			t.Errorf("call %d, code %d = %v, want %v", i, c.code, err, c.want)
+		}
+	}
+	if err := api.Reenumerate(); err != nil {
+		t.Errorf("another call = %v, want nil", err)
+	}
+	if got := fs.show(); len(got) != 1 || got[0].Hits != 2 {
+		t.Errorf("faults = %+v, want one with two hits", got)
+	}
+}
+
+func TestFaultOnlyDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fs faults
+		api := win32.Observe(calls{}, fs.hook)
+		if err := fs.add(Fault{Call: "Reenumerate", Delay: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Minute {
+			t.Errorf("Reenumerate = %v after %v, want nil after a minute", err, time.Since(start))
+		}
+		go func() { time.Sleep(time.Second); fs.clear() }()
+		start = time.Now()
+		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Second {
+			t.Errorf("Reenumerate = %v after %v, want nil when the fault is cleared", err, time.Since(start))
+		}
+	})
+}
+
+func TestFaultIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    Fault
+		want string
+	}{
+		{"unknown call", Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": no such Win32 call`},
+		{"unknown error", Fault{Call: "Format", Error: "ERROR_ACESS"}, `error "ERROR_ACESS"`},
+		{"no error and no delay", Fault{Call: "Format"}, "neither"},
+		{"negative delay", Fault{Call: "Format", Delay: -1}, "negative"},
+		{"error number zero, which is success", Fault{Call: "Format", Error: "0"}, `error "0"`},
+	} {
+		var fs faults
+		err := fs.add(c.f)
+		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an invalid argument with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestParseError(t *testing.T) {
+	for text, want := range map[string]error{
+		"5": win32.ERROR_ACCESS_DENIED, "0x5": win32.ERROR_ACCESS_DENIED, "ERROR_ACCESS_DENIED": win32.ERROR_ACCESS_DENIED,
+		"ERROR_REPARSE_POINT_ENCOUNTERED": win32.ERROR_REPARSE_POINT_ENCOUNTERED,
+		"STATUS_SHARING_VIOLATION":        win32.STATUS_SHARING_VIOLATION, "STATUS_NO_MORE_FILES": win32.STATUS_NO_MORE_FILES,
+	} {
+		if got, err := parseError(text); err != nil || got != want {
+			t.Errorf("parseError(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+// The configuration here and that of the emulation are one, written twice
+// because a public type cannot be an internal one.
+func TestConfigIsThatOfTheEmulation(t *testing.T) {
+	same(t, "Config", reflect.TypeFor[Config](), reflect.TypeFor[emulated.Config]())
+}
+
+func same(t *testing.T, where string, a, b reflect.Type) {
+	if a.Kind() != b.Kind() {
+		t.Errorf("%s: %v and %v", where, a, b)
+		return
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		same(t, where, a.Elem(), b.Elem())
+	case reflect.Struct:
+		fields := func(typ reflect.Type) map[string]reflect.Type {
+			m := map[string]reflect.Type{}
+			for _, f := range reflect.VisibleFields(typ) {
+				if tag := f.Tag.Get("json"); tag != "-" {
+					name, _, _ := strings.Cut(tag, ",")
+					if name == "" {
+						name = f.Name
+					}
+					m[strings.ToLower(name)] = f.Type
+				}
+			}
+			return m
+		}
+		fa, fb := fields(a), fields(b)
+		for name, typ := range fb {
+			if fa[name] == nil {
+				t.Errorf("%s.%s is missing here", where, name)
+				continue
+			}
+			same(t, where+"."+name, fa[name], typ)
+		}
+		for name := range fa {
+			if fb[name] == nil {
+				t.Errorf("%s.%s is not in the emulation", where, name)
+			}
+		}
+	}
+}

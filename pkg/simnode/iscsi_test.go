@@ -1,0 +1,111 @@
+package simnode_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+)
+
+func TestDefaultTargetBecomesADisk(t *testing.T) {
+	n := open(t, simnode.Config{})
+	ctx := t.Context()
+	portal := &iscsi.TargetPortal{TargetAddress: "192.0.2.10"}
+	add := func() error {
+		_, err := n.ISCSI().AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal})
+		return err
+	}
+	if err := add(); !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(hosterr.HintOf(err), "MSiSCSI") {
+		t.Fatalf("before MSiSCSI runs: %v", err)
+	}
+	if _, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "MSiSCSI"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := n.ISCSI().DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
+	if err != nil || len(found.IQNs) != 1 {
+		t.Fatalf("discovered %v, %v", found, err)
+	}
+	// The faults of simnode reach the initiator, by the names of its statuses.
+	if err := n.Fail(simnode.Fault{Call: "LoginIScsiTarget", Error: "ISDSC_CONNECTION_FAILED", Times: 1}); err != nil {
+		t.Fatal(err)
+	}
+	connect := func() error {
+		_, err := n.ISCSI().ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: found.IQNs[0]})
+		return err
+	}
+	if err := connect(); !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("connect with a fault = %v", err)
+	}
+	if err := connect(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := n.ISCSI().GetTargetDisks(ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal, IQN: found.IQNs[0]})
+	if err != nil || len(out.DiskIDs) != 1 || out.DiskIDs[0] != "3" {
+		t.Fatalf("disks = %v, %v", out, err)
+	}
+	if _, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 3}); err != nil {
+		t.Fatal(err)
+	}
+	state := show(t, n)
+	if len(state.ISCSITargets) != 1 || state.ISCSITargets[0].Through != "192.0.2.10:3260" || len(state.ISCSITargets[0].Disks) != 1 || len(state.ISCSIPortals) != 1 {
+		t.Errorf("targets = %+v, portals = %+v", state.ISCSITargets, state.ISCSIPortals)
+	}
+	if err := n.RemoveISCSITarget(found.IQNs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if state := show(t, n); len(state.Disks) != 3 || len(state.ISCSITargets) != 0 {
+		t.Errorf("after the target went: %+v", state)
+	}
+	if err := n.RemoveISCSITarget(found.IQNs[0]); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("second removal = %v", err)
+	}
+}
+
+func TestServicesOfANode(t *testing.T) {
+	n := open(t, simnode.Config{
+		Services: []simnode.Service{{Name: "agent", StartType: "auto"}}, Firmware: simnode.Firmware{SerialNumber: "S-1"},
+		AllowedServices: []string{"agent", "helper"},
+	})
+	ctx := t.Context()
+	if err := n.SetService(simnode.Service{Name: "helper", DependsOn: []string{"agent"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.SetService(simnode.Service{Name: "helper", State: "odd"}); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("a state that is none = %v", err)
+	}
+	if _, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "helper"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.System().StopService(ctx, &system.StopServiceRequest{Name: "kubelet"}); !errors.Is(err, hosterr.ErrPermissionDenied) {
+		t.Errorf("stop of a service that is not allowed = %v", err)
+	}
+	serial, err := n.System().GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{})
+	if err != nil || serial.SerialNumber != "S-1" {
+		t.Errorf("serial number = %v, %v", serial, err)
+	}
+	status := map[string]string{}
+	for _, s := range show(t, n).Services {
+		status[s.Name] = s.Status
+	}
+	if status["agent"] != "running" || status["helper"] != "running" || status["MSiSCSI"] != "stopped" {
+		t.Errorf("services = %v", status)
+	}
+}
+
+func TestAnAccountPrintsWithoutItsSecrets(t *testing.T) {
+	target := simnode.ISCSITarget{IQN: "iqn.x", CHAP: &simnode.CHAP{User: "csi", Secret: "marked-secret", MutualSecret: "marked-mutual"}}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		if got := fmt.Sprintf(verb, target.CHAP) + fmt.Sprintf(verb, *target.CHAP); strings.Contains(got, "marked") || strings.Contains(got, "6d61726b6564") {
+			t.Errorf("%s prints %s", verb, got)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package simnode_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+func open(t *testing.T, config simnode.Config) *simnode.Node {
+	t.Helper()
+	n, err := simnode.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if state, err := n.Show(); err == nil && len(state.OpenHandles) > 0 {
+			t.Errorf("handles left open: %q", state.OpenHandles)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func show(t *testing.T, n *simnode.Node) simnode.State {
+	t.Helper()
+	state, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func TestDefaultNodeHasASystemDiskAndTwoBlankOnes(t *testing.T) {
+	state := show(t, open(t, simnode.Config{}))
+	if len(state.Disks) != 3 || !state.Disks[0].System || state.Disks[1].Style != "RAW" || state.Disks[2].Style != "RAW" {
+		t.Errorf("disks = %+v", state.Disks)
+	}
+	mounted := slices.ContainsFunc(state.Volumes, func(v simnode.VolumeInfo) bool {
+		return v.FileSystem == "NTFS" && slices.Contains(v.MountedAt, `C:\`)
+	})
+	if !mounted {
+		t.Errorf("volumes = %+v, want C: among them", state.Volumes)
+	}
+}
+
+func TestAttachedDiskIsServed(t *testing.T) {
+	n := open(t, simnode.Config{})
+	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "VOL1", Identifiers: []simnode.Identifier{{CodeSet: "ascii", Text: "vol-1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Serial != "VOL1" || d.Page83 != "vol-1" || d.Size != 1<<30 || d.SectorSize != 512 {
+		t.Errorf("attached %+v", d)
+	}
+	ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	if err != nil || ids.DiskIDs[d.Number] == nil || ids.DiskIDs[d.Number].Page83 != "vol-1" {
+		t.Errorf("ListDiskIDs = %v, %v, want disk %d with its identifier", ids, err, d.Number)
+	}
+}
+
+func TestDetachedDiskComesBackByItsID(t *testing.T) {
+	n := open(t, simnode.Config{})
+	d, err := n.AttachDisk(simnode.Disk{ID: "data", Size: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.DetachDisk(d.Number); err != nil {
+		t.Fatal(err)
+	}
+	if state := show(t, n); !slices.Equal(state.Detached, []string{"data"}) {
+		t.Errorf("detached = %q, want data", state.Detached)
+	}
+	if back, err := n.AttachDisk(simnode.Disk{ID: "data"}); err != nil || back.Style != "GPT" {
+		t.Errorf("attached again: %+v, %v, want the disk with its table", back, err)
+	}
+}
+
+func TestGrownDiskIsSeenAfterARescan(t *testing.T) {
+	n := open(t, simnode.Config{})
+	if err := n.GrowDisk(1, 20<<30); err != nil {
+		t.Fatal(err)
+	}
+	if d := show(t, n).Disks[1]; d.Size != 20<<30 || d.SeenSize >= d.Size {
+		t.Errorf("grown disk = %+v, want the old size to be seen", d)
+	}
+	if _, err := n.Disk().Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := show(t, n).Disks[1]; d.SeenSize != d.Size {
+		t.Errorf("after a rescan disk = %+v, want the new size to be seen", d)
+	}
+}
+
+func TestControlsRefuse(t *testing.T) {
+	n := open(t, simnode.Config{})
+	_, attachSize := n.AttachDisk(simnode.Disk{Size: 1})
+	_, attachSector := n.AttachDisk(simnode.Disk{Size: 1 << 30, SectorSize: 1000})
+	for _, c := range []struct {
+		name string
+		err  error
+		kind error
+		want string
+	}{
+		{"a disk too small", attachSize, hosterr.ErrInvalid, "1 bytes"},
+		{"a sector size that no disk has", attachSector, hosterr.ErrInvalid, "1000"},
+		{"detach a disk that is not there", n.DetachDisk(9), hosterr.ErrNotFound, "disk 9"},
+		{"detach the system disk", n.DetachDisk(0), hosterr.ErrInvalid, "disk 0"},
+		{"grow a disk that is not there", n.GrowDisk(9, 1<<40), hosterr.ErrNotFound, "disk 9"},
+		{"shrink", n.GrowDisk(1, 1<<20), hosterr.ErrInvalid, "disk 1"},
+	} {
+		if !errors.Is(c.err, c.kind) || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s: %v, want %v with %q", c.name, c.err, c.kind, c.want)
+		}
+	}
+}
+
+func TestFaultReachesTheService(t *testing.T) {
+	n := open(t, simnode.Config{})
+	if err := n.Fail(simnode.Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED"}); err != nil {
+		t.Fatal(err)
+	}
+	rescan := func() error {
+		_, err := n.Disk().Rescan(context.Background(), &disk.RescanRequest{})
+		return err
+	}
+	if err := rescan(); err == nil || !strings.Contains(err.Error(), "Access is denied.") {
+		t.Errorf("Rescan = %v, want that access is denied", err)
+	}
+	if faults := show(t, n).Faults; len(faults) != 1 || faults[0].Hits == 0 {
+		t.Errorf("faults = %+v, want one that was hit", faults)
+	}
+	n.ClearFaults()
+	if err := rescan(); err != nil {
+		t.Errorf("Rescan after ClearFaults = %v, want nil", err)
+	}
+}
+
+func TestVolumeOutlivesTheProcessInItsStateDir(t *testing.T) {
+	config := simnode.Config{StateDir: t.TempDir()}
+	n := open(t, config)
+	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+	if err != nil || len(list.VolumeIDs) != 1 {
+		t.Fatalf("volumes = %v, %v, want one", list, err)
+	}
+	id := list.VolumeIDs[0]
+	if _, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\data`}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Volume().MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: `C:\data`}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := simnode.Open(config); err == nil || !strings.Contains(err.Error(), strconv.Quote(config.StateDir)) {
+		t.Errorf("second Open of a state directory = %v, want that it is in use", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	again := open(t, config)
+	got, err := again.Volume().GetVolumeIDFromTargetPath(t.Context(), &volume.GetVolumeIDFromTargetPathRequest{TargetPath: `C:\data`})
+	if err != nil || got.VolumeID != id {
+		t.Errorf("after reopening, C:\\data holds %v, %v, want %s", got, err, id)
+	}
+	if err := again.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := again.Volume().IsVolumeFormatted(t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: id}); err != nil || !f.Formatted {
+		t.Errorf("after a reboot: formatted %v, %v, want true", f, err)
+	}
+}
+
+func TestWorkingDirsConfinePaths(t *testing.T) {
+	n := open(t, simnode.Config{WorkingDirs: []string{`C:\var\lib\kubelet`}})
+	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\var\lib\kubelet\a`}); err != nil {
+		t.Errorf("Mkdir inside = %v", err)
+	}
+	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\Windows\a`}); !errors.Is(err, hosterr.ErrPermissionDenied) {
+		t.Errorf("Mkdir outside = %v, want permission denied", err)
+	}
+}
+
+func TestConfigIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config simnode.Config
+		want   string
+	}{
+		{"policy", simnode.Config{SANPolicy: "online"}, `"online"`},
+		{"content", simnode.Config{Disks: []simnode.Disk{{Content: "ext4"}}}, `"ext4"`},
+		{"size", simnode.Config{Disks: []simnode.Disk{{Size: 12}}}, "12 bytes"},
+	} {
+		if n, err := simnode.Open(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err == nil {
+				n.Close()
+			}
+			t.Errorf("%s: Open = %v, want an error with %s", c.name, err, c.want)
+		}
+	}
+}

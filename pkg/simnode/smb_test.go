@@ -1,0 +1,91 @@
+package simnode_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+)
+
+// A driver's test of an SMB volume, with all that the network can do to it.
+func TestSMBVolume(t *testing.T) {
+	n, err := simnode.Open(simnode.Config{SMBServers: []simnode.SMBServer{{
+		Name: "nas", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "one"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const dir = `C:\var\lib\kubelet\plugins\smb\v1`
+	_, err = n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: dir})
+	ok(err)
+	stage := func(server, share, password string) error {
+		_, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{
+			RemotePath: `\\` + server + `\` + share, LocalPath: dir + `\globalmount`, Username: "ann", Password: password,
+		})
+		return err
+	}
+	valid := func(path string) bool {
+		out, _ := n.Filesystem().PathValid(t.Context(), &filesystem.PathValidRequest{Path: path})
+		return out.Valid
+	}
+	status := func(want string) {
+		t.Helper()
+		state, err := n.Show()
+		ok(err)
+		var got []string
+		for _, m := range state.SMBMappings {
+			got = append(got, fmt.Sprintf("%s %s %s %s", m.Remote, m.User, m.Status, m.UsedBy))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("mappings %q, want %q", got, want)
+		}
+	}
+
+	ok(stage("nas", "data", "one"))
+	ok(n.AddShareDirectory("nas", "data", `a\b`))
+	if !valid(dir+`\globalmount\a\b`) || valid(dir+`\globalmount\c`) {
+		t.Error("what is on the share is not what can be seen through the link")
+	}
+	status(`\\nas\data ann ok [C:\var\lib\kubelet\plugins\smb\v1\globalmount]`)
+
+	ok(n.Reboot())
+	status(`\\nas\data ann disconnected [C:\var\lib\kubelet\plugins\smb\v1\globalmount]`)
+	ok(stage("nas", "data", "one"))
+
+	ok(n.SetSMBServerDown("nas", true))
+	if err := stage("nas", "data", "one"); !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("with the server down: %v", err)
+	}
+	ok(n.SetSMBServerDown("nas", false))
+	ok(n.SetSMBMappingStatus(`\\nas\data`, "paused"))
+	ok(n.SetSMBPassword("nas", "ann", "two"))
+	ok(stage("nas", "data", "two"))
+	status(`\\nas\data ann ok [C:\var\lib\kubelet\plugins\smb\v1\globalmount]`)
+
+	ok(n.AddSMBServer(simnode.SMBServer{Name: "second"}))
+	ok(n.AddSMBShare("second", "data"))
+	ok(n.SetSMBEncryption("second", false))
+	for what, err := range map[string]error{
+		"no server": n.SetSMBServerDown("none", true), "no status": n.SetSMBMappingStatus(`\\nas\data`, "fine"),
+		"a server twice": n.AddSMBServer(simnode.SMBServer{Name: "NAS"}), "a share twice": n.AddSMBShare("nas", "Data"),
+	} {
+		if !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("%s: %v, want an invalid argument", what, err)
+		}
+	}
+	if text := fmt.Sprintf("%+v %#v", simnode.SMBAccount{User: "ann", Password: "secret"}, &simnode.SMBServer{Accounts: []simnode.SMBAccount{{User: "ann", Password: "secret"}}}); strings.Contains(text, "secret") {
+		t.Errorf("a password is printed: %s", text)
+	}
+}

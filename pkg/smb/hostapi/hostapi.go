@@ -1,0 +1,411 @@
+// Package api is what is done to the SMB mappings of a Windows node: which calls
+// of Windows, in which order. Package smb decides when; drivers that need one
+// step alone call it here.
+//
+// Mappings are global: they are for every account of the node, with the
+// credentials that they were made with. A mapping belongs to \\server\share;
+// the methods here take any path on the share and mean the mapping of the share.
+// Methods hold no locks: two at once for one server are for
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/smb] to keep apart.
+//
+// Verified on the emulated node only. The calls that make and list global
+// mappings on Windows were never run there.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// HostAPI is what the smb service asks of a node.
+type HostAPI interface {
+	// IsSMBMapped tells whether the share has a global mapping that works (its
+	// status is OK).
+	IsSMBMapped(remotePath string) (bool, error)
+	// NewSMBLink makes localPath a directory link to remotePath. The very same
+	// link there is success, anything else an error.
+	NewSMBLink(remotePath, localPath string) error
+	// NewSMBGlobalMapping maps the share. username may be DOMAIN\name; without
+	// one the node uses its own account and the password means nothing.
+	NewSMBGlobalMapping(remotePath, username, password string) error
+	// RemoveSMBGlobalMapping removes the mapping and closes what is open on the
+	// share. A share without one is a not-found error.
+	RemoveSMBGlobalMapping(remotePath string) error
+}
+
+// Status is the state of a mapping, as Windows tells it.
+type Status uint32
+
+// The states.
+const (
+	StatusOK           Status = win32.USE_OK
+	StatusPaused       Status = win32.USE_PAUSED
+	StatusDisconnected Status = win32.USE_DISCONN
+	StatusNetworkError Status = win32.USE_NETERR
+	StatusConnecting   Status = win32.USE_CONN
+	StatusReconnecting Status = win32.USE_RECONN
+)
+
+// String is a word for people.
+func (s Status) String() string {
+	switch s {
+	case StatusOK:
+		return "ok"
+	case StatusPaused:
+		return "paused"
+	case StatusDisconnected:
+		return "disconnected"
+	case StatusNetworkError:
+		return "network error"
+	case StatusConnecting:
+		return "connecting"
+	case StatusReconnecting:
+		return "reconnecting"
+	}
+	return fmt.Sprintf("status %d", uint32(s))
+}
+
+// Mapping is a global mapping.
+type Mapping struct {
+	Remote string // \\server\share
+	User   string // DOMAIN\name or name; empty for the node's own account, or if Windows does not tell
+	Status Status
+}
+
+// Link is a directory link to a share.
+type Link struct {
+	Path   string
+	Remote string // \\server\share\sub\
+}
+
+// On tells whether the link leads to a share, \\server\share.
+func (l Link) On(remote string) bool {
+	p, err := winpath.Parse(l.Remote)
+	return err == nil && winpath.Fold(p.Volume) == winpath.Fold(remote)
+}
+
+// SMBAPI is the HostAPI of a node. The zero SMBAPI answers every call with an
+// error. It may be used by several goroutines at once.
+type SMBAPI struct {
+	node      *node.Node
+	ctx       context.Context
+	err       error
+	noPrivacy bool
+}
+
+var _ HostAPI = SMBAPI{}
+
+// New is the HostAPI of the Windows node that the process runs on. Its mappings
+// are encrypted. Off Windows every method answers that there is none.
+func New() HostAPI {
+	n, err := node.Native()
+	return SMBAPI{node: n, ctx: context.Background(), err: err}
+}
+
+// On is the HostAPI of a node. Its mappings are encrypted.
+func On(n *node.Node) SMBAPI { return SMBAPI{node: n, ctx: context.Background()} }
+
+// RequirePrivacy is the same HostAPI, which wants new mappings encrypted or not.
+// Encryption needs SMB 3 on the server.
+func (s SMBAPI) RequirePrivacy(privacy bool) SMBAPI {
+	s.noPrivacy = !privacy
+	return s
+}
+
+// WithContext is the same HostAPI, whose methods end early, between two calls of
+// Windows, when ctx ends.
+func (s SMBAPI) WithContext(ctx context.Context) HostAPI {
+	s.ctx = ctx
+	return s
+}
+
+// Node is the node that the methods work on; nil where there is none.
+func (s SMBAPI) Node() *node.Node { return s.node }
+
+func (s SMBAPI) ready() error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.node == nil {
+		return node.ErrNoWindows
+	}
+	return s.ctx.Err()
+}
+
+// share is \\server\share of a path on it.
+func share(remotePath string) (string, error) {
+	p, err := winpath.Parse(remotePath)
+	if err == nil && !p.IsUNC() {
+		err = hosterr.Text(hosterr.ErrInvalid, "not a path on a share: %s", remotePath)
+	}
+	return p.Volume, err
+}
+
+// Mappings lists the global mappings of the node: one call of Windows, however
+// many there are.
+func (s SMBAPI) Mappings() ([]Mapping, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	uses, err := s.node.API.UseEnum()
+	if err != nil {
+		return nil, hosterr.Wrap("list SMB mappings", "", node.Typed(err))
+	}
+	var list []Mapping
+	for _, u := range uses {
+		user := u.User
+		if u.Domain != "" && user != "" {
+			user = u.Domain + `\` + user
+		}
+		list = append(list, Mapping{Remote: u.Remote, User: user, Status: Status(u.Status)})
+	}
+	return list, nil
+}
+
+// IsSMBMapped implements [HostAPI].
+func (s SMBAPI) IsSMBMapped(remotePath string) (bool, error) {
+	remote, err := share(remotePath)
+	if err != nil {
+		return false, err
+	}
+	list, err := s.Mappings()
+	if err != nil {
+		return false, err
+	}
+	for _, m := range list {
+		if winpath.Fold(m.Remote) == winpath.Fold(remote) {
+			return m.Status == StatusOK, nil
+		}
+	}
+	return false, nil
+}
+
+// NewSMBGlobalMapping implements [HostAPI].
+func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	remote, err := share(remotePath)
+	if err != nil {
+		return err
+	}
+	use := win32.NewUse{Remote: remote}
+	if username != "" {
+		use.User, use.Password = username, win32.NewSecret(password)
+		if domain, name, ok := strings.Cut(username, `\`); ok {
+			use.Domain, use.User = domain, name
+		}
+	}
+	if !s.noPrivacy {
+		use.Flags |= win32.REQUIRE_CONNECTION_PRIVACY
+	}
+	err = s.node.API.UseAdd(use)
+	if win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
+	}
+	return hosterr.WithHint("map share", hosterr.Quote(remote), node.Typed(err), s.hint(err, username))
+}
+
+// hint is what to do about an error of UseAdd.
+func (s SMBAPI) hint(err error, username string) string {
+	switch {
+	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
+		return "either the user may not use the share, or the server cannot encrypt (SMB 3): encrypt there, or start csi-proxy with -require-privacy=false"
+	case win32.IsCode(err, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD):
+		return "check the user name and password in the volume's secret"
+	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION):
+		return `give the user as DOMAIN\name, or as AZURE\account for Azure Files`
+	case win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE):
+		return "check that the node resolves the server's name and reaches its port 445"
+	}
+	return ""
+}
+
+// RemoveSMBGlobalMapping implements [HostAPI].
+func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	remote, err := share(remotePath)
+	if err != nil {
+		return err
+	}
+	err = s.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
+	if win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+		// The end of the published text.
+		err = hosterr.Text(hosterr.ErrNotFound, "failed to query SMB global mapping by remote path %s: not found", remote)
+		return hosterr.Text(hosterr.ErrNotFound, "error remove smb mapping '%s'. err: %w", remote, err)
+	}
+	return hosterr.Wrap("remove the mapping of share", hosterr.Quote(remote), node.Typed(err))
+}
+
+// NewSMBLink implements [HostAPI]. The text of the link is the plain UNC path,
+// with a backslash at its end; what Windows follows is the same in NT form.
+func (s SMBAPI) NewSMBLink(remotePath, localPath string) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	return winfs.LinkToShare(s.ctx, s.node, remotePath, localPath)
+}
+
+// CheckLink tells whether NewSMBLink has been done, and fails as it would.
+func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) {
+	if err := s.ready(); err != nil {
+		return false, err
+	}
+	return winfs.CheckLinkToShare(s.ctx, s.node, remotePath, localPath)
+}
+
+// ShareOf is \\server\share to which a link at path leads; "" if there is
+// nothing at path, or no link, or one that leads elsewhere.
+func (s SMBAPI) ShareOf(path string) (string, error) {
+	if err := s.ready(); err != nil {
+		return "", err
+	}
+	link, ok, err := winfs.Readlink(s.ctx, s.node, path)
+	switch {
+	case errors.Is(err, hosterr.ErrNotFound):
+		return "", nil
+	case err != nil || !ok:
+		return "", err
+	}
+	target, err := winpath.FromNT(link.Substitute)
+	if err != nil || !target.IsUNC() {
+		return "", nil // leads to what is no share
+	}
+	return target.Volume, nil
+}
+
+// defaultKubelet is where links are looked for on a node without working directories.
+const defaultKubelet = `C:\var\lib\kubelet`
+
+// The bounds of a search for links.
+const (
+	maxDirectories = 100_000
+	maxDepth       = 6 // plugins\kubernetes.io\csi\<driver>\<volume>\globalmount
+)
+
+// Links finds the links to shares where the kubelet lets CSI drivers make them:
+// pods\*\volumes\kubernetes.io~csi\*\mount, and plugins\**\globalmount, in each
+// of the working directories.
+func (s SMBAPI) Links() ([]Link, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	dirs := s.node.WorkingDirs
+	if len(dirs) == 0 {
+		dirs = []string{defaultKubelet}
+	}
+	search := search{api: s, left: maxDirectories}
+	for _, dir := range dirs {
+		dir = strings.TrimRight(strings.ReplaceAll(dir, "/", `\`), `\`)
+		if err := search.pods(dir + `\pods`); err != nil {
+			return search.found, err
+		}
+		if err := search.plugins(dir+`\plugins`, 0); err != nil {
+			return search.found, err
+		}
+	}
+	return search.found, nil
+}
+
+// ErrIncomplete is answered by Links, with those that were found, where there is
+// too much to look at all.
+var ErrIncomplete = errors.New("too many directories")
+
+// search looks for links to shares.
+type search struct {
+	api   SMBAPI
+	found []Link
+	left  int
+}
+
+// list is what is in a directory; one that is missing, or is in a place that is
+// not allowed, has nothing.
+func (s *search) list(dir string) ([]winfs.Entry, error) {
+	if s.left--; s.left < 0 {
+		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
+	}
+	entries, err := winfs.ReadDir(s.api.ctx, s.api.node, dir)
+	if errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_DIRECTORY) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+func (s *search) pods(dir string) error {
+	pods, err := s.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		volumes := dir + `\` + pod.Name + `\volumes\kubernetes.io~csi`
+		names, err := s.list(volumes)
+		if err != nil {
+			return err
+		}
+		for _, v := range names {
+			if !v.IsLink() && v.IsDir() {
+				if err := s.link(volumes + `\` + v.Name + `\mount`); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *search) plugins(dir string, depth int) error {
+	entries, err := s.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := dir + `\` + e.Name
+		switch staging := winpath.Fold(e.Name) == "GLOBALMOUNT"; {
+		case e.IsLink() && staging:
+			err = s.link(path)
+		case e.IsDir() && !e.IsLink() && !staging && depth < maxDepth: // a staging directory that is no link holds a volume's data
+			err = s.plugins(path, depth+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) link(path string) error {
+	link, ok, err := winfs.Readlink(s.api.ctx, s.api.node, path)
+	if errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrPermissionDenied) {
+		return nil
+	}
+	if err != nil || !ok {
+		return err
+	}
+	if target, err := winpath.FromNT(link.Substitute); err == nil && target.IsUNC() {
+		s.found = append(s.found, Link{Path: path, Remote: target.String()})
+	}
+	return nil
+}
+
+// ServerGone tells whether an error says that a server does not answer at the
+// moment, which says nothing about a mapping. A connection that broke is
+// another matter: the server may be there.
+func ServerGone(err error) bool {
+	return win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE)
+}
+
+// CredentialConflict tells whether an error says that Windows has a session with
+// the server for another user (error 1219).
+func CredentialConflict(err error) bool {
+	return win32.IsCode(err, win32.ERROR_SESSION_CREDENTIAL_CONFLICT)
+}

@@ -1,0 +1,114 @@
+package smb
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// RemotePath is the remote path of a request, taken apart.
+type RemotePath struct {
+	Server, Share string
+	Dirs          []string // below the share
+}
+
+// ParseRemotePath reads \\server\share, with or without directories below it.
+// Forward slashes are backslashes, and separators at the end or doubled within
+// mean nothing. All else is an error of kind hosterr.ErrInvalid with the
+// published text: other paths of Windows (drives, devices, \\?\…), "." and "..",
+// names that Windows takes for other ones, and servers that would not be asked by
+// SMB (server@SSL is WebDAV) or whose name is another spelling of an address.
+func ParseRemotePath(remote string) (RemotePath, error) {
+	if remote == "" {
+		return RemotePath{}, hosterr.Text(hosterr.ErrInvalid, "remote path is empty")
+	}
+	bad := func(format string, args ...any) (RemotePath, error) {
+		return RemotePath{}, hosterr.Text(hosterr.ErrInvalid, "remote path (%s) is invalid: %w", remote, fmt.Errorf(format, args...))
+	}
+	const maxLength = 1024
+	if len(remote) > maxLength {
+		return bad("it has %d bytes, want at most %d", len(remote), maxLength)
+	}
+	rest, ok := strings.CutPrefix(strings.ReplaceAll(remote, "/", `\`), `\\`)
+	if !ok || strings.HasPrefix(rest, `\`) {
+		return bad(`want \\server\share, with or without directories below`)
+	}
+	var names []string
+	for _, name := range strings.Split(rest, `\`) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 2 {
+		return bad(`want \\server\share, with or without directories below`)
+	}
+	if err := checkServer(names[0]); err != nil {
+		return bad("%w", err)
+	}
+	for _, name := range names[1:] {
+		if err := winpath.CheckName(name); err != nil {
+			return bad("%w", err)
+		}
+	}
+	return RemotePath{names[0], names[1], names[2:]}, nil
+}
+
+// checkServer takes DNS names, NetBIOS names and addresses of four numbers. IPv6
+// addresses have the form of a DNS name (2001-db8--1.ipv6-literal.net).
+func checkServer(server string) error {
+	if len(server) > 255 {
+		return fmt.Errorf("server name of %d bytes, want at most 255", len(server))
+	}
+	for _, r := range server {
+		if !(r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r > 0x7F && r != '\uFFFD') {
+			return fmt.Errorf("character %q in server name %q", r, server)
+		}
+	}
+	labels := strings.Split(server, ".")
+	for _, l := range labels {
+		if l == "" {
+			return fmt.Errorf("empty part in server name %q", server)
+		}
+	}
+	if _, err := netip.ParseAddr(server); err == nil {
+		return nil
+	}
+	// Windows reads 2130706433, 127.1 and 0x7f.0.0.1 as addresses, too.
+	last := labels[len(labels)-1]
+	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(strings.ToLower(last), "0x") && strings.Trim(strings.ToLower(last[2:]), "0123456789abcdef") == "" {
+		return fmt.Errorf("server name %q: want an address as four decimal numbers, or a name that does not end in a number", server)
+	}
+	return nil
+}
+
+// root is what mappings are made of and compared by: \\server\share in lower
+// case, as published.
+func (r RemotePath) root() string {
+	return strings.Map(func(c rune) rune {
+		if l := unicode.ToLower(c); c < 0x80 || l >= 0x80 { // the Kelvin sign is no k to a server
+			return l
+		}
+		return c
+	}, `\\`+r.Server+`\`+r.Share)
+}
+
+// String is the whole path, with a backslash at its end.
+func (r RemotePath) String() string {
+	return `\\` + strings.Join(append([]string{r.Server, r.Share}, r.Dirs...), `\`) + `\`
+}
+
+// mayBeDFS guesses whether the path is one of a DFS namespace, whose first names
+// look like a share and are none.
+func (r RemotePath) mayBeDFS() bool {
+	if _, err := netip.ParseAddr(r.Server); err == nil {
+		return false
+	}
+	share := strings.ToLower(r.Share)
+	return strings.Contains(share, "dfs") || share == "sysvol" || share == "netlogon" || len(r.Dirs) > 0 && strings.Contains(r.Server, ".")
+}
+
+const hintDFS = `if this is a path of a DFS namespace, give the server and share that it leads to: global mappings do not follow DFS`

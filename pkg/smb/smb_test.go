@@ -1,0 +1,864 @@
+package smb_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
+)
+
+// fixture is the smb service over an emulated node, with a server "files" that
+// has the shares data and logs, and the accounts ann and bob.
+type fixture struct {
+	*testing.T
+	win   *emulated.Node
+	log   *bytes.Buffer
+	state string
+	// The services of the process that runs; start makes new ones.
+	node *node.Node
+	smb  *smb.SMB
+	fs   *filesystem.Filesystem
+
+	hook  atomic.Pointer[func(*win32.Call) error]
+	calls map[string]int // by name, since count
+	mu    sync.Mutex
+}
+
+var files = emulated.SMBServerConfig{
+	Name: "files", Shares: []string{"data", "logs"},
+	Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "ann-1"}, {User: "bob", Password: "bob-1"}, {User: `CORP\eve`, Password: "eve-1"}},
+}
+
+func begin(t *testing.T, servers ...emulated.SMBServerConfig) *fixture {
+	t.Helper()
+	f := &fixture{T: t, log: &bytes.Buffer{}, state: t.TempDir(), calls: map[string]int{}}
+	var err error
+	f.win, err = emulated.Open(emulated.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if open := f.win.OpenHandles(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
+		}
+		if err := f.win.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.start()
+	return f
+}
+
+// start is a new process of CSI Proxy on the same node.
+func (f *fixture) start() {
+	f.Helper()
+	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+		f.mu.Lock()
+		f.calls[c.Name]++
+		f.mu.Unlock()
+		if hook := f.hook.Load(); hook != nil {
+			return (*hook)(c)
+		}
+		return c.Do()
+	}))
+	f.node.Log = slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug - 100}))
+	var err error
+	if f.fs, err = filesystem.New(filesystemapi.On(f.node)); err != nil {
+		f.Fatal(err)
+	}
+	if f.smb, err = smb.New(smbapi.On(f.node), f.fs); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// fail makes every call of a name fail until healed.
+func (f *fixture) fail(name string, err error) {
+	hook := func(c *win32.Call) error {
+		if c.Name == name {
+			return err
+		}
+		return c.Do()
+	}
+	f.hook.Store(&hook)
+}
+
+func (f *fixture) heal() { f.hook.Store(nil) }
+
+// volume is the path at which the kubelet lets a driver stage a volume; its
+// directory is made.
+func (f *fixture) volume(name string) string {
+	f.Helper()
+	dir := `C:\var\lib\kubelet\plugins\kubernetes.io\csi\smb.csi.k8s.io\` + name
+	f.ok(winfs.MkdirAll(f.Context(), f.node, dir))
+	return dir + `\globalmount`
+}
+
+func (f *fixture) mount(remote, local, user, password string) error {
+	_, err := f.smb.NewSMBGlobalMapping(f.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
+	return err
+}
+
+func (f *fixture) unmap(remote string) error {
+	_, err := f.smb.RemoveSMBGlobalMapping(f.Context(), &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+	return err
+}
+
+func (f *fixture) unlink(path string) {
+	f.Helper()
+	_, err := f.fs.Rmdir(f.Context(), &filesystem.RmdirRequest{Path: path})
+	f.ok(err)
+}
+
+func (f *fixture) ok(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// refused wants an error of a kind with all of texts in it and its hint.
+func (f *fixture) refused(err, kind error, texts ...string) {
+	f.Helper()
+	if !errors.Is(err, kind) {
+		f.Fatalf("got %v, want %v", err, kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error()+"\n"+hosterr.HintOf(err), text) {
+			f.Errorf("got %v (hint %q), want %q in it", err, hosterr.HintOf(err), text)
+		}
+	}
+}
+
+// mappings wants the mappings, each as "\\server\share user status".
+func (f *fixture) mappings(want ...string) {
+	f.Helper()
+	list, err := smbapi.On(f.node).Mappings()
+	f.ok(err)
+	var got []string
+	for _, m := range list {
+		got = append(got, fmt.Sprintf("%s %s %s", m.Remote, m.User, m.Status))
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		f.Errorf("mappings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// reads tells whether a pod can read through a link.
+func (f *fixture) reads(link string) bool {
+	f.Helper()
+	info, err := winfs.Stat(f.Context(), f.node, link)
+	return err == nil && info.IsDir()
+}
+
+func (f *fixture) read(link string) {
+	f.Helper()
+	if !f.reads(link) {
+		f.Errorf("%s cannot be read", link)
+	}
+}
+
+func TestMappingAndItsLink(t *testing.T) {
+	f := begin(t)
+	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
+	v := f.volume("v1")
+	f.ok(f.mount(`\\Files\data/team/`, v, "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`)
+	f.read(v)
+
+	link, ok, err := winfs.Readlink(t.Context(), f.node, v)
+	if err != nil || !ok || link.Substitute != `\??\UNC\Files\data\team\` || link.Print != `\\Files\data\team\` {
+		t.Errorf("the link is %+v, %t, %v, want the plain UNC path with a backslash behind", link, ok, err)
+	}
+	if info, err := winfs.Lstat(t.Context(), f.node, v); err != nil || !info.IsDir() {
+		t.Errorf("the link is %+v, %v, want a link to a directory", info, err)
+	}
+	// The driver repeats itself after a lost answer.
+	f.ok(f.mount(`\\Files\data/team/`, v, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data\team`, v, "ANN", "ann-1"))
+
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data\team`))
+	f.mappings()
+	f.ok(f.unmap(`\\files\data`))
+}
+
+func TestRebootThenRemount(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
+
+	f.ok(f.win.Reboot())
+	f.start()
+	f.mappings(`\\files\data ann disconnected`, `\\files\logs ann disconnected`)
+	if f.reads(v1) {
+		t.Error("a link can be read without credentials")
+	}
+	// The kubelet stages its volumes anew: same request, same link.
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`, `\\files\logs ann disconnected`)
+	f.read(v1)
+	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
+	f.read(v2)
+}
+
+func TestPasswordChangedOnTheServer(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
+	f.read(v1) // the session goes on
+
+	// While it does, nobody can have both passwords.
+	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-2"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, "another password")
+	f.read(v1)
+
+	// The server restarts; Windows cannot come back with the old password.
+	f.ok(f.win.SetSMBServerDown("files", true))
+	f.ok(f.win.SetSMBServerDown("files", false))
+	f.mappings(`\\files\data ann disconnected`)
+	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrPermissionDenied, "network password is not correct", "secret")
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
+	f.read(v1)
+	f.read(v2)
+}
+
+func TestOtherPasswordWhenNobodyElseUsesTheMapping(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-2"))
+	f.read(v)
+	f.unlink(v)
+	f.ok(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"))
+	f.mappings(`\\files\data bob ok`)
+}
+
+func TestTwoUsersOnOneServer(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	for _, remote := range []string{`\\files\data`, `\\files\logs`} {
+		f.refused(f.mount(remote, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "globalmount", "one user for each SMB server")
+	}
+	f.mappings(`\\files\data ann ok`)
+	f.read(v1)
+	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
+		t.Error("a link was made for a request that failed")
+	}
+	// When the first is gone, so is its mapping, which stands in the way of the second.
+	f.unlink(v1)
+	f.ok(f.mount(`\\files\logs`, v2, "bob", "bob-1"))
+	f.mappings(`\\files\logs bob ok`)
+}
+
+func TestShareUnmountedWhileAnotherVolumeUsesIt(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data\sub`, v2, "ann", "ann-1"))
+	f.unlink(v1)
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\data ann ok`)
+
+	f.start() // who uses what is not lost with the process
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\data ann ok`)
+
+	f.unlink(v2)
+	f.ok(f.unmap(`\\files\data\sub`))
+	f.mappings()
+}
+
+// A driver that asks for the removal before it removes its link leaves no
+// mapping behind for good.
+func TestRemovalBeforeTheLinkIsGone(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.unmap(`\\files\data`))
+	f.read(v)
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\logs`)) // any later request
+	f.mappings()
+}
+
+// A thousand mappings that an earlier process has leaked do not make a request
+// dearer.
+func TestThousandLeakedMappings(t *testing.T) {
+	busy := emulated.SMBServerConfig{Name: "busy", Accounts: []emulated.SMBAccountConfig{{User: "old", Password: "old"}}}
+	for i := range 1000 {
+		busy.Shares = append(busy.Shares, fmt.Sprintf("s%03d", i))
+	}
+	f := begin(t, busy)
+	v := f.volume("v1")
+	cost := func() (new, remove map[string]int) {
+		t.Helper()
+		f.calls = map[string]int{}
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		new = f.calls
+		f.unlink(v)
+		f.calls = map[string]int{}
+		f.ok(f.unmap(`\\files\data`))
+		return new, f.calls
+	}
+	cost() // the first request looks for links
+	newWithNone, removeWithNone := cost()
+	for _, share := range busy.Shares {
+		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\busy\` + share, User: "old", Password: win32.NewSecret("old")}))
+	}
+	newWithAll, removeWithAll := cost()
+	if fmt.Sprint(newWithNone) != fmt.Sprint(newWithAll) || fmt.Sprint(removeWithNone) != fmt.Sprint(removeWithAll) {
+		t.Errorf("calls of Windows without and with 1000 mappings: New %v and %v, Remove %v and %v", newWithNone, newWithAll, removeWithNone, removeWithAll)
+	}
+	if newWithAll["UseEnum"] > 2 || newWithAll["UseAdd"] != 1 || newWithAll["UseDel"] != 0 || removeWithAll["UseEnum"] != 0 || removeWithAll["UseDel"] != 1 {
+		t.Errorf("New costs %v, Remove %v", newWithAll, removeWithAll)
+	}
+
+	f.start()
+	f.ok(f.unmap(`\\files\data`))
+	if !strings.Contains(f.log.String(), `mappings=1000 links=0 "without links"=1000`) {
+		t.Errorf("the log does not tell of the orphans:\n%s", f.log)
+	}
+	// One of them can be used, by its user or another: nobody is in the way.
+	f.ok(f.unmap(`\\busy\s001`))
+	f.ok(f.mount(`\\busy\s002`, v, "old", "old"))
+}
+
+func TestServerGoneDuringNewAndBackLater(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.win.SetSMBServerDown("files", true))
+	f.refused(f.mount(`\\files\data`, v1, "ann", "ann-1"), hosterr.ErrUnavailable, "network path was not found", "445")
+	f.mappings()
+	f.ok(f.win.SetSMBServerDown("files", false))
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+
+	// It goes again, with the mapping made. That comes back by itself if nobody
+	// touches it.
+	f.ok(f.win.SetSMBServerDown("files", true))
+	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrUnavailable, "may come back")
+	f.mappings(`\\files\data ann disconnected`)
+	f.ok(f.win.SetSMBServerDown("files", false))
+	f.read(v1)
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`)
+}
+
+func TestServerWithoutEncryption(t *testing.T) {
+	old := emulated.SMBServerConfig{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "ann-1"}}}
+	f := begin(t, old)
+	v := f.volume("v1")
+	f.refused(f.mount(`\\old\data`, v, "ann", "ann-1"), hosterr.ErrPermissionDenied, "Access is denied", "-require-privacy=false")
+	f.mappings()
+	var err error
+	f.smb, err = smb.New(smbapi.On(f.node).RequirePrivacy(false), f.fs)
+	f.ok(err)
+	f.ok(f.mount(`\\old\data`, v, "ann", "ann-1"))
+	f.read(v)
+}
+
+// Whatever Windows says of a mapping that does not work, it is made anew.
+func TestMappingsThatDoNotWorkAreRemade(t *testing.T) {
+	for _, status := range []smbapi.Status{smbapi.StatusPaused, smbapi.StatusDisconnected, smbapi.StatusNetworkError, smbapi.StatusConnecting, smbapi.StatusReconnecting} {
+		f := begin(t)
+		v1, v2 := f.volume("v1"), f.volume("v2")
+		f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+		f.ok(f.win.SetSMBMappingStatus(`\\files\data`, uint32(status)))
+		f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
+		f.mappings(`\\files\data bob ok`)
+		f.read(v1)
+	}
+}
+
+func TestNothingIsMadeForARequestThatIsWrong(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(winfs.MkdirAll(t.Context(), f.node, `C:\var\lib\kubelet\taken`))
+	for _, c := range []struct {
+		name, remote, local, user, password string
+		kind                                error
+		text                                string
+	}{
+		{"no remote path", "", v, "ann", "x", hosterr.ErrInvalid, "remote path is empty"},
+		{"a server alone", `\\files`, v, "ann", "x", hosterr.ErrInvalid, `remote path (\\files) is invalid`},
+		{"no server", `files\data`, v, "ann", "x", hosterr.ErrInvalid, `remote path (files\data) is invalid`},
+		{"a long path", `\\?\C:\Windows`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a device", `\\.\pipe\x`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a drive", `C:\Windows`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a way up", `\\files\data\..\..\x`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"WebDAV", `\\files@SSL\data`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a stream", `\\files\data\a:b`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a NUL", "\\\\files\\data\x00", v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
+		{"a relative link", `\\files\data`, `x\y`, "ann", "x", hosterr.ErrInvalid, "not an absolute Windows path"},
+		{"something else is there", `\\files\data`, `C:\var\lib\kubelet\taken`, "ann", "ann-1", hosterr.ErrAlreadyExists, "creating link"},
+		{"no directory for the link", `\\files\data`, `C:\var\lib\kubelet\none\x`, "ann", "ann-1", hosterr.ErrNotFound, "creating link"},
+		{"a user that is none", `\\files\data`, v, `CORP\`, "x", hosterr.ErrInvalid, "user name"},
+		{"a password with a NUL", `\\files\data`, v, "ann", "a\x00b", hosterr.ErrInvalid, "password"},
+	} {
+		before := len(f.log.String())
+		f.calls = map[string]int{}
+		f.refused(f.mount(c.remote, c.local, c.user, c.password), c.kind, c.text)
+		if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || len(f.log.String()) != before && c.kind == hosterr.ErrInvalid {
+			t.Errorf("%s: calls %v, log %s", c.name, f.calls, f.log.String()[before:])
+		}
+	}
+	f.mappings()
+	if _, err := f.smb.NewSMBGlobalMapping(t.Context(), nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("nil request: %v", err)
+	}
+	if _, err := f.smb.RemoveSMBGlobalMapping(t.Context(), nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("nil request: %v", err)
+	}
+}
+
+func TestRefusalsOfTheServer(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	for _, c := range []struct {
+		remote, user, password string
+		kind                   error
+		text                   string
+	}{
+		{`\\nowhere\data`, "ann", "ann-1", hosterr.ErrUnavailable, "network path"},
+		{`\\files\none`, "ann", "ann-1", hosterr.ErrNotFound, "network name"},
+		{`\\files\dfs-root\x`, "ann", "ann-1", hosterr.ErrNotFound, "DFS"},
+		{`\\files\data`, "ann", "wrong", hosterr.ErrPermissionDenied, "password"},
+		{`\\files\data`, "nobody", "x", hosterr.ErrPermissionDenied, "user name"},
+		{`\\files\data`, "a/b", "x", hosterr.ErrPermissionDenied, `DOMAIN\name`},
+		{`\\files\data`, "", "", hosterr.ErrPermissionDenied, "user name"},
+	} {
+		f.refused(f.mount(c.remote, v, c.user, c.password), c.kind, c.text)
+	}
+	f.mappings()
+	f.ok(f.mount(`\\files\data`, v, `corp\eve`, "eve-1"))
+	f.mappings(`\\files\data corp\eve ok`)
+}
+
+// A link that cannot be made takes the mapping with it that was made for it.
+func TestLinkThatFailsLeavesNoMapping(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	fail := func(c *win32.Call) error {
+		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
+			return win32.ERROR_DISK_FULL
+		}
+		return c.Do()
+	}
+	f.hook.Store(&fail)
+	if err := f.mount(`\\files\data`, v, "ann", "ann-1"); !errors.Is(err, win32.ERROR_DISK_FULL) {
+		t.Errorf("got %v, want ERROR_DISK_FULL", err)
+	}
+	f.mappings()
+	f.heal()
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+}
+
+// What cannot be found out is not taken for "nobody".
+func TestUsesThatCannotBeReadKeepTheMapping(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.fail("DeviceIoControl", win32.ERROR_IO_DEVICE)
+	f.ok(f.unmap(`\\files\data`))
+	f.heal()
+	f.mappings(`\\files\data ann ok`)
+	f.start()
+	f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
+	if err := f.unmap(`\\files\data`); !errors.Is(err, win32.STATUS_IO_DEVICE_ERROR) {
+		t.Errorf("got %v, want STATUS_IO_DEVICE_ERROR", err)
+	}
+	f.heal()
+	f.mappings(`\\files\data ann ok`)
+}
+
+// Mappings made before the process was started: its credentials are not known.
+func TestRestartOfTheProxy(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.start()
+	f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+	f.calls = map[string]int{}
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
+	if f.calls["UseDel"] != 0 {
+		t.Error("a mapping in use that works was made anew")
+	}
+	f.read(v1)
+	f.read(v2)
+	// In use by nobody, it is made anew, so that a password is never taken on trust.
+	f.unlink(v1)
+	f.unlink(v2)
+	f.start()
+	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied)
+}
+
+// Pods that drivers link to a share without a staging directory are users, too.
+// Nobody tells a new process which password a mapping in use has, so the wrong one
+// of whoever asks first must not refuse the right one of the others.
+func TestWrongPasswordAfterARestartLocksNobodyOut(t *testing.T) {
+	f := begin(t)
+	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.start()
+	f.ok(f.mount(`\\files\data`, v2, "ann", "wrong"))
+	f.ok(f.mount(`\\files\data`, v3, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.refused(f.mount(`\\files\data`, v1, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+	f.unlink(v1)
+	f.unlink(v2)
+	f.unlink(v3)
+	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied, "password")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`)
+}
+
+func TestShareNamesKeepTheirAlphabet(t *testing.T) {
+	for remote, want := range map[string]string{`\\FILES\DATA\x`: `\\files\data`, `\\BÜRO\Ärger`: `\\büro\ärger`, "\\\\files\\\u212Aey": "\\\\files\\\u212Aey", "\\\\files\\\u0130": "\\\\files\\\u0130"} {
+		p, err := smb.ParseRemotePath(remote)
+		if err != nil || p.Root() != want {
+			t.Errorf("the share of %s = %s, %v; want %s", remote, p.Root(), err, want)
+		}
+	}
+}
+
+func TestLinksOfPodsAreFound(t *testing.T) {
+	f := begin(t)
+	dir := `C:\var\lib\kubelet\pods\8d9f\volumes\kubernetes.io~csi\pvc-1`
+	f.ok(winfs.MkdirAll(t.Context(), f.node, dir))
+	f.ok(f.mount(`\\files\data`, dir+`\mount`, "ann", "ann-1"))
+	f.start()
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\data ann ok`)
+	f.unlink(dir + `\mount`)
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings()
+}
+
+// Requests at once for one server take turns; each ends well.
+func TestRequestsAtOnce(t *testing.T) {
+	f := begin(t)
+	var volumes []string
+	for i := range 16 {
+		volumes = append(volumes, f.volume(fmt.Sprint("v", i)))
+	}
+	var wg sync.WaitGroup
+	for _, v := range volumes {
+		wg.Go(func() {
+			for range 3 {
+				if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
+					t.Error(err)
+				}
+				if _, err := f.fs.Rmdir(t.Context(), &filesystem.RmdirRequest{Path: v}); err != nil {
+					t.Error(err)
+				}
+				if err := f.unmap(`\\files\data`); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	f.mappings()
+}
+
+// A caller that goes away in the middle leaves nothing half done: a mapping that
+// is made anew is there in the end.
+func TestCallerGoesAwayWhileAMappingIsRemade(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.win.Reboot())
+	ctx, cancel := context.WithCancel(t.Context())
+	added := make(chan struct{})
+	hook := func(c *win32.Call) error {
+		err := c.Do()
+		switch c.Name {
+		case "UseDel":
+			cancel()
+		case "UseAdd":
+			close(added)
+		}
+		return err
+	}
+	f.hook.Store(&hook)
+	_, err := f.smb.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, LocalPath: v, Username: "ann", Password: "ann-1"})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	<-added
+	f.heal()
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`)
+}
+
+// simple is a HostAPI with the published methods and nothing else.
+type simple struct {
+	mapped map[string]bool
+	links  map[string]string
+}
+
+func (s *simple) IsSMBMapped(r string) (bool, error)       { return s.mapped[r], nil }
+func (s *simple) NewSMBLink(r, l string) error             { s.links[l] = r; return nil }
+func (s *simple) NewSMBGlobalMapping(r, _, _ string) error { s.mapped[r] = true; return nil }
+func (s *simple) RemoveSMBGlobalMapping(r string) error    { delete(s.mapped, r); return nil }
+func (s *simple) PathValid(context.Context, *filesystem.PathValidRequest) (*filesystem.PathValidResponse, error) {
+	return &filesystem.PathValidResponse{Valid: true}, nil
+}
+
+type simpleFS struct {
+	filesystem.Interface
+	*simple
+}
+
+func (s simpleFS) PathValid(ctx context.Context, in *filesystem.PathValidRequest) (*filesystem.PathValidResponse, error) {
+	return s.simple.PathValid(ctx, in)
+}
+
+func TestHostAPIOfAnotherMake(t *testing.T) {
+	host := &simple{map[string]bool{}, map[string]string{}}
+	s, err := smb.New(host, simpleFS{simple: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\Files\data\a`, LocalPath: `C:\a`, Username: "u", Password: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	if !host.mapped[`\\files\data`] || host.links[`C:\a`] != `\\Files\data\a\` {
+		t.Errorf("mapped %v, links %v", host.mapped, host.links)
+	}
+	if _, err := s.RemoveSMBGlobalMapping(t.Context(), &smb.RemoveSMBGlobalMappingRequest{RemotePath: `\\Files\data\a`}); err != nil || len(host.mapped) != 0 {
+		t.Errorf("after the removal (%v) mapped %v", err, host.mapped)
+	}
+	if _, err := smb.New(nil, nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("New(nil, nil) = %v", err)
+	}
+}
+
+// No password is in what is logged, returned, stored, shown or printed.
+func TestSecretsStayInside(t *testing.T) {
+	const first, second, wrong = "MARKED-one", "MARKED-two", "MARKED-wrong"
+	f := begin(t, emulated.SMBServerConfig{Name: "vault", Shares: []string{"data"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: first}, {User: "bob", Password: second}}})
+	var seen bytes.Buffer
+	trace := func(c *win32.Call) error {
+		err := c.Do()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		fmt.Fprintf(&seen, "%v %+v %#v %s %s %v\n", c, *c, *c, c.In, c.Out, err)
+		return err
+	}
+	f.hook.Store(&trace)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	try := func(remote, local, user, password string) {
+		err := f.mount(remote, local, user, password)
+		fmt.Fprintf(&seen, "%v %+v %#v %s\n", err, err, err, hosterr.HintOf(err))
+	}
+	try(`\\vault\data`, v1, "ann", wrong)
+	try(`\\vault\data`, v1, "ann", first)
+	try(`\\vault\data`, v1, "ann", first)
+	try(`\\vault\data`, v2, "ann", second)
+	try(`\\vault\data`, v2, "bob", second)
+	try(`\\vault\none`, v2, "ann", first)
+	try(`\\vault\data`, `x`, "ann", first)
+	try(`\\vault\data\..`, v1, "ann", first)
+	f.ok(f.win.SetSMBPassword("vault", "ann", second))
+	f.ok(f.win.Reboot())
+	f.start()
+	try(`\\vault\data`, v1, "ann", first)
+	try(`\\vault\data`, v1, "ann", second)
+	f.fail("UseAdd", win32.ERROR_UNEXP_NET_ERR)
+	f.ok(f.win.Reboot())
+	try(`\\vault\data`, v1, "ann", second)
+
+	in := smb.NewSMBGlobalMappingRequest{RemotePath: `\\vault\data`, Username: "ann", Password: first}
+	account := emulated.SMBAccountConfig{User: "ann", Password: first}
+	info, err := f.win.Show()
+	f.ok(err)
+	for _, v := range []any{in, &in, []*smb.NewSMBGlobalMappingRequest{&in}, struct {
+		In *smb.NewSMBGlobalMappingRequest
+	}{&in}, f.smb, f.node, info, account, []emulated.SMBAccountConfig{account}} {
+		fmt.Fprintf(&seen, "%v %+v %#v %s %q\n", v, v, v, v, v)
+		f.node.Log.Info("value", "v", v)
+	}
+	for _, v := range []any{in, &in, info} {
+		text, err := json.Marshal(v)
+		f.ok(err)
+		seen.Write(text)
+	}
+	err = filepath.WalkDir(f.state, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		seen.Write(text)
+		return err
+	})
+	f.ok(err)
+	seen.Write(f.log.Bytes())
+	text := seen.String()
+	if len(text) < 10_000 || !strings.Contains(text, "ann") {
+		t.Errorf("only %d bytes were looked at", len(text))
+	}
+	for _, secret := range []string{"MARKED", fmt.Sprintf("%x", first), fmt.Sprintf("%x", win32.UTF16("MARK"))} {
+		if i := strings.Index(text, secret); i >= 0 {
+			t.Errorf("a secret is in …%q…", text[max(0, i-200):min(len(text), i+50)])
+		}
+	}
+}
+
+// Nothing is kept of shares that were only named: callers may name any number.
+func TestNamedSharesAreNotRemembered(t *testing.T) {
+	f := begin(t)
+	for i := range 50 {
+		remote := fmt.Sprintf(`\\server-%d\data`, i)
+		f.refused(f.mount(remote, "", "ann", "x"), hosterr.ErrUnavailable)
+		f.ok(f.unmap(remote))
+	}
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data`))
+	if n := f.smb.Remembered(); n != 0 {
+		t.Errorf("%d shares are remembered", n)
+	}
+}
+
+// A node with more directories than are looked at: what is not known is kept.
+func TestMoreDirectoriesThanAreLookedAt(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+	f.start()
+	var err error
+	f.smb, err = smb.New(incomplete{smbapi.On(f.node)}, f.fs)
+	f.ok(err)
+	f.ok(f.unmap(`\\files\logs`))
+	f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\logs ann ok`)
+}
+
+// incomplete is the host of a node that has too many directories.
+type incomplete struct{ smbapi.SMBAPI }
+
+func (i incomplete) WithContext(ctx context.Context) smbapi.HostAPI {
+	return incomplete{i.SMBAPI.WithContext(ctx).(smbapi.SMBAPI)}
+}
+
+func (i incomplete) Links() ([]smbapi.Link, error) { return nil, smbapi.ErrIncomplete }
+
+func TestUsersAreTheSame(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"ann", "ANN", true}, {"ann", `NAS\ann`, true}, {`CORP\ann`, `corp\Ann`, true}, {"ann@corp.example.com", `CORP\ann`, true},
+		{"ann", "bob", false}, {`CORP\ann`, `OTHER\ann`, false}, {"", "ann", false}, {"", "", true},
+	} {
+		if got := smb.SameUser(c.a, c.b); got != c.want {
+			t.Errorf("sameUser(%q, %q) = %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// A volume can be unstaged whatever became of its server.
+func TestUnstageWhileTheServerIsDown(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.win.SetSMBServerDown("files", true))
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings()
+}
+
+// Whichever call of Windows fails, before it was done or after, so that its
+// answer is lost: the driver's retry succeeds, and nothing is left behind in the
+// end. Mappings of others stay.
+func TestRetryAfterAnyCallFailed(t *testing.T) {
+	stories := []struct {
+		name string
+		prep func(f *fixture, v string) // what is there before
+	}{
+		{"nothing mapped", func(*fixture, string) {}},
+		{"after a restart", func(f *fixture, v string) {
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+			f.ok(f.win.Reboot())
+			f.start()
+		}},
+		{"another password", func(f *fixture, v string) {
+			f.ok(f.win.SetSMBPassword("files", "ann", "ann-0"))
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-0"))
+			f.ok(f.win.SetSMBPassword("files", "ann", "ann-1"))
+		}},
+		{"another user in the way", func(f *fixture, v string) {
+			f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
+		}},
+	}
+	for _, story := range stories {
+		for _, lost := range []bool{false, true} {
+			failed := true
+			for at := 1; failed; at++ {
+				if at > 200 {
+					t.Fatalf("%s: there is no end of calls", story.name)
+				}
+				f := begin(t, emulated.SMBServerConfig{Name: "other", Shares: []string{"data"}, NodeAccount: true})
+				f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
+				v := f.volume("v1")
+				story.prep(f, v)
+				f.ok(f.win.SetSMBMappingStatus(`\\other\data`, win32.USE_OK))
+				calls := 0
+				failed = false
+				hook := func(c *win32.Call) error {
+					if c.Name == "CloseHandle" {
+						return c.Do() // does not fail
+					}
+					if calls++; calls != at {
+						return c.Do()
+					}
+					failed = true
+					if lost && strings.HasPrefix(c.Name, "Use") {
+						if err := c.Do(); err != nil {
+							return err
+						}
+					}
+					return win32.ERROR_UNEXP_NET_ERR
+				}
+				f.hook.Store(&hook)
+				first := f.mount(`\\files\data`, v, "ann", "ann-1")
+				f.heal()
+				if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
+					t.Fatalf("%s: call %d failed (answer lost: %t), which gave %v; the retry gives %v", story.name, at, lost, first, err)
+				}
+				f.read(v)
+				f.mappings(`\\files\data ann ok`, `\\other\data  ok`)
+				f.unlink(v)
+				f.ok(f.unmap(`\\files\data`))
+				f.mappings(`\\other\data  ok`)
+			}
+		}
+	}
+}

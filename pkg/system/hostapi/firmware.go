@@ -1,0 +1,25 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// GetBIOSSerialNumber implements [HostAPI]. Firmware without a serial number is
+// an error that is not-found: an empty one would name every such machine.
+func (s SystemAPI) GetBIOSSerialNumber() (string, error) {
+	if err := s.ready(); err != nil {
+		return "", err
+	}
+	table, err := s.node.API.FirmwareTable(win32.FirmwareSMBIOS, 0)
+	if err != nil {
+		return "", hosterr.Wrap("read SMBIOS tables", "", err)
+	}
+	serial, err := win32.SMBIOSSerial(table)
+	if errors.Is(err, win32.ErrNoSerial) {
+		return "", hosterr.Text(hosterr.ErrNotFound, "%w", err)
+	}
+	return serial, err
+}

@@ -1,0 +1,472 @@
+package system_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+)
+
+// clock passes time by sleeping only, and then at once.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.pass(d)
+	return ctx.Err()
+}
+
+// fixture is the system service over an emulated node.
+type fixture struct {
+	t      *testing.T
+	win    *emulated.Node
+	node   *node.Node
+	clock  *clock
+	system *system.System
+
+	mu    sync.Mutex
+	calls []string // starts and controls that Windows saw, in order
+	hook  func(*win32.Call) error
+}
+
+func newFixture(t *testing.T, cfg emulated.Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
+	log := slog.New(slog.DiscardHandler)
+	cfg.Log, cfg.Now = log, f.clock.Now
+	var err error
+	if f.win, err = emulated.Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+		f.mu.Lock()
+		if c.Name == "StartService" || c.Name == "ControlService" {
+			f.calls = append(f.calls, c.Name+" "+c.Path)
+		}
+		hook := f.hook
+		f.mu.Unlock()
+		if hook != nil {
+			return hook(c)
+		}
+		return c.Do()
+	}))
+	f.node.Clock, f.node.Log = f.clock, log
+	if f.system, err = system.New(systemapi.On(f.node)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.win.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func services(all ...emulated.ServiceConfig) emulated.Config { return emulated.Config{Services: all} }
+
+func (f *fixture) start(name string) error {
+	_, err := f.system.StartService(f.t.Context(), &system.StartServiceRequest{Name: name})
+	return err
+}
+
+func (f *fixture) stop(name string, force bool) error {
+	_, err := f.system.StopService(f.t.Context(), &system.StopServiceRequest{Name: name, Force: force})
+	return err
+}
+
+func (f *fixture) status(name string) system.ServiceStatus {
+	f.t.Helper()
+	out, err := f.system.GetService(f.t.Context(), &system.GetServiceRequest{Name: name})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.Status
+}
+
+// controls are the stops that Windows was asked for, in order.
+func (f *fixture) controls() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, c := range f.calls {
+		if name, ok := strings.CutPrefix(c, "ControlService "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// wants fails unless err is of the kind and has all texts.
+func wants(t *testing.T, what string, err, kind error, texts ...string) {
+	t.Helper()
+	if err == nil || kind != nil && !errors.Is(err, kind) {
+		t.Errorf("%s = %v, want %v", what, err, kind)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s = %v, want %q in it", what, err, text)
+		}
+	}
+}
+
+func TestGetServiceTellsNameStartTypeAndState(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "boot", StartType: "boot"},
+		emulated.ServiceConfig{Name: "sys", StartType: "system"},
+		emulated.ServiceConfig{Name: "off", StartType: "disabled", DisplayName: "Not used"},
+		emulated.ServiceConfig{Name: "held", State: "paused"},
+	))
+	for _, c := range []struct {
+		name string
+		want system.GetServiceResponse
+	}{
+		{"boot", system.GetServiceResponse{DisplayName: "boot", StartType: system.START_TYPE_BOOT, Status: system.SERVICE_STATUS_RUNNING}},
+		{"SYS", system.GetServiceResponse{DisplayName: "sys", StartType: system.START_TYPE_SYSTEM, Status: system.SERVICE_STATUS_RUNNING}},
+		{"off", system.GetServiceResponse{DisplayName: "Not used", StartType: system.START_TYPE_DISABLED, Status: system.SERVICE_STATUS_STOPPED}},
+		{"held", system.GetServiceResponse{DisplayName: "held", StartType: system.START_TYPE_MANUAL, Status: system.SERVICE_STATUS_PAUSED}},
+		{"kubelet", system.GetServiceResponse{DisplayName: "kubelet", StartType: system.START_TYPE_AUTOMATIC, Status: system.SERVICE_STATUS_RUNNING}},
+		{"msiscsi", system.GetServiceResponse{DisplayName: "Microsoft iSCSI Initiator Service", StartType: system.START_TYPE_MANUAL, Status: system.SERVICE_STATUS_STOPPED}},
+	} {
+		got, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: c.name})
+		if err != nil || *got != c.want {
+			t.Errorf("GetService(%q) = %+v, %v; want %+v", c.name, got, err, c.want)
+		}
+	}
+	_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: "nosuch"})
+	wants(t, "GetService(nosuch)", err, hosterr.ErrNotFound, `get service "nosuch": not found`)
+}
+
+func TestNamesAreValidated(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257), "a\xFFb"} {
+		_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: name})
+		wants(t, fmt.Sprintf("GetService(%q)", name), err, hosterr.ErrInvalid)
+		wants(t, fmt.Sprintf("StartService(%q)", name), f.start(name), hosterr.ErrInvalid)
+		wants(t, fmt.Sprintf("StopService(%q)", name), f.stop(name, true), hosterr.ErrInvalid)
+	}
+	// What WQL would have stumbled over is a name like any other.
+	_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: "it's' OR Name LIKE '%"})
+	wants(t, "GetService with quotes", err, hosterr.ErrNotFound)
+}
+
+func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
+	f := newFixture(t, services(emulated.ServiceConfig{Name: "slow", StartDelay: emulated.Duration(5 * time.Second)}))
+	begun := f.clock.Now()
+	if err := f.start("slow"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.status("slow"); got != system.SERVICE_STATUS_RUNNING {
+		t.Errorf("status %v, want running", got)
+	}
+	if took := f.clock.Now().Sub(begun); took < 5*time.Second || took > 5*time.Second+200*time.Millisecond {
+		t.Errorf("took %v, want 5 s and at most one poll more", took)
+	}
+	// Again: nothing to do, nothing asked of Windows.
+	begun, f.calls = f.clock.Now(), nil
+	if err := f.start("slow"); err != nil || len(f.calls) != 0 || f.clock.Now() != begun {
+		t.Errorf("second start = %v after %v with %q, want success at once without a call", err, f.clock.Now().Sub(begun), f.calls)
+	}
+}
+
+func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
+	f := newFixture(t, services(emulated.ServiceConfig{Name: "frail", Dies: 1067, StartDelay: emulated.Duration(time.Second)}))
+	begun := f.clock.Now()
+	err := f.start("frail")
+	wants(t, "start", err, hosterr.ErrFailedPrecondition, `start service "frail"`, "stopped right after it was started", "exit code 1067", "terminated unexpectedly")
+	if !errors.Is(err, win32.ERROR_PROCESS_ABORTED) || hosterr.HintOf(err) == "" {
+		t.Errorf("start = %v, hint %q: want ERROR_PROCESS_ABORTED and a hint", err, hosterr.HintOf(err))
+	}
+	if took := f.clock.Now().Sub(begun); took > 2*time.Second {
+		t.Errorf("it took %v to notice", took)
+	}
+}
+
+func TestServiceThatHangsTimesOut(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "stuck", Hangs: "start"},
+		emulated.ServiceConfig{Name: "clingy", Hangs: "stop", State: "running"},
+		emulated.ServiceConfig{Name: "patient", Hangs: "start", WaitHint: emulated.Duration(time.Minute)},
+		emulated.ServiceConfig{Name: "boaster", Hangs: "start", WaitHint: emulated.Duration(1000 * time.Hour)},
+	))
+	took := func(do func() error) (time.Duration, error) {
+		begun := f.clock.Now()
+		err := do()
+		return f.clock.Now().Sub(begun).Truncate(time.Second), err
+	}
+	for _, c := range []struct {
+		name, text string
+		do         func() error
+		want       time.Duration
+	}{
+		{"stuck", "timed out waiting for service stuck to become running", func() error { return f.start("stuck") }, 30 * time.Second},
+		{"clingy", "timed out waiting for service clingy to stop", func() error { return f.stop("clingy", false) }, 30 * time.Second},
+		{"a service that asks for a minute", "timed out waiting for service patient to become running", func() error { return f.start("patient") }, time.Minute},
+		{"one that asks for weeks", "timed out waiting for service boaster to become running", func() error { return f.start("boaster") }, 2 * time.Minute},
+	} {
+		d, err := took(c.do)
+		wants(t, c.name, err, hosterr.ErrUnavailable, c.text)
+		if d != c.want {
+			t.Errorf("%s: gave up after %v, want %v", c.name, d, c.want)
+		}
+	}
+}
+
+func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "large", StartDelay: emulated.Duration(2 * time.Minute), WaitHint: emulated.Duration(10 * time.Second)},
+		emulated.ServiceConfig{Name: "endless", StartDelay: emulated.Duration(time.Hour), WaitHint: emulated.Duration(10 * time.Second)},
+	))
+	if err := f.start("large"); err != nil {
+		t.Errorf("a service that took 2 minutes with progress: %v", err)
+	}
+	begun := f.clock.Now()
+	wants(t, "a service that takes an hour", f.start("endless"), hosterr.ErrUnavailable, "timed out")
+	if took := f.clock.Now().Sub(begun); took > 6*time.Minute {
+		t.Errorf("waited %v, want a bound", took)
+	}
+}
+
+func TestServicesThatCannotBeStarted(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "off", StartType: "disabled"},
+		emulated.ServiceConfig{Name: "held", State: "paused"},
+		emulated.ServiceConfig{Name: "nologon", StartError: 1069},
+		emulated.ServiceConfig{Name: "needy", DependsOn: []string{"off"}},
+		emulated.ServiceConfig{Name: "yin", DependsOn: []string{"yang"}},
+		emulated.ServiceConfig{Name: "yang", DependsOn: []string{"yin"}},
+	))
+	for name, want := range map[string]error{
+		"off": win32.ERROR_SERVICE_DISABLED, "nologon": win32.ERROR_SERVICE_LOGON_FAILED,
+		"needy": win32.ERROR_SERVICE_DEPENDENCY_FAIL, "yin": win32.ERROR_CIRCULAR_DEPENDENCY,
+	} {
+		err := f.start(name)
+		wants(t, name, err, hosterr.ErrFailedPrecondition, want.Error())
+		if !errors.Is(err, want) {
+			t.Errorf("start %s = %v, want %v", name, err, want)
+		}
+	}
+	if hint := hosterr.HintOf(f.start("off")); !strings.Contains(hint, "start type") {
+		t.Errorf("hint for a disabled service: %q", hint)
+	}
+	wants(t, "held", f.start("held"), hosterr.ErrFailedPrecondition, "paused")
+	wants(t, "nosuch", f.start("nosuch"), hosterr.ErrNotFound, "not found")
+}
+
+func TestStopOfWhatIsStoppedIsSuccess(t *testing.T) {
+	f := newFixture(t, services(emulated.ServiceConfig{Name: "a", State: "stopped"}, emulated.ServiceConfig{Name: "b", State: "running", StopDelay: emulated.Duration(time.Second)}))
+	for _, name := range []string{"a", "b", "b"} {
+		if err := f.stop(name, false); err != nil {
+			t.Errorf("stop %s = %v", name, err)
+		}
+	}
+	if got := f.controls(); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("Windows was asked to stop %q, want b once", got)
+	}
+	wants(t, "a service that refuses", f.stop("RpcSs", true), hosterr.ErrFailedPrecondition, "RpcSs")
+}
+
+// A start that comes while the service stops waits for the end of that.
+func TestStartDuringStop(t *testing.T) {
+	f := newFixture(t, services(emulated.ServiceConfig{Name: "b", State: "running", StopDelay: emulated.Duration(3 * time.Second)}))
+	if _, err := f.win.ControlService("b", win32.SERVICE_CONTROL_STOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.start("b"); err != nil || f.status("b") != system.SERVICE_STATUS_RUNNING {
+		t.Errorf("start = %v, status %v", err, f.status("b"))
+	}
+}
+
+// A diamond: top needs left and right, which both need base; and a service that
+// is paused needs base too.
+func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "base", State: "running"},
+		emulated.ServiceConfig{Name: "left", State: "running", DependsOn: []string{"BASE"}},
+		emulated.ServiceConfig{Name: "right", State: "running", DependsOn: []string{"base"}, StopDelay: emulated.Duration(2 * time.Second)},
+		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"left", "right"}},
+		emulated.ServiceConfig{Name: "paused", State: "paused", DependsOn: []string{"base"}},
+		emulated.ServiceConfig{Name: "idle", State: "stopped", DependsOn: []string{"base"}},
+	))
+	err := f.stop("base", false)
+	wants(t, "stop without force", err, hosterr.ErrFailedPrecondition, "left", "right", "top", "paused")
+	if strings.Contains(err.Error(), "idle") || !strings.Contains(hosterr.HintOf(err), "force") {
+		t.Errorf("stop without force = %v (hint %q), want the services in the way and a hint", err, hosterr.HintOf(err))
+	}
+	if got := f.status("left"); got != system.SERVICE_STATUS_RUNNING {
+		t.Errorf("without force left is %v", got)
+	}
+
+	f.calls = nil
+	if err := f.stop("base", true); err != nil {
+		t.Fatal(err)
+	}
+	// base is tried first: whether anything is in the way, Windows says.
+	got := f.controls()
+	if want := []string{"base", "left", "paused", "right", "top", "base"}; len(got) != len(want) || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Fatalf("Windows was asked to stop %q, want each once and base last", got)
+	}
+	if slices.Index(got, "top") > slices.Index(got, "left") || slices.Index(got, "top") > slices.Index(got, "right") || got[len(got)-1] != "base" {
+		t.Errorf("order %q, want top before what it needs, and base last", got)
+	}
+	for _, name := range []string{"base", "left", "right", "top", "paused"} {
+		if got := f.status(name); got != system.SERVICE_STATUS_STOPPED {
+			t.Errorf("%s is %v, want stopped", name, got)
+		}
+	}
+}
+
+func TestDependentsInACircleEndInAClearError(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "yin", State: "running", DependsOn: []string{"yang"}},
+		emulated.ServiceConfig{Name: "yang", State: "running", DependsOn: []string{"yin"}},
+	))
+	err := f.stop("yin", true)
+	wants(t, "stop", err, hosterr.ErrFailedPrecondition, "yang", "cannot be stopped")
+	if !strings.Contains(hosterr.HintOf(err), "circle") || len(f.controls()) > 10 {
+		t.Errorf("stop = %v, hint %q, after %d controls", err, hosterr.HintOf(err), len(f.controls()))
+	}
+}
+
+// Windows may list direct dependents only; the order is right all the same.
+func TestDependentsListedLevelByLevel(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "base", State: "running"},
+		emulated.ServiceConfig{Name: "mid", State: "running", DependsOn: []string{"base"}},
+		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"mid"}},
+	))
+	direct := &levels{f.win}
+	f.node.API = direct
+	if err := f.stop("base", true); err != nil {
+		t.Fatal(err)
+	}
+	if f.status("top") != system.SERVICE_STATUS_STOPPED || f.status("base") != system.SERVICE_STATUS_STOPPED {
+		t.Error("something still runs")
+	}
+}
+
+// levels is a Windows that lists direct dependents only.
+type levels struct{ *emulated.Node }
+
+func (l *levels) DependentServices(name string, state uint32) ([]win32.DependentService, error) {
+	all, err := l.Node.DependentServices(name, state)
+	need := map[string]string{"mid": "base", "top": "mid"}
+	return slices.DeleteFunc(all, func(d win32.DependentService) bool { return need[d.Name] != name }), err
+}
+
+func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "base", State: "running"},
+		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"base"}},
+	))
+	f.node.AllowedServices = []string{"BASE"}
+	wants(t, "start what is an allowed name in another alphabet", f.start("ba\u017fe"), hosterr.ErrPermissionDenied, "ba\u017fe")
+	wants(t, "start kubelet", f.start("kubelet"), hosterr.ErrPermissionDenied, "kubelet")
+	wants(t, "stop kubelet", f.stop("kubelet", true), hosterr.ErrPermissionDenied, "kubelet")
+	wants(t, "stop what a service needs that is not allowed", f.stop("base", true), hosterr.ErrPermissionDenied, "top")
+	for _, name := range []string{"base", "top", "kubelet"} {
+		if got := f.status(name); got != system.SERVICE_STATUS_RUNNING {
+			t.Errorf("%s is %v, want running", name, got)
+		}
+	}
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	f := newFixture(t, services(emulated.ServiceConfig{Name: "stuck", Hangs: "start"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	polls := 0
+	f.hook = func(c *win32.Call) error {
+		if c.Name == "ServiceStatus" {
+			if polls++; polls == 3 {
+				cancel()
+			}
+		}
+		return c.Do()
+	}
+	if _, err := f.system.StartService(ctx, &system.StartServiceRequest{Name: "stuck"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("StartService = %v, want context.Canceled", err)
+	}
+}
+
+func TestBIOSSerialNumber(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		firmware emulated.FirmwareConfig
+		want     string
+		kind     error
+		text     string
+	}{
+		{"as configured", emulated.FirmwareConfig{SerialNumber: "VMware-42 1d"}, "VMware-42 1d", nil, ""},
+		{"by default", emulated.FirmwareConfig{}, "EMU-0001", nil, ""},
+		{"none", emulated.FirmwareConfig{SMBIOS: hex.EncodeToString(win32.EncodeSMBIOS("a", "b", ""))}, "", hosterr.ErrNotFound, "no serial number"},
+		{"tables that lie", emulated.FirmwareConfig{SMBIOS: "00030200ff000000" + "01ff0000"}, "", nil, "claims 255 bytes"},
+	} {
+		f := newFixture(t, emulated.Config{Firmware: c.firmware})
+		out, err := f.system.GetBIOSSerialNumber(t.Context(), &system.GetBIOSSerialNumberRequest{})
+		if c.text != "" {
+			wants(t, c.name, err, c.kind, c.text)
+		} else if err != nil || out.SerialNumber != c.want {
+			t.Errorf("%s: %v, %v; want %q", c.name, out, err, c.want)
+		}
+	}
+}
+
+func TestNilRequestsAreErrors(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"GetBIOSSerialNumber": func() error { _, err := f.system.GetBIOSSerialNumber(ctx, nil); return err },
+		"GetService":          func() error { _, err := f.system.GetService(ctx, nil); return err },
+		"StartService":        func() error { _, err := f.system.StartService(ctx, nil); return err },
+		"StopService":         func() error { _, err := f.system.StopService(ctx, nil); return err },
+	} {
+		wants(t, name, call(), hosterr.ErrInvalid, name)
+	}
+	if _, err := system.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("New(nil) = %v", err)
+	}
+}
+
+// After a reboot runs what Windows starts by itself, and nothing else.
+func TestReboot(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	if err := f.start("MSiSCSI"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.stop("kubelet", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.win.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if f.status("MSiSCSI") != system.SERVICE_STATUS_STOPPED || f.status("kubelet") != system.SERVICE_STATUS_RUNNING {
+		t.Errorf("after a reboot MSiSCSI is %v and kubelet %v", f.status("MSiSCSI"), f.status("kubelet"))
+	}
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// ListVolumesOnDisk implements [HostAPI]. A disk that the node does not have,
+// and a partition that the disk does not have, give an empty list.
+func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]string, error) {
+	if err := v.ready(); err != nil {
+		return nil, err
+	}
+	ids := []string{}
+	wanted := func(storage.Located) bool { return true }
+	if partitionNumber != 0 {
+		p, ok, err := v.partition(diskNumber, partitionNumber)
+		if err != nil || !ok {
+			return ids, err
+		}
+		wanted = func(l storage.Located) bool { return l.Within(diskNumber, p) }
+	}
+	all, err := storage.Volumes(v.ctx, v.node)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range storage.OnDisk(all, diskNumber) {
+		if wanted(l) {
+			ids = append(ids, l.ID)
+		}
+	}
+	return ids, nil
+}
+
+func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, error) {
+	disk, err := storage.OpenDisk(v.ctx, v.node, diskNumber, storage.Query)
+	if errors.Is(err, hosterr.ErrNotFound) {
+		return win32.Partition{}, false, nil
+	}
+	if err != nil {
+		return win32.Partition{}, false, err
+	}
+	defer disk.Close()
+	l, err := disk.Layout(v.ctx)
+	if err != nil {
+		return win32.Partition{}, false, err
+	}
+	for _, p := range storage.Used(l) {
+		if p.Number == number {
+			return p, true, nil
+		}
+	}
+	return win32.Partition{}, false, nil
+}
+
+// extents says where a volume lies.
+func (v volumeAPI) extents(volumeID string) ([]win32.Extent, error) {
+	vol, err := storage.OpenVolume(v.ctx, v.node, volumeID, storage.Query)
+	if err != nil {
+		return nil, err
+	}
+	defer vol.Close()
+	es, err := vol.Extents(v.ctx)
+	if err == nil && len(es) == 0 {
+		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume is not found")
+	}
+	return es, err
+}
+
+// GetDiskNumberFromVolumeID implements [HostAPI].
+func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
+	if err := v.known(volumeID); err != nil {
+		return 0, err
+	}
+	es, err := v.extents(volumeID)
+	if err != nil {
+		return 0, err
+	}
+	return es[0].Disk, nil
+}
+
+// GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to where a
+// volume is mounted. A mount point names its volume even after that is gone, so
+// that it can be unmounted.
+func (v volumeAPI) GetVolumeIDFromTargetPath(targetPath string) (string, error) {
+	if err := v.ready(); err != nil {
+		return "", err
+	}
+	id, mounted, err := winfs.MountedVolume(v.ctx, v.node, targetPath)
+	if err == nil && !mounted {
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "not a mounted folder")
+	}
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// GetClosestVolumeIDFromTargetPath implements [HostAPI].
+func (v volumeAPI) GetClosestVolumeIDFromTargetPath(targetPath string) (string, error) {
+	if err := v.ready(); err != nil {
+		return "", err
+	}
+	return winfs.VolumeOf(v.ctx, v.node, targetPath)
+}

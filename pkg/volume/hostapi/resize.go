@@ -1,0 +1,205 @@
+package api
+
+import (
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// ResizeVolume implements [HostAPI]. First the partition grows, then the file
+// system in it; a call that stopped between the two is finished by the next.
+func (v volumeAPI) ResizeVolume(volumeID string, sizeBytes int64) error {
+	if sizeBytes < 0 {
+		return hosterr.Text(hosterr.ErrInvalid, "invalid negative size %d for volume (%s)", sizeBytes, volumeID)
+	}
+	if err := v.known(volumeID); err != nil {
+		return err
+	}
+	at, err := v.place(volumeID)
+	if err != nil {
+		return err
+	}
+	r := resize{v: v, volumeID: volumeID, at: at, want: uint64(sizeBytes)}
+	if r.fs, err = v.fileSystem(volumeID); err != nil {
+		return err
+	}
+	done, err := r.satisfied()
+	if err != nil || done {
+		return err
+	}
+	return r.run()
+}
+
+// resize is the growth of one volume.
+type resize struct {
+	v        volumeAPI
+	volumeID string
+	at       win32.Extent
+	want     uint64 // bytes; 0: as far as there is room
+	fs       string // "" for none
+}
+
+// satisfied tells whether partition and file system have the size that is
+// wanted, without a change to anything.
+func (r resize) satisfied() (bool, error) {
+	if r.want == 0 {
+		return false, nil
+	}
+	disk, err := r.v.openDiskOf(r.volumeID, r.at, storage.Query)
+	if err != nil {
+		return false, err
+	}
+	defer disk.Close()
+	l, err := disk.Layout(r.v.ctx)
+	if err != nil {
+		return false, err
+	}
+	p, ok := storage.At(l, r.at.Offset)
+	if !ok || r.want > p.Length {
+		return false, nil
+	}
+	lags, size, err := r.lags(p.Length)
+	return !lags || r.want <= size, err
+}
+
+// lags tells whether the file system is smaller than a partition of length
+// bytes allows, and how large it is.
+func (r resize) lags(length uint64) (bool, uint64, error) {
+	if r.fs != ntfs {
+		return false, 0, nil
+	}
+	vol, err := storage.OpenVolume(r.v.ctx, r.v.node, r.volumeID, storage.Read)
+	if err != nil {
+		return false, 0, err
+	}
+	defer vol.Close()
+	data, err := vol.NTFS(r.v.ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	_, lags := storage.FileSystemSectors(data, length)
+	return lags, data.TotalClusters * uint64(data.BytesPerCluster), nil
+}
+
+func (r resize) run() error {
+	disk, err := r.v.openDiskOf(r.volumeID, r.at, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+
+	// The disk may have been grown, and Windows not have noticed.
+	if err := disk.UpdateSize(r.v.ctx); err != nil && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+		return err
+	}
+	if err := disk.UpdateProperties(r.v.ctx); err != nil {
+		return err
+	}
+	l, err := disk.Layout(r.v.ctx)
+	if err != nil {
+		return err
+	}
+	p, err := basicData(l, r.at)
+	if err != nil {
+		return err
+	}
+	size, err := disk.Length(r.v.ctx)
+	if err != nil {
+		return err
+	}
+	g, err := disk.Geometry(r.v.ctx)
+	if err != nil {
+		return err
+	}
+	most := storage.MaxLength(l, p, size, g.BytesPerSector)
+	if r.want > most {
+		return hosterr.Text(hosterr.ErrOutOfRange, "size %d is more than the volume can have, which is %d bytes", r.want, most)
+	}
+	length := most
+	if r.want != 0 {
+		length = max(p.Length, storage.GrownLength(p, r.want, most))
+	}
+	lags, _, err := r.lags(p.Length)
+	if err != nil {
+		return err
+	}
+	if length == p.Length && !lags {
+		return nil
+	}
+
+	if r.fs != ntfs && r.fs != "" {
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot be grown; only NTFS can", r.fs)
+	}
+	if err := storage.Guard(r.v.ctx, disk, l); err != nil {
+		return err
+	}
+	if length > p.Length {
+		if err := r.growPartition(disk, l, p, length, size, g.BytesPerSector); err != nil {
+			return err
+		}
+	}
+	if r.fs == ntfs {
+		if err := r.growFileSystem(length); err != nil {
+			return err
+		}
+	}
+	return disk.UpdateProperties(r.v.ctx)
+}
+
+// growPartition moves the partition's end. A GPT that still names the old end
+// of a disk makes Windows refuse; it is then written anew with the new end.
+func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partition, length, size uint64, sector uint32) error {
+	delta := int64(length - p.Length)
+	err := disk.Grow(r.v.ctx, p.Number, delta)
+	wider := storage.WithEnd(l, size, sector)
+	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) || wider.UsableLength == l.UsableLength {
+		return err
+	}
+	for i := range wider.Partitions {
+		wider.Partitions[i].Rewrite = false
+	}
+	if err := disk.SetLayout(r.v.ctx, wider); err != nil {
+		return err
+	}
+	if err := disk.UpdateProperties(r.v.ctx); err != nil {
+		return err
+	}
+	return disk.Grow(r.v.ctx, p.Number, delta)
+}
+
+// growFileSystem extends the file system to a partition of length bytes, as
+// soon as the volume is that long.
+func (r resize) growFileSystem(length uint64) error {
+	vol, err := storage.OpenVolume(r.v.ctx, r.v.node, r.volumeID, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer vol.Close()
+	const limit = 5 * time.Second
+	for begin := r.v.node.Clock.Now(); ; {
+		have, err := vol.Length(r.v.ctx)
+		if err != nil {
+			return err
+		}
+		if have >= length {
+			break
+		}
+		if r.v.node.Clock.Now().Sub(begin) >= limit {
+			return hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, and after %s the volume still has %d", length, limit, have)
+		}
+		if err := r.v.node.Clock.Sleep(r.v.ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	data, err := vol.NTFS(r.v.ctx)
+	if err != nil {
+		return err
+	}
+	sectors, ok := storage.FileSystemSectors(data, length)
+	if !ok {
+		return nil
+	}
+	return vol.Extend(r.v.ctx, sectors)
+}

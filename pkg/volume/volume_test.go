@@ -1,0 +1,1262 @@
+package volume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// clock passes time by sleeping only, and then at once.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.pass(d)
+	return ctx.Err()
+}
+
+// fixture is the volume service over an emulated node with the default disk 0,
+// which has C:, and more disks.
+type fixture struct {
+	t      *testing.T
+	win    *emulated.Node
+	node   *node.Node
+	clock  *clock
+	disk   *disk.Disk
+	volume *volume.Volume
+	hook   atomic.Pointer[func(*win32.Call) error]
+}
+
+func newFixture(t *testing.T, cfg emulated.Config, disks ...emulated.DiskConfig) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
+	log := slog.New(slog.DiscardHandler)
+	cfg.Log, cfg.Now, cfg.Sleep = log, f.clock.Now, f.clock.pass
+	cfg.Disks = append([]emulated.DiskConfig{{Content: emulated.ContentSystem, Size: 64 * gib}}, disks...)
+	var err error
+	if f.win, err = emulated.Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+		if hook := f.hook.Load(); hook != nil {
+			return (*hook)(c)
+		}
+		return c.Do()
+	}))
+	f.node.Clock, f.node.Log = f.clock, log
+	if f.disk, err = disk.New(diskapi.On(f.node)); err != nil {
+		t.Fatal(err)
+	}
+	if f.volume, err = volume.New(volumeapi.On(f.node)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if open := f.win.OpenHandles(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
+		}
+		if err := f.win.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// data is a disk with a partition that takes it all.
+func data(size uint64, fs string) emulated.DiskConfig {
+	return emulated.DiskConfig{Size: emulated.Size(size), Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: fs}}}
+}
+
+// observe puts hook around every call; nil takes it away.
+func (f *fixture) observe(hook func(*win32.Call) error) {
+	if hook == nil {
+		f.hook.Store(nil)
+		return
+	}
+	f.hook.Store(&hook)
+}
+
+// changes tells calls that change something.
+func changes(c *win32.Call) bool {
+	return slices.Contains([]string{"WriteAt", "Format", "SetMountPoint", "DeleteMountPoint", "SetInformation"}, c.Name) ||
+		c.Name == "DeviceIoControl" && slices.Contains([]uint32{win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
+			win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.IOCTL_DISK_GROW_PARTITION, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT}, c.Code)
+}
+
+// unchanged fails the test if do changes anything.
+func (f *fixture) unchanged(do func()) {
+	f.t.Helper()
+	f.observe(func(c *win32.Call) error {
+		if changes(c) {
+			f.t.Errorf("unexpected change: %v", c)
+		}
+		return c.Do()
+	})
+	do()
+	f.observe(nil)
+}
+
+func (f *fixture) list(disk, partition uint32) []string {
+	f.t.Helper()
+	out, err := f.volume.ListVolumesOnDisk(f.t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: disk, PartitionNumber: partition})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.VolumeIDs
+}
+
+// id is the one volume of a disk.
+func (f *fixture) id(disk uint32) string {
+	f.t.Helper()
+	ids := f.list(disk, 0)
+	if len(ids) != 1 {
+		f.t.Fatalf("volumes of disk %d: %q, want one", disk, ids)
+	}
+	return ids[0]
+}
+
+func (f *fixture) formatted(id string) (bool, error) {
+	out, err := f.volume.IsVolumeFormatted(f.t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: id})
+	if err != nil {
+		return false, err
+	}
+	return out.Formatted, nil
+}
+
+func (f *fixture) format(id string) error {
+	_, err := f.volume.FormatVolume(f.t.Context(), &volume.FormatVolumeRequest{VolumeID: id})
+	return err
+}
+
+func (f *fixture) mount(id, path string) error {
+	_, err := f.volume.MountVolume(f.t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
+	return err
+}
+
+func (f *fixture) unmount(id, path string) error {
+	_, err := f.volume.UnmountVolume(f.t.Context(), &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
+	return err
+}
+
+func (f *fixture) resize(id string, size int64) error {
+	_, err := f.volume.ResizeVolume(f.t.Context(), &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
+	return err
+}
+
+func (f *fixture) stats(id string) (total, used int64) {
+	f.t.Helper()
+	out, err := f.volume.GetVolumeStats(f.t.Context(), &volume.GetVolumeStatsRequest{VolumeID: id})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.TotalBytes, out.UsedBytes
+}
+
+func (f *fixture) mountedAt(path string) (string, error) {
+	out, err := f.volume.GetVolumeIDFromTargetPath(f.t.Context(), &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path})
+	if err != nil {
+		return "", err
+	}
+	return out.VolumeID, nil
+}
+
+func (f *fixture) closest(path string) (string, error) {
+	out, err := f.volume.GetClosestVolumeIDFromTargetPath(f.t.Context(), &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path})
+	if err != nil {
+		return "", err
+	}
+	return out.VolumeID, nil
+}
+
+func (f *fixture) mkdir(paths ...string) {
+	f.t.Helper()
+	for _, p := range paths {
+		if err := winfs.MkdirAll(f.t.Context(), f.node, p); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func (f *fixture) link(path, target string) {
+	f.t.Helper()
+	if err := winfs.Symlink(f.t.Context(), f.node, target, path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// write puts text on the disk at a place, past service, host and volume.
+func (f *fixture) write(disk uint32, at int64, text string) {
+	f.t.Helper()
+	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer f.win.CloseHandle(h)
+	sector := at / 4096 * 4096
+	b := make([]byte, 8192)
+	if _, err := f.win.ReadAt(h, b, sector); err != nil {
+		f.t.Fatal(err)
+	}
+	copy(b[at-sector:], text)
+	if _, err := f.win.WriteAt(h, b, sector); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) layout(disk uint32) win32.Layout {
+	f.t.Helper()
+	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), 0, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer f.win.CloseHandle(h)
+	out := make([]byte, 32<<10)
+	got, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	l, err := win32.DecodeLayout(out[:got])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return l
+}
+
+// length is the size of the last partition of a disk.
+func (f *fixture) length(disk uint32) int64 {
+	ps := f.layout(disk).Partitions
+	return int64(ps[len(ps)-1].Length)
+}
+
+func wantKind(t *testing.T, err, kind error, texts ...string) {
+	t.Helper()
+	if err == nil || hosterr.KindOf(err) != kind {
+		t.Fatalf("error %v of kind %v, want kind %v", err, hosterr.KindOf(err), kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not say %q", err, text)
+		}
+	}
+}
+
+func yes() *bool { b := true; return &b }
+
+const (
+	noSuchVolume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
+	kubelet      = `C:\var\lib\kubelet`
+)
+
+// every calls each method that takes a volume ID.
+func (f *fixture) every(id string) map[string]error {
+	ctx := f.t.Context()
+	_, formatted := f.formatted(id)
+	_, flush := f.volume.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
+	_, stats := f.volume.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
+	_, number := f.volume.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
+	return map[string]error{
+		"formatted": formatted, "format": f.format(id), "flush": flush, "stats": stats, "disk number": number,
+		"resize": f.resize(id, 0), "mount": f.mount(id, kubelet),
+	}
+}
+
+func TestPublishedTextsForEmptyFields(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	for what, err := range f.every("") {
+		want := "volume id empty"
+		if what == "mount" {
+			want = "MountVolumeRequest.VolumeID is empty"
+		}
+		if !errors.Is(err, hosterr.ErrInvalid) || err.Error() != want {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
+	_, mounted := f.mountedAt("")
+	_, closest := f.closest("")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{f.mount(noSuchVolume, ""), "MountVolumeRequest.TargetPath is empty"},
+		{f.unmount("", kubelet), "volume id empty"},
+		{f.unmount(noSuchVolume, ""), "target path empty"},
+		{mounted, "target path is empty"},
+		{closest, "target path is empty"},
+		{f.resize(noSuchVolume, -5), "invalid negative size -5 for volume (" + noSuchVolume + ")"},
+	} {
+		if !errors.Is(c.err, hosterr.ErrInvalid) || c.err.Error() != c.want {
+			t.Errorf("%v, want %s", c.err, c.want)
+		}
+	}
+}
+
+func TestAVolumeThatIsNotThereIsNotFound(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f.mkdir(kubelet)
+	id := f.id(1)
+	for _, no := range []string{noSuchVolume, strings.TrimSuffix(id, `\`), "x", "\x00", `C:\`, `\\.\PhysicalDrive1`, id + `a\`, strings.Repeat("v", 1<<16)} {
+		f.unchanged(func() {
+			for what, err := range f.every(no) {
+				if !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), "not found") {
+					t.Errorf("%s of %.50q: %v, want … not found", what, no, err)
+				}
+			}
+		})
+	}
+	for what, err := range f.every(strings.ToUpper(id[:10]) + strings.ToUpper(id[10:])) {
+		if err != nil && what != "mount" {
+			t.Errorf("%s of the ID in upper case: %v", what, err)
+		}
+	}
+}
+
+func TestANilRequestIsInvalid(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	ctx, v := t.Context(), f.volume
+	var errs []error
+	add := func(_ any, err error) { errs = append(errs, err) }
+	add(v.FormatVolume(ctx, nil))
+	add(v.GetClosestVolumeIDFromTargetPath(ctx, nil))
+	add(v.GetDiskNumberFromVolumeID(ctx, nil))
+	add(v.GetVolumeIDFromTargetPath(ctx, nil))
+	add(v.GetVolumeStats(ctx, nil))
+	add(v.IsVolumeFormatted(ctx, nil))
+	add(v.ListVolumesOnDisk(ctx, nil))
+	add(v.MountVolume(ctx, nil))
+	add(v.ResizeVolume(ctx, nil))
+	add(v.UnmountVolume(ctx, nil))
+	add(v.WriteVolumeCache(ctx, nil))
+	add(volume.New(nil))
+	for _, err := range errs {
+		wantKind(t, err, hosterr.ErrInvalid)
+	}
+}
+
+func TestListVolumesOnDisk(t *testing.T) {
+	f := newFixture(t, emulated.Config{},
+		emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: gib, FileSystem: "NTFS"}, {Size: 2 * gib}, {Size: 3 * gib}}},
+		emulated.DiskConfig{Size: gib},
+	)
+	all := f.list(1, 0)
+	if len(all) != 3 {
+		t.Fatalf("volumes %q, want 3", all)
+	}
+	parts := f.layout(1).Partitions
+	for i, p := range parts[len(parts)-3:] {
+		if got := f.list(1, p.Number); len(got) != 1 || got[0] != all[i] {
+			t.Errorf("partition %d has the volumes %q, want %q: those of the disk in the order of the partitions", p.Number, got, all[i])
+		}
+	}
+	for _, c := range []struct {
+		name            string
+		disk, partition uint32
+	}{{"blank disk", 2, 0}, {"partition of a blank disk", 2, 1}, {"no such disk", 9, 0}, {"partition of no disk", 9, 1}, {"no such partition", 1, 77}, {"reserved partition", 1, 1}} {
+		if got := f.list(c.disk, c.partition); got == nil || len(got) != 0 {
+			t.Errorf("%s: volumes %#v, want an empty list", c.name, got)
+		}
+	}
+	for i, id := range all {
+		out, err := f.volume.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
+		if err != nil || out.DiskNumber != 1 {
+			t.Errorf("disk of volume %d: %v, %v, want 1", i, out, err)
+		}
+	}
+}
+
+// A driver formats what it hears is not formatted: only Windows' own "there is
+// no file system" may lead to that.
+func TestIsVolumeFormatted(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, ""), data(gib, "NTFS"))
+	for disk, want := range map[uint32]bool{1: false, 2: true} {
+		if got, err := f.formatted(f.id(disk)); got != want || err != nil {
+			t.Errorf("disk %d: %t, %v, want %t", disk, got, err, want)
+		}
+	}
+	id := f.id(1)
+	for _, e := range []win32.Errno{win32.ERROR_FILE_CORRUPT, win32.ERROR_DISK_CORRUPT, win32.ERROR_NOT_READY, win32.ERROR_IO_DEVICE,
+		win32.ERROR_ACCESS_DENIED, win32.ERROR_INVALID_FUNCTION, 0x80310000 /* locked by BitLocker */} {
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "VolumeInformation" {
+				return e
+			}
+			return c.Do()
+		})
+		if got, err := f.formatted(id); got || !errors.Is(err, e) {
+			t.Errorf("%s: %t, %v, want the error", e.Name(), got, err)
+		}
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "VolumeInformation" {
+				return e
+			}
+			if c.Name == "Format" {
+				t.Errorf("%s: formatted", e.Name())
+			}
+			return c.Do()
+		})
+		if err := f.format(id); !errors.Is(err, e) {
+			t.Errorf("format with %s: %v, want the error", e.Name(), err)
+		}
+	}
+	f.observe(nil)
+}
+
+func TestForeignContentIsNeitherFormattedNorNot(t *testing.T) {
+	for _, c := range []struct {
+		at          int64
+		magic, says string
+	}{{0, "XFSB", "XFS"}, {0x438, "\x53\xef", "ext2"}, {0, "LUKS\xba\xbe", "LUKS"}, {0x10040, "_BHRfS_M", "btrfs"}, {536, "LVM2 001", "LVM2"}, {4086, "SWAPSPACE2", "swap"}, {0x400, "H+\x00\x04", "HFS+"}} {
+		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		ps := f.layout(1).Partitions
+		f.write(1, int64(ps[len(ps)-1].Offset)+c.at, c.magic)
+		f.unchanged(func() {
+			_, err := f.formatted(f.id(1))
+			wantKind(t, err, hosterr.ErrFailedPrecondition, c.says)
+			wantKind(t, f.format(f.id(1)), hosterr.ErrFailedPrecondition, c.says)
+		})
+	}
+}
+
+func TestFormatVolume(t *testing.T) {
+	for _, size := range []uint64{32 * mib, gib, 3 << 40} {
+		f := newFixture(t, emulated.Config{}, data(size, ""))
+		id := f.id(1)
+		if total, used := f.stats(id); total != 0 || used != 0 {
+			t.Errorf("stats before: %d, %d, want 0, 0", total, used)
+		}
+		if err := f.format(id); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.formatted(id); !got || err != nil {
+			t.Errorf("formatted: %t, %v", got, err)
+		}
+		if total, used := f.stats(id); total <= 0 || used <= 0 || used >= total || total > int64(size) {
+			t.Errorf("stats of %d bytes: %d, %d", size, total, used)
+		}
+		f.unchanged(func() {
+			if err := f.format(id); err != nil {
+				t.Errorf("again, while it is empty: %v", err)
+			}
+		})
+	}
+}
+
+func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id := f.id(1)
+	f.mkdir(kubelet + `\m`)
+	if err := f.mount(id, kubelet+`\m`); err != nil {
+		t.Fatal(err)
+	}
+	f.mkdir(kubelet + `\m\System Volume Information`)
+	if err := f.format(id); err != nil {
+		t.Errorf("what Windows puts there itself is nothing: %v", err)
+	}
+	f.mkdir(kubelet + `\m\precious`)
+	f.unchanged(func() { wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "NTFS", "precious") })
+
+	f.observe(func(c *win32.Call) error {
+		if changes(c) {
+			t.Errorf("change: %v", c)
+		}
+		return c.Do()
+	})
+	defer f.observe(nil)
+	for _, system := range f.list(0, 0) {
+		wantKind(t, f.format(system), hosterr.ErrFailedPrecondition)
+	}
+}
+
+func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
+	f := newFixture(t, emulated.Config{},
+		emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery"}, {Size: gib}}},
+		data(gib, ""))
+	f.unchanged(func() {
+		for _, id := range f.list(1, 0) {
+			wantKind(t, f.format(id), hosterr.ErrFailedPrecondition)
+		}
+	})
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "WindowsDirectory" {
+			return win32.ERROR_GEN_FAILURE
+		}
+		if changes(c) {
+			t.Errorf("change: %v", c)
+		}
+		return c.Do()
+	})
+	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+	f.observe(nil)
+}
+
+func TestFormatVolumeRefusesAnotherFileSystem(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	// What the node cannot make, Windows may still report.
+	host := volumeapi.On(node.New(otherFS{f.node.API, "ReFS"}))
+	if err := f.win.Grow(1, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	f.unchanged(func() {
+		wantKind(t, host.FormatVolume(f.id(1)), hosterr.ErrFailedPrecondition, "ReFS")
+		wantKind(t, host.ResizeVolume(f.id(1), 0), hosterr.ErrFailedPrecondition, "ReFS")
+	})
+}
+
+type otherFS struct {
+	win32.API
+	name string
+}
+
+func (o otherFS) VolumeInformation(string) (win32.VolumeInfo, error) {
+	return win32.VolumeInfo{FileSystem: o.name}, nil
+}
+
+func TestAVolumeOnSeveralDisksIsListedAndNotChanged(t *testing.T) {
+	f := newFixture(t, emulated.Config{SpannedVolumes: []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{
+		{Disk: 1, Offset: 100 * mib, Length: 300 * mib}, {Disk: 2, Offset: 200 * mib, Length: 100 * mib}, {Disk: 1, Offset: 500 * mib, Length: 100 * mib}}}}},
+		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Type: "ldmData"}}},
+		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Type: "ldmData"}}})
+	id := f.id(1)
+	if other := f.id(2); other != id {
+		t.Errorf("disk 2 has %q, want %q", other, id)
+	}
+	out, err := f.volume.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
+	if err != nil || out.DiskNumber != 1 {
+		t.Errorf("disk number %v, %v, want 1, where it begins", out, err)
+	}
+	f.unchanged(func() {
+		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "dynamic")
+		wantKind(t, f.resize(id, 0), hosterr.ErrFailedPrecondition, "dynamic")
+	})
+}
+
+func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		id := f.id(1)
+		formats := 0
+		f.observe(func(c *win32.Call) error {
+			if c.Name == "Format" {
+				formats++
+				time.Sleep(10 * time.Minute)
+			}
+			return c.Do()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if _, err := f.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+			t.Errorf("after %s: %v, want DeadlineExceeded after 1s", time.Since(begin), err)
+		}
+		// While it is formatted, its disk cannot be taken offline.
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := f.disk.SetDiskState(short, &disk.SetDiskStateRequest{DiskNumber: 1}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("offline during a format: %v, want DeadlineExceeded", err)
+		}
+		short, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := f.volume.IsVolumeFormatted(short, &volume.IsVolumeFormattedRequest{VolumeID: strings.ToUpper(id)}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("is it formatted, during a format: %v, want DeadlineExceeded", err)
+		}
+		if err := f.format(id); err != nil {
+			t.Errorf("retry: %v", err)
+		}
+		if formats != 1 || time.Since(begin) != 10*time.Minute {
+			t.Errorf("%d formats, the retry returned after %s, want 1 and 10m", formats, time.Since(begin))
+		}
+	})
+}
+
+func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	tries := 0
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "Format" {
+			if tries++; tries < 3 {
+				return win32.ERROR_ACCESS_DENIED
+			}
+		}
+		return c.Do()
+	})
+	if err := f.format(f.id(1)); err != nil || tries != 3 {
+		t.Errorf("%v after %d tries, want success after 3", err, tries)
+	}
+}
+
+// A format that says it succeeded and did not is found out.
+func TestFormatVolumeLooksAtTheResult(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	f.observe(func(c *win32.Call) error {
+		if c.Name == "Format" {
+			return nil
+		}
+		return c.Do()
+	})
+	wantKind(t, f.format(f.id(1)), hosterr.ErrUnavailable, "NTFS")
+}
+
+func TestMountAndUnmount(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
+	one, two := f.id(1), f.id(2)
+	target := kubelet + `\plugins\m`
+	f.mkdir(target, kubelet+`\full\x`)
+
+	if err := f.mount(one, target); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.mountedAt(target); !strings.EqualFold(got, one) || err != nil {
+		t.Errorf("mounted: %q, %v, want %q", got, err, one)
+	}
+	f.unchanged(func() {
+		for _, same := range []string{one, strings.ToUpper(one)} {
+			if err := f.mount(same, target+`\`); err != nil {
+				t.Errorf("mounting again: %v", err)
+			}
+		}
+		wantKind(t, f.mount(two, target), hosterr.ErrFailedPrecondition, one)
+		wantKind(t, f.unmount(two, target), hosterr.ErrFailedPrecondition, one)
+		wantKind(t, f.mount(one, kubelet+`\missing`), hosterr.ErrNotFound)
+		wantKind(t, f.mount(one, `relative\path`), hosterr.ErrInvalid)
+		wantKind(t, f.mount(one, "C:\\a\x00b"), hosterr.ErrInvalid)
+	})
+	wantKind(t, f.mount(one, kubelet+`\full`), hosterr.ErrFailedPrecondition, "The directory is not empty.")
+
+	if err := f.unmount(one, target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.mountedAt(target); err == nil || !strings.HasSuffix(err.Error(), "not a mounted folder") {
+		t.Errorf("after unmounting: %v, want not a mounted folder", err)
+	}
+	f.unchanged(func() {
+		if err := f.unmount(one, target); err != nil {
+			t.Errorf("unmounting again: %v", err)
+		}
+		if err := f.unmount(one, kubelet+`\missing\dir`); err != nil {
+			t.Errorf("unmounting where nothing is: %v", err)
+		}
+	})
+	if err := f.mount(two, target); err != nil {
+		t.Errorf("mounting another volume then: %v", err)
+	}
+}
+
+// Below a container's directory these would be open to the container.
+func TestMountRefusesVolumesThatAreWindowsOwn(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT,
+		Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery", FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
+	target := kubelet + `\m`
+	f.mkdir(target)
+	system := append(f.list(0, 0), f.list(1, 0)[0])
+	if len(system) != 3 {
+		t.Fatalf("volumes: %q, want EFI, Windows and recovery", system)
+	}
+	f.unchanged(func() {
+		for i, want := range []string{"EFI system partition", "holds Windows", "recovery partition"} {
+			wantKind(t, f.mount(system[i], target), hosterr.ErrFailedPrecondition, want)
+		}
+	})
+	if err := f.mount(f.list(1, 0)[1], target); err != nil {
+		t.Errorf("a data volume beside a recovery partition: %v", err)
+	}
+}
+
+func TestUnmountWorksWithoutTheVolume(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\m`
+	f.mkdir(target)
+	if err := f.mount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.win.Detach(1); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.mountedAt(target); !strings.EqualFold(got, id) || err != nil {
+		t.Errorf("mounted: %q, %v, want %q, to be unmounted", got, err, id)
+	}
+	if err := f.unmount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.mountedAt(target); err == nil {
+		t.Error("still mounted")
+	}
+}
+
+func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\m`
+	f.mkdir(target)
+	if err := f.mount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	f.observe(func(c *win32.Call) error {
+		switch c.Name {
+		case "FlushFileBuffers":
+			order = append(order, c.Name)
+			return win32.ERROR_IO_DEVICE
+		case "DeleteMountPoint":
+			order = append(order, c.Name)
+		}
+		return c.Do()
+	})
+	if err := f.unmount(id, target); err != nil || !slices.Equal(order, []string{"FlushFileBuffers", "DeleteMountPoint"}) {
+		t.Errorf("%v by %v, want success by flush and delete", err, order)
+	}
+}
+
+func TestMountKeepsItsHandsOffLinks(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id := f.id(1)
+	f.mkdir(kubelet+`\dir`, kubelet+`\m`)
+	f.link(kubelet+`\link`, kubelet+`\dir`)
+	f.unchanged(func() {
+		wantKind(t, f.mount(id, kubelet+`\link`), hosterr.ErrFailedPrecondition, "link")
+		wantKind(t, f.unmount(id, kubelet+`\link`), hosterr.ErrFailedPrecondition, "link")
+	})
+	if err := f.mount(id, kubelet+`\m`); err != nil {
+		t.Fatal(err)
+	}
+	f.link(kubelet+`\to-mount`, kubelet+`\m`)
+	f.unchanged(func() {
+		wantKind(t, f.unmount(id, kubelet+`\to-mount`), hosterr.ErrFailedPrecondition, "link")
+	})
+}
+
+func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f.mkdir(kubelet+`\m`, `C:\outside\m`)
+	f.link(kubelet+`\way-out`, `C:\outside`)
+	f.node.WorkingDirs = []string{kubelet}
+	id := f.id(1)
+	f.unchanged(func() {
+		_, mounted := f.mountedAt(`C:\outside\m`)
+		_, closest := f.closest(kubelet + `\way-out\m`)
+		for _, err := range []error{f.mount(id, `C:\outside\m`), f.mount(id, kubelet+`\way-out\m`), f.unmount(id, kubelet+`\way-out\m`), f.mount(id, kubelet), mounted, closest} {
+			wantKind(t, err, hosterr.ErrPermissionDenied)
+		}
+	})
+	if err := f.mount(id, kubelet+`\m`); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVolumeOfAPath(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
+	one, two := f.id(1), f.id(2)
+	f.mkdir(kubelet + `\m`)
+	if err := f.mount(one, kubelet+`\m`); err != nil {
+		t.Fatal(err)
+	}
+	f.mkdir(kubelet + `\m\a\b`)
+	if err := f.mount(two, kubelet+`\m\a\b`); err != nil {
+		t.Fatal(err)
+	}
+	f.mkdir(kubelet + `\m\a\b\deep`)
+	f.link(kubelet+`\to-mount`, kubelet+`\m`)
+	f.link(kubelet+`\to-link`, kubelet+`\to-mount`)
+	f.link(kubelet+`\loop`, kubelet+`\loop`)
+	root, err := f.win.VolumeNameForMountPoint(`C:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const plain, missing = "not a mounted folder", "The system cannot find the "
+	for _, c := range []struct{ path, mounted, closest, mountedErr, closestErr string }{
+		{path: kubelet + `\m`, mounted: one, closest: one},
+		{path: kubelet + `\m\`, mounted: one, closest: one},
+		{path: strings.ToUpper(kubelet + `\m`), mounted: one, closest: one},
+		{path: kubelet + `\m\a`, mountedErr: plain, closest: one},
+		{path: kubelet + `\m\a\b`, mounted: two, closest: two},
+		{path: kubelet + `\m\a\b\deep`, mountedErr: plain, closest: two},
+		{path: kubelet + `\to-mount`, mounted: one, closest: one},
+		{path: kubelet + `\to-link`, mounted: one, closest: one},
+		{path: kubelet + `\to-link\a\b\deep`, mountedErr: plain, closest: two},
+		{path: kubelet, mountedErr: plain, closest: root},
+		{path: `C:\`, mountedErr: plain, closest: root},
+		{path: `c:\`, mountedErr: plain, closest: root},
+		{path: kubelet + `\missing`, mountedErr: missing, closestErr: missing},
+		{path: kubelet + `\loop`, mountedErr: "links", closestErr: "links"},
+		{path: `relative`, mountedErr: "relative", closestErr: "relative"},
+		{path: `X:\`, mountedErr: "", closestErr: "find"},
+	} {
+		if got, err := f.mountedAt(c.path); !strings.EqualFold(got, c.mounted) || (err == nil) != (c.mounted != "") || err != nil && !strings.Contains(err.Error(), c.mountedErr) {
+			t.Errorf("volume mounted at %s: %q, %v, want %q or %q", c.path, got, err, c.mounted, c.mountedErr)
+		}
+		if got, err := f.closest(c.path); !strings.EqualFold(got, c.closest) || (err == nil) != (c.closest != "") || err != nil && !strings.Contains(err.Error(), c.closestErr) {
+			t.Errorf("volume closest to %s: %q, %v, want %q or %q", c.path, got, err, c.closest, c.closestErr)
+		}
+	}
+}
+
+func TestWriteVolumeCache(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"),
+		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}, ReadOnly: yes()})
+	for disk := uint32(1); disk <= 2; disk++ {
+		flushed := false
+		f.observe(func(c *win32.Call) error {
+			flushed = flushed || c.Name == "FlushFileBuffers"
+			return c.Do()
+		})
+		if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: f.id(disk)}); err != nil || !flushed {
+			t.Errorf("disk %d: %v, flushed %t", disk, err, flushed)
+		}
+	}
+}
+
+func TestResizeVolume(t *testing.T) {
+	const before, most = 1007 * mib, 3055 * mib // of a disk of 1 GiB, grown to 3 GiB
+	cases := []struct {
+		name string
+		size int64
+		want int64 // the partition's length
+		kind error
+	}{
+		{"0 is the maximum", 0, most, nil},
+		{"the present size", before, before, nil},
+		{"smaller", 1, before, nil},
+		{"one byte more", before + 1, before + mib, nil},
+		{"100 MiB more", before + 100*mib, before + 100*mib, nil},
+		{"the maximum", most, most, nil},
+		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
+		{"absurd", 1<<63 - 1, before, hosterr.ErrOutOfRange},
+	}
+	for _, needsLayout := range []bool{false, true} {
+		for _, c := range cases {
+			t.Run(fmt.Sprintf("%s, layout first %t", c.name, needsLayout), func(t *testing.T) {
+				f := newFixture(t, emulated.Config{GrowNeedsLayout: needsLayout}, emulated.DiskConfig{Size: gib})
+				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+					t.Fatal(err)
+				}
+				id := f.id(1)
+				if err := f.format(id); err != nil {
+					t.Fatal(err)
+				}
+				total, _ := f.stats(id)
+				if err := f.win.Grow(1, 3*gib); err != nil {
+					t.Fatal(err)
+				}
+				err := f.resize(id, c.size)
+				if c.kind != nil {
+					wantKind(t, err, c.kind, fmt.Sprint(int64(most)))
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if got := f.length(1); got != c.want {
+					t.Errorf("the partition has %d bytes, want %d", got, c.want)
+				}
+				if grown, _ := f.stats(id); grown-total != c.want-before {
+					t.Errorf("the file system grew by %d bytes, want %d", grown-total, c.want-before)
+				}
+				f.unchanged(func() {
+					if err := f.resize(id, c.size); (err != nil) != (c.kind != nil) {
+						t.Errorf("again: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestResizeVolumeGrowsAPartitionWithoutFileSystem(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	if err := f.win.Grow(1, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	before := f.length(1)
+	if err := f.resize(f.id(1), 0); err != nil {
+		t.Fatal(err)
+	}
+	if after := f.length(1); after-before < gib-2*mib {
+		t.Errorf("from %d to %d bytes, want about 1 GiB more", before, after)
+	}
+}
+
+func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT,
+		Partitions: []emulated.PartitionConfig{{Size: gib, FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
+	ids := f.list(1, 0)
+	f.unchanged(func() {
+		if err := f.resize(ids[0], 0); err != nil {
+			t.Errorf("no room: %v, want success with nothing done", err)
+		}
+		wantKind(t, f.resize(ids[0], 2*gib), hosterr.ErrOutOfRange, fmt.Sprint(gib))
+	})
+	if err := f.resize(ids[1], 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	if err := f.win.Grow(0, 128*gib); err != nil {
+		t.Fatal(err)
+	}
+	root, err := f.win.VolumeNameForMountPoint(`C:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.unchanged(func() {
+		if err := f.resize(root, 1); err != nil {
+			t.Errorf("nothing to do: %v", err)
+		}
+		wantKind(t, f.resize(root, 0), hosterr.ErrFailedPrecondition)
+	})
+}
+
+// Whoever changes something has it for himself meanwhile.
+func TestChangesLockWhatTheyChange(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\m`
+	f.mkdir(target)
+	if err := f.win.Grow(1, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	path, err := winpath.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onPath := func(ctx context.Context) (func(), error) { return f.node.Locks.Paths.LockPath(ctx, path.Key()) }
+	onVolume := func(ctx context.Context) (func(), error) {
+		return f.node.Locks.Volumes.RLock(ctx, strings.ToLower(id))
+	}
+	onDisk := func(ctx context.Context) (func(), error) { return f.node.Locks.Disks.RLock(ctx, "1") }
+	for _, c := range []struct {
+		name  string
+		at    func(*win32.Call) bool
+		do    func() error
+		locks []func(context.Context) (func(), error)
+	}{
+		{"mount", func(c *win32.Call) bool { return c.Name == "SetMountPoint" },
+			func() error { return f.mount(id, target) }, []func(context.Context) (func(), error){onPath, onVolume}},
+		{"unmount", func(c *win32.Call) bool { return c.Name == "DeleteMountPoint" },
+			func() error { return f.unmount(id, target) }, []func(context.Context) (func(), error){onPath, onVolume}},
+		{"resize", func(c *win32.Call) bool { return c.Code == win32.IOCTL_DISK_GROW_PARTITION },
+			func() error { return f.resize(id, 0) }, []func(context.Context) (func(), error){onVolume, onDisk}},
+	} {
+		asked := false
+		f.observe(func(call *win32.Call) error {
+			if c.at(call) {
+				asked = true
+				for i, lock := range c.locks {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+					if unlock, err := lock(ctx); err == nil {
+						unlock()
+						t.Errorf("%s: lock %d is free", c.name, i)
+					}
+					cancel()
+				}
+			}
+			return call.Do()
+		})
+		if err := c.do(); err != nil || !asked {
+			t.Errorf("%s: %v, the call was seen: %t", c.name, err, asked)
+		}
+		f.observe(nil)
+	}
+}
+
+// A number can pass to another disk between the look at the volume and the
+// opening of its disk.
+func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
+	for name, do := range map[string]func(f *fixture, id string) error{
+		"resize": func(f *fixture, id string) error { return f.resize(id, 2*gib) },
+		"format": func(f *fixture, id string) error { return f.format(id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, emulated.Config{}, data(gib, ""), data(gib, ""))
+			id, other := f.id(1), f.id(2)
+			want := f.length(2)
+			var once sync.Once
+			f.observe(func(c *win32.Call) error {
+				if c.Name == "CreateFile" && strings.HasSuffix(c.Path, "PhysicalDrive1") {
+					once.Do(func() {
+						show, err := f.win.Show()
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, n := range []uint32{1, 2} {
+							if err := f.win.Detach(n); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if n, err := f.win.Attach(emulated.DiskConfig{ID: show.Disks[2].ID}); n != 1 || err != nil {
+							t.Fatalf("disk %d, %v, want disk 1", n, err)
+						}
+						if err := f.win.Grow(1, 4*gib); err != nil {
+							t.Fatal(err)
+						}
+					})
+				}
+				if changes(c) {
+					t.Errorf("change: %v", c)
+				}
+				return c.Do()
+			})
+			err := do(f, id)
+			f.observe(nil)
+			wantKind(t, err, hosterr.ErrNotFound)
+			if got := f.length(1); got != want || f.id(1) != other {
+				t.Errorf("the disk that is disk 1 now: volume %q of %d bytes, want %q of %d", f.id(1), got, other, want)
+			}
+		})
+	}
+}
+
+// Wherever a call of Windows fails, the error is clean, nothing stays open, and
+// the same request completes the work once the failure is gone.
+func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
+	target := kubelet + `\m`
+	steps := map[string]struct {
+		fs   string
+		do   func(f *fixture, id string) error
+		done func(f *fixture, id string) bool
+		// optional calls may fail without an error
+		optional []string
+	}{
+		"format": {"", (*fixture).format, func(f *fixture, id string) bool {
+			ok, err := f.formatted(id)
+			return ok && err == nil
+		}, nil},
+		"mount": {"NTFS", func(f *fixture, id string) error { return f.mount(id, target) }, func(f *fixture, id string) bool {
+			got, err := f.mountedAt(target)
+			return err == nil && strings.EqualFold(got, id)
+		}, nil},
+		"unmount": {"NTFS", func(f *fixture, id string) error { return f.unmount(id, target) }, func(f *fixture, id string) bool {
+			_, err := f.mountedAt(target)
+			return err != nil
+		}, []string{"FlushFileBuffers", "CreateFile"}},
+		"resize": {"NTFS", func(f *fixture, id string) error { return f.resize(id, 2*gib) }, func(f *fixture, id string) bool {
+			total, _ := f.stats(id)
+			return f.length(1) == 2*gib && total >= 2*gib-mib
+		}, nil},
+	}
+	for name, step := range steps {
+		for _, needsLayout := range []bool{false, true} {
+			if needsLayout && name != "resize" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, layout first %t", name, needsLayout), func(t *testing.T) {
+				for k := 1; ; k++ {
+					f := newFixture(t, emulated.Config{GrowNeedsLayout: needsLayout}, data(gib, step.fs))
+					f.mkdir(target)
+					id := f.id(1)
+					if name == "unmount" {
+						if err := f.mount(id, target); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := f.win.Grow(1, 4*gib); err != nil {
+						t.Fatal(err)
+					}
+					calls, failed := 0, ""
+					f.observe(func(c *win32.Call) error {
+						if c.Name == "CloseHandle" {
+							return c.Do()
+						}
+						if calls++; calls == k {
+							failed = c.String()
+							return win32.ERROR_GEN_FAILURE
+						}
+						return c.Do()
+					})
+					err := step.do(f, id)
+					f.observe(nil)
+					if failed == "" {
+						if err != nil || k < 5 {
+							t.Fatalf("after %d calls: %v", calls, err)
+						}
+						return
+					}
+					if err == nil && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
+						t.Errorf("%s (call %d) failed and nobody noticed", failed, k)
+					}
+					if open := f.win.OpenHandles(); len(open) > 0 {
+						t.Fatalf("%s failed: handles left open: %q", failed, open)
+					}
+					if err := step.do(f, id); err != nil {
+						t.Errorf("%s failed, and the next try: %v", failed, err)
+					}
+					if !step.done(f, id) {
+						t.Errorf("%s failed, and the next try did not complete the work", failed)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestManyCallersFormatAndMountOnce(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	id, target := f.id(1), kubelet+`\m`
+	f.mkdir(target)
+	var formats, mounts atomic.Int32
+	f.observe(func(c *win32.Call) error {
+		switch c.Name {
+		case "Format":
+			formats.Add(1)
+		case "SetMountPoint":
+			mounts.Add(1)
+		}
+		return c.Do()
+	})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			id := id
+			if i%2 == 0 {
+				id = strings.ToUpper(id)
+			}
+			if err := f.format(id); err != nil {
+				t.Error(err)
+			}
+			if err := f.mount(id, target); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if formats.Load() != 1 || mounts.Load() != 1 {
+		t.Errorf("%d formats and %d mounts, want each once", formats.Load(), mounts.Load())
+	}
+}
+
+// A driver may bring a HostAPI of its own.
+type foreign struct{ volumeapi.HostAPI }
+
+func (foreign) GetVolumeStats(string) (int64, int64, error) { return -1, -1, win32.ERROR_CRC }
+func (foreign) WriteVolumeCache(string) error               { panic("boom") }
+
+func TestAForeignHost(t *testing.T) {
+	v, err := volume.New(foreign{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := v.GetVolumeStats(t.Context(), &volume.GetVolumeStatsRequest{VolumeID: "v"}); out != nil || !errors.Is(err, win32.ERROR_CRC) {
+		t.Errorf("GetVolumeStats = %v, %v, want the host's error", out, err)
+	}
+	var p *node.PanicError
+	if _, err := v.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: "v"}); !errors.As(err, &p) {
+		t.Errorf("WriteVolumeCache of a host that panics: %v, want a PanicError", err)
+	}
+	// The lock of the one that panicked is free.
+	if _, err := v.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: "v"}); !errors.As(err, &p) {
+		t.Errorf("again: %v, want a PanicError", err)
+	}
+}
+
+func TestVolumeRegexpFindsANameInAText(t *testing.T) {
+	if got := volumeapi.VolumeRegexp.FindString(`\\?\Volume{abc-1}\dir`); got != "Volume{abc-1}" {
+		t.Errorf("found %q", got)
+	}
+}
+
+func TestAHalfDoneGrowthIsFinished(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id := f.id(1)
+	if err := f.win.Grow(1, 3*gib); err != nil {
+		t.Fatal(err)
+	}
+	small, _ := f.stats(id)
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.FSCTL_EXTEND_VOLUME {
+			return win32.ERROR_GEN_FAILURE
+		}
+		return c.Do()
+	})
+	if err := f.resize(id, 2*gib); !errors.Is(err, win32.ERROR_GEN_FAILURE) {
+		t.Fatal(err)
+	}
+	if total, _ := f.stats(id); total != small || f.length(1) != 2*gib {
+		t.Fatalf("file system %d, partition %d bytes: not half done", total, f.length(1))
+	}
+	f.unchanged(func() {
+		if err := f.resize(id, small); err != nil {
+			t.Errorf("a size that the file system has: %v, want success with nothing done", err)
+		}
+	})
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_GROW_PARTITION {
+			t.Error("the partition was grown again")
+		}
+		return c.Do()
+	})
+	if err := f.resize(id, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	if total, _ := f.stats(id); total < 2*gib-mib || f.length(1) != 2*gib {
+		t.Errorf("file system %d, partition %d bytes, want 2 GiB", total, f.length(1))
+	}
+}
+
+// A volume learns of its partition's growth a little later.
+func TestResizeVolumeWaitsForTheVolumeToBecomeLonger(t *testing.T) {
+	for _, patience := range []struct {
+		looks int
+		kind  error
+	}{{3, nil}, {1 << 30, hosterr.ErrUnavailable}} {
+		f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+		id := f.id(1)
+		if err := f.win.Grow(1, 3*gib); err != nil {
+			t.Fatal(err)
+		}
+		looks, begin := 0, f.clock.Now()
+		f.observe(func(c *win32.Call) error {
+			err := c.Do()
+			if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO && strings.Contains(c.Path, "Volume") {
+				if looks++; looks <= patience.looks {
+					copy(c.Out, win32.EncodeLength(gib/2))
+				}
+			}
+			return err
+		})
+		if err := f.resize(id, 0); hosterr.KindOf(err) != patience.kind || (err == nil) != (patience.kind == nil) {
+			t.Errorf("%v after %d looks, want kind %v", err, looks, patience.kind)
+		}
+		if waited := f.clock.Now().Sub(begin); waited > 6*time.Second {
+			t.Errorf("waited %s, want at most about 5s", waited)
+		}
+		f.observe(nil)
+		if err := f.resize(id, 0); err != nil {
+			t.Error(err)
+		}
+		if total, _ := f.stats(id); total < 2*gib {
+			t.Errorf("the file system has %d bytes in the end", total)
+		}
+	}
+}

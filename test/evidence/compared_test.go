@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/published/script"
+)
+
+const (
+	comparedFile = "docs/compared.md"
+	defects      = 49
+)
+
+var (
+	row   = regexp.MustCompile(`^\| D(\d+) \|(.*)\|$`)
+	named = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz)\\w+)(?:/([^`]+))?`$")
+)
+
+// A name that no test has any more is worse than none.
+func TestEveryTestThatIsNamedExists(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, comparedFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := readTests(t)
+	rows := map[int]bool{}
+	for line := range strings.Lines(string(text)) {
+		m := row.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			if strings.HasPrefix(line, "| D") {
+				t.Errorf("not of the form of a row: %s", line)
+			}
+			continue
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil || n < 1 || n > defects || rows[n] {
+			t.Errorf("D%s is no defect, or has two rows", m[1])
+		}
+		rows[n] = true
+		cells := strings.Split(m[2], " | ")
+		if len(cells) != 3 {
+			t.Errorf("D%d has %d cells, want what is there, what is here, and the tests", n, len(cells))
+			continue
+		}
+		if err := shown(strings.TrimSpace(cells[2]), tests); err != nil {
+			t.Errorf("D%d: %v", n, err)
+		}
+	}
+	for n := 1; n <= defects; n++ {
+		if !rows[n] {
+			t.Errorf("D%d has no row", n)
+		}
+	}
+}
+
+// shown checks the cell that names tests.
+func shown(cell string, tests map[string]*testDir) error {
+	quoted := regexp.MustCompile("`[^`]*`")
+	if rest := strings.Trim(quoted.ReplaceAllString(cell, ""), ", "); rest != "" || cell == "" {
+		return fmt.Errorf("%q is not a list of tests", cell)
+	}
+	for _, name := range quoted.FindAllString(cell, -1) {
+		m := named.FindStringSubmatch(name)
+		if m == nil {
+			return fmt.Errorf("%s is not of the form `directory TestName` or `directory TestName/case`", name)
+		}
+		dir, test, part := m[1], m[2], m[3]
+		if dir == "test/published" && test == "TestCalls" {
+			if !sectionExists(part) {
+				return fmt.Errorf("the script has no section %q", part)
+			}
+			continue
+		}
+		d := tests[dir]
+		switch {
+		case d == nil || !slices.Contains(d.functions, test):
+			return fmt.Errorf("%s has no %s", dir, test)
+		case part != "" && !d.texts[part]:
+			return fmt.Errorf("%s has no case %q", dir, part)
+		}
+	}
+	return nil
+}
+
+// sectionExists finds "disk/v1/title".
+func sectionExists(name string) bool {
+	sections, err := script.Sections()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(sections, func(s script.Section) bool {
+		api, ok := strings.CutSuffix(name, "/"+s.Title)
+		return ok && slices.Contains(s.APIs, api)
+	})
+}
+
+// testDir is what tests a directory has.
+type testDir struct {
+	functions []string
+	texts     map[string]bool // the texts in them, of which some are names of cases
+}
+
+func readTests(t *testing.T) map[string]*testDir {
+	t.Helper()
+	dirs := map[string]*testDir{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && path != root && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || e.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		d := dirs[filepath.ToSlash(rel)]
+		if d == nil {
+			d = &testDir{texts: map[string]bool{}}
+			dirs[filepath.ToSlash(rel)] = d
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv == nil {
+					d.functions = append(d.functions, n.Name.Name)
+				}
+			case *ast.BasicLit:
+				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
+					d.texts[s] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(dirs) < 20 {
+		t.Fatalf("found tests in %d directories only", len(dirs))
+	}
+	return dirs
+}
+
+func TestNamesThatAreWrongAreFound(t *testing.T) {
+	tests := map[string]*testDir{"pkg/disk": {functions: []string{"TestA"}, texts: map[string]bool{"a case": true}}}
+	for cell, good := range map[string]bool{
+		"`pkg/disk TestA`":                          true,
+		"`pkg/disk TestA/a case`, `pkg/disk TestA`": true,
+		"`pkg/disk TestA/no case`":                  false,
+		"`pkg/disk TestB`":                          false,
+		"`pkg/disks TestA`":                         false,
+		"`TestA`":                                   false,
+		"TestA":                                     false,
+		"`pkg/disk TestA` and more":                 false,
+		"":                                          false,
+		"none yet":                                  false,
+		"`test/published TestCalls/disk/v1/no title`": false,
+	} {
+		if err := shown(cell, tests); (err == nil) != good {
+			t.Errorf("%s: %v", cell, err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func TestEveryMethodOfEveryVersionIsCalled(t *testing.T) {
+	c, err := readCoverage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, methods := 0, 0
+	for _, g := range c.groups {
+		versions += len(g.versions)
+		methods += len(g.has)
+	}
+	if len(c.groups) != 6 || versions != 23 || methods != 139 {
+		t.Errorf("the API has %d groups, %d versions and %d methods; published were 6, 23 and 139", len(c.groups), versions, methods)
+	}
+	for _, hole := range c.holes() {
+		t.Error(hole)
+	}
+}
+
+func TestAHoleIsFound(t *testing.T) {
+	c, err := readCoverage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(c.answered, method{"disk/v1beta2", "GetAttachState"})
+	delete(c.modules, "volume/v2alpha1")
+	if got := strings.Join(c.holes(), "; "); got != "disk/v1beta2 GetAttachState is not called; volume/v2alpha1 is in no published module" {
+		t.Errorf("holes: %s", got)
+	}
+}
+
+// The script may not call what does not exist.
+func TestEveryCallIsOfAPublishedMethod(t *testing.T) {
+	c, err := readCoverage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[method]bool{}
+	for _, g := range c.groups {
+		for m := range g.has {
+			exists[m] = true
+		}
+	}
+	for _, s := range c.sections {
+		for _, api := range s.APIs {
+			for _, call := range s.Calls(api) {
+				if !exists[method{call.API, call.Method}] {
+					t.Errorf("%s: section %q calls %s %s, which was not published", s.File, s.Title, call.API, call.Method)
+				}
+			}
+		}
+	}
+}
+
+func TestCoveragePageIsUpToDate(t *testing.T) {
+	c, err := readCoverage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := os.ReadFile(filepath.Join(root, coverageFile))
+	if err != nil || string(have) != c.page() {
+		t.Errorf("%s is not what the script says (%v); run make generate", coverageFile, err)
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := run([]string{"-rot"}, &stderr); code != 2 || !strings.Contains(stderr.String(), "-rot") {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+	stderr.Reset()
+	if code := run([]string{"-root", t.TempDir()}, &stderr); code != 1 || !strings.Contains(stderr.String(), "descriptors.txtpb") {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// event is a record of go test -json (cmd/test2json).
+type event struct {
+	Action, Package, Test, Output string
+	Key, Value                    string // of an attribute
+	ImportPath                    string
+}
+
+// goTest runs go test in dir and counts its tests. The output of what failed is
+// shown, that of what passed is not.
+func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
+	c := r.command(ctx, dir, env, "go", append([]string{"test", "-json", "-count=1", "-timeout=10m"}, args...)...)
+	c.Stdout = nil
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	r.logf("go test %s (module %s)", strings.Join(args, " "), dir)
+	if err := c.Start(); err != nil {
+		return err
+	}
+	counted := r.count(bufio.NewScanner(pipe))
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("go test %s in %s: %w", strings.Join(args, " "), dir, err)
+	}
+	if counted == 0 {
+		return fmt.Errorf("go test %s in %s ran no test", strings.Join(args, " "), dir)
+	}
+	return nil
+}
+
+// count reads go test's records and answers how many tests ended.
+func (r *report) count(lines *bufio.Scanner) int {
+	lines.Buffer(nil, 16<<20)
+	output := map[string][]string{} // of tests still running
+	parents := map[string]bool{}    // tests that have subtests: their parts are counted instead
+	counted := 0
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			r.logf("%s", lines.Text())
+			continue
+		}
+		key := e.Package + " " + e.Test
+		switch e.Action {
+		case "run":
+			if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
+				parents[e.Package+" "+e.Test[:i]] = true
+			}
+		case "output", "build-output":
+			if e.Action == "build-output" {
+				r.logf("%s", strings.TrimRight(e.Output, "\n"))
+				continue
+			}
+			output[key] = append(output[key], e.Output)
+		case "attr":
+			r.attr(e)
+		case "pass", "fail", "skip":
+			if e.Test != "" {
+				counted++
+				r.ended(e, key, parents[key], output[key])
+			} else if e.Action == "fail" {
+				r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))
+			}
+			delete(output, key)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return counted
+}
+
+// Attributes of tests that passed so far.
+const (
+	measured  = "measured"  // a number to show
+	operation = "operation" // what was verified: "on|operation|Win32 calls"
+)
+
+func (r *report) attr(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch e.Key {
+	case measured:
+		r.logf("  %s: %s", e.Test, e.Value)
+	case operation:
+		r.operations = append(r.operations, e.Value)
+	}
+}
+
+func (r *report) ended(e event, key string, parent bool, output []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch e.Action {
+	case "fail":
+		r.logf("%s", strings.TrimRight(strings.Join(output, ""), "\n"))
+		if !parent {
+			r.cur.failed++
+		}
+	case "skip":
+		r.skip(key, skipReason(output))
+	case "pass":
+		if !parent {
+			r.cur.passed++
+		}
+	}
+}
+
+// skipReason is what t.Skip said: the last line of output that is neither a
+// banner of go test nor empty.
+func skipReason(output []string) string {
+	for i := len(output) - 1; i >= 0; i-- {
+		line := strings.TrimSpace(output[i])
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
+			continue
+		}
+		if _, reason, ok := strings.Cut(line, ".go:"); ok {
+			if _, reason, ok = strings.Cut(reason, ": "); ok {
+				return reason
+			}
+		}
+		return line
+	}
+	return "no reason given"
+}

@@ -1,0 +1,164 @@
+// Command stages runs the project's checks stage by stage, says before each
+// what it does and how long it may take, and closes with what passed, what
+// failed, and what was skipped and why. `make test`, `make check`, `make soak`
+// and `make wine` are its lists of stages.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
+
+// A stage is one step of a run.
+type stage struct {
+	name   string
+	does   string        // one line for the reader
+	budget time.Duration // on 2 cores with an empty build cache; going over is reported, not failed
+	run    func(context.Context, *report) error
+}
+
+func lists() map[string][]stage {
+	setup := stage{"setup", "Debian packages that the judges need", 3 * time.Minute, installPackages}
+	tools := stage{"tools", "staticcheck and govulncheck, pinned in hack/tools", 2 * time.Minute, buildTools}
+	generated := stage{"generated", "generated files are what make generate writes; go.mod files are tidy", 2 * time.Minute, checkGenerated}
+	format := stage{"format", "gofmt on every Go file", 10 * time.Second, checkFormat}
+	vet := stage{"vet", "go vet of every module for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
+	static := stage{"staticcheck", "staticcheck of every module for linux and windows", 3 * time.Minute, staticcheck}
+	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
+	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests}
+	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
+	build := stage{"build", "binaries for this machine and for Windows", 2 * time.Minute, buildAll}
+	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	demo := stage{"demo", "make demo", time.Minute, demo}
+	fuzz := stage{"fuzz", "every fuzz target, five minutes each", 4 * time.Hour, fuzzAll}
+	return map[string][]stage{
+		"check": {format, generated, vet, unit},
+		"test":  {setup, tools, format, generated, vet, static, vuln, unit, race, build, published, wine, demo},
+		"soak":  {fuzz},
+		"wine":  {setup, wine},
+	}
+}
+
+func run(args []string, stdout io.Writer) int {
+	known := lists()
+	if len(args) != 1 || known[args[0]] == nil {
+		fmt.Fprintln(stdout, "usage: stages check|test|soak|wine")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	stages := known[args[0]]
+	var total time.Duration
+	fmt.Fprintf(stdout, "%s: %d stages\n", args[0], len(stages))
+	for _, s := range stages {
+		fmt.Fprintf(stdout, "  %-12s up to %-6s %s\n", s.name, s.budget, s.does)
+		total += s.budget
+	}
+	fmt.Fprintf(stdout, "  %-12s up to %s\n\n", "together", total)
+
+	r := &report{out: stdout}
+	for _, s := range stages {
+		r.begin(s)
+		err := s.run(ctx, r)
+		r.end(err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return r.close(args[0])
+}
+
+// report collects what the stages did. Each stage's tests are counted by
+// go test's own records.
+type report struct {
+	out  io.Writer
+	mu   sync.Mutex // held while a test that has ended is counted
+	done []result
+
+	operations []string // attributes of test/wine's TestOperations
+	start      time.Time
+	cur        *result
+}
+
+type result struct {
+	stage                   stage
+	took                    time.Duration
+	passed, failed, skipped int
+	skips                   map[string][]string // reason → what was skipped
+	err                     error
+}
+
+func (r *report) begin(s stage) {
+	fmt.Fprintf(r.out, "=== %s: %s (up to %s)\n", s.name, s.does, s.budget)
+	r.start = time.Now()
+	r.cur = &result{stage: s, skips: map[string][]string{}}
+}
+
+// pass counts one check that has no go test record of its own.
+func (r *report) pass() { r.cur.passed++ }
+
+func (r *report) skip(what, reason string) {
+	r.cur.skipped++
+	r.cur.skips[reason] = append(r.cur.skips[reason], what)
+}
+
+func (r *report) logf(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
+
+func (r *report) end(err error) {
+	r.cur.took = time.Since(r.start).Round(100 * time.Millisecond)
+	r.cur.err = err
+	if err != nil {
+		if r.cur.failed == 0 {
+			r.cur.failed = 1
+		}
+		r.logf("--- %s FAILED after %s: %v\n", r.cur.stage.name, r.cur.took, err)
+	} else {
+		r.logf("--- %s ok in %s\n", r.cur.stage.name, r.cur.took)
+	}
+	r.done = append(r.done, *r.cur)
+	r.cur = nil
+}
+
+// close prints the summary and answers the exit code.
+func (r *report) close(name string) int {
+	var passed, failed, skipped int
+	var took time.Duration
+	r.logf("=== summary of %s", name)
+	r.logf("  %-12s %9s %9s %7s %7s %7s", "stage", "budget", "took", "passed", "failed", "skipped")
+	for _, d := range r.done {
+		note := ""
+		if d.took > d.stage.budget {
+			note = "  over budget"
+		}
+		r.logf("  %-12s %9s %9s %7d %7d %7d%s", d.stage.name, d.stage.budget, d.took, d.passed, d.failed, d.skipped, note)
+		passed, failed, skipped, took = passed+d.passed, failed+d.failed, skipped+d.skipped, took+d.took
+	}
+	r.logf("  %-12s %9s %9s %7d %7d %7d", "together", "", took.Round(time.Second), passed, failed, skipped)
+	for _, d := range r.done {
+		for reason, what := range d.skips {
+			r.logf("  skipped in %s, %d: %s", d.stage.name, len(what), reason)
+			r.logf("      %s", strings.Join(what, "\n      "))
+		}
+	}
+	for _, d := range r.done {
+		if d.err != nil {
+			r.logf("  FAILED %s: %v", d.stage.name, d.err)
+		}
+	}
+	r.logf("  never run here: anything on a real Windows; see docs/verification.md")
+	r.logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+	if failed > 0 {
+		return 1
+	}
+	return 0
+}

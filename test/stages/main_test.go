@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestCountSeesPassFailSkipAndReasons(t *testing.T) {
+	const records = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/one"}
+{"Action":"pass","Package":"p","Test":"TestA/one"}
+{"Action":"run","Package":"p","Test":"TestA/two"}
+{"Action":"output","Package":"p","Test":"TestA/two","Output":"    a_test.go:7: got 1, want 2\n"}
+{"Action":"fail","Package":"p","Test":"TestA/two"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:9: needs sgdisk\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"fail","Package":"p"}
+`
+	var out strings.Builder
+	r := &report{out: &out}
+	r.begin(stage{name: "unit"})
+	r.count(bufio.NewScanner(strings.NewReader(records)))
+	c := r.cur
+	if c.passed != 1 || c.failed != 1 || c.skipped != 1 {
+		t.Errorf("passed %d, failed %d, skipped %d, want one of each", c.passed, c.failed, c.skipped)
+	}
+	if got := c.skips["needs sgdisk"]; len(got) != 1 || got[0] != "p TestB" {
+		t.Errorf("skips = %v, want TestB with its reason", c.skips)
+	}
+	if !strings.Contains(out.String(), "got 1, want 2") {
+		t.Errorf("the failing test's output is not shown: %q", out.String())
+	}
+}
+
+func TestAFailedStageFailsTheRun(t *testing.T) {
+	var out strings.Builder
+	r := &report{out: &out}
+	r.begin(stage{name: "a"})
+	r.pass()
+	r.end(nil)
+	r.begin(stage{name: "b"})
+	r.end(errors.New("boom"))
+	if code := r.close("test"); code != 1 {
+		t.Errorf("exit code %d after a failed stage, want 1", code)
+	}
+	if !strings.HasSuffix(out.String(), "1 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("closing line is not the count: %q", out.String())
+	}
+}
+
+func TestUnknownListIsRefused(t *testing.T) {
+	var out strings.Builder
+	if code := run([]string{"nonsense"}, &out); code != 2 || !strings.Contains(out.String(), "check|test|soak") {
+		t.Errorf("run(nonsense) = %d %q, want 2 and the usage", code, out.String())
+	}
+}
+
+func TestOperationsComeFromRecords(t *testing.T) {
+	const records = `{"Action":"attr","Package":"p","Test":"TestOperations/a","Key":"operation","Value":"emulated|disk Rescan|Reenumerate"}
+{"Action":"attr","Package":"p","Test":"TestOperations/b","Key":"operation","Value":"emulated|filesystem Mkdir|NtCreateFile"}
+{"Action":"attr","Package":"p","Test":"TestOperations/b","Key":"operation","Value":"Wine|filesystem Mkdir|NtCreateFile"}
+{"Action":"attr","Package":"p","Test":"TestTime","Key":"measured","Value":"7 ms"}
+`
+	var out strings.Builder
+	r := &report{out: &out}
+	r.begin(stage{name: "wine"})
+	r.count(bufio.NewScanner(strings.NewReader(records)))
+	page := operationsTable(r.operations)
+	for _, want := range []string{"| disk Rescan | Reenumerate | yes | – | not yet |\n", "| filesystem Mkdir | NtCreateFile | yes | yes | not yet |\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no line %q:\n%s", want, page)
+		}
+	}
+	if !strings.Contains(out.String(), "TestTime: 7 ms") {
+		t.Errorf("what was measured is not shown: %q", out.String())
+	}
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// modules are the modules of the workspace.
+var modules = [...]string{".", "client", "cmd", "test", "test/published/script"}
+
+// publishedModules are outside of it: each links a client that was published.
+func publishedModules() ([]string, error) {
+	dirs, err := filepath.Glob("test/published/v*")
+	if err == nil && len(dirs) == 0 {
+		err = errors.New("no module under test/published")
+	}
+	return dirs, err
+}
+
+// command is a command whose output goes to the reader.
+func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), env...)
+	c.Stdout, c.Stderr = r.out, r.out
+	return c
+}
+
+// packages that judges and cross-compilers come from: a program each brings,
+// and its Debian package.
+func installPackages(ctx context.Context, r *report) error {
+	var missing []string
+	for _, p := range [...]struct{ program, pkg, why string }{
+		{"sgdisk", "gdisk", "judges partition tables"},
+		{"mkfs.ext4", "e2fsprogs", "makes foreign file systems"},
+		{"blkid", "util-linux", "judges boot sectors"},
+		{"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64", "judges structure layouts by Windows' headers"},
+		{"gcc", "gcc", "the race detector needs cgo"},
+	} {
+		if have(p.program) {
+			r.logf("%-24s there", p.program)
+			r.pass()
+			continue
+		}
+		r.logf("%-24s missing: installing %s (%s)", p.program, p.pkg, p.why)
+		missing = append(missing, p.pkg)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if os.Geteuid() != 0 || !have("apt-get") {
+		r.skip(strings.Join(missing, " "), "needs root on Debian to install; the tests that use them are skipped one by one")
+		return nil
+	}
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	if err := r.command(ctx, ".", env, "apt-get", "update", "-qq").Run(); err != nil {
+		return fmt.Errorf("apt-get update: %w", err)
+	}
+	args := append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)
+	c := r.command(ctx, ".", env, "apt-get", args...)
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	if err := c.Run(); err != nil {
+		r.logf("%s", log.String())
+		return fmt.Errorf("apt-get install %s: %w", strings.Join(missing, " "), err)
+	}
+	r.cur.passed += len(missing)
+	return nil
+}
+
+func have(program string) bool {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
+		if info, err := os.Stat(filepath.Join(dir, program)); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+func toolPath(name string) string {
+	p, err := filepath.Abs(filepath.Join("bin", "tools", name))
+	if err != nil {
+		return name
+	}
+	return p
+}
+
+func buildTools(ctx context.Context, r *report) error {
+	dir, err := filepath.Abs(filepath.Join("bin", "tools"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck"} {
+		if err := r.command(ctx, filepath.Join("hack", "tools"), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
+			return fmt.Errorf("build %s: %w", t, err)
+		}
+		r.pass()
+	}
+	return nil
+}
+
+// checkFormat runs gofmt over the Go files that git knows or would add.
+func checkFormat(ctx context.Context, r *report) error {
+	out, err := exec.CommandContext(ctx, "git", "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	files := strings.Fields(string(out))
+	if len(files) == 0 {
+		return errors.New("git lists no Go file")
+	}
+	var present []string
+	for _, f := range files {
+		if _, err := os.Stat(f); err == nil {
+			present = append(present, f)
+		}
+	}
+	bad, err := exec.CommandContext(ctx, "gofmt", append([]string{"-l"}, present...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("gofmt: %w\n%s", err, bad)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("gofmt -w would change:\n%s", bad)
+	}
+	r.pass()
+	return nil
+}
+
+// checkGenerated fails on a generated file that differs from what the
+// generators write now, naming the file and the command.
+func checkGenerated(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "go", "run", "./cmd/csi-proxy-api-gen", "-root", ".", "-check").Run(); err != nil {
+		return fmt.Errorf("generated API files differ; run make generate: %w", err)
+	}
+	r.pass()
+	if err := checkSyscalls(ctx, r); err != nil {
+		return err
+	}
+	published, err := publishedModules()
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Concat(modules[:], published, []string{"hack/tools"}) {
+		c := r.command(ctx, m, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff")
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("module %s is not tidy; run make tidy: %w", m, err)
+		}
+		r.pass()
+	}
+	return nil
+}
+
+// checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints.
+func checkSyscalls(ctx context.Context, r *report) error {
+	const dir = "internal/win32/native"
+	have, err := os.ReadFile(filepath.Join(dir, "zsyscall_windows.go"))
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "zsyscall")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	sources, err := filepath.Glob(filepath.Join(dir, "*_windows.go"))
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(tmp, "zsyscall_windows.go")
+	args := []string{"run", "golang.org/x/sys/windows/mkwinsyscall", "-output", out}
+	for _, s := range sources {
+		if base := filepath.Base(s); base != "zsyscall_windows.go" && !strings.HasSuffix(base, "_test.go") {
+			args = append(args, base)
+		}
+	}
+	if err := r.command(ctx, dir, nil, "go", args...).Run(); err != nil {
+		return fmt.Errorf("mkwinsyscall: %w", err)
+	}
+	want, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(have, want) {
+		return fmt.Errorf("%s/zsyscall_windows.go differs from what mkwinsyscall writes; run make generate", dir)
+	}
+	r.pass()
+	return nil
+}
+
+type platform struct{ os, arch string }
+
+func (p platform) env() []string {
+	return []string{"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0"}
+}
+
+func vetAll(ctx context.Context, r *report) error {
+	var errs []error
+	for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}, {"windows", "arm64"}, {"linux", "arm64"}} {
+		for _, m := range modules {
+			if err := r.command(ctx, m, p.env(), "go", "vet", "./...").Run(); err != nil {
+				errs = append(errs, fmt.Errorf("vet of module %s for %s/%s: %w", m, p.os, p.arch, err))
+				continue
+			}
+			r.pass()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func staticcheck(ctx context.Context, r *report) error {
+	var errs []error
+	for _, os := range [...]string{"linux", "windows"} {
+		for _, m := range modules {
+			if err := r.command(ctx, m, []string{"GOOS=" + os, "CGO_ENABLED=0"}, toolPath("staticcheck"), "./...").Run(); err != nil {
+				errs = append(errs, fmt.Errorf("staticcheck of module %s for %s: %w", m, os, err))
+				continue
+			}
+			r.pass()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// govulncheck is skipped, and said to be, where its database cannot be reached.
+func govulncheck(ctx context.Context, r *report) error {
+	for _, m := range modules {
+		c := r.command(ctx, m, nil, toolPath("govulncheck"), "./...")
+		var log bytes.Buffer
+		c.Stdout, c.Stderr = &log, &log
+		err := c.Run()
+		switch {
+		case err == nil:
+			r.pass()
+		case strings.Contains(log.String(), "dial tcp") || strings.Contains(log.String(), "no such host") ||
+			strings.Contains(log.String(), "fetching vulnerabilities") || strings.Contains(log.String(), "connection refused"):
+			r.skip("module "+m, "the vulnerability database cannot be reached from this machine")
+		default:
+			r.logf("%s", log.String())
+			return fmt.Errorf("govulncheck of module %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+func unitTests(ctx context.Context, r *report) error {
+	var errs []error
+	for _, m := range modules {
+		errs = append(errs, r.goTest(ctx, m, nil, "./..."))
+	}
+	return errors.Join(errs...)
+}
+
+// raceTests are the packages in which goroutines meet.
+func raceTests(ctx context.Context, r *report) error {
+	if !have("gcc") {
+		r.skip("all", "the race detector needs gcc")
+		return nil
+	}
+	env := []string{"CGO_ENABLED=1"}
+	return errors.Join(
+		r.goTest(ctx, ".", env, "-race", "./internal/...", "./pkg/..."),
+		r.goTest(ctx, "client", env, "-race", "./groups/...", "./pipe/...", "./internal/..."),
+		r.goTest(ctx, "cmd", env, "-race", "./csi-proxy/...", "./csi-proxyctl/...", "./internal/..."),
+	)
+}
+
+func buildAll(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "make", "build").Run(); err != nil {
+		return err
+	}
+	for _, p := range [...]string{"csi-proxy", "csi-proxyctl", "windows-amd64/csi-proxy.exe", "windows-amd64/csi-proxyctl.exe",
+		"windows-arm64/csi-proxy.exe", "windows-arm64/csi-proxyctl.exe"} {
+		info, err := os.Stat(filepath.Join("bin", p))
+		if err != nil {
+			return err
+		}
+		r.logf("%8.1f MiB  bin/%s", float64(info.Size())/(1<<20), p)
+		r.pass()
+	}
+	return nil
+}
+
+// publishedClients runs each module under test/published outside of the
+// workspace, so that it links the published client and not ours.
+func publishedClients(ctx context.Context, r *report) error {
+	dirs, err := publishedModules()
+	if err != nil {
+		return err
+	}
+	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_BINARY=" + proxy}, "./..."); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func demo(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "make", "demo").Run(); err != nil {
+		return err
+	}
+	r.pass()
+	return nil
+}
+
+// fuzzAll finds the fuzz targets in the source and runs each for five minutes.
+func fuzzAll(ctx context.Context, r *report) error {
+	targets := 0
+	var errs []error
+	for _, m := range modules {
+		err := filepath.WalkDir(m, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && path != m {
+				if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+					return filepath.SkipDir
+				}
+			}
+			if !strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_windows_test.go") && runtime.GOOS != "windows" {
+				return nil
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(string(src)) {
+				name, ok := strings.CutPrefix(line, "func Fuzz")
+				if !ok {
+					continue
+				}
+				name = "Fuzz" + name[:strings.IndexByte(name, '(')]
+				targets++
+				if err := r.goTest(ctx, filepath.Dir(path), nil, "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", "5m", "."); err != nil {
+					errs = append(errs, fmt.Errorf("%s in %s: %w", name, filepath.Dir(path), err))
+				}
+			}
+			return nil
+		})
+		errs = append(errs, err)
+	}
+	if targets == 0 {
+		return errors.New("no fuzz target found")
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,149 @@
+package wine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// binary is the csi-proxy.exe under test.
+func binary(t *testing.T) string {
+	t.Helper()
+	b := os.Getenv("CSI_PROXY_BINARY")
+	if b == "" {
+		t.Skip("CSI_PROXY_BINARY names no csi-proxy.exe; make test builds one and sets it")
+	}
+	return b
+}
+
+// measured shows a number in the summary of make test, though the test passes.
+func measured(t *testing.T, format string, args ...any) {
+	t.Attr("measured", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+}
+
+// process is a csi-proxy.exe that runs in the background.
+type process struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	started time.Time
+	ready   time.Duration // from its start to its word that it serves
+	pipes   int           // as many as it says that it serves
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// Write is for the process's stderr.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+var serving = regexp.MustCompile(`Serving (\d+) pipes`)
+
+// launch starts csi-proxy.exe and does not wait for it. The end of the test ends
+// it.
+func launch(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(binary(t), args...), started: time.Now()}
+	p.cmd.Stderr = p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("csi-proxy said:\n%s", p.said())
+		}
+	})
+	return p
+}
+
+// start starts csi-proxy.exe and waits until it says that it serves.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := launch(t, args...)
+	for {
+		if m := serving.FindStringSubmatch(p.said()); m != nil {
+			p.ready = time.Since(p.started)
+			p.pipes, _ = strconv.Atoi(m[1])
+			return p
+		}
+		if time.Since(p.started) > 30*time.Second {
+			t.Fatal("csi-proxy did not say that it serves")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// kill ends the process at once. A process without a console of its own cannot
+// be interrupted on Windows; an orderly end is what the service is tested for.
+func (p *process) kill() {
+	// Errors mean that it has ended, and that it did not end by itself.
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// control is the pipe of a simulated node's own service.
+const control = nodecontrol.Pipe
+
+// apiPipes are the names of the pipes of every published version.
+func apiPipes() []string {
+	var names []string
+	for _, services := range [][]wire.Service{wire.Disk(nil), wire.Filesystem(nil), wire.ISCSI(nil), wire.SMB(nil), wire.System(nil), wire.Volume(nil)} {
+		for _, s := range services {
+			names = append(names, "csi-proxy-"+s.Group+"-"+s.Version.String())
+		}
+	}
+	return names
+}
+
+// answering counts the pipes on which a server answers that it is healthy. Each
+// gets one try, with a connection of its own.
+func answering(t *testing.T, names []string) int {
+	t.Helper()
+	n := 0
+	for _, name := range names {
+		conn, err := transport.Connect(pipe.Path(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		out, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		cancel()
+		conn.Close()
+		if err != nil || out.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%s: health %v, %v", name, out, err)
+			continue
+		}
+		n++
+	}
+	return n
+}

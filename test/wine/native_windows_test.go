@@ -1,0 +1,196 @@
+package wine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	fsclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+// native is the Windows that the test runs on, confined to dir if that is not
+// empty. At the end of the test no handle may be open.
+func native(t *testing.T, dir string) *node.Node {
+	t.Helper()
+	n, err := node.Native()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	open := map[win32.Handle]string{}
+	here := node.New(win32.Observe(n.API, func(c *win32.Call) error {
+		err := c.Do()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+		case c.Name == "CloseHandle":
+			delete(open, c.Handle)
+		case c.Name == "CreateFile" || c.Name == "NtCreateFile":
+			open[c.Handle] = c.Path
+		}
+		return err
+	}))
+	if dir != "" {
+		here.WorkingDirs = []string{dir}
+	}
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(open) > 0 {
+			t.Errorf("handles left open: %v", open)
+		}
+	})
+	return here
+}
+
+// The filesystem group on files that are really there, judged by package os.
+func TestFilesystem(t *testing.T) {
+	dir := `C:\var\lib\kubelet\` + t.Name()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s, err := filesystem.New(filesystemapi.On(native(t, dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	exists := func(path string) bool {
+		t.Helper()
+		out, err := s.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
+		if err != nil {
+			t.Errorf("PathExists(%q): %v", path, err)
+			return false
+		}
+		_, statErr := os.Stat(path)
+		if (statErr == nil) != out.Exists {
+			t.Errorf("PathExists(%q) = %t, os.Stat says %v", path, out.Exists, statErr)
+		}
+		return out.Exists
+	}
+	deep := dir + `\a\b\c`
+	for range 2 { // once more changes nothing
+		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: deep}); err != nil {
+			t.Fatalf("Mkdir(%q): %v", deep, err)
+		}
+	}
+	if !exists(deep) || !exists(strings.ToUpper(deep)) || exists(dir+`\z`) || exists(dir+`\z\z`) {
+		t.Error("what was made, in both cases, and no more, must exist")
+	}
+	for i := range 300 { // more than one buffer of names
+		if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf("a file with a long name, number %d", i)), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if link, err := s.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: deep}); err != nil || link.IsSymlink {
+		t.Errorf("IsSymlink of a directory = %+v, %v", link, err)
+	}
+	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`}); !errors.Is(err, hosterr.ErrFailedPrecondition) || !exists(deep) {
+		t.Errorf("Rmdir of a full directory: %v, want a failed precondition", err)
+	}
+	if err := os.WriteFile(dir+`\a\read only`, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: dir + `\a`}); err != nil {
+		t.Errorf("RmdirContents: %v", err)
+	}
+	if left, err := os.ReadDir(dir + `\a`); err != nil || len(left) > 0 {
+		t.Errorf("RmdirContents left %v, %v", left, err)
+	}
+	if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: deep}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`, Force: true}); err != nil || exists(dir+`\a`) {
+		t.Errorf("Rmdir with force: %v", err)
+	}
+	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`}); !errors.Is(err, hosterr.ErrNotFound) {
+		t.Errorf("Rmdir of what is gone: %v, want not found", err)
+	}
+	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`, Force: true}); err != nil {
+		t.Errorf("Rmdir with force of what is gone: %v, want success", err)
+	}
+	for _, outside := range []string{`C:\var\lib\kubelet\elsewhere`, `C:\windows\system32`, dir + `2`} {
+		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: outside}); !errors.Is(err, hosterr.ErrPermissionDenied) {
+			t.Errorf("Mkdir(%q) outside of the working directory: %v, want a permission error", outside, err)
+		}
+	}
+}
+
+// The group through the pipe of the daemon that ships.
+func TestFilesystemThroughThePipe(t *testing.T) {
+	start(t, `-working-dir=C:\wine`)
+	c, err := fsclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const dir = `C:\wine\a\b`
+	if err := os.MkdirAll(`C:\wine`, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exists := func(want bool) {
+		t.Helper()
+		out, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: dir})
+		if err != nil || out.Exists != want {
+			t.Errorf("PathExists = %v, %v, want %t", out, err, want)
+		}
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("os.Stat: %v, want that it exists: %t", err, want)
+		}
+	}
+	exists(false)
+	if _, err := c.Mkdir(t.Context(), &fsapi.MkdirRequest{Path: dir}); err != nil {
+		t.Errorf("Mkdir: %v", err)
+	}
+	exists(true)
+	if _, err := c.Rmdir(t.Context(), &fsapi.RmdirRequest{Path: dir}); err != nil {
+		t.Errorf("Rmdir: %v", err)
+	}
+	exists(false)
+	_, err = c.Mkdir(t.Context(), &fsapi.MkdirRequest{Path: `C:\elsewhere`})
+	if text := `path: C:\elsewhere is not within the working directories: [C:\wine C:\var\lib\kubelet]`; status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), text) {
+		t.Errorf("Mkdir outside: %v, want PermissionDenied, %s", err, text)
+	}
+}
+
+// The volume of C:, by the calls that any Windows answers.
+func TestVolumeOfADriveLetter(t *testing.T) {
+	n := native(t, "")
+	s, err := volume.New(volumeapi.On(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := n.API.VolumeNameForMountPoint(`C:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.GetClosestVolumeIDFromTargetPath(t.Context(), &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: `C:\windows\system32`})
+	if err != nil || id.VolumeID != want {
+		t.Errorf("the volume of C:\\windows\\system32 is %+v, %v, want %s", id, err, want)
+	}
+	stats, err := s.GetVolumeStats(t.Context(), &volume.GetVolumeStatsRequest{VolumeID: want})
+	_, total, _, spaceErr := n.API.FreeSpace(`C:\`)
+	if err != nil || spaceErr != nil || stats.TotalBytes != int64(total) || stats.UsedBytes <= 0 || stats.UsedBytes > stats.TotalBytes {
+		t.Errorf("stats %+v, %v; C: has %d bytes, %v", stats, err, total, spaceErr)
+	}
+	formatted, err := s.IsVolumeFormatted(t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: want})
+	if err != nil || !formatted.Formatted {
+		t.Errorf("C: is formatted: %+v, %v", formatted, err)
+	}
+}

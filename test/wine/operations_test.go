@@ -1,0 +1,248 @@
+package wine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+// What an operation lacks under Wine.
+const (
+	onWine      = ""
+	noDisk      = "Wine's disks answer no control codes"
+	noMounts    = "Wine mounts no volumes"
+	noReparse   = "Wine has no reparse points"
+	noFormatter = "Wine has no fmifs.dll"
+)
+
+// world is a node and its services, whose successful calls are recorded.
+type world struct {
+	disk   *disk.Disk
+	volume *volume.Volume
+	files  *filesystem.Filesystem
+	system *system.System
+
+	number uint32 // of the disk to work on
+	id     string // of the volume
+	letter string // the volume of C:
+
+	mu    sync.Mutex
+	calls map[string]bool
+}
+
+const workDir = `C:\var\lib\kubelet\operations`
+
+// controlCodes names control codes.
+var controlCodes = map[uint32]string{
+	win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:      "IOCTL_STORAGE_GET_DEVICE_NUMBER",
+	win32.IOCTL_STORAGE_QUERY_PROPERTY:         "IOCTL_STORAGE_QUERY_PROPERTY",
+	win32.IOCTL_SCSI_GET_ADDRESS:               "IOCTL_SCSI_GET_ADDRESS",
+	win32.IOCTL_DISK_GET_LENGTH_INFO:           "IOCTL_DISK_GET_LENGTH_INFO",
+	win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:     "IOCTL_DISK_GET_DRIVE_GEOMETRY_EX",
+	win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:       "IOCTL_DISK_GET_DRIVE_LAYOUT_EX",
+	win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:       "IOCTL_DISK_SET_DRIVE_LAYOUT_EX",
+	win32.IOCTL_DISK_CREATE_DISK:               "IOCTL_DISK_CREATE_DISK",
+	win32.IOCTL_DISK_GROW_PARTITION:            "IOCTL_DISK_GROW_PARTITION",
+	win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:         "IOCTL_DISK_UPDATE_DRIVE_SIZE",
+	win32.IOCTL_DISK_UPDATE_PROPERTIES:         "IOCTL_DISK_UPDATE_PROPERTIES",
+	win32.IOCTL_DISK_IS_WRITABLE:               "IOCTL_DISK_IS_WRITABLE",
+	win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:       "IOCTL_DISK_GET_DISK_ATTRIBUTES",
+	win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:       "IOCTL_DISK_SET_DISK_ATTRIBUTES",
+	win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: "IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS",
+	win32.IOCTL_VOLUME_ONLINE:                  "IOCTL_VOLUME_ONLINE",
+	win32.IOCTL_VOLUME_IS_OFFLINE:              "IOCTL_VOLUME_IS_OFFLINE",
+	win32.FSCTL_GET_NTFS_VOLUME_DATA:           "FSCTL_GET_NTFS_VOLUME_DATA",
+	win32.FSCTL_EXTEND_VOLUME:                  "FSCTL_EXTEND_VOLUME",
+	win32.FSCTL_GET_REPARSE_POINT:              "FSCTL_GET_REPARSE_POINT",
+	win32.FSCTL_SET_REPARSE_POINT:              "FSCTL_SET_REPARSE_POINT",
+	win32.FSCTL_DELETE_REPARSE_POINT:           "FSCTL_DELETE_REPARSE_POINT",
+}
+
+func (w *world) record(c *win32.Call) error {
+	err := c.Do()
+	if err != nil || c.Name == "CloseHandle" {
+		return err
+	}
+	name := c.Name
+	if name == "DeviceIoControl" {
+		if name = controlCodes[c.Code]; name == "" {
+			name = fmt.Sprintf("control code %#x", c.Code)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[name] = true
+	return nil
+}
+
+// newWorld is Windows itself where the test runs on it, and the emulated node
+// elsewhere.
+func newWorld(t *testing.T) (w *world, on string) {
+	t.Helper()
+	w = &world{calls: map[string]bool{}, number: 1}
+	var api win32.API
+	if runtime.GOOS == "windows" {
+		n, err := node.Native()
+		if err != nil {
+			t.Fatal(err)
+		}
+		api, on = n.API, "Wine"
+	} else {
+		e, err := emulated.Open(emulated.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		api, on = e, "emulated"
+	}
+	n := node.New(win32.Observe(api, w.record))
+	var errs [4]error
+	w.disk, errs[0] = disk.New(diskapi.On(n))
+	w.volume, errs[1] = volume.New(volumeapi.On(n))
+	w.files, errs[2] = filesystem.New(filesystemapi.On(n))
+	w.system, errs[3] = system.New(systemapi.On(n))
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if w.letter, err = api.VolumeNameForMountPoint(`C:\`); err != nil {
+		t.Fatal(err)
+	}
+	return w, on
+}
+
+// operation is one: its name, what it lacks under Wine, and a call of it.
+type operation struct {
+	name, lacks string
+	run         func(context.Context, *world) error
+}
+
+// does makes a run of a method of a service.
+func does[S, In, Out any](of func(*world) S, method func(S, context.Context, *In) (*Out, error), in func(*world) *In, check func(*world, *Out) bool) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		out, err := method(of(w), ctx, in(w))
+		if err == nil && check != nil && !check(w, out) {
+			return fmt.Errorf("answered %+v", out)
+		}
+		return err
+	}
+}
+
+func disks(w *world) *disk.Disk               { return w.disk }
+func volumes(w *world) *volume.Volume         { return w.volume }
+func files(w *world) *filesystem.Filesystem   { return w.files }
+func systems(w *world) *system.System         { return w.system }
+func constant[In any](in In) func(*world) *In { return func(*world) *In { return &in } }
+
+// operations are the story of a volume, in the order in which each finds what it
+// needs.
+var operations = []operation{
+	{"disk ListDiskIDs", noDisk, does(disks, (*disk.Disk).ListDiskIDs, constant(disk.ListDiskIDsRequest{}),
+		func(_ *world, out *disk.ListDiskIDsResponse) bool { return len(out.DiskIDs) == 3 })},
+	{"disk ListDiskLocations", noDisk, does(disks, (*disk.Disk).ListDiskLocations, constant(disk.ListDiskLocationsRequest{}), nil)},
+	{"disk Rescan", noDisk, does(disks, (*disk.Disk).Rescan, constant(disk.RescanRequest{}), nil)},
+	{"disk GetDiskStats", noDisk, does(disks, (*disk.Disk).GetDiskStats, constant(disk.GetDiskStatsRequest{DiskNumber: 1}),
+		func(_ *world, out *disk.GetDiskStatsResponse) bool { return out.TotalBytes > 0 })},
+	{"disk SetDiskState, offline", noDisk, does(disks, (*disk.Disk).SetDiskState, constant(disk.SetDiskStateRequest{DiskNumber: 1}), nil)},
+	{"disk SetDiskState, online", noDisk, does(disks, (*disk.Disk).SetDiskState, constant(disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}), nil)},
+	{"disk GetDiskState", noDisk, does(disks, (*disk.Disk).GetDiskState, constant(disk.GetDiskStateRequest{DiskNumber: 1}),
+		func(_ *world, out *disk.GetDiskStateResponse) bool { return out.IsOnline })},
+	{"disk PartitionDisk", noDisk, does(disks, (*disk.Disk).PartitionDisk, constant(disk.PartitionDiskRequest{DiskNumber: 1}), nil)},
+	{"volume ListVolumesOnDisk", noDisk, does(volumes, (*volume.Volume).ListVolumesOnDisk, constant(volume.ListVolumesOnDiskRequest{DiskNumber: 1}),
+		func(w *world, out *volume.ListVolumesOnDiskResponse) bool {
+			if len(out.VolumeIDs) == 1 {
+				w.id = out.VolumeIDs[0]
+			}
+			return w.id != ""
+		})},
+	{"volume IsVolumeFormatted", onWine, does(volumes, (*volume.Volume).IsVolumeFormatted,
+		func(w *world) *volume.IsVolumeFormattedRequest {
+			return &volume.IsVolumeFormattedRequest{VolumeID: w.letter}
+		},
+		func(_ *world, out *volume.IsVolumeFormattedResponse) bool { return out.Formatted })},
+	{"volume FormatVolume", noFormatter, does(volumes, (*volume.Volume).FormatVolume,
+		func(w *world) *volume.FormatVolumeRequest { return &volume.FormatVolumeRequest{VolumeID: w.id} }, nil)},
+	{"filesystem Mkdir", onWine, does(files, (*filesystem.Filesystem).Mkdir, constant(filesystem.MkdirRequest{Path: workDir + `\a\b`}), nil)},
+	{"filesystem PathExists", onWine, does(files, (*filesystem.Filesystem).PathExists, constant(filesystem.PathExistsRequest{Path: workDir + `\a\b`}),
+		func(_ *world, out *filesystem.PathExistsResponse) bool { return out.Exists })},
+	{"filesystem PathValid", onWine, does(files, (*filesystem.Filesystem).PathValid, constant(filesystem.PathValidRequest{Path: workDir + `\a`}),
+		func(_ *world, out *filesystem.PathValidResponse) bool { return out.Valid })},
+	{"volume MountVolume", noMounts, does(volumes, (*volume.Volume).MountVolume,
+		func(w *world) *volume.MountVolumeRequest {
+			return &volume.MountVolumeRequest{VolumeID: w.id, TargetPath: workDir + `\a\b`}
+		}, nil)},
+	{"volume GetVolumeIDFromTargetPath", noMounts, does(volumes, (*volume.Volume).GetVolumeIDFromTargetPath,
+		constant(volume.GetVolumeIDFromTargetPathRequest{TargetPath: workDir + `\a\b`}),
+		func(w *world, out *volume.GetVolumeIDFromTargetPathResponse) bool { return out.VolumeID == w.id })},
+	{"volume GetClosestVolumeIDFromTargetPath", onWine, does(volumes, (*volume.Volume).GetClosestVolumeIDFromTargetPath,
+		constant(volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: workDir}),
+		func(w *world, out *volume.GetClosestVolumeIDFromTargetPathResponse) bool {
+			return out.VolumeID == w.letter
+		})},
+	{"volume GetDiskNumberFromVolumeID", noDisk, does(volumes, (*volume.Volume).GetDiskNumberFromVolumeID,
+		func(w *world) *volume.GetDiskNumberFromVolumeIDRequest {
+			return &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: w.id}
+		}, func(_ *world, out *volume.GetDiskNumberFromVolumeIDResponse) bool { return out.DiskNumber == 1 })},
+	{"volume GetVolumeStats", onWine, does(volumes, (*volume.Volume).GetVolumeStats,
+		func(w *world) *volume.GetVolumeStatsRequest { return &volume.GetVolumeStatsRequest{VolumeID: w.letter} },
+		func(_ *world, out *volume.GetVolumeStatsResponse) bool { return out.TotalBytes > out.UsedBytes })},
+	{"volume ResizeVolume", noDisk, does(volumes, (*volume.Volume).ResizeVolume,
+		func(w *world) *volume.ResizeVolumeRequest { return &volume.ResizeVolumeRequest{VolumeID: w.id} }, nil)},
+	{"volume WriteVolumeCache", noDisk, does(volumes, (*volume.Volume).WriteVolumeCache,
+		func(w *world) *volume.WriteVolumeCacheRequest { return &volume.WriteVolumeCacheRequest{VolumeID: w.id} }, nil)},
+	{"filesystem CreateSymlink", noReparse, does(files, (*filesystem.Filesystem).CreateSymlink,
+		constant(filesystem.CreateSymlinkRequest{SourcePath: workDir + `\a\b`, TargetPath: workDir + `\link`}), nil)},
+	{"filesystem IsSymlink, of a link", noReparse, does(files, (*filesystem.Filesystem).IsSymlink, constant(filesystem.IsSymlinkRequest{Path: workDir + `\link`}),
+		func(_ *world, out *filesystem.IsSymlinkResponse) bool { return out.IsSymlink })},
+	{"filesystem IsSymlink, of a directory", onWine, does(files, (*filesystem.Filesystem).IsSymlink, constant(filesystem.IsSymlinkRequest{Path: workDir + `\a`}),
+		func(_ *world, out *filesystem.IsSymlinkResponse) bool { return !out.IsSymlink })},
+	{"volume UnmountVolume", noMounts, does(volumes, (*volume.Volume).UnmountVolume,
+		func(w *world) *volume.UnmountVolumeRequest {
+			return &volume.UnmountVolumeRequest{VolumeID: w.id, TargetPath: workDir + `\a\b`}
+		}, nil)},
+	{"filesystem RmdirContents", onWine, does(files, (*filesystem.Filesystem).RmdirContents, constant(filesystem.RmdirContentsRequest{Path: workDir + `\a`}), nil)},
+	{"filesystem Rmdir", onWine, does(files, (*filesystem.Filesystem).Rmdir, constant(filesystem.RmdirRequest{Path: workDir, Force: true}), nil)},
+	{"system GetBIOSSerialNumber", onWine, does(systems, (*system.System).GetBIOSSerialNumber, constant(system.GetBIOSSerialNumberRequest{}), nil)},
+	{"system GetService", onWine, does(systems, (*system.System).GetService, constant(system.GetServiceRequest{Name: "RpcSs"}), nil)},
+}
+
+// TestOperations runs every operation over the emulated node, and over Windows
+// what Wine has of it. The attributes that it leaves make docs/operations.md.
+func TestOperations(t *testing.T) {
+	w, on := newWorld(t)
+	for _, o := range operations {
+		t.Run(o.name, func(t *testing.T) {
+			if on == "Wine" && o.lacks != onWine {
+				t.Skipf("needs real Windows: %s", o.lacks)
+			}
+			w.mu.Lock()
+			clear(w.calls)
+			w.mu.Unlock()
+			if err := o.run(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			t.Attr("operation", strings.Join([]string{on, o.name, strings.Join(slices.Sorted(maps.Keys(w.calls)), ", ")}, "|"))
+		})
+	}
+}

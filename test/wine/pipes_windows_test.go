@@ -1,0 +1,128 @@
+package wine
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	diskapi "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+)
+
+// Once the daemon says that it serves, every pipe answers the first client that
+// comes, with its first call.
+func TestAllPipesAnswerAtOnce(t *testing.T) {
+	var took []time.Duration
+	pipes := 0
+	for range 5 {
+		p := start(t, "-host=simulated")
+		if n := answering(t, append(apiPipes(), control)); n != p.pipes || n < 17 {
+			t.Errorf("%d pipes answer, the daemon says it serves %d", n, p.pipes)
+		}
+		took, pipes = append(took, p.ready), p.pipes
+		p.kill()
+	}
+	slices.Sort(took)
+	measured(t, "from the process's start until its %d pipes take connections: %v the fastest, %v the median, %v the slowest of %d",
+		pipes, took[0], took[len(took)/2], took[len(took)-1], len(took))
+	if took[len(took)/2] > 10*time.Second {
+		t.Errorf("start-up takes %v", took)
+	}
+}
+
+func TestManyCallers(t *testing.T) {
+	start(t, "-host=simulated")
+	const clients, calls = 40, 25
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			c, err := disk.NewClient()
+			if err != nil {
+				t.Errorf("NewClient: %v", err)
+				return
+			}
+			defer c.Close()
+			for range calls {
+				out, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{})
+				if err != nil || len(out.DiskIDs) != 3 {
+					t.Errorf("ListDiskIDs = %v, %v, want three disks", out, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	measured(t, "%d clients, %d calls each: %v", clients, calls, time.Since(begin))
+}
+
+// A client meets a server that is not there, comes, goes, and comes back.
+func TestClientAndServerComeAndGo(t *testing.T) {
+	binary(t)
+	begin := time.Now()
+	if c, err := filesystem.NewClient(); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("without a server: NewClient = %v, %v, want fs.ErrNotExist", c, err)
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("without a server: NewClient took %v", took)
+	}
+
+	// While it starts NewClient fails at once or returns a client that works.
+	p := launch(t, "-host=simulated")
+	var c *filesystem.Client
+	for c == nil {
+		var err error
+		c, err = filesystem.NewClient()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("while it starts: NewClient: %v, want fs.ErrNotExist", err)
+		}
+		if time.Since(begin) > 30*time.Second {
+			t.Fatalf("no client in %v: %v", time.Since(begin), err)
+		}
+	}
+	defer c.Close()
+	exists := func(opts ...grpc.CallOption) error {
+		out, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`}, opts...)
+		if err == nil && !out.Exists {
+			t.Error("the kubelet's directory is said not to exist")
+		}
+		return err
+	}
+	if err := exists(); err != nil {
+		t.Errorf("the first call: %v", err)
+	}
+
+	p.kill()
+	if err := exists(); status.Code(err) != codes.Unavailable {
+		t.Errorf("without the server: %v, want Unavailable", err)
+	}
+
+	start(t, "-host=simulated")
+	begin = time.Now()
+	if err := exists(grpc.WaitForReady(true)); err != nil {
+		t.Errorf("after its restart: %v", err)
+	}
+	measured(t, "the client came back after %v", time.Since(begin))
+}
+
+// A second daemon says that the pipes are taken, and leaves the first alone.
+func TestSecondDaemon(t *testing.T) {
+	p := start(t, "-host=simulated")
+	second := launch(t, "-host=simulated")
+	err := second.cmd.Wait()
+	if code := second.cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("the second daemon ended with %v, want exit code 1", err)
+	}
+	if n := answering(t, append(apiPipes(), control)); n != p.pipes {
+		t.Errorf("%d of the first daemon's %d pipes answer", n, p.pipes)
+	}
+}

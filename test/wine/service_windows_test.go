@@ -1,0 +1,241 @@
+package wine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
+
+	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+)
+
+// The service as the published instructions create it.
+const (
+	serviceName = "csiproxy"
+	installed   = `C:\etc\kubernetes\node\bin\csi-proxy.exe`
+	logFile     = `C:\etc\kubernetes\logs\csi-proxy.log`
+	flags       = `-windows-service -log_file=\etc\kubernetes\logs\csi-proxy.log -logtostderr=false`
+)
+
+// sc runs sc.exe.
+func sc(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("sc.exe", args...).CombinedOutput(); err != nil {
+		t.Fatalf("sc.exe %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// service is the service csiproxy, created with further flags; the end of the
+// test stops and deletes it.
+func service(t *testing.T, further string) *mgr.Service {
+	t.Helper()
+	from, err := os.Open(binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for _, dir := range []string{filepath.Dir(installed), filepath.Dir(logFile)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := os.Create(installed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(logFile)
+
+	sc(t, "create", serviceName, "binPath=", installed+" "+flags+further)
+	m, err := mgr.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Disconnect()
+	s, err := m.OpenService(serviceName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if st, err := s.Query(); err == nil && st.State != svc.Stopped {
+			s.Control(svc.Stop)
+			awaitState(t, s, svc.Stopped)
+		}
+		if t.Failed() {
+			log, err := os.ReadFile(logFile)
+			t.Logf("the service's log (%v):\n%s", err, log)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		sc(t, "delete", serviceName)
+		m, err := mgr.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Disconnect()
+		if left, err := m.OpenService(serviceName); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+			t.Errorf("after sc.exe delete the service can be opened: %v, %v", left, err)
+		}
+	})
+	return s
+}
+
+// awaitState waits until the service is in a state.
+func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		st, err := s.Query()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.State == want {
+			return st
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the service is in state %d, want %d", st.State, want)
+		}
+	}
+}
+
+// The service as published, on the Windows that it runs on.
+func TestServiceAsPublished(t *testing.T) {
+	s := service(t, "")
+	begin := time.Now()
+	sc(t, "start", serviceName)
+	awaitState(t, s, svc.Running)
+	measured(t, "running after %v", time.Since(begin))
+	if n := answering(t, apiPipes()); n < 17 {
+		t.Errorf("the service runs, and %d pipes answer", n)
+	}
+	st, err := s.Control(svc.Interrogate)
+	if err != nil || st.State != svc.Running || st.Accepts&svc.AcceptStop == 0 {
+		t.Errorf("interrogated: %+v, %v, want a running service that accepts a stop", st, err)
+	}
+
+	c, err := filesystem.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const dir = `C:\var\lib\kubelet\plugins\service`
+	if _, err := c.Mkdir(t.Context(), &fsapi.MkdirRequest{Path: dir}); err != nil {
+		t.Errorf("Mkdir: %v", err)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		t.Errorf("the directory that the service made: %v, %v", info, err)
+	}
+
+	sc(t, "stop", serviceName)
+	st = awaitState(t, s, svc.Stopped)
+	if st.Win32ExitCode != 0 || st.ServiceSpecificExitCode != 0 {
+		t.Errorf("exit codes %d and %d, want 0", st.Win32ExitCode, st.ServiceSpecificExitCode)
+	}
+	if n := answering(t, apiPipes()); n != 0 {
+		t.Errorf("the service is stopped, and %d pipes answer", n)
+	}
+	log, err := os.ReadFile(logFile)
+	if err != nil || !strings.Contains(string(log), "CSI-Proxy Server stopped") {
+		t.Errorf("the log does not tell of the stop: %v\n%s", err, log)
+	}
+
+	// And once more: what a stop leaves must not keep it from starting.
+	sc(t, "start", serviceName)
+	awaitState(t, s, svc.Running)
+}
+
+// A stop lets the call that runs finish, answer and all, and then ends.
+func TestServiceStopsDuringACall(t *testing.T) {
+	s := service(t, " -host=simulated")
+	sc(t, "start", serviceName)
+	awaitState(t, s, svc.Running)
+
+	conn, err := transport.Connect(pipe.Path(control))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	node := nodecontrol.NewNodeClient(conn)
+	_, err = node.Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: 3000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := filesystem.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	type answer struct {
+		exists bool
+		err    error
+	}
+	answered := make(chan answer, 1)
+	begin := time.Now()
+	go func() {
+		out, err := c.PathExists(context.Background(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`})
+		answered <- answer{out.GetExists(), err}
+	}()
+	for {
+		out, err := node.Show(t.Context(), &nodecontrol.ShowRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Faults) == 1 && out.Faults[0].Hits == 1 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+
+	st, err := s.Control(svc.Stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.State != svc.StopPending && st.State != svc.Running {
+		t.Errorf("told to stop in a call, the service is in state %d at once", st.State)
+	}
+	if got := <-answered; got.err != nil || !got.exists {
+		t.Errorf("the call that ran: exists %t, %v; want its answer", got.exists, got.err)
+	}
+	if took := time.Since(begin); took < 3*time.Second {
+		t.Errorf("the call took %v, so it was not held up", took)
+	}
+	if st := awaitState(t, s, svc.Stopped); st.Win32ExitCode != 0 || st.ServiceSpecificExitCode != 0 {
+		t.Errorf("exit codes %d and %d, want 0", st.Win32ExitCode, st.ServiceSpecificExitCode)
+	}
+}
+
+// A service that cannot serve never runs, and says so by its exit code.
+func TestServiceThatCannotServe(t *testing.T) {
+	start(t, "-host=simulated") // holds the pipes
+	s := service(t, "")
+	exec.Command("sc.exe", "start", serviceName).Run() // some Windows tell of the failure here
+	st := awaitState(t, s, svc.Stopped)
+	for limit := time.Now().Add(10 * time.Second); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		st = awaitState(t, s, svc.Stopped)
+	}
+	if st.Win32ExitCode != uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) || st.ServiceSpecificExitCode != 1 {
+		t.Errorf("exit codes %d and %d, want ERROR_SERVICE_SPECIFIC_ERROR and 1", st.Win32ExitCode, st.ServiceSpecificExitCode)
+	}
+	log, err := os.ReadFile(logFile)
+	if err != nil || !strings.Contains(string(log), "pipes cannot be made") {
+		t.Errorf("the log does not tell why: %v\n%s", err, log)
+	}
+}
