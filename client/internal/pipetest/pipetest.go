@@ -86,15 +86,6 @@ func (l *Listener) WaitOpen(t testing.TB, want int) {
 	})
 }
 
-// WaitAccepted waits until at least want connections were accepted: one that was
-// dialled may still stand in the queue. It fails the test after ten seconds.
-func (l *Listener) WaitAccepted(t testing.TB, want int) {
-	t.Helper()
-	l.wait(t, func() (bool, string) {
-		return l.accepted >= want, fmt.Sprintf("%d connections were accepted, want %d", l.accepted, want)
-	})
-}
-
 // wait waits until done, which is called with l.mu held.
 func (l *Listener) wait(t testing.TB, done func() (bool, string)) {
 	t.Helper()
