@@ -22,7 +22,8 @@ import (
 // (delays, policies) is taken from the Config of each Open.
 type Config struct {
 	// StateDir keeps the node between runs. Empty means a temporary directory
-	// that Close removes.
+	// that Close removes; one that a killed process left is removed by the next
+	// node of that kind.
 	StateDir string `json:"stateDir,omitempty"`
 
 	// Disks are attached from the start. None means the three of the default node.

@@ -167,6 +167,14 @@ func (n *Node) load(pending []imageWrite) error {
 			return n.because(err)
 		}
 	}
+	if err := n.transact(n.finishDeletions); err != nil {
+		return n.because(err)
+	}
+	if _, interrupted := n.store.data[rebootKey]; interrupted {
+		if err := n.reboot(); err != nil {
+			return err
+		}
+	}
 	n.settle()
 	return nil
 }
@@ -818,12 +826,18 @@ func (n *Node) Reboot() error {
 	if err := n.usable(); err != nil {
 		return err
 	}
+	return n.reboot()
+}
+
+// rebootKey is there while a restart of Windows is under way. It takes several
+// transactions; one that was interrupted begins anew when the node is opened.
+const rebootKey = "reboot"
+
+func (n *Node) reboot() error {
+	if err := n.closeHandles(func(t *tx) { t.Put(rebootKey, true) }); err != nil {
+		return fmt.Errorf("reboot: %w", n.because(err))
+	}
 	err := n.transact(func(t *tx) error {
-		for _, h := range n.handles {
-			if err := h.object.close(t); err != nil {
-				return err
-			}
-		}
 		n.bootServices(t)
 		n.bootSMB(t)
 		return nil
@@ -831,7 +845,6 @@ func (n *Node) Reboot() error {
 	if err != nil {
 		return fmt.Errorf("reboot: %w", n.because(err))
 	}
-	clear(n.handles)
 	if err := n.bootISCSI(); err != nil {
 		return fmt.Errorf("reboot: %w", n.because(err))
 	}
@@ -863,6 +876,47 @@ func (n *Node) Reboot() error {
 		v.offline = false
 	}
 	n.settle()
+	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {
+		return fmt.Errorf("reboot: %w", n.because(err))
+	}
+	return nil
+}
+
+// closeHandles closes every handle, in one transaction with what else is to be done.
+func (n *Node) closeHandles(also func(*tx)) error {
+	err := n.transact(func(t *tx) error {
+		also(t)
+		for _, h := range n.handles {
+			if err := h.object.close(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	clear(n.handles)
+	for _, v := range n.volumes {
+		v.formatting = false
+	}
+	return nil
+}
+
+// EndProcess is what Windows does when the process dies that made the calls, and
+// lives on itself: handles are closed, and what was to be deleted with them is
+// gone; a format stays as far as it had come. The node goes on for the next
+// process. (Killing the process that the node itself lives in comes to the same,
+// once its state directory is opened again.)
+func (n *Node) EndProcess() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if err := n.closeHandles(func(*tx) {}); err != nil {
+		return fmt.Errorf("end of the process: %w", n.because(err))
+	}
 	return nil
 }
 

@@ -48,7 +48,11 @@
 //
 // One call is one transaction, written to a journal before the call is answered:
 // killing the process loses nothing that was answered. See store.go for the
-// format and its limits. One process holds the state directory. The images in it
+// format and its limits. Opened again, the node is as Windows is after the process
+// died that used it: handles are closed, and what was marked for deletion is gone
+// with them. (Handles that were opened with FILE_DELETE_ON_CLOSE, which no host
+// uses, delete nothing then.) Only what has a duration is two transactions, a
+// format, or begins anew, a restart of Windows. One process holds the state directory. The images in it
 // are ordinary disk images; tools such as sgdisk and blkid read them, and a tool
 // may change them while the node is closed, or on a volume's range that the node
 // does not use at that moment.

@@ -202,8 +202,15 @@ func (f *file) reached() bool {
 func (f *file) usedVolume() *volume { return f.vol }
 
 func (f *file) close(t *tx) error {
-	if f.mounted() {
-		f.tree.Close(t.files(f.vol), f.open)
+	if !f.mounted() {
+		return nil
+	}
+	f.tree.Close(t.files(f.vol), f.open)
+	if e := f.open.Entry(); e.Gone() {
+		key := closingKey(f.vol.fsid, e.ID())
+		if _, marked := f.n.store.data[key]; marked {
+			t.Delete(key)
+		}
 	}
 	return nil
 }

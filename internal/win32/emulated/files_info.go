@@ -2,6 +2,8 @@ package emulated
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 
@@ -239,10 +241,48 @@ func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 		if in[0] != 0 {
 			flags = win32.FILE_DISPOSITION_DELETE
 		}
-		return f.tree.SetDisposition(f.open, flags)
+		return f.dispose(t, flags)
 	default: // FileDispositionInformationEx
-		return f.tree.SetDisposition(f.open, le.Uint32(in))
+		return f.dispose(t, le.Uint32(in))
 	}
+}
+
+// dispose marks f for deletion, or takes the mark back. The mark is kept, because
+// a process that dies leaves Windows to close its handles: what was marked is
+// gone when the state directory is opened again.
+func (f *file) dispose(t *tx, flags uint32) error {
+	if err := f.tree.SetDisposition(f.open, flags); err != nil {
+		return err
+	}
+	if e := f.open.Entry(); e.DeletePending() {
+		t.Put(closingKey(f.vol.fsid, e.ID()), true)
+	} else {
+		t.Delete(closingKey(f.vol.fsid, e.ID()))
+	}
+	return nil
+}
+
+// closingPrefix is of the keys of what is marked for deletion on a file system.
+func closingPrefix(fsid string) string { return "closing/" + fsid + "/" }
+
+func closingKey(fsid string, id filetree.ID) string {
+	return closingPrefix(fsid) + strconv.FormatUint(uint64(id), 10)
+}
+
+// finishDeletions does what Windows does when the process dies that had the
+// node's handles: what they were to delete goes.
+func (n *Node) finishDeletions(t *tx) error {
+	for _, k := range n.store.keys("closing/") {
+		fsid, number, _ := strings.Cut(strings.TrimPrefix(k, "closing/"), "/")
+		id, err := strconv.ParseUint(number, 10, 64)
+		tree := n.trees[fsid]
+		if err != nil || tree == nil {
+			return fmt.Errorf("%s: no such file", k)
+		}
+		tree.Remove(fileChanges{t, filePrefix(fsid)}, filetree.ID(id))
+		t.Delete(k)
+	}
+	return nil
 }
 
 // rename carries out a FILE_RENAME_INFORMATION. A name without a directory stays

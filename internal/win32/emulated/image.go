@@ -45,7 +45,21 @@ func (n *Node) openImage(id string, size uint64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cutImage(f, size); err != nil {
+		f.Close()
+		return nil, err
+	}
 	return n.useImage(f, id, size)
+}
+
+// cutImage takes away what a process that was killed while it grew a disk had
+// added to the file before the journal knew. Nothing was written there.
+func cutImage(f *os.File, size uint64) error {
+	info, err := f.Stat()
+	if err != nil || uint64(info.Size()) <= size {
+		return err
+	}
+	return f.Truncate(int64(size))
 }
 
 func (n *Node) useImage(f *os.File, id string, size uint64) (*os.File, error) {
@@ -57,8 +71,7 @@ func (n *Node) useImage(f *os.File, id string, size uint64) (*os.File, error) {
 	return f, nil
 }
 
-// fitImage makes f at least size bytes long. It never cuts: a killed process
-// may have grown the file before the journal knew.
+// fitImage makes f at least size bytes long.
 func fitImage(f *os.File, size uint64) error {
 	info, err := f.Stat()
 	if err != nil {

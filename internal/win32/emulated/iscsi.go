@@ -28,9 +28,9 @@ import (
 // sessions was read nowhere). A target has one session at a time, as without
 // multipath on Windows.
 //
-// Targets keep salted hashes of their CHAP secrets. The initiator's own secret,
-// for mutual CHAP, lives in memory: it is gone when the process ends, which a
-// real node's is not.
+// Targets and the initiator keep salted hashes of their CHAP secrets. Those for
+// mutual CHAP, of which a target must know the initiator's, have one salt on a
+// node, so that they can be compared.
 
 // ISCSIConfig is the storage that the node can reach by iSCSI.
 type ISCSIConfig struct {
@@ -159,13 +159,20 @@ type chapAccount struct {
 	Mutual []byte `json:"mutual,omitempty"`
 }
 
-// knows tells whether secret is the one that hash was made of.
-func (a *chapAccount) knows(hash []byte, secret *win32.Secret) bool {
+// knows tells whether secret is the account's.
+func (a *chapAccount) knows(secret *win32.Secret) bool {
 	if secret == nil {
 		return false
 	}
 	got, err := hashPassword(secret.Reveal(), a.Salt)
-	return err == nil && subtle.ConstantTimeCompare(got, hash) == 1
+	return err == nil && subtle.ConstantTimeCompare(got, a.Hash) == 1
+}
+
+// iscsiSecret is the initiator's secret for mutual CHAP, stored under
+// "iscsi/initiator".
+type iscsiSecret struct {
+	Salt []byte `json:"salt"`
+	Hash []byte `json:"hash,omitempty"` // nil for none
 }
 
 // iscsiRegistered is a portal that was registered, stored under
@@ -198,9 +205,9 @@ type iscsiState struct {
 	sessions   map[string]iscsiSession
 	persistent map[string]win32.ISCSIPersistentLogin
 	arrivals   []lunArrival
-	last       uint64        // of the session IDs
-	secret     *win32.Secret // of the initiator
-	served     bool          // persistent logins were made since MSiSCSI began
+	last       uint64 // of the session IDs
+	secret     iscsiSecret
+	served     bool // persistent logins were made since MSiSCSI began
 }
 
 func newISCSIState() iscsiState {
@@ -215,6 +222,7 @@ const (
 	iscsiPortalPrefix     = "iscsi/portal/"
 	iscsiSessionPrefix    = "iscsi/session/"
 	iscsiPersistentPrefix = "iscsi/persistent/"
+	iscsiSecretKey        = "iscsi/initiator"
 )
 
 // foldIQN is what two spellings of an iSCSI name have in common (RFC 3722).
@@ -251,6 +259,11 @@ func (n *Node) loadISCSI() error {
 	s := &n.iscsi
 	err := errors.Join(loadIn(n, s.targets, iscsiTargetPrefix), loadIn(n, s.registered, iscsiPortalPrefix),
 		loadIn(n, s.sessions, iscsiSessionPrefix), loadIn(n, s.persistent, iscsiPersistentPrefix))
+	if raw, ok := n.store.data[iscsiSecretKey]; ok {
+		if bad := json.Unmarshal(raw, &s.secret); bad != nil {
+			return fmt.Errorf("%s: %w", iscsiSecretKey, bad)
+		}
+	}
 	for _, session := range s.sessions {
 		s.last = max(s.last, session.ID.AdapterSpecific)
 		n.expect(session, 0)
@@ -296,7 +309,7 @@ func (n *Node) setTarget(c ISCSITargetConfig) error {
 			return err
 		}
 		if c.CHAP.MutualSecret != "" {
-			if a.Mutual, err = hashPassword(c.CHAP.MutualSecret, a.Salt); err != nil {
+			if a.Mutual, err = n.hashMutual(c.CHAP.MutualSecret); err != nil {
 				return err
 			}
 		}
@@ -311,6 +324,26 @@ func (n *Node) setTarget(c ISCSITargetConfig) error {
 		}
 		return nil
 	}))
+}
+
+// hashMutual is what is kept of a secret for mutual CHAP.
+func (n *Node) hashMutual(secret string) ([]byte, error) {
+	s := n.iscsi.secret
+	if s.Salt == nil {
+		s.Salt = make([]byte, 16)
+		if _, err := io.ReadFull(n.rand, s.Salt); err != nil {
+			return nil, fmt.Errorf("random salt: %w", err)
+		}
+		if err := n.transact(func(t *tx) error { n.putSecret(t, s); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return hashPassword(secret, s.Salt)
+}
+
+func (n *Node) putSecret(t *tx, s iscsiSecret) {
+	t.Put(iscsiSecretKey, s)
+	t.onCommit(func() { n.iscsi.secret = s })
 }
 
 // iscsiInitiator is the name of the software initiator's adapter (win32.md 7).
@@ -660,13 +693,19 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 		return win32.ISDSC_LOGIN_USER_INFO_BAD
 	}
 	a := target.CHAP
-	if a == nil || login.User == nil || *login.User != a.User || !a.knows(a.Hash, login.Password) {
+	if a == nil || login.User == nil || *login.User != a.User || !a.knows(login.Password) {
 		return win32.ISDSC_AUTHENTICATION_FAILURE
 	}
-	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !a.knows(a.Mutual, n.iscsi.secret) {
+	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !n.proves(a) {
 		return win32.ISDSC_AUTHENTICATION_FAILURE
 	}
 	return nil
+}
+
+// proves tells whether an account's target knows the initiator's own secret.
+func (n *Node) proves(a *chapAccount) bool {
+	have := n.iscsi.secret.Hash
+	return have != nil && subtle.ConstantTimeCompare(have, a.Mutual) == 1
 }
 
 // LoginIScsiTarget implements [win32.ISCSI].
@@ -800,15 +839,20 @@ func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 // takes it away.
 func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 	return n.initiator(func() error {
-		switch size := len(secret.Reveal()); {
-		case size == 0:
-			n.iscsi.secret = nil
-		case size < minCHAP || size > maxCHAP:
-			return win32.ERROR_INVALID_PARAMETER
-		default:
-			n.iscsi.secret = &secret
+		var hash []byte
+		if size := len(secret.Reveal()); size > 0 {
+			if size < minCHAP || size > maxCHAP {
+				return win32.ERROR_INVALID_PARAMETER
+			}
+			var err error
+			if hash, err = n.hashMutual(secret.Reveal()); err != nil {
+				return err
+			}
 		}
-		return nil
+		return n.transact(func(t *tx) error {
+			n.putSecret(t, iscsiSecret{n.iscsi.secret.Salt, hash})
+			return nil
+		})
 	})
 }
 

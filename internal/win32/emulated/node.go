@@ -112,7 +112,7 @@ func Open(cfg Config) (*Node, error) {
 
 func (n *Node) open(dir string) (err error) {
 	if dir == "" {
-		if n.tempDir, err = os.MkdirTemp("", "emulated-node-"); err != nil {
+		if n.tempDir, err = n.makeTempDir(); err != nil {
 			return err
 		}
 		dir = n.tempDir
@@ -120,7 +120,7 @@ func (n *Node) open(dir string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, "lock"))
+	lock := flock.New(filepath.Join(dir, lockName))
 	held, err := lock.TryLock()
 	if err != nil {
 		return fmt.Errorf("state directory %q: lock: %w", dir, err)

@@ -251,23 +251,25 @@ func (n *Node) UseDel(remote string, force uint32) error {
 			return win32.ERROR_NOT_SUPPORTED
 		}
 		t.Delete(smbMappingPrefix + foldSMB(remote))
-		t.onCommit(func() {
-			delete(n.smb.mappings, foldSMB(remote))
-			n.closeShare(m.Remote)
-		})
+		t.onCommit(func() { delete(n.smb.mappings, foldSMB(remote)) })
+		n.closeShare(t, m.Remote)
 		return nil
 	})
 }
 
 // closeShare ends what is open on a share: handles to it are good for closing
 // only.
-func (n *Node) closeShare(remote string) {
+func (n *Node) closeShare(t *tx, remote string) {
 	for fsid, v := range n.smb.volumes {
-		if strings.EqualFold(v.share.remote(), remote) {
+		if !strings.EqualFold(v.share.remote(), remote) {
+			continue
+		}
+		t.deletePrefix(closingPrefix(fsid))
+		t.onCommit(func() {
 			v.gone = true
 			v.tree.Dismount()
 			delete(n.smb.volumes, fsid)
-		}
+		})
 	}
 }
 
@@ -459,7 +461,7 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 			switch {
 			case down:
 				m.Status = win32.USE_DISCONN
-				t.onCommit(func() { n.closeShare(m.Remote) })
+				n.closeShare(t, m.Remote)
 			case !m.Lost && (m.Account == "" && s.NodeAccount || m.Account != "" && a.Changes == m.Changes):
 				m.Status = win32.USE_OK
 			}

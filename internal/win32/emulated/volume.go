@@ -345,11 +345,18 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents})
 		}
 	}
+	leaves := func(v *volume) bool {
+		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.disk })
+	}
+	for _, v := range n.volumes {
+		if v.fsid != "" && leaves(v) {
+			t.deletePrefix(closingPrefix(v.fsid)) // nobody closes what was open there
+		}
+	}
 	t.onCommit(func() {
 		a.disk.table = a.table
 		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
-			on := slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.disk })
-			v.gone = on && !keep[v]
+			v.gone = leaves(v)
 			if v.gone && v.tree != nil {
 				v.tree.Dismount() // files that are open on it are so no longer
 			}

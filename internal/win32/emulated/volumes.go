@@ -120,7 +120,10 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 }
 
 // Format implements [win32.Volumes] for NTFS. While it takes its time
-// (Config.FormatDuration) the volume is locked. It answers
+// (Config.FormatDuration) the volume is locked, and without a file system: what
+// was there is gone from the beginning, what comes is there at the end, and a
+// process that dies between leaves a volume that is not recognised (general
+// knowledge; in which order Windows writes is documented nowhere). It answers
 //
 //   - ERROR_INVALID_NAME for what is no volume name, ERROR_FILE_NOT_FOUND for a
 //     volume that is not there,
@@ -141,7 +144,10 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		if v, err = n.formattable(vol, o); err != nil {
 			return err
 		}
-		v.formatting = n.cfg.FormatDuration > 0
+		if n.cfg.FormatDuration > 0 {
+			n.wipe(t, v)
+			t.onCommit(func() { v.formatting = true })
+		}
 		return nil
 	})
 	if err != nil {
@@ -158,7 +164,9 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		if err := v.writable(); err != nil {
 			return err
 		}
-		n.forgetFiles(t, v)
+		if n.cfg.FormatDuration == 0 {
+			n.forgetFiles(t, v)
+		}
 		_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
 		// What is on the volume now is found the next time it is looked at.
 		t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
@@ -166,11 +174,22 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	})
 }
 
+// wipe removes the file system of v: its first sector and its last, in which
+// NTFS keeps a copy of it.
+func (n *Node) wipe(t *tx, v *volume) {
+	n.forgetFiles(t, v)
+	e, sector := v.extents[0], uint64(v.sector())
+	t.zeroImage(e.disk, e.off, sector)
+	t.zeroImage(e.disk, e.off+e.length-sector, sector)
+	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
+}
+
 // forgetFiles removes the files of every file system that ever was at the place
 // of v, and the mount points among them.
 func (n *Node) forgetFiles(t *tx, v *volume) {
 	place := fmt.Sprintf("%s-%x-", v.Disk, v.extents[0].off)
 	t.deletePrefix("file/" + place)
+	t.deletePrefix("closing/" + place)
 	for fsid := range n.trees {
 		if strings.HasPrefix(fsid, place) {
 			t.onCommit(func() { delete(n.trees, fsid) })

@@ -7,7 +7,8 @@
 // A [Record] is all there is of an entry; every mutation hands the changed
 // records to a [Changes], and [Load] makes an equal tree of them. Opens, share
 // modes and pending deletions live in memory only: they end with the node, as
-// on Windows they end with the power.
+// on Windows they end with the power. Who keeps a node beyond the process that
+// had the handles finishes its deletions with [Tree.Remove].
 //
 // # Names
 //

@@ -93,6 +93,14 @@ func (t *Tree) Close(c Changes, o *Open) {
 	}
 }
 
+// Remove takes an entry out of the namespace that has no entries of its own and
+// is open nowhere, as the closing of its last handle would; what is not so stays.
+func (t *Tree) Remove(c Changes, id ID) {
+	if e := t.entries[id]; e != nil && e != t.root && e.Empty() && len(e.opens) == 0 {
+		t.remove(c, e)
+	}
+}
+
 // Dismount forgets all opens, as when the disk below is pulled: what was marked
 // for deletion and not yet deleted stays. Closing a forgotten open does nothing.
 func (t *Tree) Dismount() {

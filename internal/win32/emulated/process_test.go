@@ -1,0 +1,224 @@
+package emulated
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// Two ways for the process to die that makes the calls: alone, while the node
+// lives on, and with the node, as a killed csi-proxy -host=simulated does. They
+// come to the same.
+func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
+	t.Helper()
+	cfg.StateDir = cloneDir(t, cfg.StateDir)
+	reopened, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reopened.Close() })
+	if err := n.EndProcess(); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.OpenHandles(); len(left) > 0 {
+		t.Errorf("handles left open: %q", left)
+	}
+	checkNode(t, n)
+	checkNode(t, reopened)
+	if got, want := describe(t, reopened), describe(t, n); got != want {
+		t.Errorf("opened again\n%s\nwant what lives on\n%s", got, want)
+	}
+	return map[string]*Node{"the process died": n, "both died": reopened}
+}
+
+// What was marked for deletion goes with the process that would have closed it.
+func TestMarkedForDeletion(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir()}
+	n := start(t, cfg)
+	make := func(name string) win32.Handle {
+		t.Helper()
+		h, err := n.NtCreateFile(0, `\??\C:\`+name, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth|win32.FILE_SHARE_DELETE, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	mark := func(h win32.Handle, flags uint32) {
+		t.Helper()
+		if err := n.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(flags)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make("open")
+	mark(make("marked"), win32.FILE_DISPOSITION_DELETE)
+	mark(make("marked posix"), win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS)
+	back := make("taken back")
+	mark(back, win32.FILE_DISPOSITION_DELETE)
+	mark(back, 0)
+	closed := make("closed")
+	mark(closed, win32.FILE_DISPOSITION_DELETE)
+	if err := n.CloseHandle(closed); err != nil {
+		t.Fatal(err)
+	}
+	for death, n := range deaths(t, n, cfg) {
+		for name, want := range map[string]bool{"open": true, "taken back": true, "marked": false, "marked posix": false, "closed": false} {
+			_, err := n.Attributes(`C:\` + name)
+			if there := err == nil; there != want {
+				t.Errorf("%s: %q is there: %t, %v, want %t", death, name, there, err, want)
+			}
+		}
+		if left := n.store.keys("closing/"); len(left) > 0 {
+			t.Errorf("%s: marks left: %q", death, left)
+		}
+	}
+}
+
+// A disk that is pulled takes no deletions with it: nobody closed the handles.
+func TestMarkedOnADiskThatIsPulled(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir(), Disks: []DiskConfig{{Content: ContentSystem}, {ID: "d", Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}}}
+	n := start(t, cfg)
+	h, err := n.NtCreateFile(0, `\??\E:\marked`, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(n.SetInformation(h, win32.FileDispositionInformation, []byte{1}), n.Detach(1)); err != nil {
+		t.Fatal(err)
+	}
+	for death, n := range deaths(t, n, cfg) {
+		if _, err := n.Attach(DiskConfig{ID: "d"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Attributes(`E:\marked`); err != nil {
+			t.Errorf("%s: the file on the disk that came back: %v", death, err)
+		}
+	}
+}
+
+// A format that its process did not finish leaves a volume without file system,
+// on which nothing of the old one is left.
+func TestKilledWhileFormatting(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir(), FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
+		{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}}}}
+	var n *Node
+	var killed string
+	cfg.Sleep = func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }
+	n = start(t, cfg)
+	vol := one(t, n, 1)
+	if err := n.Format(vol, quick); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
+		t.Errorf("after the whole format: %+v, %v", info, err)
+	}
+	cfg.StateDir = killed
+	m := start(t, cfg)
+	if info, err := m.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+		t.Errorf("after half a format: %+v, %v, want a volume that is not recognised", info, err)
+	}
+	if err := m.Format(vol, quick); err != nil {
+		t.Errorf("format again: %v", err)
+	}
+}
+
+// A disk that was grown in its file and not yet in the journal is as before.
+func TestKilledWhileGrowing(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir()}
+	n := start(t, cfg)
+	path := image(t, n, 1)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()+gib); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg)
+	if now, err := os.Stat(path); err != nil || now.Size() != info.Size() {
+		t.Errorf("the image has %d bytes, %v, want %d", now.Size(), err, info.Size())
+	}
+}
+
+// A restart of Windows that was interrupted is finished by the next process,
+// wherever it stopped.
+func TestKilledWhileRebooting(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir(), AttachNeedsRescan: true, Services: []ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
+	n := start(t, cfg)
+	portal := win32.ISCSIPortal{Address: "192.0.2.10", Socket: 3260}
+	if err := n.AddIScsiSendTargetPortal(portal); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.LoginIScsiTarget("iqn.2025-01.com.example:data", portal, win32.ISCSILogin{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.UseAdd(win32.NewUse{Remote: `\\files.example.com\data`, User: "csi", Password: win32.NewSecret("csi")}); err != nil {
+		t.Fatal(err)
+	}
+	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode(), 0)
+	if err := n.Grow(2, 20*gib); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Attach(DiskConfig{ID: "waits"}); err != nil {
+		t.Fatal(err)
+	}
+	before := cloneDir(t, cfg.StateDir)
+	_, old := journalOf(t, before)
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	want := describe(t, n)
+	_, whole := journalOf(t, cfg.StateDir)
+	records := 0
+	for at := len(old); at < len(whole); {
+		at += recordHeader + int(le.Uint32(whole[at:]))
+		records++
+		killed := cloneDir(t, before)
+		path, _ := journalOf(t, killed)
+		if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg.StateDir = killed
+		m := start(t, cfg)
+		if got := describe(t, m); got != want {
+			t.Errorf("killed after %d of %d bytes of the restart: state\n%s\nwant\n%s", at-len(old), len(whole)-len(old), got, want)
+		}
+	}
+	if records < 5 {
+		t.Errorf("the restart took %d records, want several", records)
+	}
+}
+
+// The initiator's secret outlives the process, and is not written.
+func TestMutualSecretIsKept(t *testing.T) {
+	const secret = "mutualsecret1"
+	target := lunTarget(testIQN, 1)
+	target.CHAP = &CHAPConfig{User: "csi", Secret: "chapsecret123", MutualSecret: secret}
+	other := lunTarget(testIQN+".other", 1)
+	other.CHAP = &CHAPConfig{User: "csi", Secret: "chapsecret123", MutualSecret: "another12345"}
+	cfg := iscsiConfig(target, other)
+	cfg.StateDir = t.TempDir()
+	n := start(t, cfg)
+	if err := errors.Join(n.AddIScsiSendTargetPortal(testPortal), n.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(secret))); err != nil {
+		t.Fatal(err)
+	}
+	user, password := "csi", win32.NewSecret("chapsecret123")
+	login := win32.ISCSILogin{AuthType: win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE, User: &user, Password: &password}
+	for death, n := range deaths(t, n, cfg) {
+		if _, err := n.LoginIScsiTarget(other.IQN, testPortal, login); !errors.Is(err, win32.ISDSC_AUTHENTICATION_FAILURE) {
+			t.Errorf("%s: login to a target with another secret: %v", death, err)
+		}
+		if _, err := n.LoginIScsiTarget(testIQN, testPortal, login); err != nil {
+			t.Errorf("%s: login: %v", death, err)
+		}
+		if strings.Contains(describe(t, n), secret) {
+			t.Errorf("%s: the secret is in the state", death)
+		}
+	}
+}

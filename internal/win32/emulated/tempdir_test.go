@@ -1,0 +1,58 @@
+package emulated
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestAbandonedDirectories: what killed processes leave goes, what others use or
+// make at the moment stays, and so does what is no node's.
+func TestAbandonedDirectories(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("TMP", tmp)
+	lives := start(t, Config{})
+	old := time.Now().Add(-2 * settling)
+	leave := func(name string, age time.Time, files ...string) string {
+		t.Helper()
+		dir := filepath.Join(tmp, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			path := filepath.Join(dir, f)
+			if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, age, age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	dead := leave(tempPrefix+"dead", old, lockName, "disk-a.img", "journal.0")
+	stay := []string{
+		lives.tempDir,
+		leave(tempPrefix+"young", time.Now(), lockName),
+		leave(tempPrefix+"without", old, "journal.0"),
+		leave("another", old, lockName),
+	}
+	elsewhere := leave("elsewhere", old, lockName)
+	if err := os.Symlink(elsewhere, filepath.Join(tmp, tempPrefix+"link")); err != nil {
+		t.Logf("no symbolic link is tried: %v", err)
+	}
+	lock := filepath.Join(lives.tempDir, lockName)
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	start(t, Config{})
+	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a killed node is left: %v", err)
+	}
+	for _, dir := range append(stay, elsewhere) {
+		if names, err := os.ReadDir(dir); err != nil || len(names) == 0 {
+			t.Errorf("%s: %d files, %v, want it untouched", filepath.Base(dir), len(names), err)
+		}
+	}
+}
