@@ -28,6 +28,10 @@ check: ## the quick loop: format, vet, unit tests, generated code, import rules
 wine: ## of make test, the part that runs the Windows build under Wine
 	@$(GO) run ./test/stages wine
 
+.PHONY: fuzz
+fuzz: ## of make test, the part that runs every fuzz target for ten seconds
+	@$(GO) run ./test/stages fuzz
+
 .PHONY: soak
 soak: ## the long runs: every fuzz target for five minutes
 	@$(GO) run ./test/stages soak

@@ -1,7 +1,7 @@
 // Command stages runs the project's checks stage by stage, says before each
 // what it does and how long it may take, and closes with what passed, what
-// failed, and what was skipped and why. `make test`, `make check`, `make soak`
-// and `make wine` are its lists of stages.
+// failed, and what was skipped and why. `make test`, `make check`, `make fuzz`,
+// `make soak` and `make wine` are its lists of stages.
 package main
 
 import (
@@ -39,11 +39,13 @@ func lists() map[string][]stage {
 	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target, five minutes each", 4 * time.Hour, fuzzAll}
+	fuzz := stage{"fuzz", "every fuzz target, ten seconds each", 8 * time.Minute, fuzzAll(10 * time.Second)}
+	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	return map[string][]stage{
 		"check": {format, generated, vet, unit},
-		"test":  {setup, tools, format, generated, vet, static, vuln, unit, race, build, published, wine, demo},
-		"soak":  {fuzz},
+		"test":  {setup, tools, format, generated, vet, static, vuln, unit, race, fuzz, build, published, wine, demo},
+		"fuzz":  {fuzz},
+		"soak":  {longFuzz},
 		"wine":  {setup, wine},
 	}
 }
@@ -51,7 +53,7 @@ func lists() map[string][]stage {
 func run(args []string, stdout io.Writer) int {
 	known := lists()
 	if len(args) != 1 || known[args[0]] == nil {
-		fmt.Fprintln(stdout, "usage: stages check|test|soak|wine")
+		fmt.Fprintln(stdout, "usage: stages check|test|fuzz|soak|wine")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -317,46 +315,4 @@ func demo(ctx context.Context, r *report) error {
 	}
 	r.pass()
 	return nil
-}
-
-// fuzzAll finds the fuzz targets in the source and runs each for five minutes.
-func fuzzAll(ctx context.Context, r *report) error {
-	targets := 0
-	var errs []error
-	for _, m := range modules {
-		err := filepath.WalkDir(m, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if d.IsDir() && path != m {
-				if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-					return filepath.SkipDir
-				}
-			}
-			if !strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_windows_test.go") && runtime.GOOS != "windows" {
-				return nil
-			}
-			src, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for line := range strings.Lines(string(src)) {
-				name, ok := strings.CutPrefix(line, "func Fuzz")
-				if !ok {
-					continue
-				}
-				name = "Fuzz" + name[:strings.IndexByte(name, '(')]
-				targets++
-				if err := r.goTest(ctx, filepath.Dir(path), nil, "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", "5m", "."); err != nil {
-					errs = append(errs, fmt.Errorf("%s in %s: %w", name, filepath.Dir(path), err))
-				}
-			}
-			return nil
-		})
-		errs = append(errs, err)
-	}
-	if targets == 0 {
-		return errors.New("no fuzz target found")
-	}
-	return errors.Join(errs...)
 }
