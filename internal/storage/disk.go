@@ -17,12 +17,21 @@ type Disk struct{ device }
 // OpenDisk opens the disk that has a number now. One that the node does not
 // have is hosterr.ErrNotFound.
 func OpenDisk(ctx context.Context, n *node.Node, number, access uint32) (*Disk, error) {
-	d, err := open(ctx, n, `\\.\PhysicalDrive`+strconv.FormatUint(uint64(number), 10), access)
+	return OpenDiskPath(ctx, n, `\\.\PhysicalDrive`+strconv.FormatUint(uint64(number), 10), access)
+}
+
+// OpenDiskPath opens a disk by the path of its device, such as
+// \\.\PhysicalDrive1 or a device interface's.
+func OpenDiskPath(ctx context.Context, n *node.Node, path string, access uint32) (*Disk, error) {
+	d, err := open(ctx, n, path, access)
 	if err != nil {
 		return nil, err
 	}
 	return &Disk{d}, nil
 }
+
+// Borrow is the disk of a handle that somebody else has opened, and closes.
+func Borrow(n *node.Node, h win32.Handle) *Disk { return &Disk{device{node: n, h: h}} }
 
 // EachDisk opens every disk of the node in turn and tells visit its number. A
 // disk that cannot be opened, or that does not answer with its number, is logged
@@ -148,6 +157,20 @@ func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
 		return hosterr.Wrap("set the disk's attributes", "", err)
 	}
 	return d.UpdateProperties(ctx)
+}
+
+// Protected tells whether the disk refuses to be written, for whatever reason: an
+// attribute, being offline, a switch on the device, a reservation of another
+// machine. A driver that does not know the question has no protection.
+func (d *Disk) Protected(ctx context.Context) (bool, error) {
+	_, err := d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
+	switch {
+	case err == nil, win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
+		return false, nil
+	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT):
+		return true, nil
+	}
+	return false, hosterr.Wrap("ask whether the disk can be written", "", err)
 }
 
 // Usable makes the disk online and writable, if it is not. Disks on a shared

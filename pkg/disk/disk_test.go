@@ -939,7 +939,9 @@ func TestWithoutANodeEveryMethodSaysSo(t *testing.T) {
 	_, stats := d.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{})
 	_, set := d.SetDiskState(t.Context(), &disk.SetDiskStateRequest{})
 	_, get := d.GetDiskState(t.Context(), &disk.GetDiskStateRequest{})
-	for _, err := range []error{ids, locations, partition, rescan, stats, set, get} {
+	_, readOnly := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{})
+	_, protect := d.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{})
+	for _, err := range []error{ids, locations, partition, rescan, stats, set, get, readOnly, protect} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v, want errors.ErrUnsupported", err)
 		}

@@ -15,8 +15,9 @@
 //
 // Requests, responses and their meaning are the same. What differs follows from
 // there being another process: it may be absent, it may refuse paths outside
-// its working directories, and an empty list or map comes as nil. One method
-// has no way through the pipes, [Filesystem.PathValid].
+// its working directories, and an empty list or map comes as nil. What no published
+// version has finds no way through the pipes: [Filesystem.PathValid], and the methods
+// of [disk.ReadOnlyInterface].
 //
 // On systems without named pipes, unix sockets stand in for them, served by a
 // simulated node; see package pipe of the client module.

@@ -11,28 +11,37 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// GetDiskState implements [HostAPI].
-func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
+// attributes are the disk's DISK_ATTRIBUTE_ bits.
+func (d DiskAPI) attributes(diskNumber uint32) (uint64, error) {
 	if err := d.ready(); err != nil {
-		return true, err
+		return 0, err
 	}
 	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
 	if err != nil {
-		return true, err
+		return 0, err
 	}
 	defer disk.Close()
-	attrs, err := disk.Attributes(d.ctx)
-	if err != nil {
-		return true, err
-	}
-	return attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0, nil
+	return disk.Attributes(d.ctx)
 }
 
-// SetDiskState implements [HostAPI].
+// GetDiskState implements [HostAPI].
+func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
+	attrs, err := d.attributes(diskNumber)
+	return attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0, err
+}
+
+// SetDiskState implements [HostAPI]. That a disk which is online now is
+// read-only is logged: SetDiskReadOnly changes it.
 func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
-	online, err := d.GetDiskState(diskNumber)
-	if err != nil || online == isOnline {
+	attrs, err := d.attributes(diskNumber)
+	if err != nil {
 		return err
+	}
+	if isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
+		d.node.Log.Warn("a disk that is taken online is read-only and stays so", "disk", diskNumber)
+	}
+	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online == isOnline {
+		return nil
 	}
 	if err := d.switchState(diskNumber, isOnline); err != nil || !isOnline {
 		return err

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// ReadOnlyHostAPI is what a node can do about read-only disks. It is not part of
+// [HostAPI], which drivers implement in their tests; [DiskAPI] has both.
+type ReadOnlyHostAPI interface {
+	// GetDiskReadOnly tells whether the disk refuses to be written: because
+	// Windows holds it read-only, or, if it is online, because it refuses by
+	// itself; true with an error.
+	GetDiskReadOnly(diskNumber uint32) (bool, error)
+	// SetDiskReadOnly makes the disk read-only or writable, for good. A disk that
+	// is in that state is left as it is. An online disk that is not writable
+	// after it was made so is an error that is a failed precondition.
+	SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
+}
+
+var _ ReadOnlyHostAPI = DiskAPI{}
+
+// GetDiskReadOnly implements [ReadOnlyHostAPI]. Whether an offline disk refuses
+// by itself cannot be told: Windows lets nobody write to it.
+func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
+	if err := d.ready(); err != nil {
+		return true, err
+	}
+	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
+	if err != nil {
+		return true, err
+	}
+	defer disk.Close()
+	attrs, err := disk.Attributes(d.ctx)
+	if err != nil || attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
+		return true, err
+	}
+	if attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
+		return false, nil
+	}
+	protected, err := disk.Protected(d.ctx)
+	return protected || err != nil, err
+}
+
+// SetDiskReadOnly implements [ReadOnlyHostAPI]. It leaves the disk online or
+// offline, as it is. What Windows needs for itself is not made read-only.
+//
+// IOCTL_DISK_SET_DISK_ATTRIBUTES is documented. What becomes of volumes that are
+// mounted when their disk changes is not, and was not tried on Windows: drivers
+// call this before SetDiskState takes the disk online.
+func (d DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error {
+	attrs, err := d.attributes(diskNumber)
+	if err != nil {
+		return err
+	}
+	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
+	switch {
+	case isReadOnly && readOnly:
+		return nil
+	case isReadOnly:
+		return d.protect(diskNumber)
+	case readOnly:
+		if err := d.unprotect(diskNumber); err != nil {
+			return err
+		}
+	}
+	return d.stillProtected(diskNumber)
+}
+
+func (d DiskAPI) protect(diskNumber uint32) error {
+	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	l, err := disk.Layout(d.ctx)
+	if err != nil {
+		return err
+	}
+	if err := storage.Guard(d.ctx, disk, l); err != nil {
+		return err
+	}
+	return disk.SetAttributes(d.ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
+}
+
+func (d DiskAPI) unprotect(diskNumber uint32) error {
+	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	return disk.SetAttributes(d.ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY)
+}
+
+// stillProtected is an error for a disk that was made writable and is not.
+func (d DiskAPI) stillProtected(diskNumber uint32) error {
+	readOnly, err := d.GetDiskReadOnly(diskNumber)
+	if err != nil || !readOnly {
+		return err
+	}
+	return hosterr.WithHint("make the disk writable", "",
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it stays read-only: %w", win32.ERROR_WRITE_PROTECT),
+		"the device itself refuses to be written, or another machine holds it: check how it is attached")
+}

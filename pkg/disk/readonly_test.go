@@ -1,0 +1,180 @@
+package disk_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+func (f *fixture) setReadOnly(n uint32, readOnly bool) error {
+	out, err := f.disk.SetDiskReadOnly(f.t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: n, IsReadOnly: readOnly})
+	if (out == nil) != (err != nil) {
+		f.t.Errorf("SetDiskReadOnly(%d, %t) = %v, %v, want one of them", n, readOnly, out, err)
+	}
+	return err
+}
+
+func (f *fixture) wantReadOnly(n uint32, want bool) {
+	f.t.Helper()
+	out, err := f.disk.GetDiskReadOnly(f.t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: n})
+	if err != nil || out.IsReadOnly != want {
+		f.t.Errorf("GetDiskReadOnly(%d) = %+v, %v, want %t", n, out, err, want)
+	}
+}
+
+// What SAN policy does to a disk on a shared bus, and what a driver does about it.
+func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}, Offline: yes(), ReadOnly: yes()})
+	f.wantReadOnly(1, true)
+	if err := f.setReadOnly(1, false); err != nil {
+		t.Fatal(err)
+	}
+	f.wantReadOnly(1, false)
+	if f.online(1) {
+		t.Fatal("making a disk writable took it online")
+	}
+	if err := f.setState(1, true); err != nil {
+		t.Fatal(err)
+	}
+	f.wantReadOnly(1, false)
+	if a := f.attributes(1); a != 0 {
+		t.Errorf("attributes %#x, want none", a)
+	}
+	f.unchanged(func() { // a state that is there already
+		if err := f.setReadOnly(1, false); err != nil {
+			t.Error(err)
+		}
+	})
+
+	if err := f.setReadOnly(1, true); err != nil {
+		t.Fatal(err)
+	}
+	f.wantReadOnly(1, true)
+	if !f.online(1) {
+		t.Error("making a disk read-only took it offline")
+	}
+	f.unchanged(func() {
+		if err := f.setReadOnly(1, true); err != nil {
+			t.Error(err)
+		}
+	})
+	f.raw(1, func(h win32.Handle) {
+		if _, err := f.win.WriteAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
+			t.Errorf("writing to a read-only disk: %v", err)
+		}
+	})
+}
+
+// Windows takes its own mark from the disk, and the disk refuses all the same.
+func TestADiskThatStaysReadOnlyIsReported(t *testing.T) {
+	f := newFixture(t, emulated.Config{},
+		emulated.DiskConfig{Size: gib, WriteProtected: true, ReadOnly: yes()},
+		emulated.DiskConfig{Size: gib, WriteProtected: true},
+		emulated.DiskConfig{Size: gib, WriteProtected: true, Offline: yes(), ReadOnly: yes()},
+		emulated.DiskConfig{Size: gib, ReadOnly: yes()})
+	for _, n := range []uint32{1, 2} {
+		f.wantReadOnly(n, true)
+		err := f.setReadOnly(n, false)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "make writable disk", "it stays read-only")
+		if !errors.Is(err, win32.ERROR_WRITE_PROTECT) || hosterr.HintOf(err) == "" {
+			t.Errorf("disk %d: %v with hint %q, want ERROR_WRITE_PROTECT and a hint", n, err, hosterr.HintOf(err))
+		}
+		f.wantReadOnly(n, true)
+	}
+
+	// Nobody can tell of an offline disk; the call after it is online can.
+	if err := f.setReadOnly(3, false); err != nil {
+		t.Errorf("an offline disk: %v", err)
+	}
+	if err := f.setState(3, true); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, f.setReadOnly(3, false), hosterr.ErrFailedPrecondition, "it stays read-only")
+
+	// A driver of Windows that says yes and does nothing.
+	f.observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
+			return nil
+		}
+		return c.Do()
+	})
+	wantKind(t, f.setReadOnly(4, false), hosterr.ErrFailedPrecondition, "it stays read-only")
+	f.observe(nil)
+	if err := f.setReadOnly(4, false); err != nil {
+		t.Errorf("once Windows does it: %v", err)
+	}
+}
+
+func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer error
+		want   error // nil: writable
+	}{
+		{"the question is not known", win32.ERROR_INVALID_FUNCTION, nil},
+		{"the question is not supported", win32.ERROR_NOT_SUPPORTED, nil},
+		{"the disk fails", win32.ERROR_IO_DEVICE, win32.ERROR_IO_DEVICE},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+			f.observe(func(call *win32.Call) error {
+				if call.Code == win32.IOCTL_DISK_IS_WRITABLE {
+					return c.answer
+				}
+				return call.Do()
+			})
+			out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
+			if !errors.Is(err, c.want) || c.want == nil && (err != nil || out.IsReadOnly) {
+				t.Errorf("%+v, %v, want error %v", out, err, c.want)
+			}
+			if host, err := diskapi.On(f.node).GetDiskReadOnly(1); c.want != nil && (!host || err == nil) {
+				t.Errorf("the host says %t, %v; want true with an error", host, err)
+			}
+		})
+	}
+}
+
+func TestDisksThatWindowsNeedsAreNotMadeReadOnly(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
+		Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "spaces"}}})
+	f.unchanged(func() {
+		wantKind(t, f.setReadOnly(0, true), hosterr.ErrFailedPrecondition, "make read-only disk 0", "is not changed")
+		wantKind(t, f.setReadOnly(1, true), hosterr.ErrFailedPrecondition, "Storage Spaces")
+		if err := f.setReadOnly(0, false); err != nil {
+			t.Errorf("making writable what is writable: %v", err)
+		}
+	})
+	f.wantReadOnly(0, false)
+}
+
+func TestReadOnlyRequestsThatAreRefused(t *testing.T) {
+	f := newFixture(t, emulated.Config{})
+	_, err := f.disk.GetDiskReadOnly(t.Context(), nil)
+	wantKind(t, err, hosterr.ErrInvalid, "GetDiskReadOnly: the request is nil")
+	_, err = f.disk.SetDiskReadOnly(t.Context(), nil)
+	wantKind(t, err, hosterr.ErrInvalid, "SetDiskReadOnly: the request is nil")
+	_, err = f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 9})
+	wantKind(t, err, hosterr.ErrNotFound, "disk 9")
+	wantKind(t, f.setReadOnly(9, true), hosterr.ErrNotFound, "disk 9")
+}
+
+// published is a HostAPI as drivers' tests have it: without the methods that
+// were never published.
+type published struct{ diskapi.HostAPI }
+
+func TestAHostThatKnowsNothingOfReadOnlyDisks(t *testing.T) {
+	d, err := disk.New(published{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{})
+	wantKind(t, err, hosterr.ErrUnimplemented, "ReadOnlyHostAPI")
+	_, err = d.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{})
+	wantKind(t, err, hosterr.ErrUnimplemented, "ReadOnlyHostAPI")
+}
