@@ -64,15 +64,15 @@ func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, vi
 	if err != nil {
 		return err
 	}
-	if number.DeviceType != win32.FILE_DEVICE_DISK || number.DeviceNumber == noNumber {
+	if number.DeviceType != win32.FILE_DEVICE_DISK || number.DeviceNumber == NoNumber {
 		return nil
 	}
 	visit(number.DeviceNumber, d)
 	return nil
 }
 
-// noNumber is the DeviceNumber of a device that has none.
-const noNumber = 0xFFFFFFFF
+// NoNumber is the DeviceNumber of a device that has none.
+const NoNumber = 0xFFFFFFFF
 
 // layoutTries is how often the partition table is asked for: right after a disk
 // was attached it cannot be read for a moment (ERROR_IO_DEVICE).

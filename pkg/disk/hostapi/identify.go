@@ -32,17 +32,22 @@ func (d DiskAPI) ListDiskIDs() (map[uint32]DiskIDs, error) {
 // page83 is the disk's page 83h identifier. NVMe and virtual disks often have
 // none, and answer that they do not know the question.
 func (d DiskAPI) page83(number uint32, disk *storage.Disk) string {
+	ids, err := d.identifiers(disk)
+	if err != nil {
+		d.unanswered(number, "page 83h identifier", err)
+	}
+	return page83Of(ids)
+}
+
+// identifiers are what the disk tells of itself in page 83h; with an error, those
+// before the bad one.
+func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	const size = 4096
 	b, err := disk.Property(d.ctx, win32.StorageDeviceIdProperty, size)
 	if err != nil {
-		d.unanswered(number, "page 83h identifier", err)
-		return ""
+		return nil, err
 	}
-	ids, err := win32.DecodeIdentifiers(b)
-	if err != nil {
-		d.unanswered(number, "page 83h identifier", err) // those before the bad one count
-	}
-	return page83Of(ids)
+	return win32.DecodeIdentifiers(b)
 }
 
 // page83Of is the first identifier of the device itself (not of its port or

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// GetDiskNumberWithID finds the disk with a page 83h identifier, as ListDiskIDs
+// tells it. Disks that do not tell theirs are passed over; of several with the
+// same one it is that with the lowest number. No such disk is a not-found error,
+// and the empty identifier, which many disks have, an invalid one.
+func (d DiskAPI) GetDiskNumberWithID(page83ID string) (uint32, error) {
+	if page83ID == "" {
+		return 0, hosterr.Text(hosterr.ErrInvalid, "the page 83h identifier is empty")
+	}
+	all, err := d.ListDiskIDs()
+	if err != nil {
+		return 0, err
+	}
+	found, number := false, uint32(0)
+	for n, ids := range all {
+		if ids.Page83 == page83ID && (!found || n < number) {
+			found, number = true, n
+		}
+	}
+	if !found {
+		return 0, hosterr.Text(hosterr.ErrNotFound, "could not find disk with Page83 ID %s: not found", page83ID)
+	}
+	return number, nil
+}
+
+// GetDiskNumberAndPage83ID tells number and page 83h identifier of the disk at a
+// device path, such as \\.\PhysicalDrive1. A disk that has no identifier has an
+// empty one. A path at which there is no device is a not-found error.
+func (d DiskAPI) GetDiskNumberAndPage83ID(path string) (uint32, string, error) {
+	if err := d.ready(); err != nil {
+		return 0, "", err
+	}
+	disk, err := storage.OpenDiskPath(d.ctx, d.node, path, storage.Query)
+	if err != nil {
+		return 0, "", hosterr.Wrap("open", hosterr.Quote(path), err)
+	}
+	defer disk.Close()
+	number, err := d.numberOf(disk)
+	if err != nil {
+		return 0, "", err
+	}
+	id, err := d.page83IDOf(disk)
+	if err != nil {
+		return 0, "", err
+	}
+	return number, id, nil
+}
+
+// borrow is the disk of a handle that the caller has opened.
+func (d DiskAPI) borrow(h uintptr) (*storage.Disk, error) {
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
+	return storage.Borrow(d.node, win32.Handle(h)), nil
+}
+
+// numberOf is the number of an open disk.
+func (d DiskAPI) numberOf(disk *storage.Disk) (uint32, error) {
+	n, err := disk.Number(d.ctx)
+	if err == nil && n.DeviceNumber == storage.NoNumber {
+		err = hosterr.Text(hosterr.ErrNotFound, "the device is no disk with a number")
+	}
+	if err != nil {
+		return 0, hosterr.Wrap("get the disk's number", "", err)
+	}
+	return n.DeviceNumber, nil
+}
+
+// page83IDOf is the page 83h identifier of an open disk, "" if it has none or
+// does not know the question. What comes before a bad entry counts.
+func (d DiskAPI) page83IDOf(disk *storage.Disk) (string, error) {
+	ids, err := d.identifiers(disk)
+	id := page83Of(ids)
+	if id != "" || errors.Is(err, errors.ErrUnsupported) {
+		return id, nil
+	}
+	return "", hosterr.Wrap("get the disk's page 83h identifier", "", err)
+}
