@@ -84,13 +84,35 @@ func Symlink(ctx context.Context, n *node.Node, source, path string) error {
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
-		link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
-		if strings.HasSuffix(source, `\`) && !src.IsRoot() {
-			link.Substitute += `\`
-			link.Print += `\`
-		}
-		return o.symlink(p, src, link, toDir)
+		return o.symlinkTo(p, src, strings.HasSuffix(source, `\`), toDir)
 	})
+}
+
+// SymlinkOf is Symlink for a caller that says of which kind the link shall be.
+// A share is not contacted.
+func SymlinkOf(ctx context.Context, n *node.Node, source, path string, toDir bool) error {
+	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
+		src, err := parse(source)
+		if err != nil {
+			return hosterr.Wrap("source", hosterr.Quote(source), err)
+		}
+		if !src.IsUNC() { // it must be allowed, as any path that is looked at
+			if _, err := o.leadsToDir(src); err != nil {
+				return hosterr.Wrap("source", hosterr.Quote(source), err)
+			}
+		}
+		return o.symlinkTo(p, src, strings.HasSuffix(source, `\`), toDir)
+	})
+}
+
+// symlinkTo makes p a link to src, its text with a backslash at the end if slash.
+func (o *op) symlinkTo(p, src winpath.Path, slash, toDir bool) error {
+	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
+	if slash && !src.IsRoot() {
+		link.Substitute += `\`
+		link.Print += `\`
+	}
+	return o.symlink(p, src, link, toDir)
 }
 
 // leadsToDir tells whether a directory stands at the end of p.

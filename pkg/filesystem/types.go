@@ -41,9 +41,10 @@ type Interface interface {
 	// directory, or a link, whether or not the link leads anywhere.
 	PathExists(context.Context, *PathExistsRequest) (*PathExistsResponse, error)
 
-	// PathValid tells whether the node can reach a path at the moment, links
-	// followed. A path that does not exist is not valid, and no error; a
-	// share that refuses to answer is an error.
+	// PathValid tells whether the node can reach a path at the moment. Links on
+	// the way are followed, one at the path itself is not. A path that does not
+	// exist is not valid, and no error; a share that refuses to answer is an
+	// error.
 	PathValid(context.Context, *PathValidRequest) (*PathValidResponse, error)
 
 	// Rmdir removes a file, a directory, a link or a mount point. Links are

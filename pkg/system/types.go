@@ -56,6 +56,9 @@ const (
 // StartType says when a service starts.
 type StartType uint32
 
+// Startype is what the release v2.0.0-alpha.1 called StartType.
+type Startype = StartType
+
 // The start types of a service.
 const (
 	// START_TYPE_BOOT is a driver that the boot loader starts.

@@ -31,8 +31,8 @@ type HostAPI interface {
 	// PathExists tells whether a file, a directory, or a link, be it dangling,
 	// stands at path.
 	PathExists(path string) (bool, error)
-	// PathValid tells whether path can be reached at present, links followed.
-	// path may be on a share, which may take its time to answer. It says
+	// PathValid tells whether path can be reached at present: links on the way
+	// are followed, one at path itself is not. path may be on a share, which may take its time to answer. It says
 	// nothing about what the working directories allow.
 	PathValid(path string) (bool, error)
 	// Mkdir makes a directory and all missing ones above it. One that is there
