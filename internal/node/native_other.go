@@ -2,4 +2,4 @@
 
 package node
 
-func openNative() (*Node, error) { return nil, ErrNoWindows }
+func openNative(NativeOptions) (*Node, error) { return nil, ErrNoWindows }

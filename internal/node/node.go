@@ -22,6 +22,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 )
 
 // Node is one Windows node. Its fields are set before first use and not changed
@@ -129,7 +131,25 @@ func (n *Node) Do(ctx context.Context, key string, work func() error) error {
 // ErrNoWindows is answered by the native node where there is no Windows.
 var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the simulated one of pkg/simnode: %w", errors.ErrUnsupported)
 
-// Native is the node that this process runs on, opened at the first call.
+// Native is the node that this process runs on, as a driver in process gets it,
+// opened at the first call.
 func Native() (*Node, error) { return native() }
 
-var native = sync.OnceValues(openNative)
+var native = sync.OnceValues(func() (*Node, error) { return openNative(NativeOptions{}) })
+
+// NativeOptions say how the native node does what can be done in several ways.
+type NativeOptions = winapi.Options
+
+// OpenNative is the node that this process runs on, for a program that is more
+// than a driver: the daemon. A process opens it once.
+func OpenNative(o NativeOptions) (*Node, error) { return openNative(o) }
+
+// FormatHelper is the first argument with which the daemon starts itself to format
+// a volume. The process is then [RunFormatHelper] and nothing else.
+const FormatHelper = fmifs.Command
+
+// RunFormatHelper is the format helper: args are those behind [FormatHelper]. It
+// returns the exit code.
+func RunFormatHelper(args []string, stdin io.Reader, stdout io.Writer) int {
+	return fmifs.Main(args, stdin, stdout)
+}

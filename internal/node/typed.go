@@ -47,7 +47,7 @@ func kindOf(code win32.Errno) error {
 		return hosterr.ErrFailedPrecondition
 	case win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY, win32.ERROR_NOT_READY, win32.ERROR_DELETE_PENDING,
 		win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
-		win32.ERROR_UNEXP_NET_ERR: // a server that does not answer may do so later
+		win32.ERROR_UNEXP_NET_ERR, win32.ERROR_TIMEOUT: // a server that does not answer may do so later
 		return hosterr.ErrUnavailable
 	}
 	return nil

@@ -76,6 +76,7 @@ const (
 	ERROR_FILE_CORRUPT                Errno = 1392
 	ERROR_DISK_CORRUPT                Errno = 1393
 	ERROR_NO_SYSTEM_RESOURCES         Errno = 1450
+	ERROR_TIMEOUT                     Errno = 1460
 	ERROR_SYMLINK_CLASS_DISABLED      Errno = 1463
 	RPC_S_UNKNOWN_IF                  Errno = 1717
 	RPC_S_SERVER_UNAVAILABLE          Errno = 1722
@@ -281,6 +282,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_DISK_CORRUPT", "The disk structure is corrupted and unreadable."
 	case ERROR_NO_SYSTEM_RESOURCES:
 		return "ERROR_NO_SYSTEM_RESOURCES", "Insufficient system resources exist to complete the requested service."
+	case ERROR_TIMEOUT:
+		return "ERROR_TIMEOUT", "This operation returned because the timeout period expired."
 	case ERROR_SYMLINK_CLASS_DISABLED:
 		return "ERROR_SYMLINK_CLASS_DISABLED", "The symbolic link cannot be followed because its type is disabled."
 	case ERROR_CANT_ACCESS_FILE:

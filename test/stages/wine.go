@@ -50,7 +50,7 @@ func wineTests(ctx context.Context, r *report) error {
 	errs := []error{
 		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
 		test("test", nil, "./wine"),
-		test(".", nil, "./internal/win32/native", "./internal/apiserver",
+		test(".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode", "./pkg/remote", "./pkg/hosttest"),
 		test("client", nil, "./..."),
 		test("cmd", nil, "./internal/daemon", "./csi-proxyctl"),
@@ -72,7 +72,7 @@ func wineTests(ctx context.Context, r *report) error {
 	}
 	race := []string{"CGO_ENABLED=1", "CC=x86_64-w64-mingw32-gcc"}
 	return errors.Join(append(errs,
-		test(".", race, "-race", "./internal/win32/native", "./internal/apiserver"),
+		test(".", race, "-race", "./internal/win32/native", "./internal/win32/native/fmifs", "./internal/apiserver"),
 		test("client", race, "-race", "./pipe", "./transport"))...)
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // serviceName is the name under which the Windows service is registered.
@@ -36,8 +37,11 @@ const (
 
 // Run is the command: it serves until ctx ends or the process is told to stop,
 // and returns the exit code. Logs go where the flags say, errors that keep it
-// from serving to stderr, too.
+// from serving to stderr, too. Started by a daemon as its format helper, it is that.
 func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == node.FormatHelper {
+		return node.RunFormatHelper(args[1:], os.Stdin, os.Stdout)
+	}
 	o, err := parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

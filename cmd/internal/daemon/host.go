@@ -60,7 +60,11 @@ func openHost(o *options) (*host, error) {
 
 // openWindows serves the Windows that this process runs on.
 func openWindows(o *options, dirs policy.Dirs) (*host, error) {
-	n, err := node.Native()
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.OpenNative(node.NativeOptions{FormatHelper: exe})
 	if err != nil {
 		return nil, fmt.Errorf("-host=%s: %w", hostWindows, err)
 	}

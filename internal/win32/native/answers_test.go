@@ -1,7 +1,6 @@
 package native
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,98 +99,4 @@ func TestStructures(t *testing.T) {
 	for _, wrong := range mingwtest.Check(t, "#include <windows.h>\n#include <setupapi.h>\n#include <lm.h>\n", asserts) {
 		t.Errorf("not so in mingw-w64's headers: %s", wrong)
 	}
-}
-
-// formatParam is in nobody's headers; these are the numbers that open tools
-// which call FormatEx2 agree on.
-func TestFormatParam(t *testing.T) {
-	var p formatParam
-	for _, c := range []struct {
-		name      string
-		got, want uintptr
-	}{
-		{"size", unsafe.Sizeof(p), 40},
-		{"major", unsafe.Offsetof(p.major), 0},
-		{"minor", unsafe.Offsetof(p.minor), 1},
-		{"flags", unsafe.Offsetof(p.flags), 4},
-		{"label", unsafe.Offsetof(p.label), 8},
-		{"clusterSize", unsafe.Offsetof(p.clusterSize), 16},
-		{"udfVersion", unsafe.Offsetof(p.udfVersion), 20},
-		{"context", unsafe.Offsetof(p.context), 24},
-		{"passes", unsafe.Offsetof(p.passes), 32},
-		{"logFileSize", unsafe.Offsetof(p.logFileSize), 36},
-	} {
-		if c.got != c.want {
-			t.Errorf("formatParam %s is %d, want %d", c.name, c.got, c.want)
-		}
-	}
-}
-
-func finished(success byte, result uint32) []byte {
-	return binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)
-}
-
-func TestFormatEvents(t *testing.T) {
-	type event struct {
-		number uint32
-		data   []byte
-	}
-	percent := event{0, []byte{50, 0, 0, 0}}
-	for _, c := range []struct {
-		name   string
-		events []event
-		want   error // nil: the format succeeded
-	}{
-		{"finished well", []event{percent, {11, finished(1, 0)}}, nil},
-		{"finished well, in the packet of FormatEx", []event{{11, []byte{1}}}, nil},
-		{"finished well after a complaint", []event{{9, nil}, {11, finished(1, 0)}}, nil},
-		{"events that nobody knows", []event{{99, nil}, {14, []byte("text")}, {11, finished(1, 0)}}, nil},
-		{"nothing heard", nil, win32.ERROR_GEN_FAILURE},
-		{"never finished", []event{percent}, win32.ERROR_GEN_FAILURE},
-		{"never finished, but complained", []event{percent, {6, nil}}, win32.ERROR_ACCESS_DENIED},
-		{"failed without a number", []event{{11, finished(0, 0)}}, win32.ERROR_GEN_FAILURE},
-		{"failed with an empty packet", []event{{11, nil}}, win32.ERROR_GEN_FAILURE},
-		{"failed with a short packet", []event{{11, []byte{0, 0, 0, 0, 5}}}, win32.ERROR_GEN_FAILURE},
-		{"failed with a Win32 number", []event{{11, finished(0, 112)}}, win32.ERROR_DISK_FULL},
-		{"failed with an HRESULT", []event{{11, finished(0, 0x80070005)}}, win32.ERROR_ACCESS_DENIED},
-		{"failed with an NTSTATUS", []event{{11, finished(0, 0xC00000A2)}}, win32.ERROR_WRITE_PROTECT},
-		{"the first complaint counts", []event{{8, nil}, {10, nil}, {11, finished(0, 5)}}, win32.ERROR_SHARING_VIOLATION},
-		{"not this file system", []event{{3, nil}, {11, finished(0, 0)}}, win32.ERROR_NOT_SUPPORTED},
-		{"write protected", []event{{7, nil}}, win32.ERROR_WRITE_PROTECT},
-		{"I/O error", []event{{10, nil}}, win32.ERROR_IO_DEVICE},
-		{"bad label", []event{{12, nil}}, win32.ERROR_INVALID_NAME},
-		{"cluster size", []event{{16, nil}}, win32.ERROR_INVALID_PARAMETER},
-		{"volume too small", []event{{18, nil}}, win32.ERROR_INVALID_PARAMETER},
-		{"volume offline", []event{{24, nil}}, win32.ERROR_NOT_READY},
-	} {
-		var f formatEvents
-		for _, e := range c.events {
-			f.add(e.number, e.data)
-		}
-		err := f.result()
-		code, _ := win32.Code(err)
-		if (err == nil) != (c.want == nil) || err != nil && code != c.want {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
-	}
-}
-
-// Whatever fmifs tells, only a finished packet that says so is success, and an
-// error has a Win32 number.
-func FuzzFormatEvents(f *testing.F) {
-	f.Add(uint32(11), finished(1, 0), uint32(0), []byte{})
-	f.Add(uint32(6), []byte{}, uint32(11), finished(0, 0xC0000001))
-	f.Fuzz(func(t *testing.T, e1 uint32, d1 []byte, e2 uint32, d2 []byte) {
-		var events formatEvents
-		events.add(e1, d1)
-		events.add(e2, d2)
-		well := func(e uint32, d []byte) bool { return e == 11 && len(d) > 0 && d[0] != 0 }
-		err := events.result()
-		if err == nil && !well(e1, d1) && !well(e2, d2) {
-			t.Errorf("events %d % x and %d % x are taken for success", e1, d1, e2, d2)
-		}
-		if _, ok := win32.Code(err); err != nil && !ok {
-			t.Errorf("events %d % x and %d % x: %v has no Win32 number", e1, d1, e2, d2, err)
-		}
-	})
 }

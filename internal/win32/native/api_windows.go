@@ -5,29 +5,26 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 )
 
 // API is the Windows that the program runs on. It may be used by several
 // goroutines at once.
 type API struct {
-	format formatter
+	formats fmifs.Helper
 }
 
 var _ win32.API = (*API)(nil)
 
-// New is the API of this Windows. A process needs one: the callback that
-// Format registers at its first call is never freed.
-func New() win32.API {
-	a := &API{}
-	a.format.callback = sync.OnceValue(func() uintptr { return windows.NewCallback(a.format.event) })
-	return a
+// New is the API of this Windows.
+func New(o Options) win32.API {
+	return &API{formats: fmifs.Helper{Executable: o.FormatHelper}}
 }
 
 // answer is err in the numbers of package win32. A status that is no failure

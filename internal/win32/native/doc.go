@@ -28,11 +28,11 @@
 // # Verified on
 //
 // Wine 10: the tests of this package (files, paths, volume names, free space,
-// the mapping of every NTSTATUS, the callback of Format). By hand, once, also
+// the mapping of every NTSTATUS, the process that formats). By hand, once, also
 // under Wine: control codes and device interfaces against a driver made for it,
-// and Format against an fmifs.dll made for it, which prove how calls are made
+// and FormatEx2 against an fmifs.dll made for it, which prove how calls are made
 // and not what Windows answers. Never run on real Windows. Mount points and
 // Reenumerate, which Wine has not, were never run at all.
 //
-//go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go format_windows.go iscsi_windows.go smb_windows.go
+//go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go iscsi_windows.go smb_windows.go
 package native

@@ -6,9 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -79,7 +77,7 @@ func list(t *testing.T, api win32.API, dir win32.Handle, size int) []win32.DirEn
 }
 
 func TestDirectory(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	dir := openDir(t, api, t.TempDir())
 	var want []string
 	for i := range 20 {
@@ -120,7 +118,7 @@ func TestDirectory(t *testing.T) {
 }
 
 func TestReadWrite(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	dir := openDir(t, api, t.TempDir())
 	h := mustCreate(t, api, dir, "file", win32.FILE_NON_DIRECTORY_FILE)
 	defer closeHandle(t, api, h)
@@ -182,7 +180,7 @@ func setSparse(api win32.API, h win32.Handle) error {
 }
 
 func TestRemove(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	path := t.TempDir()
 	dir := openDir(t, api, path)
 	sub := mustCreate(t, api, dir, "sub", win32.FILE_DIRECTORY_FILE)
@@ -227,7 +225,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	path := t.TempDir()
 	dir := openDir(t, api, path)
 	closeHandle(t, api, mustCreate(t, api, dir, "file", win32.FILE_NON_DIRECTORY_FILE))
@@ -286,7 +284,7 @@ func underWine() bool {
 }
 
 func TestFinalPath(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	const tail = `\a\b`
 	short := t.TempDir() + tail
 	if err := os.MkdirAll(short, 0o755); err != nil {
@@ -311,7 +309,7 @@ func TestFinalPathLong(t *testing.T) {
 	if underWine() {
 		t.Skip("needs real Windows: Wine 10 cannot tell a final path beyond MAX_PATH")
 	}
-	api := New()
+	api := New(Options{})
 	tail := strings.Repeat(`\`+strings.Repeat("d", 50), 6)
 	long := t.TempDir() + tail
 	if err := os.MkdirAll(long, 0o755); err != nil {
@@ -328,7 +326,7 @@ func TestFinalPathLong(t *testing.T) {
 // Half a surrogate pair in a name, which UTF-8 cannot say, is listed so that it
 // can be opened again.
 func TestHalfSurrogate(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	dir := openDir(t, api, t.TempDir())
 	name := win32.FromUTF16([]uint16{'a', 0xD83D, 'b'})
 	h, err := create(api, dir, name, win32.FILE_NON_DIRECTORY_FILE)
@@ -360,7 +358,7 @@ func TestHalfSurrogate(t *testing.T) {
 }
 
 func TestVolumes(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	windir, err := api.WindowsDirectory()
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +402,7 @@ func TestVolumes(t *testing.T) {
 }
 
 func TestInterfaces(t *testing.T) {
-	disks, err := New().Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	disks, err := New(Options{}).Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +416,7 @@ func TestInterfaces(t *testing.T) {
 
 // No string with a NUL inside reaches Windows, which would read half of it (D23).
 func TestNUL(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	const s = "C:\\a\x00b"
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
@@ -468,44 +466,5 @@ func TestStatusMapping(t *testing.T) {
 	}
 	if known < 35 {
 		t.Errorf("found only %d statuses", known)
-	}
-}
-
-// fmifs.dll's callback reaches the format that runs, and no other.
-func TestFormatCallback(t *testing.T) {
-	api := New().(*API)
-	tell := func(event uint32, packet []byte) {
-		t.Helper()
-		r, _, _ := syscall.SyscallN(api.format.callback(), uintptr(event), uintptr(len(packet)), uintptr(unsafe.Pointer(unsafe.SliceData(packet))))
-		if r&0xFF != 1 {
-			t.Errorf("the callback answered %d, want TRUE", r)
-		}
-	}
-	tell(11, finished(1, 0)) // nobody formats
-
-	first := &formatEvents{}
-	api.format.listen(first)
-	tell(0, []byte{50, 0, 0, 0})
-	tell(11, finished(0, 5))
-	second := &formatEvents{}
-	api.format.listen(second)
-	tell(11, finished(1, 0))
-	api.format.listen(nil)
-	tell(6, nil)
-	if err := first.result(); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
-		t.Errorf("the first format: %v, want ERROR_ACCESS_DENIED", err)
-	}
-	if err := second.result(); err != nil {
-		t.Errorf("the second format: %v, want success", err)
-	}
-}
-
-func TestFormatWithoutDLL(t *testing.T) {
-	if procFormatEx2.Find() == nil {
-		t.Skip("needs a Windows without fmifs.dll, such as Wine")
-	}
-	err := New().Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
-	if !errors.Is(err, win32.ERROR_NOT_SUPPORTED) || !strings.Contains(err.Error(), "fmifs.dll") {
-		t.Errorf("Format: %v, want ERROR_NOT_SUPPORTED naming fmifs.dll", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // The calls are made as their functions want them: what comes back is an answer,
 // from a Windows that knows global mappings, or from one (Wine) that does not.
 func TestUses(t *testing.T) {
-	api := New()
+	api := New(Options{})
 	uses, err := api.UseEnum()
 	if err != nil && !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_LEVEL, win32.ERROR_INVALID_PARAMETER, win32.ERROR_CALL_NOT_IMPLEMENTED) {
 		t.Errorf("UseEnum = %v, %v", uses, err)

@@ -39,7 +39,6 @@ func errnoErr(e syscall.Errno) error {
 
 var (
 	modcfgmgr32 = windows.NewLazySystemDLL("cfgmgr32.dll")
-	modfmifs    = windows.NewLazySystemDLL("fmifs.dll")
 	modiscsidsc = windows.NewLazySystemDLL("iscsidsc.dll")
 	modkernel32 = windows.NewLazySystemDLL("kernel32.dll")
 	modnetapi32 = windows.NewLazySystemDLL("netapi32.dll")
@@ -48,7 +47,6 @@ var (
 
 	procCM_Locate_DevNodeW                = modcfgmgr32.NewProc("CM_Locate_DevNodeW")
 	procCM_Reenumerate_DevNode            = modcfgmgr32.NewProc("CM_Reenumerate_DevNode")
-	procFormatEx2                         = modfmifs.NewProc("FormatEx2")
 	procAddIScsiSendTargetPortalW         = modiscsidsc.NewProc("AddIScsiSendTargetPortalW")
 	procGetDevicesForIScsiSessionW        = modiscsidsc.NewProc("GetDevicesForIScsiSessionW")
 	procGetIScsiSessionListW              = modiscsidsc.NewProc("GetIScsiSessionListW")
@@ -82,11 +80,6 @@ func cmLocateDevNode(node *uint32, id *uint16, flags uint32) (cr uint32) {
 func cmReenumerateDevNode(node uint32, flags uint32) (cr uint32) {
 	r0, _, _ := syscall.SyscallN(procCM_Reenumerate_DevNode.Addr(), uintptr(node), uintptr(flags))
 	cr = uint32(r0)
-	return
-}
-
-func formatEx2(drive *uint16, media uint32, fileSystem *uint16, param *formatParam, callback uintptr) {
-	syscall.SyscallN(procFormatEx2.Addr(), uintptr(unsafe.Pointer(drive)), uintptr(media), uintptr(unsafe.Pointer(fileSystem)), uintptr(unsafe.Pointer(param)), uintptr(callback))
 	return
 }
 

@@ -1,4 +1,4 @@
-package native
+package fmifs
 
 import (
 	"encoding/binary"
@@ -7,28 +7,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// formatParam is the parameter block of fmifs.dll's FormatEx2, version 2.0.
-type formatParam struct {
-	major, minor uint8
-	flags        uint32
-	label        *uint16
-	clusterSize  uint32 // bytes; 0 lets fmifs choose
-	udfVersion   uint16
-	context      uintptr
-	passes       uint32
-	logFileSize  uint32
-}
-
-// formatEvents makes one answer out of what FormatEx2 tells its callback, which
+// events makes one answer out of what FormatEx2 tells its callback, which
 // is the only way it tells anything. Event numbers are those of winfile's
 // fmifs.h; those after text (14) are known from other open sources only.
-type formatEvents struct {
+type events struct {
 	finished, success bool
 	failure           error // the first one heard of
 }
 
 // add hears one event; data is its packet, which may be shorter than expected.
-func (f *formatEvents) add(event uint32, data []byte) {
+func (e *events) add(event uint32, data []byte) {
 	const (
 		incompatibleFileSystem = 3
 		incompatibleMedia      = 5
@@ -50,47 +38,47 @@ func (f *formatEvents) add(event uint32, data []byte) {
 	)
 	switch event {
 	case incompatibleFileSystem, incompatibleMedia, cannotQuickFormat:
-		f.fail(event, win32.ERROR_NOT_SUPPORTED)
+		e.fail(event, win32.ERROR_NOT_SUPPORTED)
 	case accessDenied:
-		f.fail(event, win32.ERROR_ACCESS_DENIED)
+		e.fail(event, win32.ERROR_ACCESS_DENIED)
 	case writeProtected:
-		f.fail(event, win32.ERROR_WRITE_PROTECT)
+		e.fail(event, win32.ERROR_WRITE_PROTECT)
 	case cannotLock:
-		f.fail(event, win32.ERROR_SHARING_VIOLATION)
+		e.fail(event, win32.ERROR_SHARING_VIOLATION)
 	case ioError:
-		f.fail(event, win32.ERROR_IO_DEVICE)
+		e.fail(event, win32.ERROR_IO_DEVICE)
 	case badLabel:
-		f.fail(event, win32.ERROR_INVALID_NAME)
+		e.fail(event, win32.ERROR_INVALID_NAME)
 	case clusterTooSmall, clusterTooBig, volumeTooSmall, volumeTooBig, clusterCount, clusterBelowSector, notClusterAligned:
-		f.fail(event, win32.ERROR_INVALID_PARAMETER)
+		e.fail(event, win32.ERROR_INVALID_PARAMETER)
 	case volumeOffline:
-		f.fail(event, win32.ERROR_NOT_READY)
+		e.fail(event, win32.ERROR_NOT_READY)
 	case finished:
 		// Success, a BOOLEAN at 0; from FormatEx2 also FinalResult, 32 bits at 4.
-		f.finished = true
-		f.success = len(data) > 0 && data[0] != 0
-		if f.success {
+		e.finished = true
+		e.success = len(data) > 0 && data[0] != 0
+		if e.success {
 			return
 		}
 		if len(data) >= 8 {
 			if result := binary.LittleEndian.Uint32(data[4:]); result != 0 {
-				f.fail(event, formatResult(result))
+				e.fail(event, resultError(result))
 				return
 			}
 		}
-		f.fail(event, win32.ERROR_GEN_FAILURE)
+		e.fail(event, win32.ERROR_GEN_FAILURE)
 	}
 }
 
-func (f *formatEvents) fail(event uint32, err error) {
-	if f.failure == nil {
-		f.failure = fmt.Errorf("fmifs.dll FormatEx2, event %d: %w", event, err)
+func (e *events) fail(event uint32, err error) {
+	if e.failure == nil {
+		e.failure = fmt.Errorf("fmifs.dll FormatEx2, event %d: %w", event, err)
 	}
 }
 
-// formatResult reads FinalResult. No page says which kind of number it is, so
+// resultError reads FinalResult. No page says which kind of number it is, so
 // an HRESULT made of a Win32 number and an NTSTATUS are told by their high bits.
-func formatResult(result uint32) error {
+func resultError(result uint32) error {
 	switch {
 	case result>>16 == 0x8007:
 		return win32.Errno(result & 0xFFFF)
@@ -101,12 +89,12 @@ func formatResult(result uint32) error {
 }
 
 // result is nil only if the format said that it finished, and well.
-func (f *formatEvents) result() error {
+func (e *events) result() error {
 	switch {
-	case f.finished && f.success:
+	case e.finished && e.success:
 		return nil
-	case f.failure != nil:
-		return f.failure
+	case e.failure != nil:
+		return e.failure
 	}
 	return fmt.Errorf("fmifs.dll FormatEx2 returned and had not finished: %w", win32.ERROR_GEN_FAILURE)
 }

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Started as the format helper the daemon is that: it does not serve, and does
+// nothing before it is told to.
+func TestFormatHelper(t *testing.T) {
+	run := func(stdin string, args ...string) (string, int) {
+		c := exec.Command(os.Args[0], append([]string{"format-helper"}, args...)...)
+		c.Env = append(os.Environ(), asDaemon+"=1")
+		c.Stdin = strings.NewReader(stdin)
+		out, _ := c.Output()
+		return string(out), c.ProcessState.ExitCode()
+	}
+	const hello = "csi-proxy format-helper 1\n"
+	good := []string{`-volume=\\?\Volume{00000000-1111-2222-3333-444444444444}\`, "-file-system=NTFS"}
+	if out, code := run("", good...); out != hello || code != 3 {
+		t.Errorf("without a parent: exit code %d and %q, want 3 and only %q", code, out, hello)
+	}
+	if out, code := run("go\n", "-volume=C:", "-file-system=NTFS"); !strings.HasPrefix(out, hello+"refused ") || code != 2 {
+		t.Errorf("asked for C: it ends with %d and %q, want 2 and a refusal", code, out)
+	}
+	if runtime.GOOS == "windows" {
+		return // what follows is answered by fmifs.dll, where there is one
+	}
+	if out, code := run("go\n", good...); !strings.HasPrefix(out, hello+"missing ") || code != 1 {
+		t.Errorf("off Windows it ends with %d and %q, want 1 and that it misses fmifs.dll", code, out)
+	}
+}

@@ -1,0 +1,248 @@
+package fmifs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+)
+
+// TestMain makes this test's binary be the helper, with a formatter that plays
+// what the label says.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(serve(os.Args[2:], os.Stdin, os.Stdout, os.Exit, play))
+	}
+	if os.Getenv(asParent) != "" {
+		exe, _ := os.Executable()
+		fmt.Println(Helper{Executable: exe}.Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"}))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// asParent makes this test's binary format, with a helper that takes its time.
+const asParent = "CSI_PROXY_TEST_AS_PARENT"
+
+const volume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
+
+func play(vol string, o win32.FormatOptions, tell func(uint32, []byte)) error {
+	tell(0, []byte{50, 0, 0, 0})
+	switch o.Label {
+	case "what is asked":
+		if vol != volume || o != (win32.FormatOptions{FileSystem: "NTFS", Label: o.Label, Quick: true, ClusterSize: 65536}) {
+			return fmt.Errorf("asked for %q, %+v", vol, o)
+		}
+		tell(11, finished(1, 0))
+	case "no access":
+		tell(6, nil)
+		tell(11, finished(0, 0))
+	case "crash":
+		tell(10, nil)
+		panic("fmifs.dll fell over")
+	case "exit":
+		tell(11, finished(1, 0))
+		os.Exit(7)
+	case "another word":
+		fmt.Println("what? ever")
+	case "missing":
+		return fmt.Errorf("no fmifs.dll\nhere: %w", backend.ErrUnavailable)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "many events":
+		for range 5000 {
+			tell(14, make([]byte, 50))
+		}
+		tell(11, finished(1, 0))
+	case "large packet":
+		tell(14, make([]byte, 1<<16))
+		tell(11, finished(1, 0))
+	}
+	return nil
+}
+
+func helper(t *testing.T) Helper {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Helper{Executable: exe}
+}
+
+func TestFormat(t *testing.T) {
+	for label, want := range map[string]struct {
+		err  win32.Errno // 0: success
+		says string
+	}{
+		"what is asked":   {},
+		"many events":     {},
+		"large packet":    {},
+		"no access":       {win32.ERROR_ACCESS_DENIED, "event 6"},
+		"crash":           {win32.ERROR_IO_DEVICE, "ended before"},
+		"exit":            {win32.ERROR_PROCESS_ABORTED, "exit status 7"},
+		"another word":    {win32.ERROR_GEN_FAILURE, `"what? ever"`},
+		"missing":         {win32.ERROR_NOT_SUPPORTED, "no fmifs.dll here"},
+		"never finishing": {win32.ERROR_GEN_FAILURE, "had not finished"},
+	} {
+		err := helper(t).Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: label, Quick: true, ClusterSize: 65536})
+		code, _ := win32.Code(err)
+		if (err == nil) != (want.err == 0) || code != want.err || err != nil && !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s: %v, want %v that says %q", label, err, want.err, want.says)
+		}
+		if errors.Is(err, backend.ErrUnavailable) != (label == "missing") {
+			t.Errorf("%s: %v is taken for a missing backend: %t", label, err, errors.Is(err, backend.ErrUnavailable))
+		}
+	}
+}
+
+// A helper that is silent for too long is ended.
+func TestPatience(t *testing.T) {
+	h := helper(t)
+	h.Patience = 300 * time.Millisecond
+	start := time.Now()
+	err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"})
+	if !win32.IsCode(err, win32.ERROR_TIMEOUT) || time.Since(start) > 20*time.Second {
+		t.Errorf("Format = %v after %s, want ERROR_TIMEOUT at once", err, time.Since(start))
+	}
+}
+
+func TestRefusedBeforeAnyProcess(t *testing.T) {
+	h := Helper{Executable: "/there/is/no/such/program"}
+	for _, c := range []struct {
+		vol string
+		o   win32.FormatOptions
+	}{
+		{"", win32.FormatOptions{FileSystem: "NTFS"}},
+		{`C:`, win32.FormatOptions{FileSystem: "NTFS"}},
+		{`C:\`, win32.FormatOptions{FileSystem: "NTFS"}},
+		{`\\.\PhysicalDrive0`, win32.FormatOptions{FileSystem: "NTFS"}},
+		{volume + `x`, win32.FormatOptions{FileSystem: "NTFS"}},
+		{volume + "\n", win32.FormatOptions{FileSystem: "NTFS"}},
+		{volume, win32.FormatOptions{}},
+		{volume, win32.FormatOptions{FileSystem: "NT FS"}},
+		{volume, win32.FormatOptions{FileSystem: "NTFS", Label: "a\x00b"}},
+	} {
+		if err := h.Format(c.vol, c.o); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
+			t.Errorf("Format(%q, %+v) = %v, want ERROR_INVALID_NAME", c.vol, c.o, err)
+		}
+	}
+	if err := (Helper{}).Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("without an executable: %v, want ErrUnavailable", err)
+	}
+	if err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !win32.IsCode(err, win32.ERROR_GEN_FAILURE) || !strings.Contains(err.Error(), "start the format helper") {
+		t.Errorf("without the program: %v, want that it does not start", err)
+	}
+}
+
+// A program that is not the helper, or one of another version, is told nothing.
+func TestAnotherProgram(t *testing.T) {
+	for _, said := range []string{"usage: whatever\n", "csi-proxy format-helper 2\n", "csi-proxy format-helper 1x\n", "returned\n"} {
+		var told strings.Builder
+		a := &answer{}
+		if err := a.listen(strings.NewReader(said), &told, func() {}); err == nil || told.Len() > 0 {
+			t.Errorf("who says %q is told %q, and the answer is %v", said, told.String(), err)
+		}
+	}
+}
+
+// The helper formats only what it is told to by a parent that is there.
+func TestHelperWaitsForItsParent(t *testing.T) {
+	formatted := 0
+	count := func(string, win32.FormatOptions, func(uint32, []byte)) error { formatted++; return nil }
+	good := arguments(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "-quick=false \"x", Quick: true})[1:]
+	for _, c := range []struct {
+		name  string
+		args  []string
+		stdin string
+		code  int
+		runs  int
+	}{
+		{"no parent", good, "", exitOrphaned, 0},
+		{"another word", good, "yes\n", exitOrphaned, 0},
+		{"half a word", good, "go", exitOrphaned, 0},
+		{"a volume by its letter", []string{"-volume=C:", "-file-system=NTFS"}, "go\n", exitUsage, 0},
+		{"no volume", []string{"-file-system=NTFS"}, "go\n", exitUsage, 0},
+		{"an argument too many", append(slices.Clone(good), "more"), "go\n", exitUsage, 0},
+		{"an unknown flag", append(slices.Clone(good), "-full"), "go\n", exitUsage, 0},
+		{"a cluster size beyond 32 bits", append(slices.Clone(good), "-cluster-size=4294967296"), "go\n", exitUsage, 0},
+		{"told to", good, "go\n", exitOK, 1},
+	} {
+		formatted = 0
+		var out strings.Builder
+		stdin, parent := io.Pipe()
+		go func() {
+			io.WriteString(parent, c.stdin)
+			if c.code != exitOK {
+				parent.Close()
+			}
+		}()
+		code := serve(c.args, stdin, &out, func(int) {}, count)
+		if code != c.code || formatted != c.runs || !strings.HasPrefix(out.String(), hello+"\n") {
+			t.Errorf("%s: exit code %d, %d formats, and it said\n%s\nwant %d and %d", c.name, code, formatted, &out, c.code, c.runs)
+		}
+	}
+}
+
+// The end of its parent ends a helper that formats.
+func TestOrphanEnds(t *testing.T) {
+	exited := make(chan int)
+	began := make(chan bool)
+	stdin, parent := io.Pipe()
+	go func() {
+		serve(arguments(volume, win32.FormatOptions{FileSystem: "NTFS"})[1:], stdin, io.Discard, func(code int) { exited <- code },
+			func(string, win32.FormatOptions, func(uint32, []byte)) error {
+				close(began)
+				select {}
+			})
+	}()
+	io.WriteString(parent, "go\n")
+	<-began
+	parent.Close()
+	if code := <-exited; code != exitOrphaned {
+		t.Errorf("exit code %d, want %d", code, exitOrphaned)
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	f.Add(volume, "NTFS", "", true, uint32(0))
+	f.Add(volume[:len(volume)-1], "ReFS", `my "label" \`, false, uint32(65536))
+	f.Add("-volume=x", "-quick", "\xff", false, uint32(1))
+	f.Fuzz(func(t *testing.T, vol, fs, label string, quick bool, cluster uint32) {
+		o := win32.FormatOptions{FileSystem: fs, Label: label, Quick: quick, ClusterSize: cluster}
+		gotVol, got, err := parse(arguments(vol, o)[1:])
+		if ok := check(vol, o) == nil; ok != (err == nil) || ok && (gotVol != vol || got != o) {
+			t.Errorf("%q, %+v arrives as %q, %+v, %v", vol, o, gotVol, got, err)
+		}
+	})
+}
+
+// Whatever is on the helper's output, there is no success unless it said that
+// FormatEx2 finished well and returned.
+func FuzzAnswer(f *testing.F) {
+	f.Add(hello + "\nevent 11 0100000000000000\nreturned\n")
+	f.Add(hello + "\r\nevent 6 \nevent 11 00\nreturned\n")
+	f.Add(hello + "\nmissing no DLL\n")
+	f.Add(hello + "\nrefused\n")
+	f.Add(hello + "\nevent 99999999999 zz\n")
+	f.Fuzz(func(t *testing.T, said string) {
+		a := &answer{}
+		err := a.listen(strings.NewReader(said), io.Discard, func() {})
+		if err == nil {
+			err = a.result(nil, "")
+		}
+		if err == nil && (!strings.HasPrefix(said, hello) || !strings.Contains(said, "event 11 ") || !strings.Contains(said, "returned")) {
+			t.Errorf("%q is taken for success", said)
+		}
+		if _, ok := win32.Code(err); err != nil && !ok {
+			t.Errorf("%q: %v has no Win32 number", said, err)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package fmifs
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+)
+
+// The callback passes events on, whatever length they claim.
+func TestCallback(t *testing.T) {
+	var heard []string
+	call := callback(func(number uint32, packet []byte) {
+		heard = append(heard, fmt.Sprintf("%d %s", number, hex.EncodeToString(packet)))
+	})
+	tell := func(number, length uint32, data *byte) {
+		t.Helper()
+		r, _, _ := syscall.SyscallN(call, uintptr(number), uintptr(length), uintptr(unsafe.Pointer(data)))
+		if r&0xFF != 1 {
+			t.Errorf("the callback answered %d, want TRUE", r)
+		}
+	}
+	packet := finished(1, 5)
+	tell(11, uint32(len(packet)), &packet[0])
+	tell(6, 0, nil)
+	tell(14, 1<<30, &packet[0])
+	tell(0, 4, nil)
+	if want := []string{"11 0100000005000000", "6 ", "14 ", "0 "}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+}
+
+func TestWithoutDLL(t *testing.T) {
+	if windows.NewLazySystemDLL("fmifs.dll").Load() == nil {
+		t.Skip("needs a Windows without fmifs.dll, such as Wine")
+	}
+	err := formatEx2(volume, win32.FormatOptions{FileSystem: "NTFS"}, func(uint32, []byte) {})
+	if !errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || !strings.Contains(err.Error(), "fmifs.dll") {
+		t.Errorf("formatEx2: %v, want ErrUnavailable naming fmifs.dll", err)
+	}
+}
+
+// The end of the handle of its job ends a helper, whatever it does.
+func TestJobEndsTheHelper(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(exe, arguments(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"})...)
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone(c)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leave, err := confine(c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(stdin, "go\n")
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended by itself: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	leave()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it lives on without its job")
+		c.Process.Kill()
+	}
+}
+
+// So does the end of the process that has the handle, without a chance to clean up.
+func TestEndOfTheParentEndsTheHelper(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(exe)
+	parent.Env = append(os.Environ(), asParent+"=1")
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Wait()
+	defer parent.Process.Kill()
+	var child uint32
+	for limit := time.Now().Add(20 * time.Second); child == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the parent starts no helper")
+		}
+		child = childOf(t, uint32(parent.Process.Pid))
+	}
+	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(h)
+	if s, err := windows.WaitForSingleObject(h, 500); s != uint32(windows.WAIT_TIMEOUT) {
+		t.Fatalf("the helper ended by itself: %d, %v", s, err)
+	}
+	parent.Process.Kill()
+	if s, err := windows.WaitForSingleObject(h, 10_000); s != windows.WAIT_OBJECT_0 {
+		t.Errorf("the helper lives on without its parent: %d, %v", s, err)
+	}
+}
+
+// childOf is a process that another one started; 0 if there is none.
+func childOf(t *testing.T, parent uint32) uint32 {
+	t.Helper()
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(snapshot)
+	p := windows.ProcessEntry32{Size: uint32(unsafe.Sizeof(windows.ProcessEntry32{}))}
+	for err := windows.Process32First(snapshot, &p); err == nil; err = windows.Process32Next(snapshot, &p) {
+		if p.ParentProcessID == parent {
+			return p.ProcessID
+		}
+	}
+	return 0
+}
