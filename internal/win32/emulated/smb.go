@@ -435,6 +435,67 @@ func (n *Node) AddSMBShare(server, share string) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error { return n.makeShare(t, s, share) })
 }
 
+// RemoveSMBShare makes a share vanish, with all that is on it. What is open on it
+// is good for closing only; a mapping of it stays and is disconnected (general
+// knowledge), also when a share of that name comes back, until the server does.
+func (n *Node) RemoveSMBShare(server, share string) error {
+	return n.changeServer(server, func(t *tx, s *smbServer) error {
+		sh, ok := s.Shares[foldSMB(share)]
+		if !ok {
+			return fmt.Errorf("there is no share %q", share)
+		}
+		delete(s.Shares, foldSMB(share))
+		n.dropShare(t, shareRef{s.Name, sh.Name}, sh)
+		return nil
+	})
+}
+
+// dropShare ends the file tree of a share and disconnects its mapping.
+func (n *Node) dropShare(t *tx, ref shareRef, sh smbShare) {
+	if m, ok := n.smb.mappings[foldSMB(ref.remote())]; ok {
+		m.Status = win32.USE_DISCONN
+		n.setMapping(t, m)
+	}
+	n.closeShare(t, ref.remote())
+	t.deletePrefix(filePrefix(sh.FSID))
+	t.onCommit(func() { delete(n.trees, sh.FSID) })
+}
+
+// RemoveSMBAccount makes an account of a server vanish. Sessions go on until the
+// server goes down.
+func (n *Node) RemoveSMBAccount(server, user string) error {
+	return n.changeServer(server, func(_ *tx, s *smbServer) error {
+		if _, ok := s.Accounts[foldSMB(user)]; !ok {
+			return fmt.Errorf("there is no account %q", user)
+		}
+		delete(s.Accounts, foldSMB(user))
+		return nil
+	})
+}
+
+// RemoveSMBServer makes a server vanish for good, with its shares. Mappings of
+// them stay and are disconnected.
+func (n *Node) RemoveSMBServer(server string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	key := foldSMB(server)
+	s, ok := n.smb.servers[key]
+	if !ok {
+		return fmt.Errorf("there is no SMB server %q", server)
+	}
+	return n.because(n.transact(func(t *tx) error {
+		for _, sh := range s.Shares {
+			n.dropShare(t, shareRef{s.Name, sh.Name}, sh)
+		}
+		t.Delete(smbServerPrefix + key)
+		t.onCommit(func() { delete(n.smb.servers, key) })
+		return nil
+	}))
+}
+
 // SetSMBPassword sets the password of an account of a server, and makes the
 // account if there is none. Sessions go on.
 func (n *Node) SetSMBPassword(server, user, password string) error {
@@ -457,12 +518,13 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 			if !strings.EqualFold(ref.server, s.Name) {
 				continue
 			}
-			a := s.Accounts[m.Account]
+			a, account := s.Accounts[m.Account]
+			_, share := s.Shares[foldSMB(ref.share)]
 			switch {
 			case down:
 				m.Status = win32.USE_DISCONN
 				n.closeShare(t, m.Remote)
-			case !m.Lost && (m.Account == "" && s.NodeAccount || m.Account != "" && a.Changes == m.Changes):
+			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
 				m.Status = win32.USE_OK
 			}
 			n.setMapping(t, m)

@@ -248,3 +248,69 @@ func TestSMBStateIsKept(t *testing.T) {
 		}
 	}
 }
+
+// What an administrator removes is gone for who comes next; what the server said
+// yes to before goes on as long as it is there.
+func TestServersSharesAndAccountsVanish(t *testing.T) {
+	n := smbNode(t)
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func(when string, want ...uint32) {
+		t.Helper()
+		uses, err := n.UseEnum()
+		ok(err)
+		var got []uint32
+		for _, u := range uses {
+			got = append(got, u.Status)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: the mappings have the statuses %d, want %d", when, got, want)
+		}
+	}
+	ok(n.UseAdd(use(`\\nas\data`, "ann", "one")))
+	ok(n.UseAdd(use(`\\nas\logs`, "ann", "one")))
+	h, err := openShare(n, `\??\UNC\nas\data\dir`, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE)
+	ok(err)
+
+	ok(n.RemoveSMBAccount("nas", "Ann"))
+	status("without the account", win32.USE_OK, win32.USE_OK)
+	ok(n.RemoveSMBShare("NAS", "Data"))
+	status("without a share", win32.USE_DISCONN, win32.USE_OK)
+	if _, err := openShare(n, `\??\UNC\nas\data\`, win32.FILE_OPEN, 0); err != win32.STATUS_BAD_NETWORK_NAME {
+		t.Errorf("open a share that is gone = %v, want STATUS_BAD_NETWORK_NAME", err)
+	}
+	if _, err := n.QueryInformation(h, win32.FileBasicInformation, make([]byte, 64)); err == nil {
+		t.Error("a handle to a share that is gone still answers")
+	}
+	ok(n.CloseHandle(h))
+	ok(n.UseDel(`\\nas\data`, win32.USE_LOTS_OF_FORCE))
+	if err := n.UseAdd(use(`\\nas\logs`, "ann", "one")); err != win32.ERROR_LOGON_FAILURE {
+		t.Errorf("log in without an account = %v, want ERROR_LOGON_FAILURE", err)
+	}
+	ok(n.SetSMBServerDown("nas", true))
+	ok(n.SetSMBServerDown("nas", false))
+	status("once the server has restarted, without the account", win32.USE_DISCONN)
+
+	ok(n.UseDel(`\\nas\logs`, win32.USE_LOTS_OF_FORCE))
+	ok(n.AddSMBShare("nas", "data"))
+	ok(n.UseAdd(use(`\\nas\data`, "bob", "two")))
+	if _, err := openShare(n, `\??\UNC\nas\data\dir`, win32.FILE_OPEN, 0); err != win32.STATUS_OBJECT_NAME_NOT_FOUND {
+		t.Errorf("open what was on the share of that name before = %v, want STATUS_OBJECT_NAME_NOT_FOUND", err)
+	}
+	ok(n.RemoveSMBServer("nas"))
+	status("without the server", win32.USE_DISCONN)
+	if err := n.UseAdd(use(`\\nas\logs`, "bob", "two")); err != win32.ERROR_BAD_NETPATH {
+		t.Errorf("map a share of a server that is gone = %v, want ERROR_BAD_NETPATH", err)
+	}
+	for what, err := range map[string]error{
+		"share": n.RemoveSMBShare("open", "none"), "account": n.RemoveSMBAccount("open", "none"), "server": n.RemoveSMBServer("nas"),
+	} {
+		if err == nil {
+			t.Errorf("a %s that is not there was removed", what)
+		}
+	}
+}
