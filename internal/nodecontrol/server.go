@@ -113,7 +113,7 @@ func (s *Server) Fail(_ context.Context, in *FailRequest) (*FailResponse, error)
 	if f.DelayMilliseconds > most {
 		return nil, fmt.Errorf("fail %s: a delay of %d ms is beyond a day: %w", f.Call, f.DelayMilliseconds, hosterr.ErrInvalid)
 	}
-	err := s.node.Fail(simnode.Fault{
+	_, err := s.node.Fail(simnode.Fault{
 		Call: f.Call, Code: f.Code, Error: f.Error, Times: f.Times, Delay: time.Duration(f.DelayMilliseconds) * time.Millisecond,
 	})
 	if err != nil {

@@ -74,7 +74,7 @@ func newHost(t *testing.T, setup hosttest.Setup, workingDirs []string) *host {
 		VolumeArrivalDelay: simnode.Duration(setup.ArrivalDelay),
 		CreateDiskAddsMSR:  setup.TableAddsReserved,
 		GrowNeedsLayout:    setup.GrowthNeedsTable,
-		WorkingDirs:        workingDirs,
+		Rules:              simnode.Rules{WorkingDirs: workingDirs},
 		Log:                slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if workingDirs != nil {
@@ -236,21 +236,11 @@ func (h *host) detach(number uint32) (attach func() (uint32, error), err error) 
 }
 
 func (h *host) fail(f hosttest.Fault) (hits func() uint32, err error) {
-	state, err := h.sim.Show()
+	active, err := h.sim.Fail(simnode.Fault{Call: f.Call, Code: f.Code, Error: f.Error, Times: f.Times, Delay: f.Delay})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.sim.Fail(simnode.Fault{Call: f.Call, Code: f.Code, Error: f.Error, Times: f.Times, Delay: f.Delay}); err != nil {
-		return nil, err
-	}
-	at := len(state.Faults)
-	return func() uint32 {
-		state, err := h.sim.Show()
-		if err != nil || at >= len(state.Faults) {
-			return 0
-		}
-		return state.Faults[at].Hits
-	}, nil
+	return active.Hits, nil
 }
 
 // serve puts a daemon before the node and pkg/remote before that.

@@ -66,17 +66,11 @@ type Config struct {
 	// known for certain.
 	GrowNeedsLayout bool `json:"growNeedsLayout,omitempty"`
 
-	// WorkingDirs, when not empty, are the only directories below which paths
-	// may resolve, as in the daemon. Empty means anywhere, as for a driver in
-	// process on a real node.
-	WorkingDirs []string `json:"-"`
-	// AllowedServices, when not nil, are the only services that may be started
-	// or stopped, as in the daemon. nil means all, as for a driver in process on
-	// a real node.
-	AllowedServices []string `json:"-"`
-	// NoSMBPrivacy lets SMB mappings be made without encryption, as the daemon
-	// does with -require-privacy=false.
-	NoSMBPrivacy bool `json:"-"`
+	// Rules are those of the node's own Interfaces. Other processes have theirs.
+	Rules `json:"-"`
+	// Seed, if it is not 0, makes the identities of volumes, partitions and
+	// disks the same in every run.
+	Seed uint64 `json:"-"`
 	// Log gets what the node has to say; nil means slog.Default().
 	Log *slog.Logger `json:"-"`
 }

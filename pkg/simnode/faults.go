@@ -10,29 +10,75 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
-// Fault makes a Win32 call fail, or take longer, at the boundary between the
-// code that runs on Windows and the simulation.
+// Fault makes a Win32 call fail, or take longer, or has something else happen
+// before it, at the boundary between the code that runs on Windows and the
+// simulation. Package winapi has the names and numbers.
 type Fault struct {
-	// Call is the name of the call, as "DeviceIoControl" or "Format".
+	// Call is the name of the call, [winapi.Format]; [winapi.AnyCall] is every
+	// call but CloseHandle.
 	Call string
 	// Code is the control code or information class; 0 means any.
 	Code uint32
+	// Path limits the fault to calls on what has this text in its path, name or
+	// identity, in any case: "PhysicalDrive2", a volume's GUID, `plugins\vol-1`.
+	// See [Call]. Empty means any.
+	Path string
+	// Skip is how many such calls go through before the first that fails.
+	Skip uint32
 	// Error is what the call answers: the name or the number of a Win32 error,
-	// as "ERROR_ACCESS_DENIED" or "5", the name of an NTSTATUS, as
-	// "STATUS_ACCESS_DENIED", or the name or number of an iSCSI status, as
-	// "ISDSC_SESSION_BUSY". Empty means that the call goes on after Delay.
+	// as [winapi.ERROR_ACCESS_DENIED] or "5", the name of an NTSTATUS, as
+	// [winapi.STATUS_ACCESS_DENIED], or the name or number of an iSCSI status, as
+	// [winapi.ISDSC_SESSION_BUSY]. Empty means that the call goes on.
 	Error string
 	// Times is how often it happens; 0 means until ClearFaults.
 	Times uint32
 	// Delay is how long the call takes before it fails or goes on. ClearFaults
 	// ends the wait, and the call goes on.
 	Delay time.Duration
+	// Do is called before the call fails or goes on, after Delay: a disk can be
+	// detached in the middle of its format. It may use the node's methods but
+	// its services, which may hold the lock that they wait for.
+	Do func()
 	// Hits is how often it happened. Fail does not read it.
 	Hits uint32
 }
+
+// ActiveFault is a fault that [Node.Fail] began.
+type ActiveFault struct {
+	faults *faults
+	fault  *fault
+}
+
+// Hits is how often it happened. A fault that never did made no difference to
+// the test.
+func (a *ActiveFault) Hits() uint32 {
+	a.faults.mu.Lock()
+	defer a.faults.mu.Unlock()
+	return a.fault.Hits
+}
+
+// Clear ends the fault, and the waiting of calls that it delays.
+func (a *ActiveFault) Clear() {
+	a.faults.clear(func(f *fault) bool { return f == a.fault })
+}
+
+// Fail makes Win32 calls fail, or take longer. Of several faults that a call
+// meets, the first that is not used up happens.
+func (n *Node) Fail(f Fault) (*ActiveFault, error) {
+	added, err := n.faults.add(f)
+	if err != nil {
+		return nil, err
+	}
+	return &ActiveFault{&n.faults, added}, nil
+}
+
+// ClearFaults ends all faults, and the waiting of calls that they delay.
+func (n *Node) ClearFaults() { n.faults.clear(func(*fault) bool { return true }) }
 
 // faults are the faults of a node. The zero faults is none.
 type faults struct {
@@ -43,10 +89,12 @@ type faults struct {
 type fault struct {
 	Fault
 	err     error
+	path    string // folded
+	skipped uint32
 	cleared chan struct{}
 }
 
-// hook is the node's hook of win32.Observe.
+// hook is what faults make of a call.
 func (fs *faults) hook(c *win32.Call) error {
 	f := fs.hit(c)
 	if f == nil {
@@ -61,6 +109,9 @@ func (fs *faults) hook(c *win32.Call) error {
 			return c.Do()
 		}
 	}
+	if f.Do != nil {
+		f.Do()
+	}
 	if f.err != nil {
 		return f.err
 	}
@@ -72,45 +123,61 @@ func (fs *faults) hit(c *win32.Call) *fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.list {
-		if f.Call == c.Name && (f.Code == 0 || f.Code == c.Code) && (f.Times == 0 || f.Hits < f.Times) {
-			f.Hits++
-			return f
+		if !f.meets(c) || f.Times != 0 && f.Hits >= f.Times {
+			continue
 		}
+		if f.skipped < f.Skip {
+			f.skipped++
+			continue
+		}
+		f.Hits++
+		return f
 	}
 	return nil
 }
 
-func (fs *faults) add(f Fault) error {
-	if known := callNames(); !slices.Contains(known, f.Call) {
-		return hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("no such Win32 call: %w", hosterr.ErrInvalid), "there are "+strings.Join(known, ", "))
+// meets tells whether c is one of the calls that f is about.
+func (f *fault) meets(c *win32.Call) bool {
+	return (f.Call == c.Name || f.Call == winapi.AnyCall && c.Name != winapi.CloseHandle) &&
+		(f.Code == 0 || f.Code == c.Code) &&
+		(f.path == "" || strings.Contains(winpath.Fold(c.Path), f.path))
+}
+
+func (fs *faults) add(f Fault) (*fault, error) {
+	if known := callNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
+		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("no such Win32 call: %w", hosterr.ErrInvalid), "there are "+strings.Join(known, ", "))
 	}
 	if f.Delay < 0 {
-		return hosterr.Wrap("fail", f.Call, fmt.Errorf("delay %v is negative: %w", f.Delay, hosterr.ErrInvalid))
+		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("delay %v is negative: %w", f.Delay, hosterr.ErrInvalid))
 	}
-	if f.Error == "" && f.Delay == 0 {
-		return hosterr.Wrap("fail", f.Call, fmt.Errorf("neither an error nor a delay: %w", hosterr.ErrInvalid))
+	if f.Error == "" && f.Delay == 0 && f.Do == nil {
+		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("neither an error nor a delay nor anything to do: %w", hosterr.ErrInvalid))
 	}
-	added := &fault{Fault: f, cleared: make(chan struct{})}
+	added := &fault{Fault: f, path: winpath.Fold(f.Path), cleared: make(chan struct{})}
 	added.Hits = 0
 	if f.Error != "" {
 		var err error
 		if added.err, err = parseError(f.Error); err != nil {
-			return hosterr.Wrap("fail", f.Call, err)
+			return nil, hosterr.Wrap("fail", f.Call, err)
 		}
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.list = append(fs.list, added)
-	return nil
+	return added, nil
 }
 
-func (fs *faults) clear() {
+// clear ends the faults that which tells.
+func (fs *faults) clear(which func(*fault) bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for _, f := range fs.list {
+	fs.list = slices.DeleteFunc(fs.list, func(f *fault) bool {
+		if !which(f) {
+			return false
+		}
 		close(f.cleared)
-	}
-	fs.list = nil
+		return true
+	})
 }
 
 func (fs *faults) show() []Fault {
@@ -143,7 +210,7 @@ func parseError(text string) (error, error) {
 		return win32.Errno(n), nil
 	}
 	switch {
-	case strings.HasPrefix(text, "ERROR_"):
+	case strings.HasPrefix(text, "ERROR_"), strings.HasPrefix(text, "RPC_S_"):
 		for n := range uint32(1 << 16) {
 			if e := win32.Errno(n); e.Name() == text {
 				return e, nil

@@ -22,7 +22,7 @@ func (calls) DeviceIoControl(win32.Handle, uint32, []byte, []byte) (int, error) 
 func TestFaultHitsItsCallAndCodeAsOftenAsAsked(t *testing.T) {
 	var fs faults
 	api := win32.Observe(calls{}, fs.hook)
-	if err := fs.add(Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
+	if _, err := fs.add(Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
 		t.Fatal(err)
 	}
 	control := func(code uint32) error {
@@ -49,14 +49,14 @@ func TestFaultOnlyDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fs faults
 		api := win32.Observe(calls{}, fs.hook)
-		if err := fs.add(Fault{Call: "Reenumerate", Delay: time.Minute}); err != nil {
+		if _, err := fs.add(Fault{Call: "Reenumerate", Delay: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Minute {
 			t.Errorf("Reenumerate = %v after %v, want nil after a minute", err, time.Since(start))
 		}
-		go func() { time.Sleep(time.Second); fs.clear() }()
+		go func() { time.Sleep(time.Second); fs.clear(func(*fault) bool { return true }) }()
 		start = time.Now()
 		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Second {
 			t.Errorf("Reenumerate = %v after %v, want nil when the fault is cleared", err, time.Since(start))
@@ -77,7 +77,7 @@ func TestFaultIsRefused(t *testing.T) {
 		{"error number zero, which is success", Fault{Call: "Format", Error: "0"}, `error "0"`},
 	} {
 		var fs faults
-		err := fs.add(c.f)
+		_, err := fs.add(c.f)
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an invalid argument with %q", c.name, err, c.want)
 		}
@@ -89,6 +89,7 @@ func TestParseError(t *testing.T) {
 		"5": win32.ERROR_ACCESS_DENIED, "0x5": win32.ERROR_ACCESS_DENIED, "ERROR_ACCESS_DENIED": win32.ERROR_ACCESS_DENIED,
 		"ERROR_REPARSE_POINT_ENCOUNTERED": win32.ERROR_REPARSE_POINT_ENCOUNTERED,
 		"STATUS_SHARING_VIOLATION":        win32.STATUS_SHARING_VIOLATION, "STATUS_NO_MORE_FILES": win32.STATUS_NO_MORE_FILES,
+		"RPC_S_UNKNOWN_IF": win32.RPC_S_UNKNOWN_IF, "ISDSC_SESSION_BUSY": win32.ISDSC_SESSION_BUSY,
 	} {
 		if got, err := parseError(text); err != nil || got != want {
 			t.Errorf("parseError(%q) = %v, %v, want %v", text, got, err, want)

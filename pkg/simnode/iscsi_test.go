@@ -35,7 +35,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 		t.Fatalf("discovered %v, %v", found, err)
 	}
 	// The faults of simnode reach the initiator, by the names of its statuses.
-	if err := n.Fail(simnode.Fault{Call: "LoginIScsiTarget", Error: "ISDSC_CONNECTION_FAILED", Times: 1}); err != nil {
+	if _, err := n.Fail(simnode.Fault{Call: "LoginIScsiTarget", Error: "ISDSC_CONNECTION_FAILED", Times: 1}); err != nil {
 		t.Fatal(err)
 	}
 	connect := func() error {
@@ -73,7 +73,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 func TestServicesOfANode(t *testing.T) {
 	n := open(t, simnode.Config{
 		Services: []simnode.Service{{Name: "agent", StartType: "auto"}}, Firmware: simnode.Firmware{SerialNumber: "S-1"},
-		AllowedServices: []string{"agent", "helper"},
+		Rules: simnode.Rules{AllowedServices: []string{"agent", "helper"}},
 	})
 	ctx := t.Context()
 	if err := n.SetService(simnode.Service{Name: "helper", DependsOn: []string{"agent"}}); err != nil {

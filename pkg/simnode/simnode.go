@@ -1,33 +1,13 @@
-// Package simnode is a simulated Windows node, for tests of CSI drivers where
-// there is no Windows.
-//
-//	n, err := simnode.Open(simnode.Config{})
-//	if err != nil {
-//		t.Fatal(err)
-//	}
-//	defer n.Close()
-//	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "VOL1"})
-//	...
-//	_, err = n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: d.Number})
-//
-// # What is simulated
-//
-// The services of a node are those that run on Windows, and so is the code
-// below them, down to single Win32 calls. Only those calls are simulated: by a
-// node made of state, that refuses what Windows refuses with the numbers that
-// Windows uses. The content of disks is in image files, which tools such as
-// sgdisk read; files and directories are remembered by name and kind, without
-// content.
-//
-// # What else a node does
-//
-// Disks can be attached, detached and grown, services and iSCSI targets made and
-// changed, calls can be made to fail ([Node.Fail]), and the node can be rebooted.
 package simnode
 
 import (
-	"cmp"
 	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -35,108 +15,215 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
-	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
-	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
 // Node is a simulated node. Several goroutines may use it at once.
 type Node struct {
-	emulated *emulated.Node
-	faults   faults
+	emulated   *emulated.Node
+	log        *slog.Logger
+	rand       io.Reader // nil means random
+	faults     faults
+	recordings recordings
+	later      later
+	own        *Process
 
 	// bare and bareSMB see the node behind the faults.
 	bare    diskapi.DiskAPI
 	bareSMB smbapi.SMBAPI
-
-	disk       *disk.Disk
-	volume     *volume.Volume
-	filesystem *filesystem.Filesystem
-	smb        *smb.SMB
-	iscsi      *iscsi.ISCSI
-	system     *system.System
 }
 
 // Open makes the node that config describes, or takes up the one that is in
-// config.StateDir. Close it at the end.
+// config.StateDir. Close it at the end; tests have [New].
 func Open(config Config) (*Node, error) {
 	c, err := translate[emulated.Config](config)
 	if err != nil {
 		return nil, err
 	}
 	c.Log = config.Log
-	n := &Node{}
+	n := &Node{log: config.Log}
+	if n.log == nil {
+		n.log = slog.Default()
+	}
+	n.later.failed = func(err error) { n.log.Error("simulated node: what was to happen later could not", "err", err) }
+	if config.Seed != 0 {
+		var seed [32]byte
+		for i := range 8 {
+			seed[i] = byte(config.Seed >> (8 * i))
+		}
+		n.rand = &lockedReader{r: rand.NewChaCha8(seed)}
+		c.Rand = n.rand
+	}
 	if n.emulated, err = emulated.Open(c); err != nil {
 		return nil, err
 	}
-	if err := n.serve(config); err != nil {
+	bare := node.New(n.emulated)
+	bare.Log, bare.WorkingDirs = n.log, config.WorkingDirs
+	n.bare, n.bareSMB = diskapi.On(bare), smbapi.On(bare)
+	if n.own, err = n.NewProcess(config.Rules); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// serve makes the services of the node.
-func (n *Node) serve(config Config) (err error) {
-	host := node.New(win32.Observe(n.emulated, n.faults.hook))
-	host.Log = cmp.Or(config.Log, host.Log)
-	host.WorkingDirs = config.WorkingDirs
-	host.AllowedServices = config.AllowedServices
-	bare := node.New(n.emulated)
-	bare.Log, bare.WorkingDirs = host.Log, config.WorkingDirs
-	n.bare, n.bareSMB = diskapi.On(bare), smbapi.On(bare)
-	if n.disk, err = disk.New(diskapi.On(host)); err != nil {
-		return err
+// lockedReader lets several goroutines read.
+type lockedReader struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (l *lockedReader) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(p)
+}
+
+// TB is what [New] needs of a test: a *testing.T, a *testing.B, or what another
+// framework has in its place.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// New makes a node that ends with the test. It is the default node, with what the
+// functions change in its description:
+//
+//	n := simnode.New(t, func(c *simnode.Config) { c.SANPolicy = "offlineShared" })
+//
+// The test fails if it ends with handles of Windows open, as no call of the
+// services leaves any, or if what [Node.After] was to do could not be done.
+func New(t TB, change ...func(*Config)) *Node {
+	t.Helper()
+	var config Config
+	for _, f := range change {
+		f(&config)
 	}
-	if n.volume, err = volume.New(volumeapi.On(host)); err != nil {
-		return err
+	n, err := Open(config)
+	if err != nil {
+		t.Fatalf("simnode: %v", err)
 	}
-	if n.iscsi, err = iscsi.New(iscsiapi.On(host)); err != nil {
-		return err
+	n.later.failed = func(err error) { t.Errorf("simnode: what was to happen later could not: %v", err) }
+	t.Cleanup(func() {
+		n.later.stop()
+		n.ClearFaults()
+		if left := n.handlesLeft(); len(left) > 0 {
+			t.Errorf("simnode: handles left open: %q", left)
+		}
+		if err := n.Close(); err != nil {
+			t.Errorf("simnode: close: %v", err)
+		}
+	})
+	return n
+}
+
+// handleLimit is how long calls may go on that have outlived their callers, as
+// those do that cannot be cancelled.
+const handleLimit = 10 * time.Second
+
+// handlesLeft are the handles that stay open.
+func (n *Node) handlesLeft() []string {
+	for end := time.Now().Add(handleLimit); ; time.Sleep(10 * time.Millisecond) {
+		left := n.emulated.OpenHandles()
+		if len(left) == 0 || time.Now().After(end) {
+			return left
+		}
 	}
-	if n.system, err = system.New(systemapi.On(host)); err != nil {
-		return err
-	}
-	if n.filesystem, err = filesystem.New(filesystemapi.On(host)); err != nil {
-		return err
-	}
-	n.smb, err = smb.New(smbapi.On(host).RequirePrivacy(!config.NoSMBPrivacy), n.filesystem)
-	return err
 }
 
 // Close ends the node. Calls that come after it fail.
 func (n *Node) Close() error {
+	n.later.stop()
 	n.ClearFaults() // lets go of calls that a fault delays
 	return n.emulated.Close()
 }
 
+// hook stands around every Win32 call of the services.
+func (n *Node) hook(c *win32.Call) error {
+	err := n.faults.hook(c)
+	n.recordings.add(c, err)
+	return err
+}
+
 // Disk is the disk service of the node.
-func (n *Node) Disk() disk.Interface { return n.disk }
+func (n *Node) Disk() disk.Interface { return n.own.Disk() }
 
 // Volume is the volume service of the node.
-func (n *Node) Volume() volume.Interface { return n.volume }
+func (n *Node) Volume() volume.Interface { return n.own.Volume() }
 
 // Filesystem is the filesystem service of the node.
-func (n *Node) Filesystem() filesystem.Interface { return n.filesystem }
+func (n *Node) Filesystem() filesystem.Interface { return n.own.Filesystem() }
 
 // ISCSI is the iSCSI service of the node. It needs the service MSiSCSI, which
 // does not run on a node that has just been made.
-func (n *Node) ISCSI() iscsi.Interface { return n.iscsi }
+func (n *Node) ISCSI() iscsi.Interface { return n.own.ISCSI() }
 
 // System is the system service of the node.
-func (n *Node) System() system.Interface { return n.system }
+func (n *Node) System() system.Interface { return n.own.System() }
 
 // SMB is the smb service of the node.
-func (n *Node) SMB() smb.Interface { return n.smb }
+func (n *Node) SMB() smb.Interface { return n.own.SMB() }
 
-// Fail makes a Win32 call fail, or take longer. Of several faults that a call
-// meets, the first that is not used up happens.
-func (n *Node) Fail(f Fault) error { return n.faults.add(f) }
+// After lets do happen once d has passed, or not at all if the node is closed
+// before:
+//
+//	n.After(2*time.Second, func() error {
+//		_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
+//		return err
+//	})
+//
+// An error fails the test of a node that [New] made, and is logged for others.
+// Close waits for what has begun, so do must not close the node.
+func (n *Node) After(d time.Duration, do func() error) { n.later.after(d, do) }
 
-// ClearFaults ends all faults, and the waiting of calls that they delay.
-func (n *Node) ClearFaults() { n.faults.clear() }
+// later is what is to happen to a node later.
+type later struct {
+	mu      sync.Mutex
+	stopped bool
+	timers  []*time.Timer
+	running sync.WaitGroup
+	failed  func(error)
+}
+
+func (l *later) after(d time.Duration, do func() error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return
+	}
+	l.running.Add(1)
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		defer l.running.Done()
+		l.mu.Lock()
+		l.timers = slices.DeleteFunc(l.timers, func(t *time.Timer) bool { return t == timer })
+		stopped := l.stopped
+		l.mu.Unlock()
+		if stopped {
+			return
+		}
+		if err := do(); err != nil {
+			l.failed(err)
+		}
+	})
+	l.timers = append(l.timers, timer)
+}
+
+// stop drops what has not begun and waits for what has.
+func (l *later) stop() {
+	l.mu.Lock()
+	l.stopped = true
+	for _, t := range l.timers {
+		if t.Stop() {
+			l.running.Done()
+		}
+	}
+	l.timers = nil
+	l.mu.Unlock()
+	l.running.Wait()
+}

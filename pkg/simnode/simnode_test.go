@@ -17,19 +17,7 @@ import (
 
 func open(t *testing.T, config simnode.Config) *simnode.Node {
 	t.Helper()
-	n, err := simnode.Open(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if state, err := n.Show(); err == nil && len(state.OpenHandles) > 0 {
-			t.Errorf("handles left open: %q", state.OpenHandles)
-		}
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
+	return simnode.New(t, func(c *simnode.Config) { *c = config })
 }
 
 func show(t *testing.T, n *simnode.Node) simnode.State {
@@ -130,7 +118,7 @@ func TestControlsRefuse(t *testing.T) {
 
 func TestFaultReachesTheService(t *testing.T) {
 	n := open(t, simnode.Config{})
-	if err := n.Fail(simnode.Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED"}); err != nil {
+	if _, err := n.Fail(simnode.Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED"}); err != nil {
 		t.Fatal(err)
 	}
 	rescan := func() error {
@@ -190,7 +178,7 @@ func TestVolumeOutlivesTheProcessInItsStateDir(t *testing.T) {
 }
 
 func TestWorkingDirsConfinePaths(t *testing.T) {
-	n := open(t, simnode.Config{WorkingDirs: []string{`C:\var\lib\kubelet`}})
+	n := open(t, simnode.Config{Rules: simnode.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}}})
 	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\var\lib\kubelet\a`}); err != nil {
 		t.Errorf("Mkdir inside = %v", err)
 	}

@@ -78,6 +78,25 @@ func (n *Node) AddSMBServer(s SMBServer) error {
 	return refused(n.emulated.AddSMBServer(c))
 }
 
+// RemoveSMBServer makes a server vanish for good, with its shares and accounts.
+// Mappings of them stay, disconnected; [Node.SetSMBServerDown] takes a server
+// away for a while.
+func (n *Node) RemoveSMBServer(server string) error {
+	return refused(n.emulated.RemoveSMBServer(server))
+}
+
+// RemoveSMBShare makes a share vanish, with what is on it. A mapping of it stays,
+// disconnected.
+func (n *Node) RemoveSMBShare(server, share string) error {
+	return refused(n.emulated.RemoveSMBShare(server, share))
+}
+
+// RemoveSMBAccount makes an account of a server vanish. Connections that it has
+// go on until the server goes down.
+func (n *Node) RemoveSMBAccount(server, user string) error {
+	return refused(n.emulated.RemoveSMBAccount(server, user))
+}
+
 // AddSMBShare makes an empty share on a server.
 func (n *Node) AddSMBShare(server, share string) error {
 	return refused(n.emulated.AddSMBShare(server, share))

@@ -144,6 +144,19 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
+			why:    "a driver's test in process links no gRPC: only what serves a simulated node does",
+			in:     []string{"pkg/simnode"},
+			except: []string{"pkg/simnode/serve"},
+			banned: func(i string) bool {
+				return strings.HasPrefix(i, "google.golang.org/") || strings.HasPrefix(i, client) || under(i, module+"/internal/wire", module+"/internal/apiserver")
+			},
+		},
+		{
+			why:    "who runs the contract over a node of their own has only what is public",
+			in:     []string{"pkg/hosttest"},
+			banned: func(i string) bool { return strings.HasPrefix(i, module+"/internal/") },
+		},
+		{
 			why:    "the boundary's types build everywhere and know no operating system",
 			in:     []string{"internal/win32"},
 			except: []string{"internal/win32/native", "internal/win32/emulated"},

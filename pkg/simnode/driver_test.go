@@ -1,0 +1,571 @@
+package simnode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// data is where the volume of disk 1 is mounted by prepare.
+const data = `C:\var\lib\kubelet\data`
+
+// prepare gives a node a mounted volume on disk 1 and returns it.
+func prepare(t *testing.T, n *simnode.Node) (id string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 1})
+	must(t, err)
+	list, err := n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+	must(t, err)
+	id = list.VolumeIDs[0]
+	_, err = n.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id})
+	must(t, err)
+	_, err = n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: data})
+	must(t, err)
+	_, err = n.Volume().MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: data})
+	must(t, err)
+	return id
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// methods calls each method of the table in package winapi, so that it has work
+// to do.
+func methods(t *testing.T, n *simnode.Node) map[string]func() error {
+	ctx := t.Context()
+	id := prepare(t, n)
+	_, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 2})
+	must(t, err)
+	list, err := n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 2})
+	must(t, err)
+	raw := list.VolumeIDs[0]
+	blank, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
+	must(t, err)
+	must(t, n.GrowDisk(1, 20<<30))
+	_, err = n.Disk().Rescan(ctx, &disk.RescanRequest{})
+	must(t, err)
+	_, err = n.System().StartService(ctx, &system.StartServiceRequest{Name: "MSiSCSI"})
+	must(t, err)
+	must(t, n.SetService(simnode.Service{Name: "stopped"}))
+	must(t, n.SetService(simnode.Service{Name: "running", State: "running"}))
+	portal := &iscsi.TargetPortal{TargetAddress: "192.0.2.10"}
+	_, err = n.ISCSI().AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal})
+	must(t, err)
+	const iqn = "iqn.2025-01.com.example:data"
+	_, err = n.ISCSI().ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: iqn})
+	must(t, err)
+	must(t, n.SetISCSITarget(simnode.ISCSITarget{IQN: "iqn.2025-01.com.example:other", Portals: []simnode.ISCSIPortal{{Address: "192.0.2.10"}}}))
+	_, err = n.ISCSI().DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
+	must(t, err)
+	must(t, n.AddSMBShare("files.example.com", "other"))
+	mapping := func(share string) error {
+		_, err := n.SMB().NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files.example.com\` + share, Username: "csi", Password: "csi"})
+		return err
+	}
+	must(t, mapping("data"))
+	_, err = n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: `C:\full\inside`})
+	must(t, err)
+
+	return map[string]func() error{
+		"PartitionDisk": func() error {
+			_, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank.Number})
+			return err
+		},
+		"SetDiskState": func() error {
+			_, err := n.Disk().SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 2})
+			return err
+		},
+		"GetDiskState": func() error {
+			_, err := n.Disk().GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: 1})
+			return err
+		},
+		"GetDiskStats": func() error {
+			_, err := n.Disk().GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: 1})
+			return err
+		},
+		"ListDiskIDs": func() error {
+			_, err := n.Disk().ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+			return err
+		},
+		"Rescan": func() error {
+			_, err := n.Disk().Rescan(ctx, &disk.RescanRequest{})
+			return err
+		},
+		"FormatVolume": func() error {
+			_, err := n.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: raw})
+			return err
+		},
+		"IsVolumeFormatted": func() error {
+			_, err := n.Volume().IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
+			return err
+		},
+		"GetVolumeStats": func() error {
+			_, err := n.Volume().GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
+			return err
+		},
+		"ListVolumesOnDisk": func() error {
+			_, err := n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+			return err
+		},
+		"MountVolume": func() error {
+			if _, err := n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: data + "2"}); err != nil {
+				return nil // which is not what is wanted
+			}
+			_, err := n.Volume().MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: data + "2"})
+			return err
+		},
+		"UnmountVolume": func() error {
+			_, err := n.Volume().UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: data})
+			return err
+		},
+		"ResizeVolume": func() error {
+			_, err := n.Volume().ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: id})
+			return err
+		},
+		"WriteVolumeCache": func() error {
+			_, err := n.Volume().WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
+			return err
+		},
+		"CreateSymlink": func() error {
+			_, err := n.Filesystem().CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: data, TargetPath: `C:\link`})
+			return err
+		},
+		"Rmdir": func() error {
+			_, err := n.Filesystem().Rmdir(ctx, &filesystem.RmdirRequest{Path: `C:\full`, Force: true})
+			return err
+		},
+		"RmdirContents": func() error {
+			_, err := n.Filesystem().RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: `C:\full`})
+			return err
+		},
+		"Mkdir": func() error {
+			_, err := n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: `C:\full\new`})
+			return err
+		},
+		"PathExists": func() error {
+			_, err := n.Filesystem().PathExists(ctx, &filesystem.PathExistsRequest{Path: `C:\full`})
+			return err
+		},
+		"NewSMBGlobalMapping": func() error { return mapping("other") },
+		"RemoveSMBGlobalMapping": func() error {
+			_, err := n.SMB().RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: `\\files.example.com\data`})
+			return err
+		},
+		"ConnectTarget": func() error {
+			_, err := n.ISCSI().ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: "iqn.2025-01.com.example:other"})
+			return err
+		},
+		"DisconnectTarget": func() error {
+			_, err := n.ISCSI().DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: iqn})
+			return err
+		},
+		"DiscoverTargetPortal": func() error {
+			_, err := n.ISCSI().DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
+			return err
+		},
+		"StartService": func() error {
+			_, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "stopped"})
+			return err
+		},
+		"StopService": func() error {
+			_, err := n.System().StopService(ctx, &system.StopServiceRequest{Name: "running"})
+			return err
+		},
+		"GetBIOSSerialNumber": func() error {
+			_, err := n.System().GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{})
+			return err
+		},
+	}
+}
+
+// tableOfMethods reads "which call to let fail" in the documentation of package
+// winapi.
+func tableOfMethods(t *testing.T) (rows []struct{ method, call, code string }) {
+	t.Helper()
+	text, err := os.ReadFile("winapi/doc.go")
+	must(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]\w+(?:, \w+)*) +([A-Z]\w+)(?: +((?:IOCTL|FSCTL).*)|, .*)?$`).FindAllStringSubmatch(string(text), -1) {
+		for method := range strings.SplitSeq(m[1], ", ") {
+			for code := range strings.SplitSeq(m[3], ", ") {
+				rows = append(rows, struct{ method, call, code string }{method, m[2], code})
+			}
+		}
+	}
+	return rows
+}
+
+var codes = map[string]uint32{
+	"": 0, "IOCTL_DISK_CREATE_DISK": winapi.IOCTL_DISK_CREATE_DISK, "IOCTL_DISK_SET_DRIVE_LAYOUT_EX": winapi.IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
+	"IOCTL_DISK_SET_DISK_ATTRIBUTES": winapi.IOCTL_DISK_SET_DISK_ATTRIBUTES, "IOCTL_DISK_GET_DISK_ATTRIBUTES": winapi.IOCTL_DISK_GET_DISK_ATTRIBUTES,
+	"IOCTL_DISK_GROW_PARTITION": winapi.IOCTL_DISK_GROW_PARTITION, "FSCTL_EXTEND_VOLUME": winapi.FSCTL_EXTEND_VOLUME,
+	"FSCTL_SET_REPARSE_POINT": winapi.FSCTL_SET_REPARSE_POINT,
+}
+
+// A driver's author looks up in a table which call to let fail so that a method
+// does. The table is right: with that fault, each method fails.
+func TestTheCallOfTheTableFailsItsMethod(t *testing.T) {
+	rows := tableOfMethods(t)
+	met := map[string]bool{}
+	for _, row := range rows {
+		met[row.method] = true
+		t.Run(fmt.Sprintf("%s %s %s", row.method, row.call, row.code), func(t *testing.T) {
+			t.Parallel()
+			n := simnode.New(t)
+			call := methods(t, n)[row.method]
+			if call == nil {
+				t.Fatal("the test does not know this method")
+			}
+			code, known := codes[row.code]
+			if !known {
+				t.Fatal("the test does not know this code")
+			}
+			f, err := n.Fail(simnode.Fault{Call: row.call, Code: code, Error: winapi.ERROR_GEN_FAILURE})
+			must(t, err)
+			if err := call(); err == nil {
+				t.Errorf("%s succeeded, want that it fails; the call was made %d times", row.method, f.Hits())
+			} else if f.Hits() == 0 {
+				t.Errorf("%s failed without the fault: %v", row.method, err)
+			}
+		})
+	}
+	if len(met) < 26 {
+		t.Errorf("the table has %d methods: it was not read", len(met))
+	}
+}
+
+func TestFaultOfOnePathAndTheNextCall(t *testing.T) {
+	n := simnode.New(t)
+	f, err := n.Fail(simnode.Fault{Call: winapi.CreateFile, Path: `physicaldrive2`, Skip: 1, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
+	must(t, err)
+	state := func(number uint32) error {
+		_, err := n.Disk().GetDiskState(t.Context(), &disk.GetDiskStateRequest{DiskNumber: number})
+		return err
+	}
+	for i, c := range []struct {
+		disk uint32
+		fail bool
+	}{{1, false}, {2, false}, {1, false}, {2, true}, {2, false}} {
+		if err := state(c.disk); (err != nil) != c.fail {
+			t.Errorf("call %d, of disk %d: %v, want an error: %t", i, c.disk, err, c.fail)
+		}
+	}
+	if f.Hits() != 1 {
+		t.Errorf("hits = %d, want 1", f.Hits())
+	}
+}
+
+func TestClearEndsOneFault(t *testing.T) {
+	n := simnode.New(t)
+	rescan, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_GEN_FAILURE})
+	must(t, err)
+	_, err = n.Fail(simnode.Fault{Call: winapi.FirmwareTable, Error: winapi.ERROR_GEN_FAILURE})
+	must(t, err)
+	rescan.Clear()
+	if _, err := n.Disk().Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Errorf("Rescan, whose fault was cleared = %v", err)
+	}
+	if _, err := n.System().GetBIOSSerialNumber(t.Context(), &system.GetBIOSSerialNumberRequest{}); err == nil {
+		t.Error("the other fault was cleared, too")
+	}
+}
+
+// A sweep: whatever call fails first, the driver's retry succeeds. The sweep ends
+// when there are fewer calls than were let through.
+func TestEveryCallOfAnOperationCanFailInTurn(t *testing.T) {
+	for skip := uint32(0); ; skip++ {
+		n := simnode.New(t)
+		f, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
+		must(t, err)
+		partition := func() error {
+			_, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+			return err
+		}
+		err = partition()
+		if f.Hits() == 0 {
+			if err != nil || skip < 10 {
+				t.Errorf("after %d calls: %v, want success after more", skip, err)
+			}
+			return
+		}
+		if err := partition(); err != nil {
+			t.Errorf("call %d failed once, and the retry too: %v", skip, err)
+		}
+	}
+}
+
+func TestDiskVanishesInTheMiddleOfAFormat(t *testing.T) {
+	n := simnode.New(t)
+	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
+	must(t, err)
+	_, err = n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number})
+	must(t, err)
+	list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
+	must(t, err)
+	_, err = n.Fail(simnode.Fault{Call: winapi.Format, Do: func() {
+		if err := n.DetachDisk(d.Number); err != nil {
+			t.Error(err)
+		}
+	}})
+	must(t, err)
+	if _, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]}); !errors.Is(err, hosterr.ErrNotFound) {
+		t.Errorf("FormatVolume = %v, want that the volume is gone", err)
+	}
+}
+
+// In a bubble of testing/synctest the node's time is the bubble's.
+func TestTimeIsThatOfTheBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simnode.New(t, func(c *simnode.Config) {
+			c.VolumeArrivalDelay = simnode.Duration(20 * time.Second)
+			c.FormatDuration = simnode.Duration(time.Hour)
+		})
+		start := time.Now()
+		n.After(30*time.Minute, func() error {
+			_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "late"})
+			return err
+		})
+		var number uint32
+		for number == 0 {
+			ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+			must(t, err)
+			for i, d := range ids.DiskIDs {
+				if d.SerialNumber == "late" {
+					number = i
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		_, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
+		must(t, err)
+		list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+		must(t, err)
+		_, err = n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]})
+		must(t, err)
+		if took := time.Since(start); took < 90*time.Minute || took > 95*time.Minute {
+			t.Errorf("a disk that came after half an hour was formatted, which takes an hour, after %v", took)
+		}
+	})
+}
+
+func TestRecordedCalls(t *testing.T) {
+	n := simnode.New(t)
+	_, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_ACCESS_DENIED})
+	must(t, err)
+	r := n.Record()
+	_, err = n.Disk().Rescan(t.Context(), &disk.RescanRequest{})
+	if err == nil {
+		t.Fatal("Rescan succeeded")
+	}
+	_, err = n.Disk().GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 2})
+	must(t, err)
+	r.Stop()
+	_, err = n.Disk().GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1})
+	must(t, err)
+	var lines []string
+	for _, c := range r.Calls() {
+		lines = append(lines, c.String())
+	}
+	for _, want := range []string{`Reenumerate = Access is denied.`, `CreateFile \\.\PhysicalDrive2`, `DeviceIoControl \\.\PhysicalDrive2 0x7405c`, `CloseHandle \\.\PhysicalDrive2`} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("recorded %q, want %q among them", lines, want)
+		}
+	}
+	if got := r.Count(winapi.DeviceIoControl); got != 1 {
+		t.Errorf("%d calls of DeviceIoControl in %q, want 1", got, lines)
+	}
+	if got := r.Count(winapi.AnyCall); got != len(lines) {
+		t.Errorf("%d calls, want %d", got, len(lines))
+	}
+}
+
+func TestSeedRepeats(t *testing.T) {
+	ids := func(seed uint64) (ids []string) {
+		n := simnode.New(t, func(c *simnode.Config) { c.Seed = seed })
+		ids = append(ids, prepare(t, n))
+		state, err := n.Show()
+		must(t, err)
+		for _, d := range state.Disks {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	one, again, other := ids(1), ids(1), ids(2)
+	if !slices.Equal(one, again) {
+		t.Errorf("with one seed the identities are %q and %q", one, again)
+	}
+	if slices.Equal(one, other) {
+		t.Errorf("with two seeds the identities are the same: %q", one)
+	}
+}
+
+func TestNodesAreIndependent(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 8 {
+		n := simnode.New(t)
+		wg.Go(func() { prepare(t, n) })
+	}
+	wg.Wait()
+}
+
+// What a process remembers it takes with it: a new one goes by Windows.
+func TestNewProcessKnowsNothingOfTheFirst(t *testing.T) {
+	n := simnode.New(t)
+	must(t, n.SetSMBPassword("files.example.com", "csi", "secret"))
+	stage := func(s smb.Interface, password string) error {
+		_, err := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{
+			RemotePath: `\\files.example.com\data`, LocalPath: `C:\var\lib\kubelet\link`, Username: "csi", Password: password})
+		return err
+	}
+	must(t, stage(n.SMB(), "secret"))
+	p, err := n.NewProcess(simnode.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}})
+	must(t, err)
+	must(t, stage(p.SMB(), "secret"))
+	if _, err := p.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\elsewhere`}); !errors.Is(err, hosterr.ErrPermissionDenied) {
+		t.Errorf("Mkdir outside of the rules of the process = %v", err)
+	}
+	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\elsewhere`}); err != nil {
+		t.Errorf("Mkdir by the process without rules = %v", err)
+	}
+	for _, i := range []any{p.Disk(), p.Volume(), p.ISCSI(), p.System()} {
+		if i == nil {
+			t.Error("the process lacks a service")
+		}
+	}
+}
+
+func TestServersSharesAndAccountsVanish(t *testing.T) {
+	n := simnode.New(t)
+	stage := func() error {
+		_, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{
+			RemotePath: `\\files.example.com\data`, LocalPath: `C:\var\lib\kubelet\link`, Username: "csi", Password: "csi"})
+		return err
+	}
+	const server = "files.example.com"
+	must(t, stage())
+	must(t, n.RemoveSMBShare(server, "data"))
+	if err := stage(); err == nil {
+		t.Error("a share that is gone is staged")
+	}
+	must(t, n.AddSMBShare(server, "data"))
+	must(t, stage())
+	must(t, n.RemoveSMBAccount(server, "csi"))
+	must(t, n.SetSMBServerDown(server, true))
+	must(t, n.SetSMBServerDown(server, false))
+	if err := stage(); !errors.Is(err, hosterr.ErrPermissionDenied) {
+		t.Errorf("with an account that is gone: %v, want permission denied", err)
+	}
+	must(t, n.SetSMBPassword(server, "csi", "csi"))
+	must(t, stage())
+	must(t, n.RemoveSMBServer(server))
+	if err := stage(); !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("with a server that is gone: %v, want unavailable", err)
+	}
+	for what, err := range map[string]error{"share": n.RemoveSMBShare("x", "y"), "account": n.RemoveSMBAccount("x", "y"), "server": n.RemoveSMBServer("x")} {
+		if !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("removing a %s that is not there = %v", what, err)
+		}
+	}
+}
+
+// failing is a test that tells how it failed.
+type failing struct {
+	*testing.T
+	said     []string
+	cleanups []func()
+}
+
+func (f *failing) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+
+func (f *failing) Errorf(format string, args ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, args...))
+}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	panic(f)
+}
+
+func (f *failing) end() {
+	for _, c := range slices.Backward(f.cleanups) {
+		c()
+	}
+}
+
+func TestNewFailsTheTest(t *testing.T) {
+	t.Run("for a description that is none", func(t *testing.T) {
+		f := &failing{T: t}
+		func() {
+			defer func() { recover() }()
+			simnode.New(f, func(c *simnode.Config) { c.SANPolicy = "none" })
+		}()
+		if len(f.said) != 1 || !strings.Contains(f.said[0], `"none"`) {
+			t.Errorf("said %q", f.said)
+		}
+	})
+	t.Run("for what was to happen later", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &failing{T: t}
+			n := simnode.New(f)
+			n.After(time.Hour, func() error { return n.DetachDisk(9) })
+			n.After(2*time.Hour, func() error { t.Error("happened after the end"); return nil })
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			f.end()
+			n.After(0, func() error { t.Error("happened after the end"); return nil })
+			time.Sleep(2 * time.Hour)
+			if len(f.said) != 1 || !strings.Contains(f.said[0], "disk 9") {
+				t.Errorf("said %q", f.said)
+			}
+		})
+	})
+	t.Run("for handles that stay open", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { // which has the ten seconds that it waits
+			f := &failing{T: t}
+			n := simnode.New(f)
+			// A handle is lost when closing fails.
+			_, err := n.Fail(simnode.Fault{Call: winapi.CloseHandle, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
+			must(t, err)
+			n.Disk().GetDiskStats(context.Background(), &disk.GetDiskStatsRequest{DiskNumber: 1})
+			f.end()
+			if len(f.said) != 1 || !strings.Contains(f.said[0], "PhysicalDrive1") {
+				t.Errorf("said %q, want the handle", f.said)
+			}
+		})
+	})
+}
+
+// A Win32 error that a fault brought can be asked for by its number on every
+// system.
+func TestFaultKeepsItsNumber(t *testing.T) {
+	n := simnode.New(t)
+	_, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_BUSY})
+	must(t, err)
+	_, err = n.Disk().Rescan(t.Context(), &disk.RescanRequest{})
+	if !errors.Is(err, win32.ERROR_BUSY) || !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("Rescan = %v, want ERROR_BUSY, which is of the kind unavailable", err)
+	}
+}

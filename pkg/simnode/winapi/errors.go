@@ -1,0 +1,160 @@
+package winapi
+
+// Win32 errors (winerror.h), which all calls answer but those that follow.
+const (
+	ERROR_INVALID_FUNCTION            = "ERROR_INVALID_FUNCTION"            // 1: Incorrect function.
+	ERROR_FILE_NOT_FOUND              = "ERROR_FILE_NOT_FOUND"              // 2: The system cannot find the file specified.
+	ERROR_PATH_NOT_FOUND              = "ERROR_PATH_NOT_FOUND"              // 3: The system cannot find the path specified.
+	ERROR_ACCESS_DENIED               = "ERROR_ACCESS_DENIED"               // 5: Access is denied.
+	ERROR_INVALID_HANDLE              = "ERROR_INVALID_HANDLE"              // 6: The handle is invalid.
+	ERROR_INVALID_DRIVE               = "ERROR_INVALID_DRIVE"               // 15: The system cannot find the drive specified.
+	ERROR_NOT_SAME_DEVICE             = "ERROR_NOT_SAME_DEVICE"             // 17: The system cannot move the file to a different disk drive.
+	ERROR_NO_MORE_FILES               = "ERROR_NO_MORE_FILES"               // 18: There are no more files.
+	ERROR_WRITE_PROTECT               = "ERROR_WRITE_PROTECT"               // 19: The media is write protected.
+	ERROR_NOT_READY                   = "ERROR_NOT_READY"                   // 21: The device is not ready.
+	ERROR_CRC                         = "ERROR_CRC"                         // 23: Data error (cyclic redundancy check).
+	ERROR_BAD_LENGTH                  = "ERROR_BAD_LENGTH"                  // 24: The program issued a command but the command length is incorrect.
+	ERROR_GEN_FAILURE                 = "ERROR_GEN_FAILURE"                 // 31: A device attached to the system is not functioning.
+	ERROR_SHARING_VIOLATION           = "ERROR_SHARING_VIOLATION"           // 32: The process cannot access the file because it is being used by another process.
+	ERROR_HANDLE_EOF                  = "ERROR_HANDLE_EOF"                  // 38: Reached the end of the file.
+	ERROR_NOT_SUPPORTED               = "ERROR_NOT_SUPPORTED"               // 50: The request is not supported.
+	ERROR_BAD_NETPATH                 = "ERROR_BAD_NETPATH"                 // 53: The network path was not found.
+	ERROR_UNEXP_NET_ERR               = "ERROR_UNEXP_NET_ERR"               // 59: An unexpected network error occurred.
+	ERROR_NETNAME_DELETED             = "ERROR_NETNAME_DELETED"             // 64: The specified network name is no longer available.
+	ERROR_BAD_NET_NAME                = "ERROR_BAD_NET_NAME"                // 67: The network name cannot be found.
+	ERROR_FILE_EXISTS                 = "ERROR_FILE_EXISTS"                 // 80: The file exists.
+	ERROR_INVALID_PASSWORD            = "ERROR_INVALID_PASSWORD"            // 86: The specified network password is not correct.
+	ERROR_INVALID_PARAMETER           = "ERROR_INVALID_PARAMETER"           // 87: The parameter is incorrect.
+	ERROR_DISK_FULL                   = "ERROR_DISK_FULL"                   // 112: There is not enough space on the disk.
+	ERROR_CALL_NOT_IMPLEMENTED        = "ERROR_CALL_NOT_IMPLEMENTED"        // 120: This function is not supported on this system.
+	ERROR_INSUFFICIENT_BUFFER         = "ERROR_INSUFFICIENT_BUFFER"         // 122: The data area passed to a system call is too small.
+	ERROR_INVALID_NAME                = "ERROR_INVALID_NAME"                // 123: The filename, directory name, or volume label syntax is incorrect.
+	ERROR_INVALID_LEVEL               = "ERROR_INVALID_LEVEL"               // 124: The system call level is not correct.
+	ERROR_DIR_NOT_ROOT                = "ERROR_DIR_NOT_ROOT"                // 144: The directory is not the root directory.
+	ERROR_DIR_NOT_EMPTY               = "ERROR_DIR_NOT_EMPTY"               // 145: The directory is not empty.
+	ERROR_BAD_PATHNAME                = "ERROR_BAD_PATHNAME"                // 161: The specified path is invalid.
+	ERROR_BUSY                        = "ERROR_BUSY"                        // 170: The requested resource is in use.
+	ERROR_ALREADY_EXISTS              = "ERROR_ALREADY_EXISTS"              // 183: Cannot create a file when that file already exists.
+	ERROR_FILENAME_EXCED_RANGE        = "ERROR_FILENAME_EXCED_RANGE"        // 206: The filename or extension is too long.
+	ERROR_MORE_DATA                   = "ERROR_MORE_DATA"                   // 234: More data is available.
+	ERROR_DIRECTORY                   = "ERROR_DIRECTORY"                   // 267: The directory name is invalid.
+	ERROR_DELETE_PENDING              = "ERROR_DELETE_PENDING"              // 303: The file cannot be opened because it is in the process of being deleted.
+	ERROR_NO_SUCH_DEVICE              = "ERROR_NO_SUCH_DEVICE"              // 433: A device which does not exist was specified.
+	ERROR_UNRECOGNIZED_VOLUME         = "ERROR_UNRECOGNIZED_VOLUME"         // 1005: The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted.
+	ERROR_DEPENDENT_SERVICES_RUNNING  = "ERROR_DEPENDENT_SERVICES_RUNNING"  // 1051: A stop control has been sent to a service that other running services are dependent on.
+	ERROR_INVALID_SERVICE_CONTROL     = "ERROR_INVALID_SERVICE_CONTROL"     // 1052: The requested control is not valid for this service.
+	ERROR_SERVICE_REQUEST_TIMEOUT     = "ERROR_SERVICE_REQUEST_TIMEOUT"     // 1053: The service did not respond to the start or control request in a timely fashion.
+	ERROR_SERVICE_DATABASE_LOCKED     = "ERROR_SERVICE_DATABASE_LOCKED"     // 1055: The service database is locked.
+	ERROR_SERVICE_ALREADY_RUNNING     = "ERROR_SERVICE_ALREADY_RUNNING"     // 1056: An instance of the service is already running.
+	ERROR_SERVICE_DISABLED            = "ERROR_SERVICE_DISABLED"            // 1058: The service cannot be started, either because it is disabled or because it has no enabled devices associated with it.
+	ERROR_CIRCULAR_DEPENDENCY         = "ERROR_CIRCULAR_DEPENDENCY"         // 1059: Circular service dependency was specified.
+	ERROR_SERVICE_DOES_NOT_EXIST      = "ERROR_SERVICE_DOES_NOT_EXIST"      // 1060: The specified service does not exist as an installed service.
+	ERROR_SERVICE_CANNOT_ACCEPT_CTRL  = "ERROR_SERVICE_CANNOT_ACCEPT_CTRL"  // 1061: The service cannot accept control messages at this time.
+	ERROR_SERVICE_NOT_ACTIVE          = "ERROR_SERVICE_NOT_ACTIVE"          // 1062: The service has not been started.
+	ERROR_EXCEPTION_IN_SERVICE        = "ERROR_EXCEPTION_IN_SERVICE"        // 1064: An exception occurred in the service when handling the control request.
+	ERROR_SERVICE_SPECIFIC_ERROR      = "ERROR_SERVICE_SPECIFIC_ERROR"      // 1066: The service has returned a service-specific error code.
+	ERROR_PROCESS_ABORTED             = "ERROR_PROCESS_ABORTED"             // 1067: The process terminated unexpectedly.
+	ERROR_SERVICE_DEPENDENCY_FAIL     = "ERROR_SERVICE_DEPENDENCY_FAIL"     // 1068: The dependency service or group failed to start.
+	ERROR_SERVICE_LOGON_FAILED        = "ERROR_SERVICE_LOGON_FAILED"        // 1069: The service did not start due to a logon failure.
+	ERROR_SERVICE_MARKED_FOR_DELETE   = "ERROR_SERVICE_MARKED_FOR_DELETE"   // 1072: The specified service has been marked for deletion.
+	ERROR_IO_DEVICE                   = "ERROR_IO_DEVICE"                   // 1117: The request could not be performed because of an I/O device error.
+	ERROR_DEVICE_NOT_CONNECTED        = "ERROR_DEVICE_NOT_CONNECTED"        // 1167: The device is not connected.
+	ERROR_NOT_FOUND                   = "ERROR_NOT_FOUND"                   // 1168: Element not found.
+	ERROR_SESSION_CREDENTIAL_CONFLICT = "ERROR_SESSION_CREDENTIAL_CONFLICT" // 1219: Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again.
+	ERROR_NETWORK_UNREACHABLE         = "ERROR_NETWORK_UNREACHABLE"         // 1231: The network location cannot be reached. For information about network troubleshooting, see Windows Help.
+	ERROR_NO_SUCH_LOGON_SESSION       = "ERROR_NO_SUCH_LOGON_SESSION"       // 1312: A specified logon session does not exist. It may already have been terminated.
+	ERROR_LOGON_FAILURE               = "ERROR_LOGON_FAILURE"               // 1326: The user name or password is incorrect.
+	ERROR_FILE_CORRUPT                = "ERROR_FILE_CORRUPT"                // 1392: The file or directory is corrupted and unreadable.
+	ERROR_DISK_CORRUPT                = "ERROR_DISK_CORRUPT"                // 1393: The disk structure is corrupted and unreadable.
+	ERROR_NO_SYSTEM_RESOURCES         = "ERROR_NO_SYSTEM_RESOURCES"         // 1450: Insufficient system resources exist to complete the requested service.
+	ERROR_SYMLINK_CLASS_DISABLED      = "ERROR_SYMLINK_CLASS_DISABLED"      // 1463: The symbolic link cannot be followed because its type is disabled.
+	RPC_S_UNKNOWN_IF                  = "RPC_S_UNKNOWN_IF"                  // 1717: The interface is unknown.
+	RPC_S_SERVER_UNAVAILABLE          = "RPC_S_SERVER_UNAVAILABLE"          // 1722: The RPC server is unavailable.
+	ERROR_CANT_ACCESS_FILE            = "ERROR_CANT_ACCESS_FILE"            // 1920: The file cannot be accessed by the system.
+	ERROR_CANT_RESOLVE_FILENAME       = "ERROR_CANT_RESOLVE_FILENAME"       // 1921: The name of the file cannot be resolved by the system.
+	ERROR_NOT_CONNECTED               = "ERROR_NOT_CONNECTED"               // 2250: This network connection does not exist.
+	ERROR_NOT_A_REPARSE_POINT         = "ERROR_NOT_A_REPARSE_POINT"         // 4390: The file or directory is not a reparse point.
+	ERROR_REPARSE_ATTRIBUTE_CONFLICT  = "ERROR_REPARSE_ATTRIBUTE_CONFLICT"  // 4391: The reparse point attribute cannot be set because it conflicts with an existing attribute.
+	ERROR_INVALID_REPARSE_DATA        = "ERROR_INVALID_REPARSE_DATA"        // 4392: The data present in the reparse point buffer is invalid.
+	ERROR_REPARSE_TAG_MISMATCH        = "ERROR_REPARSE_TAG_MISMATCH"        // 4394: There is a mismatch between the tag specified in the request and the tag present in the reparse point.
+	ERROR_REPARSE_POINT_ENCOUNTERED   = "ERROR_REPARSE_POINT_ENCOUNTERED"   // 4395: The object manager encountered a reparse point while retrieving an object.
+)
+
+// NTSTATUS values (ntstatus.h), which NtCreateFile, QueryDirectory,
+// QueryInformation and SetInformation answer. Where several have one meaning for
+// a program, the text is that of the Win32 error.
+const (
+	STATUS_BUFFER_OVERFLOW              = "STATUS_BUFFER_OVERFLOW"              // 0x80000005: More data is available.
+	STATUS_NO_MORE_FILES                = "STATUS_NO_MORE_FILES"                // 0x80000006: There are no more files.
+	STATUS_NOT_IMPLEMENTED              = "STATUS_NOT_IMPLEMENTED"              // 0xc0000002: Incorrect function.
+	STATUS_INVALID_INFO_CLASS           = "STATUS_INVALID_INFO_CLASS"           // 0xc0000003: The parameter is incorrect.
+	STATUS_INFO_LENGTH_MISMATCH         = "STATUS_INFO_LENGTH_MISMATCH"         // 0xc0000004: The program issued a command but the command length is incorrect.
+	STATUS_INVALID_HANDLE               = "STATUS_INVALID_HANDLE"               // 0xc0000008: The handle is invalid.
+	STATUS_INVALID_PARAMETER            = "STATUS_INVALID_PARAMETER"            // 0xc000000d: The parameter is incorrect.
+	STATUS_NO_SUCH_DEVICE               = "STATUS_NO_SUCH_DEVICE"               // 0xc000000e: A device which does not exist was specified.
+	STATUS_NO_SUCH_FILE                 = "STATUS_NO_SUCH_FILE"                 // 0xc000000f: The system cannot find the file specified.
+	STATUS_INVALID_DEVICE_REQUEST       = "STATUS_INVALID_DEVICE_REQUEST"       // 0xc0000010: Incorrect function.
+	STATUS_ACCESS_DENIED                = "STATUS_ACCESS_DENIED"                // 0xc0000022: Access is denied.
+	STATUS_BUFFER_TOO_SMALL             = "STATUS_BUFFER_TOO_SMALL"             // 0xc0000023: The data area passed to a system call is too small.
+	STATUS_OBJECT_NAME_INVALID          = "STATUS_OBJECT_NAME_INVALID"          // 0xc0000033: The filename, directory name, or volume label syntax is incorrect.
+	STATUS_OBJECT_NAME_NOT_FOUND        = "STATUS_OBJECT_NAME_NOT_FOUND"        // 0xc0000034: The system cannot find the file specified.
+	STATUS_OBJECT_NAME_COLLISION        = "STATUS_OBJECT_NAME_COLLISION"        // 0xc0000035: Cannot create a file when that file already exists.
+	STATUS_OBJECT_PATH_INVALID          = "STATUS_OBJECT_PATH_INVALID"          // 0xc0000039: The specified path is invalid.
+	STATUS_OBJECT_PATH_NOT_FOUND        = "STATUS_OBJECT_PATH_NOT_FOUND"        // 0xc000003a: The system cannot find the path specified.
+	STATUS_OBJECT_PATH_SYNTAX_BAD       = "STATUS_OBJECT_PATH_SYNTAX_BAD"       // 0xc000003b: The specified path is invalid.
+	STATUS_SHARING_VIOLATION            = "STATUS_SHARING_VIOLATION"            // 0xc0000043: The process cannot access the file because it is being used by another process.
+	STATUS_DELETE_PENDING               = "STATUS_DELETE_PENDING"               // 0xc0000056: Access is denied.
+	STATUS_LOGON_FAILURE                = "STATUS_LOGON_FAILURE"                // 0xc000006d: The user name or password is incorrect.
+	STATUS_DISK_FULL                    = "STATUS_DISK_FULL"                    // 0xc000007f: There is not enough space on the disk.
+	STATUS_INSUFFICIENT_RESOURCES       = "STATUS_INSUFFICIENT_RESOURCES"       // 0xc000009a: Insufficient system resources exist to complete the requested service.
+	STATUS_MEDIA_WRITE_PROTECTED        = "STATUS_MEDIA_WRITE_PROTECTED"        // 0xc00000a2: The media is write protected.
+	STATUS_DEVICE_NOT_READY             = "STATUS_DEVICE_NOT_READY"             // 0xc00000a3: The device is not ready.
+	STATUS_FILE_IS_A_DIRECTORY          = "STATUS_FILE_IS_A_DIRECTORY"          // 0xc00000ba: Access is denied.
+	STATUS_NOT_SUPPORTED                = "STATUS_NOT_SUPPORTED"                // 0xc00000bb: The request is not supported.
+	STATUS_BAD_NETWORK_PATH             = "STATUS_BAD_NETWORK_PATH"             // 0xc00000be: The network path was not found.
+	STATUS_UNEXPECTED_NETWORK_ERROR     = "STATUS_UNEXPECTED_NETWORK_ERROR"     // 0xc00000c4: An unexpected network error occurred.
+	STATUS_NETWORK_NAME_DELETED         = "STATUS_NETWORK_NAME_DELETED"         // 0xc00000c9: The specified network name is no longer available.
+	STATUS_BAD_NETWORK_NAME             = "STATUS_BAD_NETWORK_NAME"             // 0xc00000cc: The network name cannot be found.
+	STATUS_NOT_SAME_DEVICE              = "STATUS_NOT_SAME_DEVICE"              // 0xc00000d4: The system cannot move the file to a different disk drive.
+	STATUS_DIRECTORY_NOT_EMPTY          = "STATUS_DIRECTORY_NOT_EMPTY"          // 0xc0000101: The directory is not empty.
+	STATUS_NOT_A_DIRECTORY              = "STATUS_NOT_A_DIRECTORY"              // 0xc0000103: The directory name is invalid.
+	STATUS_NAME_TOO_LONG                = "STATUS_NAME_TOO_LONG"                // 0xc0000106: The filename or extension is too long.
+	STATUS_CANNOT_DELETE                = "STATUS_CANNOT_DELETE"                // 0xc0000121: Access is denied.
+	STATUS_FILE_DELETED                 = "STATUS_FILE_DELETED"                 // 0xc0000123: Access is denied.
+	STATUS_UNRECOGNIZED_VOLUME          = "STATUS_UNRECOGNIZED_VOLUME"          // 0xc000014f: The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted.
+	STATUS_IO_DEVICE_ERROR              = "STATUS_IO_DEVICE_ERROR"              // 0xc0000185: The request could not be performed because of an I/O device error.
+	STATUS_VOLUME_DISMOUNTED            = "STATUS_VOLUME_DISMOUNTED"            // 0xc000026e: The device is not ready.
+	STATUS_NOT_A_REPARSE_POINT          = "STATUS_NOT_A_REPARSE_POINT"          // 0xc0000275: The file or directory is not a reparse point.
+	STATUS_IO_REPARSE_TAG_MISMATCH      = "STATUS_IO_REPARSE_TAG_MISMATCH"      // 0xc0000277: There is a mismatch between the tag specified in the request and the tag present in the reparse point.
+	STATUS_IO_REPARSE_DATA_INVALID      = "STATUS_IO_REPARSE_DATA_INVALID"      // 0xc0000278: The data present in the reparse point buffer is invalid.
+	STATUS_IO_REPARSE_TAG_NOT_HANDLED   = "STATUS_IO_REPARSE_TAG_NOT_HANDLED"   // 0xc0000279: The file cannot be accessed by the system.
+	STATUS_REPARSE_POINT_NOT_RESOLVED   = "STATUS_REPARSE_POINT_NOT_RESOLVED"   // 0xc0000280: The name of the file cannot be resolved by the system.
+	STATUS_DIRECTORY_IS_A_REPARSE_POINT = "STATUS_DIRECTORY_IS_A_REPARSE_POINT" // 0xc0000281: The specified path is invalid.
+	STATUS_REPARSE_ATTRIBUTE_CONFLICT   = "STATUS_REPARSE_ATTRIBUTE_CONFLICT"   // 0xc00002b2: The reparse point attribute cannot be set because it conflicts with an existing attribute.
+	STATUS_REPARSE_POINT_ENCOUNTERED    = "STATUS_REPARSE_POINT_ENCOUNTERED"    // 0xc000050b: The object manager encountered a reparse point while retrieving an object.
+)
+
+// Statuses of the iSCSI initiator (iscsierr.h), which its calls answer.
+const (
+	ISDSC_NON_SPECIFIC_ERROR           = "ISDSC_NON_SPECIFIC_ERROR"           // 0xefff0001: The iSCSI initiator met an error that it does not describe.
+	ISDSC_LOGIN_FAILED                 = "ISDSC_LOGIN_FAILED"                 // 0xefff0002: The iSCSI login failed.
+	ISDSC_CONNECTION_FAILED            = "ISDSC_CONNECTION_FAILED"            // 0xefff0003: The iSCSI initiator could not connect to the target portal.
+	ISDSC_AUTHENTICATION_FAILURE       = "ISDSC_AUTHENTICATION_FAILURE"       // 0xefff0009: The iSCSI login failed: authentication failure.
+	ISDSC_AUTHORIZATION_FAILURE        = "ISDSC_AUTHORIZATION_FAILURE"        // 0xefff000a: The iSCSI login failed: the target does not allow this initiator.
+	ISDSC_NOT_FOUND                    = "ISDSC_NOT_FOUND"                    // 0xefff000b: The iSCSI target does not exist at that portal.
+	ISDSC_TARGET_REMOVED               = "ISDSC_TARGET_REMOVED"               // 0xefff000c: The iSCSI target has been removed.
+	ISDSC_TARGET_ERROR                 = "ISDSC_TARGET_ERROR"                 // 0xefff0012: The iSCSI target reported an error.
+	ISDSC_SERVICE_UNAVAILABLE          = "ISDSC_SERVICE_UNAVAILABLE"          // 0xefff0013: The iSCSI service is unavailable.
+	ISDSC_OUT_OF_RESOURCES             = "ISDSC_OUT_OF_RESOURCES"             // 0xefff0014: The iSCSI target has not enough resources.
+	ISDSC_INVALID_SESSION_ID           = "ISDSC_INVALID_SESSION_ID"           // 0xefff001c: The iSCSI session does not exist.
+	ISDSC_SESSION_BUSY                 = "ISDSC_SESSION_BUSY"                 // 0xefff001f: The iSCSI session is busy with another request.
+	ISDSC_TRANSPORT_ERROR              = "ISDSC_TRANSPORT_ERROR"              // 0xefff0024: The iSCSI transport failed.
+	ISDSC_TARGET_NOT_FOUND             = "ISDSC_TARGET_NOT_FOUND"             // 0xefff0029: The iSCSI initiator does not know the target.
+	ISDSC_LOGIN_USER_INFO_BAD          = "ISDSC_LOGIN_USER_INFO_BAD"          // 0xefff002a: The CHAP user name or secret cannot be used.
+	ISDSC_TARGET_PORTAL_ALREADY_EXISTS = "ISDSC_TARGET_PORTAL_ALREADY_EXISTS" // 0xefff0032: The iSCSI target portal is registered already.
+	ISDSC_SERVICE_DID_NOT_RESPOND      = "ISDSC_SERVICE_DID_NOT_RESPOND"      // 0xefff0039: The iSCSI initiator service did not respond.
+	ISDSC_SERVICE_NOT_RUNNING          = "ISDSC_SERVICE_NOT_RUNNING"          // 0xefff003e: The iSCSI initiator service is not running.
+	ISDSC_TARGET_ALREADY_LOGGED_IN     = "ISDSC_TARGET_ALREADY_LOGGED_IN"     // 0xefff003f: The iSCSI target has been logged in to already.
+	ISDSC_DEVICE_BUSY_ON_SESSION       = "ISDSC_DEVICE_BUSY_ON_SESSION"       // 0xefff0040: A device of the iSCSI session is in use.
+	ISDSC_PORTAL_NOT_FOUND             = "ISDSC_PORTAL_NOT_FOUND"             // 0xefff0043: The iSCSI target portal is not registered.
+)

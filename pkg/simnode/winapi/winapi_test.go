@@ -1,0 +1,96 @@
+package winapi
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// constants are those that the Go files of a directory declare, with their
+// literal values.
+func constants(t *testing.T, dir string, wanted func(name string) bool) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, s := range g.Specs {
+				v := s.(*ast.ValueSpec)
+				for i, n := range v.Names {
+					if !wanted(n.Name) {
+						continue
+					}
+					l, ok := v.Values[i].(*ast.BasicLit)
+					if !ok {
+						t.Fatalf("%s: %s is no literal", name, n.Name)
+					}
+					all[n.Name] = constant.MakeFromLiteral(l.Value, l.Kind, 0).ExactString()
+				}
+			}
+		}
+	}
+	return all
+}
+
+var (
+	answer = regexp.MustCompile(`^(ERROR|STATUS|ISDSC|RPC_S)_`)
+	code   = regexp.MustCompile(`^(IOCTL|FSCTL)_|^File.*Information`)
+)
+
+// What is here is what the boundary has: a name that is missing could not be
+// asked for, and one too many would be refused.
+func TestVocabularyIsThatOfTheBoundary(t *testing.T) {
+	calls := map[string]string{"AnyCall": `"*"`}
+	for m := range reflect.TypeFor[win32.API]().NumMethod() {
+		name := reflect.TypeFor[win32.API]().Method(m).Name
+		calls[name] = fmt.Sprintf("%q", name)
+	}
+	want := constants(t, "../../../internal/win32", func(name string) bool { return answer.MatchString(name) || code.MatchString(name) })
+	for name := range want {
+		if answer.MatchString(name) {
+			want[name] = fmt.Sprintf("%q", name) // names stand for themselves here
+		}
+	}
+	for name, value := range calls {
+		want[name] = value
+	}
+	got := constants(t, ".", func(string) bool { return true })
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s is %s here, want %s", name, got[name], value)
+		}
+	}
+	for name := range got {
+		if want[name] == "" {
+			t.Errorf("%s is nothing that a call can have", name)
+		}
+	}
+}
