@@ -223,7 +223,7 @@ type UnsafeDiskServer interface {
 	mustEmbedUnimplementedDiskServer()
 }
 
-func RegisterDiskServer(s grpc.ServiceRegistrar, srv DiskServer) {
+func RegisterDiskServer(s *grpc.Server, srv DiskServer) {
 	// If the following call panics, it indicates UnimplementedDiskServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

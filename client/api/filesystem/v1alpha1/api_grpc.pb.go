@@ -193,7 +193,7 @@ type UnsafeFilesystemServer interface {
 	mustEmbedUnimplementedFilesystemServer()
 }
 
-func RegisterFilesystemServer(s grpc.ServiceRegistrar, srv FilesystemServer) {
+func RegisterFilesystemServer(s *grpc.Server, srv FilesystemServer) {
 	// If the following call panics, it indicates UnimplementedFilesystemServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

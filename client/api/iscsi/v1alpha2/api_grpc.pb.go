@@ -231,7 +231,7 @@ type UnsafeIscsiServer interface {
 	mustEmbedUnimplementedIscsiServer()
 }
 
-func RegisterIscsiServer(s grpc.ServiceRegistrar, srv IscsiServer) {
+func RegisterIscsiServer(s *grpc.Server, srv IscsiServer) {
 	// If the following call panics, it indicates UnimplementedIscsiServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

@@ -109,7 +109,7 @@ type UnsafeSmbServer interface {
 	mustEmbedUnimplementedSmbServer()
 }
 
-func RegisterSmbServer(s grpc.ServiceRegistrar, srv SmbServer) {
+func RegisterSmbServer(s *grpc.Server, srv SmbServer) {
 	// If the following call panics, it indicates UnimplementedSmbServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

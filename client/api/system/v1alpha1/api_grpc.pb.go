@@ -143,7 +143,7 @@ type UnsafeSystemServer interface {
 	mustEmbedUnimplementedSystemServer()
 }
 
-func RegisterSystemServer(s grpc.ServiceRegistrar, srv SystemServer) {
+func RegisterSystemServer(s *grpc.Server, srv SystemServer) {
 	// If the following call panics, it indicates UnimplementedSystemServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

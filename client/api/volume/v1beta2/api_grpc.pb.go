@@ -289,7 +289,7 @@ type UnsafeVolumeServer interface {
 	mustEmbedUnimplementedVolumeServer()
 }
 
-func RegisterVolumeServer(s grpc.ServiceRegistrar, srv VolumeServer) {
+func RegisterVolumeServer(s *grpc.Server, srv VolumeServer) {
 	// If the following call panics, it indicates UnimplementedVolumeServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

@@ -75,27 +75,31 @@ func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]by
 	if err != nil {
 		return nil, err
 	}
-	return files, keepConstructors(set, files)
+	return files, keepSignatures(set, files)
 }
 
-// keepConstructors gives the constructors of the versions that ask for it
-// their published parameter type back. Today's generator writes the interface
-// for all; a program that keeps such a function in a variable would no longer
-// compile.
-func keepConstructors(set *apis.Set, files map[string][]byte) error {
+// keepSignatures gives functions their published parameter types back. Today's
+// generator writes interfaces: a program that keeps such a function in a
+// variable would no longer compile. Register<Service>Server takes a *grpc.Server in
+// all versions, New<Service>Client a *grpc.ClientConn in those that ask for it.
+func keepSignatures(set *apis.Set, files map[string][]byte) error {
 	for _, v := range set.Versions() {
-		if !v.ClientTakesConn {
-			continue
-		}
 		name := path.Join(Dir, v.Dir(), "api_grpc.pb.go")
-		line := func(arg string) []byte {
-			return fmt.Appendf(nil, "\nfunc New%[1]sClient(cc %[2]s) %[1]sClient {\n", v.Group.Service, arg)
+		narrow := func(format, from, to string) error {
+			line := func(arg string) []byte { return fmt.Appendf(nil, format, v.Group.Service, arg) }
+			if n := bytes.Count(files[name], line(from)); n != 1 {
+				return fmt.Errorf("%s: found %q %d times, want it once", name, bytes.TrimSpace(line(from)), n)
+			}
+			files[name] = bytes.Replace(files[name], line(from), line(to), 1)
+			return nil
 		}
-		from, to := line("grpc.ClientConnInterface"), line("*grpc.ClientConn")
-		if n := bytes.Count(files[name], from); n != 1 {
-			return fmt.Errorf("%s: found %q %d times, want it once", name, bytes.TrimSpace(from), n)
+		err := narrow("\nfunc Register%[1]sServer(s %[2]s, srv %[1]sServer) {\n", "grpc.ServiceRegistrar", "*grpc.Server")
+		if err == nil && v.ClientTakesConn {
+			err = narrow("\nfunc New%[1]sClient(cc %[2]s) %[1]sClient {\n", "grpc.ClientConnInterface", "*grpc.ClientConn")
 		}
-		files[name] = bytes.Replace(files[name], from, to, 1)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -51,27 +51,32 @@ func load(t *testing.T, files map[string]string) *apis.Set {
 	return set
 }
 
-// TestKeepConstructorsIsStrict gives it output of a plugin that writes
-// constructors in another way than today's.
-func TestKeepConstructorsIsStrict(t *testing.T) {
+// TestKeepSignaturesIsStrict gives it output of a plugin that writes functions
+// in another way than today's.
+func TestKeepSignaturesIsStrict(t *testing.T) {
 	set := load(t, map[string]string{"shelf/v1/api.proto": shelf})
 	const name = Dir + "/shelf/v1/api_grpc.pb.go"
-	const line = "\nfunc NewShelfClient(cc grpc.ClientConnInterface) ShelfClient {\n"
+	const (
+		constructor = "\nfunc NewShelfClient(cc grpc.ClientConnInterface) ShelfClient {\n"
+		register    = "\nfunc RegisterShelfServer(s grpc.ServiceRegistrar, srv ShelfServer) {\n"
+	)
 	tests := map[string]struct {
 		text, want string
 	}{
-		"as today":        {"package v1\n" + line, ""},
-		"another form":    {"package v1\n\nfunc NewShelfClient(conn grpc.ClientConnInterface) ShelfClient {\n", "0 times, want it once"},
-		"twice":           {"package v1\n" + line + line, "2 times, want it once"},
-		"no file at all":  {"", "0 times, want it once"},
-		"another service": {"package v1\n" + strings.ReplaceAll(line, "Shelf", "Rack"), "0 times, want it once"},
+		"as today":                   {"package v1\n" + constructor + register, ""},
+		"another form":               {"package v1\n\nfunc NewShelfClient(conn grpc.ClientConnInterface) ShelfClient {\n" + register, "0 times, want it once"},
+		"another form of the server": {"package v1\n" + constructor + "\nfunc RegisterShelfServer(s grpc.ServiceRegistrar, s ShelfServer) {\n", "0 times, want it once"},
+		"twice":                      {"package v1\n" + constructor + constructor + register, "2 times, want it once"},
+		"no file at all":             {"", "0 times, want it once"},
+		"another service":            {"package v1\n" + strings.ReplaceAll(constructor, "Shelf", "Rack") + register, "0 times, want it once"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
 			files := map[string][]byte{name: []byte(tt.text)}
-			err := keepConstructors(set, files)
+			err := keepSignatures(set, files)
 			if tt.want == "" {
-				if want := "package v1\n\nfunc NewShelfClient(cc *grpc.ClientConn) ShelfClient {\n"; err != nil || string(files[name]) != want {
+				want := "package v1\n\nfunc NewShelfClient(cc *grpc.ClientConn) ShelfClient {\n\nfunc RegisterShelfServer(s *grpc.Server, srv ShelfServer) {\n"
+				if err != nil || string(files[name]) != want {
 					t.Errorf("got %q, %v, want %q", files[name], err, want)
 				}
 				return

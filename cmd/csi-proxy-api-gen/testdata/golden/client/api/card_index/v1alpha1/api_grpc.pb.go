@@ -79,7 +79,7 @@ type UnsafeCardIndexServer interface {
 	mustEmbedUnimplementedCardIndexServer()
 }
 
-func RegisterCardIndexServer(s grpc.ServiceRegistrar, srv CardIndexServer) {
+func RegisterCardIndexServer(s *grpc.Server, srv CardIndexServer) {
 	// If the following call panics, it indicates UnimplementedCardIndexServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization

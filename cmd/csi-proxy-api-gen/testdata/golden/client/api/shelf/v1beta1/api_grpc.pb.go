@@ -83,7 +83,7 @@ type UnsafeShelfServer interface {
 	mustEmbedUnimplementedShelfServer()
 }
 
-func RegisterShelfServer(s grpc.ServiceRegistrar, srv ShelfServer) {
+func RegisterShelfServer(s *grpc.Server, srv ShelfServer) {
 	// If the following call panics, it indicates UnimplementedShelfServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization
