@@ -10,7 +10,8 @@
 //	defer c.Close()
 //	disks, err := c.ListDiskIDs(ctx, &v1.ListDiskIDsRequest{})
 //
-// The messages are below api, and package pipe tells where the pipes are. The
+// A driver that speaks several versions, or may start before the proxy, asks
+// package negotiate. The messages are below api, and package pipe tells where the pipes are. The
 // module also works on other systems, where unix sockets take the place of
 // pipes and serve a simulated node.
 package client

@@ -7,14 +7,17 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
@@ -43,10 +46,15 @@ func Connect(pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error)
 	if err := probe(pipePath); err != nil {
 		return nil, err
 	}
+	return newClient(pipePath, func(ctx context.Context) (net.Conn, error) {
+		return pipe.Dial(ctx, pipePath)
+	}, opts)
+}
+
+// newClient makes the connection that dial leads to, once it is used.
+func newClient(pipePath string, dial func(context.Context) (net.Conn, error), opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	all := append([]grpc.DialOption{
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return pipe.Dial(ctx, pipePath)
-		}),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// By default it would be the path, which is no valid authority.
 		grpc.WithAuthority("localhost"),
@@ -69,4 +77,78 @@ func probe(pipePath string) error {
 		return err
 	}
 	return conn.Close()
+}
+
+// ErrNoAnswer says that something holds the pipe open and does not answer as a
+// gRPC server does: one that is still starting, or none at all.
+var ErrNoAnswer = errors.New("nobody answers as a gRPC server")
+
+// ConnectContext is [Connect] in the time that ctx leaves, and with more to
+// rely on: the server has answered on the connection that is returned. A server
+// that made its pipe and does not serve it yet is waited for.
+//
+// The errors are those of [pipe.Dial], the one of ctx, and [ErrNoAnswer]. Nothing
+// is dialed but the connection that is returned, and after an error none is open.
+func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	first, err := pipe.Dial(ctx, pipePath)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialed{path: pipePath, first: first}
+	defer d.drop()
+	conn, err := newClient(pipePath, d.dial, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := answered(ctx, conn); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%q: %w", pipePath, err)
+	}
+	return conn, nil
+}
+
+// answered waits until the server has sent its side of the handshake.
+func answered(ctx context.Context, conn *grpc.ClientConn) error {
+	conn.Connect()
+	for {
+		switch s := conn.GetState(); s {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return ErrNoAnswer
+		default:
+			if !conn.WaitForStateChange(ctx, s) {
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// dialed hands gRPC the connection that is there already, and then new ones.
+type dialed struct {
+	path  string
+	mu    sync.Mutex
+	first net.Conn
+}
+
+func (d *dialed) take() net.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.first
+	d.first = nil
+	return c
+}
+
+func (d *dialed) dial(ctx context.Context) (net.Conn, error) {
+	if c := d.take(); c != nil {
+		return c, nil
+	}
+	return pipe.Dial(ctx, d.path)
+}
+
+// drop closes the first connection if gRPC has not taken it.
+func (d *dialed) drop() {
+	if c := d.take(); c != nil {
+		c.Close()
+	}
 }

@@ -1,6 +1,7 @@
 // Package wrappers generates the packages that drivers call: one Client for
 // each version of each group, which connects to the pipe of its version and
-// has a method for each of its methods.
+// has a method for each of its methods. It also writes the list of versions
+// that package negotiate tells them apart by.
 package wrappers
 
 import (
@@ -15,13 +16,21 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// Dir is where the output goes, below the root of the repository.
-const Dir = "client/groups"
+// Where the output goes, below the root of the repository.
+const (
+	Dir       = "client/groups"
+	Published = "client/negotiate/published_generated.go"
+)
 
 //go:embed client.go.tmpl
 var clientText string
 
 var clientTemplate = template.Must(template.New("client").Option("missingkey=error").Parse(clientText))
+
+//go:embed published.go.tmpl
+var publishedText string
+
+var publishedTemplate = template.Must(template.New("published").Option("missingkey=error").Parse(publishedText))
 
 // client is what the template is given.
 type client struct {
@@ -40,7 +49,7 @@ type method struct {
 // reserved are the names that a Client has besides those of the API.
 var reserved = map[string]bool{"Close": true}
 
-// Generate writes <Dir>/<group>/<version>/client_generated.go.
+// Generate writes <Dir>/<group>/<version>/client_generated.go, and Published.
 func Generate(set *apis.Set) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, v := range set.Versions() {
@@ -68,5 +77,14 @@ func Generate(set *apis.Set) (map[string][]byte, error) {
 		}
 		files[path.Join(Dir, v.Dir(), "client_generated.go")] = src
 	}
+	var b bytes.Buffer
+	if err := publishedTemplate.Execute(&b, set.Versions()); err != nil {
+		return nil, fmt.Errorf("%s: %w", Published, err)
+	}
+	src, err := format.Source(b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Published, err)
+	}
+	files[Published] = src
 	return files, nil
 }

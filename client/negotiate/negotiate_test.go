@@ -1,0 +1,334 @@
+package negotiate_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/internal/pipetest"
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+)
+
+func versions(names ...string) []apiversion.Version {
+	var all []apiversion.Version
+	for _, n := range names {
+		all = append(all, apiversion.NewVersionOrPanic(n))
+	}
+	return all
+}
+
+// proxy has pipes of its own, none of which is served yet.
+type proxy struct {
+	t      *testing.T
+	prefix string
+}
+
+func newProxy(t *testing.T) *proxy { return &proxy{t, pipetest.Path(t)} }
+
+func (p *proxy) path(api string) string { return p.prefix + "-" + strings.ReplaceAll(api, "/", "-") }
+
+func (p *proxy) at() negotiate.Option {
+	return negotiate.WithPipePath(func(group string, v apiversion.Version) string { return p.path(group + "/" + v.String()) })
+}
+
+// serve serves "disk/v1" and the like: all pipes are made before one answers.
+func (p *proxy) serve(apis ...string) []*pipetest.Listener {
+	p.t.Helper()
+	var all []*pipetest.Listener
+	for _, api := range apis {
+		all = append(all, pipetest.Listen(p.t, p.path(api)))
+	}
+	for _, l := range all {
+		p.answer(l)
+	}
+	return all
+}
+
+// answer is what a server does last when it starts.
+func (p *proxy) answer(l net.Listener) {
+	s := grpc.NewServer()
+	go s.Serve(l)
+	p.t.Cleanup(s.Stop)
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestNewestThatIsServed(t *testing.T) {
+	for _, tt := range []struct {
+		about          string
+		served, wanted []string
+		want           string
+	}{
+		{"all", []string{"v1alpha1", "v1beta3", "v1"}, []string{"v1alpha1", "v1beta3", "v1"}, "v1"},
+		{"wanted in another order", []string{"v1", "v1beta3"}, []string{"v1", "v1beta1", "v1beta3"}, "v1"},
+		{"the newest is not served", []string{"v1beta1", "v1beta2"}, []string{"v1", "v1beta2", "v1beta1"}, "v1beta2"},
+		{"only the oldest", []string{"v1alpha1"}, []string{"v1", "v1beta2", "v1alpha1"}, "v1alpha1"},
+		{"a newer one is served that is not wanted", []string{"v1", "v2alpha1"}, []string{"v1", "v1beta2"}, "v1"},
+		{"alpha of the next is newer", []string{"v1", "v2alpha1"}, []string{"v1", "v2alpha1"}, "v2alpha1"},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			p := newProxy(t)
+			var apis []string
+			for _, v := range tt.served {
+				apis = append(apis, "disk/"+v)
+			}
+			p.serve(apis...)
+			c, err := negotiate.Connect(t.Context(), "disk", versions(tt.wanted...), p.at())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if c.String() != "disk/"+tt.want || c.PipePath != p.path("disk/"+tt.want) {
+				t.Errorf("connected to %s at %q, want disk/%s", c, c.PipePath, tt.want)
+			}
+			// Nothing is registered at the server, so it answers that; nobody else would.
+			if err := c.Invoke(t.Context(), "/v1.Disk/Rescan", &empty{}, &empty{}, grpc.ForceCodec(codec{})); err == nil || !strings.Contains(err.Error(), "Unimplemented") {
+				t.Errorf("a call: %v, want that the server lacks the method", err)
+			}
+		})
+	}
+}
+
+// codec is for calls without a message.
+type (
+	codec struct{}
+	empty struct{}
+)
+
+func (codec) Marshal(any) ([]byte, error) { return nil, nil }
+func (codec) Unmarshal([]byte, any) error { return nil }
+func (codec) Name() string                { return "none" }
+
+// TestNothingRemains counts connections: the one that is returned, and those of
+// a search that finds no version.
+func TestNothingRemains(t *testing.T) {
+	p := newProxy(t)
+	all := p.serve("disk/v1alpha1", "disk/v1beta2", "volume/v1")
+	c, err := negotiate.Connect(t.Context(), "disk", versions("v1", "v1beta2", "v1alpha1"), p.at())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[1].WaitOpen(t, 1)
+	if got := []int{all[0].Accepted(), all[1].Accepted(), all[2].Accepted()}; !slices.Equal(got, []int{0, 1, 0}) {
+		t.Errorf("connections accepted by v1alpha1, v1beta2, volume: %d, want only the one that is used", got)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := negotiate.Find(t.Context(), "disk", versions("v1", "v1beta2"), p.at())
+	if err != nil || found.String() != "disk/v1beta2" || found.PipePath != p.path("disk/v1beta2") {
+		t.Errorf("Find: %s at %q, %v, want disk/v1beta2", found, found.PipePath, err)
+	}
+	if _, err := negotiate.Connect(t.Context(), "disk", versions("v1"), p.at()); !errors.Is(err, negotiate.ErrTooOld) {
+		t.Errorf("error %v, want %v", err, negotiate.ErrTooOld)
+	}
+	if _, err := negotiate.Connect(t.Context(), "smb", versions("v1"), p.at()); !errors.Is(err, negotiate.ErrNotServed) {
+		t.Errorf("error %v, want %v", err, negotiate.ErrNotServed)
+	}
+	for _, l := range all {
+		l.WaitOpen(t, 0)
+	}
+}
+
+func TestTooOld(t *testing.T) {
+	p := newProxy(t)
+	p.serve("disk/v1alpha1", "disk/v1beta1", "volume/v1")
+	start := time.Now()
+	c, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1", "v1beta3"), p.at())
+	var e *negotiate.Error
+	if c != nil || !errors.As(err, &e) || !errors.Is(err, negotiate.ErrTooOld) || !slices.Equal(e.Serves, versions("v1alpha1", "v1beta1")) {
+		t.Fatalf("Connect: %v, %v, want an error that is too old", c, err)
+	}
+	if want := "CSI Proxy: disk v1, v1beta3: too old: serves v1alpha1, v1beta1"; err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v: a proxy that answers is not waited for", took)
+	}
+}
+
+func TestDriverThatIsTooOld(t *testing.T) {
+	p := newProxy(t)
+	p.serve("disk/v1beta3", "disk/v1")
+	_, err := negotiate.Connect(t.Context(), "disk", versions("v1beta1"), p.at())
+	if want := "CSI Proxy: disk v1beta1: no version in common: serves v1beta3, v1"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func TestOtherGroupsAreServed(t *testing.T) {
+	p := newProxy(t)
+	p.serve("filesystem/v1", "filesystem/v1beta2", "volume/v1")
+	_, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at())
+	if want := "disk v1: the group is not served, or its pipes are not mounted here: serves filesystem, volume"; !errors.Is(err, negotiate.ErrNotServed) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func TestNotRunning(t *testing.T) {
+	p := newProxy(t)
+	start := time.Now()
+	c, err := negotiate.Connect(t.Context(), "disk", versions("v1", "v1beta2"), p.at())
+	if c != nil || !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, fs.ErrNotExist) || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Connect: %v, %v, want an error that is not running", c, err)
+	}
+	if name, _ := pipe.Name(p.path("disk/v1")); !strings.HasPrefix(err.Error(), `CSI Proxy: disk v1, v1beta2: not running`) || !strings.Contains(err.Error(), `\\.\pipe\`+name) {
+		t.Errorf("error %q does not say so of %q", err, name)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v without a deadline", took)
+	}
+
+	const patience = 300 * time.Millisecond
+	start = time.Now()
+	_, err = negotiate.Connect(within(t, patience), "disk", versions("v1"), p.at())
+	if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want one that is not running, and the deadline", err)
+	}
+	if took := time.Since(start); took < patience {
+		t.Errorf("took %v, want %v", took, patience)
+	}
+}
+
+func TestContextThatEnded(t *testing.T) {
+	p := newProxy(t)
+	p.serve("disk/v1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var e *negotiate.Error
+	if _, err := negotiate.Connect(ctx, "disk", versions("v1"), p.at()); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
+		t.Errorf("error %v, want that of the context, and nothing said of the proxy", err)
+	}
+}
+
+// TestProxyThatStartsLate has a proxy that makes its pipes one after the other,
+// oldest first, while a driver looks for them.
+func TestProxyThatStartsLate(t *testing.T) {
+	p := newProxy(t)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		var all []net.Listener
+		for _, api := range []string{"disk/v1alpha1", "disk/v1beta2", "disk/v1"} {
+			all = append(all, pipetest.Listen(p.t, p.path(api)))
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, l := range all {
+			p.answer(l)
+		}
+	}()
+	c, err := negotiate.Connect(within(t, 30*time.Second), "disk", versions("v1", "v1beta2"), p.at())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.String() != "disk/v1" {
+		t.Errorf("connected to %s, want disk/v1: the proxy was starting when the older one was found", c)
+	}
+}
+
+// TestNobodyAnswers has a pipe that is there and not served: a named pipe is
+// busy then, a socket takes connections and is silent.
+func TestNobodyAnswers(t *testing.T) {
+	p := newProxy(t)
+	p.serve("disk/v1beta2")
+	silent := pipetest.Listen(t, p.path("disk/v1"))
+	_, err := negotiate.Connect(within(t, 500*time.Millisecond), "disk", versions("v1", "v1beta2"), p.at())
+	if !errors.Is(err, negotiate.ErrBusy) || !strings.Contains(err.Error(), "busy, or still starting") {
+		t.Errorf("error %v, want one that is busy, and not the older version", err)
+	}
+	// It comes to life, and the driver asks again.
+	p.answer(silent)
+	c, err := negotiate.Connect(within(t, 30*time.Second), "disk", versions("v1", "v1beta2"), p.at())
+	if err != nil || c.String() != "disk/v1" {
+		t.Fatalf("connected to %v, %v, want disk/v1", c, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	silent.WaitOpen(t, 0)
+}
+
+// TestAnotherServer has somebody at the pipe who hangs up.
+func TestAnotherServer(t *testing.T) {
+	p := newProxy(t)
+	l := pipetest.Listen(t, p.path("disk/v1"))
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	_, err := negotiate.Connect(within(t, 500*time.Millisecond), "disk", versions("v1"), p.at())
+	if !errors.Is(err, negotiate.ErrBusy) {
+		t.Errorf("error %v, want one that is busy", err)
+	}
+	l.WaitOpen(t, 0)
+}
+
+func TestStaleSocket(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a pipe ends with its server: run it on Linux")
+	}
+	p := newProxy(t)
+	socket, err := pipe.SocketPath(p.path("disk/v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	_, err = negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
+	if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("error %v, want one that is not running", err)
+	}
+	p.serve("disk/v1beta2")
+	if found, err := negotiate.Find(t.Context(), "disk", versions("v1", "v1beta2"), p.at()); err != nil || found.String() != "disk/v1beta2" {
+		t.Errorf("found %s, %v, want disk/v1beta2 beside what is left of v1", found, err)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	none := func(string, apiversion.Version) string { return `disk\v1` }
+	for _, tt := range []struct {
+		versions []apiversion.Version
+		path     func(string, apiversion.Version) string
+		want     string
+	}{
+		{nil, nil, "disk: no version is given"},
+		{[]apiversion.Version{{}, apiversion.NewVersionOrPanic("v1")}, nil, "disk: one of the versions to look for is the zero Version"},
+		{versions("v1"), none, `disk\v1`},
+	} {
+		var opts []negotiate.Option
+		if tt.path != nil {
+			if runtime.GOOS == "windows" {
+				continue // Windows itself judges the path there: it is a file that does not exist
+			}
+			opts = append(opts, negotiate.WithPipePath(tt.path))
+		}
+		_, err := negotiate.Connect(within(t, time.Minute), "disk", tt.versions, opts...)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, negotiate.ErrNotRunning) {
+			t.Errorf("Connect(%v): error %v, want %q", tt.versions, err, tt.want)
+		}
+	}
+}
