@@ -105,11 +105,20 @@ func (a api) method(name string) (protoreflect.MethodDescriptor, error) {
 	if m := methods.ByName(protoreflect.Name(name)); m != nil {
 		return m, nil
 	}
-	var known []string
+	var known, elsewhere []string
 	for i := range methods.Len() {
 		known = append(known, string(methods.Get(i).Name()))
 	}
-	return nil, &hinted{fmt.Errorf("%s has no method %q", a, name), didYouMean(name, known)}
+	for _, other := range catalog() {
+		if other.service.Methods().ByName(protoreflect.Name(name)) != nil {
+			elsewhere = append(elsewhere, other.String())
+		}
+	}
+	hint := didYouMean(name, known)
+	if elsewhere != nil {
+		hint = "it is in " + strings.Join(elsewhere, ", ")
+	}
+	return nil, &hinted{fmt.Errorf("%s has no method %q", a, name), hint}
 }
 
 // newMessage makes an empty message of a type.

@@ -3,9 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,12 +15,25 @@ import (
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	return group("disk", "Show the disks of the node", &cobra.Command{
-		Use:   "list",
+	return group("disk", "Show the disks of the node", a.watchable(&cobra.Command{
+		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.listDisks(c.Context()) },
-	})
+		Example: `  csi-proxyctl disk list
+  csi-proxyctl disk list 1 --bytes
+  csi-proxyctl disk list --watch`,
+		ValidArgsFunction: completeFirst(true, diskWords),
+		RunE: func(c *cobra.Command, args []string) error {
+			only := map[uint32]bool{}
+			for _, text := range args {
+				n, err := diskNumber(text)
+				if err != nil {
+					return err
+				}
+				only[n] = true
+			}
+			return a.listDisks(c.Context(), only)
+		},
+	}))
 }
 
 // diskEntry is a disk in the list. What the node did not tell is nil.
@@ -29,7 +43,7 @@ type diskEntry struct {
 	Online    *bool         `json:"online"`
 	Serial    string        `json:"serialNumber"`
 	Page83    string        `json:"page83"`
-	Location  *diskLocation `json:"location,omitempty"`
+	Location  *diskLocation `json:"location"`
 }
 
 type diskLocation struct {
@@ -39,56 +53,78 @@ type diskLocation struct {
 	LUN     string `json:"lun"`
 }
 
-func (a *app) listDisks(ctx context.Context) error {
+// listDisks prints the disks of these numbers, without any all.
+func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
+	entries, err := a.disks(ctx, only)
+	if err != nil && !errors.Is(err, errIncomplete) {
+		return err
+	}
+	rows := [][]string{}
+	for _, e := range entries {
+		size, state, location := "", "", ""
+		if e.SizeBytes != nil {
+			size = a.size(uint64(*e.SizeBytes))
+		}
+		if e.Online != nil {
+			state = map[bool]string{true: "online", false: "offline"}[*e.Online]
+		}
+		if l := e.Location; l != nil {
+			location = cmp.Or(l.Adapter, "-") + ":" + cmp.Or(l.Bus, "-") + ":" + cmp.Or(l.Target, "-") + ":" + cmp.Or(l.LUN, "-")
+		}
+		rows = append(rows, []string{number(e.Number), size, state, e.Serial, e.Page83, location})
+	}
+	return cmp.Or(a.print(entries, "NUMBER SIZE STATE SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN", rows), err)
+}
+
+// disks asks for what is known of disks. With errIncomplete the list is
+// usable; what is missing has been said.
+func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
 	client, err := disk.NewClient()
 	if err != nil {
-		return &failure{err: err}
+		return nil, &failure{err: err}
 	}
 	defer client.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
 	ids, err := client.ListDiskIDs(ctx, &v1.ListDiskIDsRequest{})
 	if err != nil {
-		return &failure{"disk/v1 ListDiskIDs", err}
+		return nil, &failure{"disk/v1 ListDiskIDs", err}
 	}
 	locations, err := client.ListDiskLocations(ctx, &v1.ListDiskLocationsRequest{})
 	if err != nil {
-		return &failure{"disk/v1 ListDiskLocations", err}
+		return nil, &failure{"disk/v1 ListDiskLocations", err}
 	}
 	complete := true
-	entries, rows := []diskEntry{}, [][]string{}
+	for n := range only {
+		if ids.DiskIDs[n] == nil {
+			return nil, &failure{err: fmt.Errorf("the node has no disk %d", n)}
+		}
+	}
+	entries := []diskEntry{}
 	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
+		if len(only) > 0 && !only[n] {
+			continue
+		}
 		e := diskEntry{Number: n, Serial: ids.DiskIDs[n].SerialNumber, Page83: ids.DiskIDs[n].Page83}
-		size, state, location := "", "", ""
 		if stats, err := client.GetDiskStats(ctx, &v1.GetDiskStatsRequest{DiskNumber: n}); err != nil {
 			complete = false
 			a.note("disk %d: its size: %s", n, brief(err))
 		} else {
 			e.SizeBytes = &stats.TotalBytes
-			size = bytesText(uint64(stats.TotalBytes))
 		}
 		if s, err := client.GetDiskState(ctx, &v1.GetDiskStateRequest{DiskNumber: n}); err != nil {
 			complete = false
 			a.note("disk %d: its state: %s", n, brief(err))
 		} else {
 			e.Online = &s.IsOnline
-			state = "offline"
-			if s.IsOnline {
-				state = "online"
-			}
 		}
 		if l := locations.DiskLocations[n]; l != nil {
 			e.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
-			location = cmp.Or(l.Adapter, "-") + ":" + cmp.Or(l.Bus, "-") + ":" + cmp.Or(l.Target, "-") + ":" + cmp.Or(l.LUNID, "-")
 		}
 		entries = append(entries, e)
-		rows = append(rows, []string{strconv.FormatUint(uint64(n), 10), size, state, e.Serial, e.Page83, location})
-	}
-	if err := a.print(entries, "NUMBER SIZE STATE SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN", rows); err != nil {
-		return err
 	}
 	if !complete {
-		return &failure{err: errIncomplete}
+		return entries, &failure{err: errIncomplete}
 	}
-	return nil
+	return entries, nil
 }

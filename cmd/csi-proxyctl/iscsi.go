@@ -68,7 +68,7 @@ func portalArgument(text string) (*v1alpha2.TargetPortal, error) {
 }
 
 func (a *app) iscsiPortalsCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.watchable(&cobra.Command{
 		Use:   "portals",
 		Short: "List the registered portals",
 		Args:  cobra.NoArgs,
@@ -78,25 +78,44 @@ func (a *app) iscsiPortalsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				list, rows := []string{}, [][]string{}
+				list, rows := []portalEntry{}, [][]string{}
 				for _, p := range out.TargetPortals {
-					text := net.JoinHostPort(p.TargetAddress, number(p.TargetPort))
-					list, rows = append(list, text), append(rows, []string{text})
+					list, rows = append(list, portalEntry{p.TargetAddress, p.TargetPort}), append(rows, []string{portalText(p)})
 				}
 				return a.print(list, "PORTAL", rows)
 			})
 		},
+	})
+}
+
+// The lists about iSCSI have these entries.
+type (
+	portalEntry struct {
+		Address string `json:"address"`
+		Port    uint32 `json:"port"`
 	}
+	targetEntry struct {
+		IQN string `json:"iqn"`
+	}
+	targetDiskEntry struct {
+		Number uint32 `json:"number"`
+	}
+)
+
+// portalText is a portal as arguments and tables have it.
+func portalText(p *v1alpha2.TargetPortal) string {
+	return net.JoinHostPort(p.TargetAddress, number(p.TargetPort))
 }
 
 // iscsiPortalCommand is a command about a portal; call returns the targets that
 // are to be printed, nil for none.
 func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, *iscsi.Client, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:     name + " PORTAL",
-		Short:   short,
-		Example: "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
-		Args:    cobra.ExactArgs(1),
+		Use:               name + " PORTAL",
+		Short:             short,
+		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
@@ -107,11 +126,11 @@ func (a *app) iscsiPortalCommand(name, short, method string, call func(context.C
 				if err != nil || iqns == nil {
 					return err
 				}
-				var rows [][]string
+				list, rows := []targetEntry{}, [][]string{}
 				for _, iqn := range iqns {
-					rows = append(rows, []string{iqn})
+					list, rows = append(list, targetEntry{iqn}), append(rows, []string{iqn})
 				}
-				return a.print(iqns, "TARGET", rows)
+				return a.print(list, "TARGET", rows)
 			})
 		},
 	}
@@ -129,7 +148,8 @@ With --auth chap or mutual the secret is taken from the environment variable
 ` + chapVariable + `.`,
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
 				return err
@@ -142,7 +162,7 @@ With --auth chap or mutual the secret is taken from the environment variable
 			case "mutual":
 				in.AuthType = v1alpha2.AuthenticationType_MUTUAL_CHAP
 			default:
-				return fmt.Errorf("--auth %q: want none, chap or mutual", auth)
+				return &hinted{fmt.Errorf("--auth %q: want none, chap or mutual", auth), didYouMean(auth, []string{"none", "chap", "mutual"})}
 			}
 			if auth != "none" {
 				in.ChapSecret = os.Getenv(chapVariable)
@@ -154,15 +174,17 @@ With --auth chap or mutual the secret is taken from the environment variable
 		},
 	}
 	c.Flags().StringVar(&auth, "auth", auth, "`how` to prove who logs in: none, chap or mutual")
+	c.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{"none", "chap", "mutual"}, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&in.ChapUsername, "user", "", "CHAP user `name`; without one that of the initiator")
 	return c
 }
 
 func (a *app) iscsiDisksCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "disks PORTAL TARGET",
-		Short: "List the disks that a target provides",
-		Args:  cobra.ExactArgs(2),
+		Use:               "disks PORTAL TARGET",
+		Short:             "List the disks that a target provides",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
@@ -173,11 +195,15 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var rows [][]string
+				list, rows := []targetDiskEntry{}, [][]string{}
 				for _, d := range out.DiskIDs {
-					rows = append(rows, []string{d})
+					n, err := diskNumber(d)
+					if err != nil {
+						return err
+					}
+					list, rows = append(list, targetDiskEntry{n}), append(rows, []string{d})
 				}
-				return a.print(append([]string{}, out.DiskIDs...), "DISK", rows)
+				return a.print(list, "DISK", rows)
 			})
 		},
 	}
@@ -185,9 +211,10 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 
 func (a *app) iscsiDisconnectCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "disconnect PORTAL TARGET",
-		Short: "Log out of a target, through whichever portal",
-		Args:  cobra.ExactArgs(2),
+		Use:               "disconnect PORTAL TARGET",
+		Short:             "Log out of a target, through whichever portal",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
@@ -39,7 +38,7 @@ func onNode[Out any](a *app, ctx context.Context, what string, call func(context
 }
 
 func (a *app) nodeShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.watchable(&cobra.Command{
 		Use:   "show",
 		Short: "Show the disks, volumes and faults of the node",
 		Args:  cobra.NoArgs,
@@ -50,12 +49,12 @@ func (a *app) nodeShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.output == "json" {
-				return a.printMessage(state)
+			if a.output != formatTable {
+				return a.printValue(plain(state.ProtoReflect()))
 			}
 			return a.printState(state)
 		},
-	}
+	})
 }
 
 func (a *app) printState(state *nodecontrol.ShowResponse) error {
@@ -73,9 +72,9 @@ func (a *app) printState(state *nodecontrol.ShowResponse) error {
 				mode += ", " + m.text
 			}
 		}
-		size := bytesText(d.SizeBytes)
+		size := a.size(d.SizeBytes)
 		if d.SeenSizeBytes != d.SizeBytes {
-			size += " (seen: " + bytesText(d.SeenSizeBytes) + ")"
+			size += " (seen: " + a.size(d.SeenSizeBytes) + ")"
 		}
 		rows = append(rows, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.Id, d.SerialNumber, d.Page83, d.Image})
 	}
@@ -88,7 +87,7 @@ func (a *app) printState(state *nodecontrol.ShowResponse) error {
 		for _, d := range v.DiskNumbers {
 			disks = append(disks, number(d))
 		}
-		rows = append(rows, []string{v.Id, strings.Join(disks, "+"), bytesText(v.SizeBytes), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
+		rows = append(rows, []string{v.Id, strings.Join(disks, "+"), a.size(v.SizeBytes), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
 	}
 	fmt.Fprintln(a.stdout)
 	if err := a.print(nil, "VOLUME DISK SIZE FILESYSTEM ARRIVED MOUNTED", rows); err != nil {
@@ -136,15 +135,6 @@ func diskNumber(text string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// printEmpty prints an answer that only says that it was done: nothing, or an
-// empty object for a program.
-func (a *app) printEmpty(m proto.Message) error {
-	if a.output == "json" {
-		return a.printMessage(m)
-	}
-	return nil
-}
-
 func (a *app) nodeAttachCommand() *cobra.Command {
 	in := &nodecontrol.AttachDiskRequest{}
 	var size string
@@ -168,11 +158,11 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.output == "json" {
-				return a.printMessage(out)
+			if a.output != formatTable {
+				return a.printValue(plain(out.Disk.ProtoReflect()))
 			}
 			d := out.Disk
-			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(d.Number), bytesText(d.SizeBytes), d.Id, d.SerialNumber, d.Page83}})
+			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(d.Number), a.size(d.SizeBytes), d.Id, d.SerialNumber, d.Page83}})
 		},
 	}
 	c.Flags().StringVar(&size, "size", "", "`size` of a new disk, as 10GiB")
@@ -186,31 +176,33 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 
 func (a *app) nodeDetachCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "detach NUMBER",
-		Short: "Take a disk away, whatever uses it",
-		Args:  cobra.ExactArgs(1),
+		Use:               "detach NUMBER",
+		Short:             "Take a disk away, whatever uses it",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
 				return err
 			}
-			out, err := onNode(a, c.Context(), "detach", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.DetachDiskResponse, error) {
+			_, err = onNode(a, c.Context(), "detach", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.DetachDiskResponse, error) {
 				return n.DetachDisk(ctx, &nodecontrol.DetachDiskRequest{DiskNumber: number})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }
 
 func (a *app) nodeGrowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "grow NUMBER SIZE",
-		Short:   "Make a disk larger; Windows notices with the next rescan",
-		Example: "  csi-proxyctl node grow 1 2GiB",
-		Args:    cobra.ExactArgs(2),
+		Use:               "grow NUMBER SIZE",
+		Short:             "Make a disk larger; Windows notices with the next rescan",
+		Example:           "  csi-proxyctl node grow 1 2GiB",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
@@ -220,13 +212,13 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := onNode(a, c.Context(), "grow", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.GrowDiskResponse, error) {
+			_, err = onNode(a, c.Context(), "grow", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.GrowDiskResponse, error) {
 				return n.GrowDisk(ctx, &nodecontrol.GrowDiskRequest{DiskNumber: number, SizeBytes: uint64(size)})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }
@@ -243,13 +235,13 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
 			f.DelayMilliseconds = delay.Milliseconds()
-			out, err := onNode(a, c.Context(), "fail", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.FailResponse, error) {
+			_, err := onNode(a, c.Context(), "fail", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.FailResponse, error) {
 				return n.Fail(ctx, &nodecontrol.FailRequest{Fault: f})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 	c.Flags().StringVar(&f.Error, "error", "", "the `error` that it answers, as ERROR_ACCESS_DENIED or 5")
@@ -265,13 +257,13 @@ func (a *app) nodeClearCommand() *cobra.Command {
 		Short: "End all faults that fail has begun",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := onNode(a, c.Context(), "clear", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ClearFaultsResponse, error) {
+			_, err := onNode(a, c.Context(), "clear", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ClearFaultsResponse, error) {
 				return n.ClearFaults(ctx, &nodecontrol.ClearFaultsRequest{})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }
@@ -282,13 +274,13 @@ func (a *app) nodeRebootCommand() *cobra.Command {
 		Short: "Restart the node: handles are gone, disks come up as they were last set to",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := onNode(a, c.Context(), "reboot", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RebootResponse, error) {
+			_, err := onNode(a, c.Context(), "reboot", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RebootResponse, error) {
 				return n.Reboot(ctx, &nodecontrol.RebootRequest{})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }

@@ -25,13 +25,13 @@ func (a *app) nodeServiceCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Name = args[0]
 			s.StartDelayMilliseconds, s.StopDelayMilliseconds, s.WaitHintMilliseconds = startDelay.Milliseconds(), stopDelay.Milliseconds(), waitHint.Milliseconds()
-			out, err := onNode(a, c.Context(), "service", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetServiceResponse, error) {
+			_, err := onNode(a, c.Context(), "service", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetServiceResponse, error) {
 				return n.SetService(ctx, &nodecontrol.SetServiceRequest{Service: s})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 	f := c.Flags()
@@ -82,13 +82,13 @@ With --chap-user the secrets are taken from the environment variables
 				}
 			}
 			in.ArrivalDelayMilliseconds = arrival.Milliseconds()
-			out, err := onNode(a, c.Context(), "iscsi set", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetIscsiTargetResponse, error) {
+			_, err := onNode(a, c.Context(), "iscsi set", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetIscsiTargetResponse, error) {
 				return n.SetIscsiTarget(ctx, in)
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 	f := c.Flags()
@@ -109,13 +109,13 @@ func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 		Short: "Take a target away, with its sessions and disks",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := onNode(a, c.Context(), "iscsi remove", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RemoveIscsiTargetResponse, error) {
+			_, err := onNode(a, c.Context(), "iscsi remove", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RemoveIscsiTargetResponse, error) {
 				return n.RemoveIscsiTarget(ctx, &nodecontrol.RemoveIscsiTargetRequest{Iqn: args[0]})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }

@@ -63,13 +63,13 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 }
 
 func (a *app) changeSMBServer(ctx context.Context, in *nodecontrol.ChangeSmbServerRequest) error {
-	out, err := onNode(a, ctx, "smb", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ChangeSmbServerResponse, error) {
+	_, err := onNode(a, ctx, "smb", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ChangeSmbServerResponse, error) {
 		return n.ChangeSmbServer(ctx, in)
 	})
 	if err != nil {
 		return err
 	}
-	return a.printEmpty(out)
+	return a.printEmpty()
 }
 
 func (a *app) nodeSMBAddCommand() *cobra.Command {
@@ -81,13 +81,13 @@ func (a *app) nodeSMBAddCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in.Name = args[0]
-			out, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.AddSmbServerResponse, error) {
+			_, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.AddSmbServerResponse, error) {
 				return n.AddSmbServer(ctx, in)
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 	c.Flags().StringArrayVar(&in.Shares, "share", nil, "`name` of a share; repeatable")
@@ -103,13 +103,13 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetSmbMappingStatusResponse, error) {
+			_, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetSmbMappingStatusResponse, error) {
 				return n.SetSmbMappingStatus(ctx, &nodecontrol.SetSmbMappingStatusRequest{Remote: args[0], Status: args[1]})
 			})
 			if err != nil {
 				return err
 			}
-			return a.printEmpty(out)
+			return a.printEmpty()
 		},
 	}
 }

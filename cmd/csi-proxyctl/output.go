@@ -1,22 +1,35 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"sigs.k8s.io/yaml"
 )
 
-// print prints rows as a table, or value as JSON.
+// The formats of results.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+func formats() []string { return []string{formatTable, formatJSON, formatYAML} }
+
+// print prints rows as a table, or value for a program. A list is an array
+// of objects, also where a table has one column, so that a column more changes
+// nothing for who reads it.
 func (a *app) print(value any, header string, rows [][]string) error {
-	if a.output == "json" {
-		e := json.NewEncoder(a.stdout)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(value); err != nil {
-			return &failure{err: err}
-		}
-		return nil
+	if a.output != formatTable {
+		return a.printValue(value)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(strings.Fields(header), "\t"))
@@ -34,9 +47,108 @@ func (a *app) print(value any, header string, rows [][]string) error {
 	return nil
 }
 
+// printValue prints value as YAML if that is asked for, else as JSON.
+func (a *app) printValue(value any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return &failure{err: err}
+	}
+	return a.printJSON(b.Bytes())
+}
+
+// printJSON prints indented JSON, as YAML if that is asked for.
+func (a *app) printJSON(text []byte) error {
+	if a.output == formatYAML {
+		var err error
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return &failure{err: err}
+		}
+	}
+	if _, err := a.stdout.Write(text); err != nil {
+		return &failure{err: err}
+	}
+	return nil
+}
+
+// printMessage prints an answer of the API with the names of its .proto file, and
+// with the fields that are zero: whether a disk is not online is an answer.
+func (a *app) printMessage(m proto.Message) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	// protojson varies its blanks on purpose.
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	return a.printJSON(b.Bytes())
+}
+
+// plain is a message of the node's control service as lists print it: names as
+// sizeBytes, and numbers as numbers, which protojson makes texts of if they
+// have 64 bits.
+func plain(m protoreflect.Message) map[string]any {
+	value := func(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+		if f.Message() != nil {
+			return plain(v.Message())
+		}
+		return v.Interface()
+	}
+	all := map[string]any{}
+	for i := range m.Descriptor().Fields().Len() {
+		f := m.Descriptor().Fields().Get(i)
+		switch {
+		case f.IsList():
+			list := []any{}
+			for j := range m.Get(f).List().Len() {
+				list = append(list, value(f, m.Get(f).List().Get(j)))
+			}
+			all[f.JSONName()] = list
+		case !f.HasPresence() || m.Has(f):
+			all[f.JSONName()] = value(f, m.Get(f))
+		}
+	}
+	return all
+}
+
+// printEmpty prints an answer that only says that it was done: nothing, or an
+// empty object for a program.
+func (a *app) printEmpty() error {
+	if a.output == formatTable {
+		return nil
+	}
+	return a.printValue(map[string]any{})
+}
+
+// line prints a line that is no part of a table.
+func (a *app) line(format string, args ...any) error {
+	if _, err := fmt.Fprintf(a.stdout, format+"\n", args...); err != nil {
+		return &failure{err: err}
+	}
+	return nil
+}
+
 // note says something that is no result.
-func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "csi-proxyctl: "+format+"\n", args...)
+func (a *app) note(format string, args ...any) { note(a.stderr, format, args...) }
+
+// note says something that is no result, each line with the command's name before it.
+func note(w io.Writer, format string, args ...any) {
+	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
+		fmt.Fprintf(w, "csi-proxyctl: %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+// size is a number of bytes as the table shows it.
+func (a *app) size(n uint64) string {
+	if a.exact {
+		return strconv.FormatUint(n, 10)
+	}
+	return bytesText(n)
 }
 
 // bytesText is a size as a person reads it.

@@ -7,20 +7,24 @@ import (
 	"io"
 	"io/fs"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 )
 
-// The exit codes.
+// The exit codes, as docs/csi-proxyctl.md tells them.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
+	exitOK          = 0
+	exitFailure     = 1   // what was asked for failed, or is incomplete
+	exitUsage       = 2   // what was asked for is not understood; nothing was done
+	exitFindings    = 3   // doctor ran, and found something
+	exitInterrupted = 130 // Ctrl-C, but for --watch, which ends that way
 )
 
 // app is what the subcommands share.
@@ -28,6 +32,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	output         string
+	exact          bool // sizes in bytes
 	timeout        time.Duration
 }
 
@@ -36,6 +41,7 @@ type app struct {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.command()
 	root.SetArgs(args)
@@ -43,12 +49,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout) // help that was asked for is a result
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case ctx.Err() != nil:
+		a.note("interrupted")
+		return exitInterrupted
 	}
-	for line := range strings.Lines(explain(err)) {
-		fmt.Fprintf(stderr, "csi-proxyctl: %s\n", strings.TrimRight(line, "\n"))
-	}
+	a.note("%s", explain(err))
 	if errors.As(err, new(*failure)) {
 		return exitFailure
 	}
@@ -57,14 +67,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "csi-proxyctl",
-		Version:       version,
-		Short:         "Show and call the CSI Proxy of this node",
+		Use:     "csi-proxyctl",
+		Version: version,
+		Short:   "Show and call the CSI Proxy of this node",
+		Long: `Show what the CSI Proxy of this node serves, call any method of any version of
+its API, and look for what is wrong with the node.
+
+Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage, 3 doctor found
+something, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != "table" && a.output != "json" {
-				return fmt.Errorf("--output %q: want table or json", a.output)
+			if !slices.Contains(formats(), a.output) {
+				return &hinted{fmt.Errorf("--output %q: want table, json or yaml", a.output), didYouMean(a.output, formats())}
 			}
 			if a.timeout <= 0 {
 				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
@@ -72,39 +87,63 @@ func (a *app) command() *cobra.Command {
 			return nil
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "`format` of results: table or json")
-	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long to wait for each answer")
+	f := root.PersistentFlags()
+	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
+	f.BoolVar(&a.exact, "bytes", false, "sizes in tables as exact numbers of bytes")
+	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how `long` to wait for each answer")
+	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())
+	needsSubcommand(root)
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
+}
+
+// flagError adds a hint to the error of a flag that does not exist.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return &hinted{err, didYouMean("--"+unknown.GetSpecifiedName(), known)}
 }
 
 // group is a command that only has subcommands.
 func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return &hinted{
-				err:  fmt.Errorf("%s has no subcommand %q", c.CommandPath(), args[0]),
-				hint: didYouMean(args[0], names(c.Commands())),
-			}
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			return fmt.Errorf("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names(c.Commands()), ", "))
-		},
-	}
+	c := &cobra.Command{Use: use, Short: short}
 	c.AddCommand(subcommands...)
+	needsSubcommand(c)
 	return c
+}
+
+// needsSubcommand makes a command say which subcommands it has.
+func needsSubcommand(c *cobra.Command) {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return &hinted{
+			err:  fmt.Errorf("%s has no subcommand %q", c.CommandPath(), args[0]),
+			hint: didYouMean(args[0], names(c.Commands())),
+		}
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return fmt.Errorf("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names(c.Commands()), ", "))
+	}
 }
 
 func names(commands []*cobra.Command) []string {
 	var all []string
 	for _, c := range commands {
-		all = append(all, c.Name())
+		if !c.Hidden {
+			all = append(all, c.Name())
+		}
 	}
 	return all
 }

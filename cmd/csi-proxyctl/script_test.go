@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +24,7 @@ import (
 // their own: both are this test's binary.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"csi-proxyctl": main,
+		"csi-proxyctl": func() { version = "test"; main() },
 		"csi-proxy":    func() { os.Exit(daemon.Run(context.Background(), "test", os.Args[1:], os.Stderr)) },
 	})
 }
@@ -61,6 +65,41 @@ func TestScripts(t *testing.T) {
 				})
 				if err != nil || files == 0 {
 					ts.Fatalf("%s: %d files, %v", args[1], files, err)
+				}
+			},
+			// exits CODE PROGRAM ARGUMENT... wants a program to end with an exit code.
+			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) < 2 {
+					ts.Fatalf("usage: exits CODE PROGRAM ARGUMENT...")
+				}
+				code := "0"
+				var status *exec.ExitError
+				switch err := ts.Exec(args[1], args[2:]...); {
+				case errors.As(err, &status):
+					code = strconv.Itoa(status.ExitCode())
+				case err != nil:
+					ts.Fatalf("%v", err)
+				}
+				if code != args[0] {
+					ts.Fatalf("%s ended with exit code %s, want %s", args[1], code, args[0])
+				}
+			},
+			// saw FILE PATTERN waits until a file that a program writes has a line
+			// that matches.
+			"saw": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 2 {
+					ts.Fatalf("usage: saw FILE PATTERN")
+				}
+				want, err := regexp.Compile("(?m)" + args[1])
+				ts.Check(err)
+				for limit := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+					text, err := os.ReadFile(ts.MkAbs(args[0]))
+					if err == nil && want.Match(text) {
+						return
+					}
+					if time.Now().After(limit) {
+						ts.Fatalf("%s has no line like %s: %v\n%s", args[0], args[1], err, text)
+					}
 				}
 			},
 			// await NAME waits until a pipe is served.

@@ -103,7 +103,7 @@ func thisNodesMappings() ([]smbMapping, error) {
 }
 
 func (a *app) smbListCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.watchable(&cobra.Command{
 		Use:   "list",
 		Short: "List the global mappings, with the links that use them",
 		Args:  cobra.NoArgs,
@@ -118,7 +118,7 @@ func (a *app) smbListCommand() *cobra.Command {
 			}
 			return a.print(list, "SHARE USER STATUS USED-BY", rows)
 		},
-	}
+	})
 }
 
 func (a *app) smbNewCommand() *cobra.Command {
@@ -157,6 +157,17 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 		Short:   "Remove the mapping of a share, unless a link uses it",
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
 		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: completeFirst(false, func(ctx context.Context) []string {
+			mappings, err := a.smbMappings(ctx)
+			if err != nil {
+				return nil
+			}
+			var words []string
+			for _, m := range mappings {
+				words = append(words, m.Remote+"\t"+m.Status)
+			}
+			return words
+		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
 				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})

@@ -37,12 +37,17 @@ type serviceEntry struct {
 	Status      string `json:"status"`
 }
 
+// serviceWords are the services that a storage node is about; the API does not
+// list all.
+func serviceWords(context.Context) []string { return []string{"MSiSCSI", "kubelet"} }
+
 func (a *app) systemServiceCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "service NAME...",
-		Short:   "Show services",
-		Example: "  csi-proxyctl system service MSiSCSI",
-		Args:    cobra.MinimumNArgs(1),
+	return a.watchable(&cobra.Command{
+		Use:               "service NAME...",
+		Short:             "Show services",
+		Example:           "  csi-proxyctl system service MSiSCSI",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeFirst(true, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			entries, rows := []serviceEntry{}, [][]string{}
 			for _, name := range args {
@@ -62,15 +67,16 @@ func (a *app) systemServiceCommand() *cobra.Command {
 			}
 			return a.print(entries, "NAME STATUS START DISPLAY-NAME", rows)
 		},
-	}
+	})
 }
 
 func (a *app) systemStartCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "start NAME",
-		Short:   "Start a service and wait until it runs",
-		Example: "  csi-proxyctl system start MSiSCSI",
-		Args:    cobra.ExactArgs(1),
+		Use:               "start NAME",
+		Short:             "Start a service and wait until it runs",
+		Example:           "  csi-proxyctl system start MSiSCSI",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client *system.Client) error {
 				_, err := client.StartService(ctx, &v1alpha1.StartServiceRequest{Name: args[0]})
@@ -83,9 +89,10 @@ func (a *app) systemStartCommand() *cobra.Command {
 func (a *app) systemStopCommand() *cobra.Command {
 	force := false
 	c := &cobra.Command{
-		Use:   "stop NAME",
-		Short: "Stop a service and wait until it has stopped",
-		Args:  cobra.ExactArgs(1),
+		Use:               "stop NAME",
+		Short:             "Stop a service and wait until it has stopped",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client *system.Client) error {
 				_, err := client.StopService(ctx, &v1alpha1.StopServiceRequest{Name: args[0], Force: force})
@@ -95,6 +102,11 @@ func (a *app) systemStopCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&force, "force", false, "stop services that depend on it first")
 	return c
+}
+
+// serialEntry is the answer of system serial.
+type serialEntry struct {
+	SerialNumber string `json:"serialNumber"`
 }
 
 func (a *app) systemSerialCommand() *cobra.Command {
@@ -108,7 +120,7 @@ func (a *app) systemSerialCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]string{"serialNumber": out.SerialNumber}, "SERIAL-NUMBER", [][]string{{out.SerialNumber}})
+				return a.print(serialEntry{out.SerialNumber}, "SERIAL-NUMBER", [][]string{{out.SerialNumber}})
 			})
 		},
 	}

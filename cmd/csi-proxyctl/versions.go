@@ -1,63 +1,107 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 )
 
+// versionEntry is a version of an API in the list.
+type versionEntry struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Served  bool   `json:"served"`
+	Server  string `json:"server"`
+	Detail  string `json:"detail"`
+}
+
 func (a *app) versionsCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.watchable(&cobra.Command{
 		Use:   "versions",
 		Short: "List the API groups and versions, and which of them are served",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			type entry struct {
-				Group   string `json:"group"`
-				Version string `json:"version"`
-				Served  bool   `json:"served"`
-				Detail  string `json:"detail,omitempty"`
-			}
-			var entries []entry
+			var entries []versionEntry
 			var rows [][]string
 			for _, svc := range catalog() {
-				served, detail := a.probe(c.Context(), svc)
-				entries = append(entries, entry{svc.group, svc.version.String(), served, detail})
-				rows = append(rows, []string{svc.group, svc.version.String(), yesNo(served), detail})
+				p := a.probe(c.Context(), svc)
+				e := versionEntry{svc.group, svc.version.String(), p.state == served, p.server, p.detail}
+				entries = append(entries, e)
+				rows = append(rows, []string{e.Group, e.Version, yesNo(e.Served), cmp.Or(e.Detail, e.Server)})
 			}
 			return a.print(entries, "GROUP VERSION SERVED DETAIL", rows)
 		},
-	}
+	})
 }
 
+// pipeState is how a pipe answers.
+type pipeState int
+
+const (
+	served  pipeState = iota
+	absent            // there is no pipe
+	stale             // its server was killed
+	refused           // this account may not open it
+	ill               // it answers that it does not serve, or not at all
+)
+
+// probed is what a pipe answers.
+type probed struct {
+	api
+	state  pipeState
+	server string // the build that serves, if it says so
+	detail string // what is special
+}
+
+// probeLimit is how long a server that lives takes at most to say so.
+const probeLimit = 5 * time.Second
+
 // probe asks the pipe of an API whether it is served, by its health service.
-func (a *app) probe(ctx context.Context, svc api) (served bool, detail string) {
+func (a *app) probe(ctx context.Context, svc api) probed {
+	p := probed{api: svc}
 	conn, err := connect(svc.pipe())
 	switch {
+	case err == nil:
 	case errors.Is(err, fs.ErrNotExist):
-		return false, ""
+		p.state = absent
+		return p
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return false, "its server was killed"
-	case err != nil:
-		return false, err.Error()
+		p.state, p.detail = stale, "its server was killed"
+		return p
+	case errors.Is(err, fs.ErrPermission):
+		p.state, p.detail = refused, "access is denied"
+		return p
+	default:
+		p.state, p.detail = ill, err.Error()
+		return p
 	}
 	defer conn.Close()
-	ctx, cancel := a.limited(ctx)
+	ctx, cancel := context.WithTimeout(ctx, min(a.timeout, probeLimit))
 	defer cancel()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: string(svc.service.FullName())})
+	var header metadata.MD
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: string(svc.service.FullName())}, grpc.Header(&header))
 	switch {
 	case status.Code(err) == codes.Unimplemented:
-		return true, "a server without a health service"
+		p.detail = "a server without a health service"
 	case err != nil:
-		return false, status.Convert(err).Message()
+		p.state, p.detail = ill, status.Convert(err).Message()
 	case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
-		return false, answer.Status.String()
+		p.state, p.detail = ill, answer.Status.String()
 	}
-	return true, ""
+	if v := header.Get(apiserver.VersionHeader); len(v) == 1 {
+		p.server = "csi-proxy " + v[0]
+	}
+	return p
 }

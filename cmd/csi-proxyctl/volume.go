@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +14,12 @@ import (
 )
 
 func (a *app) volumeCommand() *cobra.Command {
-	return group("volume", "Show the volumes of the node", &cobra.Command{
+	return group("volume", "Show the volumes of the node", a.watchable(&cobra.Command{
 		Use:   "list",
 		Short: "List the volumes of all disks",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.listVolumes(c.Context()) },
-	})
+	}))
 }
 
 // volumeEntry is a volume in the list. What the node did not tell is nil.
@@ -51,15 +50,15 @@ func (a *app) listVolumes(ctx context.Context) error {
 	}
 	complete := true
 	entries, rows := []volumeEntry{}, [][]string{}
-	for _, number := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
-		list, err := volumes.ListVolumesOnDisk(ctx, &v1.ListVolumesOnDiskRequest{DiskNumber: number})
+	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
+		list, err := volumes.ListVolumesOnDisk(ctx, &v1.ListVolumesOnDiskRequest{DiskNumber: n})
 		if err != nil {
 			complete = false
-			a.note("disk %d: its volumes: %s", number, brief(err))
+			a.note("disk %d: its volumes: %s", n, brief(err))
 			continue
 		}
 		for _, id := range list.VolumeIds {
-			e := volumeEntry{ID: id, Disk: number}
+			e := volumeEntry{ID: id, Disk: n}
 			formatted, size, used := "", "", ""
 			f, err := volumes.IsVolumeFormatted(ctx, &v1.IsVolumeFormattedRequest{VolumeId: id})
 			switch {
@@ -73,7 +72,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 					a.note("volume %s: its size: %s", id, brief(err))
 				} else {
 					e.SizeBytes, e.UsedBytes = &stats.TotalBytes, &stats.UsedBytes
-					size, used = bytesText(uint64(stats.TotalBytes)), bytesText(uint64(stats.UsedBytes))
+					size, used = a.size(uint64(stats.TotalBytes)), a.size(uint64(stats.UsedBytes))
 				}
 				fallthrough
 			default:
@@ -81,7 +80,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 				formatted = yesNo(f.Formatted)
 			}
 			entries = append(entries, e)
-			rows = append(rows, []string{id, strconv.FormatUint(uint64(number), 10), formatted, size, used})
+			rows = append(rows, []string{id, number(n), formatted, size, used})
 		}
 	}
 	if err := a.print(entries, "VOLUME DISK FORMATTED SIZE USED", rows); err != nil {

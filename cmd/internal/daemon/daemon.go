@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
@@ -102,10 +103,13 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 	klog.Infof("Services that may be started and stopped: %v", o.allowedServices())
 	klog.Infof("Require privacy: %t", o.requirePrivacy)
 
-	server, err := apiserver.Open(apiserver.Config{Ready: func() {
-		klog.Infof("Serving %d pipes", len(h.pipes))
-		ready()
-	}}, h.pipes...)
+	server, err := apiserver.Open(apiserver.Config{
+		Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(version)},
+		Ready: func() {
+			klog.Infof("Serving %d pipes", len(h.pipes))
+			ready()
+		},
+	}, h.pipes...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	iscsiv1alpha2 "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
+)
+
+// Completions are asked for while somebody types: what needs the node has this
+// long, and its failure completes nothing.
+const completionLimit = time.Second
+
+// completer completes the arguments of a command.
+type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeCall completes the group and version, the method, and then the fields
+// of a call.
+func completeCall(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	if len(args) == 0 {
+		for _, svc := range catalog() {
+			words = append(words, svc.String())
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	svc, err := findAPI(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if len(args) == 1 {
+		for i := range svc.service.Methods().Len() {
+			words = append(words, string(svc.service.Methods().Get(i).Name()))
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	if strings.HasPrefix(typed, "@") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	method, err := svc.method(args[1])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return fieldWords(method.Input(), ""), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// fieldWords are the fields of a request as FIELD=, those of its fields after a dot.
+func fieldWords(d protoreflect.MessageDescriptor, before string) []string {
+	var words []string
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		name := before + string(f.Name())
+		switch {
+		case f.IsMap() || f.IsList():
+		case f.Message() != nil:
+			words = append(words, fieldWords(f.Message(), name+".")...)
+		default:
+			words = append(words, name+"=\t"+f.Kind().String())
+		}
+	}
+	return words
+}
+
+// completeFirst completes the first argument of a command by what the node
+// has; each further one too if there can be any number.
+func completeFirst(many bool, list func(context.Context) []string) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && !many {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx := c.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionLimit)
+		defer cancel()
+		words := slices.DeleteFunc(list(ctx), func(w string) bool {
+			word, _, _ := strings.Cut(w, "\t")
+			return slices.Contains(args, word)
+		})
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// diskWords are the numbers of the disks, told by their serial numbers.
+func diskWords(ctx context.Context) []string {
+	client, err := disk.NewClient()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	ids, err := client.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
+		words = append(words, fmt.Sprintf("%d\t%s", n, ids.DiskIDs[n].SerialNumber))
+	}
+	return words
+}
+
+// portalWords are the registered portals.
+func portalWords(ctx context.Context) []string {
+	client, err := iscsi.NewClient()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	out, err := client.ListTargetPortals(ctx, &iscsiv1alpha2.ListTargetPortalsRequest{})
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, p := range out.TargetPortals {
+		words = append(words, portalText(p))
+	}
+	return words
+}

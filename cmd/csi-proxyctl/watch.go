@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// watchable gives a command that only looks the flags --watch and --interval.
+func (a *app) watchable(c *cobra.Command) *cobra.Command {
+	look := c.RunE
+	watch, interval := false, 2*time.Second
+	c.Flags().BoolVarP(&watch, "watch", "w", watch, "look again and again, and print what has changed, until Ctrl-C")
+	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, how `long` to wait between looks")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case interval <= 0:
+			return fmt.Errorf("--interval %v: want more than 0", interval)
+		case watch:
+			return a.watch(c, args, interval, look)
+		case c.Flags().Changed("interval"):
+			return errors.New("--interval needs --watch")
+		}
+		return look(c, args)
+	}
+	return c
+}
+
+// watch calls look until its context ends, and prints what it prints whenever
+// that differs from the last time. A failure is something that look says: the
+// daemon may be restarted while somebody watches. Nothing is cleared or
+// coloured, so the output may go to a file.
+func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, look func(*cobra.Command, []string) error) error {
+	stdout, stderr := a.stdout, a.stderr
+	defer func() { a.stdout, a.stderr = stdout, stderr }()
+	last, printed := "", false
+	for {
+		var out, notes bytes.Buffer
+		a.stdout, a.stderr = &out, &notes
+		err := look(c, args)
+		if c.Context().Err() != nil {
+			return nil
+		}
+		if err != nil {
+			if !errors.As(err, new(*failure)) {
+				return err // that the line is wrong does not pass
+			}
+			note(&notes, "%s", explain(err))
+		}
+		if now := out.String() + "\x00" + notes.String(); now != last {
+			last = now
+			if _, err := notes.WriteTo(stderr); err != nil {
+				return &failure{err: err}
+			}
+			if out.Len() > 0 && printed {
+				fmt.Fprint(stdout, a.separator())
+			}
+			printed = printed || out.Len() > 0
+			if _, err := out.WriteTo(stdout); err != nil {
+				return &failure{err: err}
+			}
+		}
+		select {
+		case <-c.Context().Done():
+			return nil
+		case <-time.After(interval):
+		}
+	}
+}
+
+// separator is what stands between two results of a watch. JSON needs none:
+// programs read one value after the other.
+func (a *app) separator() string {
+	switch a.output {
+	case formatJSON:
+		return ""
+	case formatYAML:
+		return "---\n"
+	}
+	return "\n# changed at " + time.Now().Format(time.TimeOnly) + "\n"
+}
