@@ -6,6 +6,7 @@ require (
 	github.com/Microsoft/go-winio v0.6.2
 	github.com/gofrs/flock v0.13.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
+	golang.org/x/net v0.58.0
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800
@@ -13,9 +14,6 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require (
-	golang.org/x/net v0.58.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
-)
+require golang.org/x/text v0.41.0 // indirect
 
 replace github.com/kubernetes-csi/csi-proxy/client => ./client

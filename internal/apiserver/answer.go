@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -10,10 +11,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // LevelRequest is the level at which requests are logged. klog's -v=2 shows
@@ -24,41 +28,99 @@ const LevelRequest = slog.Level(-2)
 func (s *Server) guarded(p Pipe) *grpc.ServiceDesc {
 	desc := *p.Desc
 	desc.Methods = make([]grpc.MethodDesc, len(p.Desc.Methods))
+	g := newGate(p.Name)
 	for i, m := range p.Desc.Methods {
-		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.guard(p.Name, "/"+desc.ServiceName+"/"+m.MethodName, m.Handler)}
+		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.guard(g, desc.ServiceName, m)}
 	}
 	return &desc
 }
 
 // guard is the outermost thing around a call, outside of decoding and of all
 // interceptors. Nothing panics through it, and it logs failures.
-func (s *Server) guard(pipe, method string, handle grpc.MethodHandler) grpc.MethodHandler {
+func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHandler {
+	full := "/" + service + "/" + m.MethodName
+	limit := deadlineOf(m.MethodName)
 	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
 		start := time.Now()
-		defer s.running.start()()
 		defer func() {
 			if err != nil {
-				s.logFailure(ctx, pipe, method, time.Since(start), err)
+				s.logFailure(ctx, g, full, time.Since(start), err)
 			}
 		}()
 		defer recovered(&err)
-		return handle(impl, ctx, decode, interceptor)
+		if _, ok := ctx.Deadline(); !ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		leave := func() {}
+		over := s.running.start()
+		ctx, end := node.WithTurn(ctx, func() { leave(); over() })
+		defer end()
+		// A call gets its turn when its request is there: those that are slow to
+		// send one must not keep others waiting.
+		admitted := func(in any) error {
+			if err := receive(ctx, full, decode, in); err != nil {
+				return err
+			}
+			turn, err := g.enter(ctx)
+			if err != nil {
+				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+			}
+			leave = turn
+			return nil
+		}
+		return m.Handler(impl, ctx, admitted, interceptor)
 	}
+}
+
+// receive reads the request of a call into in. A client that does not send it
+// loses the call; once it has, gRPC ends the reading that goes on here.
+func receive(ctx context.Context, method string, read func(any) error, in any) error {
+	got := new(request)
+	done := make(chan error, 1)
+	go func() { done <- read(got) }()
+	t := time.NewTimer(receiptLimit)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return failed(hosterr.Wrap("receive the request of", method, ctx.Err()))
+	case <-t.C:
+		return failed(hosterr.Wrap("receive the request of", method, fmt.Errorf("%w: nothing more came within %v", context.DeadlineExceeded, receiptLimit)))
+	}
+	if err := proto.Unmarshal(got.bytes, in.(proto.Message)); err != nil {
+		return failed(hosterr.Wrap("read the request of", method, hosterr.Text(hosterr.ErrInvalid, "%w", err)))
+	}
+	return nil
+}
+
+// request is the message of a call, not decoded.
+type request struct{ bytes []byte }
+
+// codec is gRPC's own, and gives out a request as it came: what gRPC cannot
+// decode it answers itself, as an internal error of the server.
+type codec struct{ encoding.CodecV2 }
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if r, ok := v.(*request); ok {
+		r.bytes = data.Materialize()
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
 }
 
 // answer is the innermost interceptor: it calls the row.
 func (s *Server) answer(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.config.Deadline)
-		defer cancel()
-	}
 	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) {
 		s.config.Log.Log(ctx, LevelRequest, "Request", "method", info.FullMethod, "request", redacted(m))
 	}
 	defer func() {
 		if err != nil {
-			out, err = nil, &failure{status: statusOf(err), cause: err}
+			out, err = nil, failed(err)
 		}
 	}()
 	defer recovered(&err)
@@ -71,7 +133,7 @@ func (s *Server) guardStream(impl any, stream grpc.ServerStream, info *grpc.Stre
 	start := time.Now()
 	defer func() {
 		if p := (*node.PanicError)(nil); errors.As(err, &p) {
-			s.logFailure(stream.Context(), "", info.FullMethod, time.Since(start), err)
+			s.logFailure(stream.Context(), nil, info.FullMethod, time.Since(start), err)
 		}
 	}()
 	defer recovered(&err)
@@ -82,7 +144,7 @@ func (s *Server) guardStream(impl any, stream grpc.ServerStream, info *grpc.Stre
 func recovered(err *error) {
 	if v := recover(); v != nil {
 		cause := &node.PanicError{Value: v, Stack: debug.Stack()}
-		*err = &failure{status: statusOf(cause), cause: cause}
+		*err = failed(cause)
 	}
 }
 
@@ -92,21 +154,36 @@ type failure struct {
 	cause  error
 }
 
+func failed(err error) *failure { return &failure{status: statusOf(err), cause: err} }
+
 func (f *failure) Error() string              { return f.cause.Error() }
 func (f *failure) Unwrap() error              { return f.cause }
 func (f *failure) GRPCStatus() *status.Status { return f.status }
 
 // logFailure writes the one line that a failed call leaves. It says nothing of
 // the request but what the error says: requests hold secrets.
-func (s *Server) logFailure(ctx context.Context, pipe, method string, took time.Duration, err error) {
+//
+// A flood is not one in the log as well: of calls that got no turn, one in
+// [sayEvery] leaves a line, for all.
+func (s *Server) logFailure(ctx context.Context, g *gate, method string, took time.Duration, err error) {
 	code := status.Code(err)
-	attrs := []slog.Attr{
-		slog.String("pipe", pipe),
+	var attrs []slog.Attr
+	if g != nil {
+		attrs = append(attrs, slog.String("pipe", g.pipe))
+	}
+	if b := (*BusyError)(nil); errors.As(err, &b) {
+		before, now := g.busy.say()
+		if !now {
+			return
+		}
+		attrs = append(attrs, slog.Int("not told of before", before))
+	}
+	attrs = append(attrs,
 		slog.String("method", method),
 		slog.Duration("took", took),
 		slog.String("code", code.String()),
 		slog.String("error", limited(err.Error())),
-	}
+	)
 	if p := (*node.PanicError)(nil); errors.As(err, &p) {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}

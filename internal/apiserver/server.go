@@ -10,9 +10,16 @@
 //
 // All that is the same for every call happens here and nowhere else: a panic
 // becomes the answer Internal and leaves the server running, a call without a
-// deadline gets one, an error becomes a gRPC status ([statusOf]), and each
-// failure is logged once. Beside its API every pipe serves the gRPC health and
-// reflection services.
+// deadline gets one, calls wait for their turn when too many run, an error
+// becomes a gRPC status ([statusOf]), and each failure is logged once. Beside its
+// API every pipe serves the gRPC health and reflection services.
+//
+// # What a client may cost
+//
+// Any container that has a pipe may call as often as it likes, badly or not at
+// all. So each pipe has its own limits (limits.go): of connections, calls,
+// sizes, and of the time in which a client has to say something or to read its
+// answer. A flood of one pipe does not slow down another.
 //
 // # Start and stop
 //
@@ -33,9 +40,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
@@ -65,33 +72,18 @@ type Config struct {
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
 
-	// Deadline is given to calls that come without one; 0 means 10 minutes.
-	// No driver waits that long, and formatting a large volume in full may
-	// take most of it.
-	Deadline time.Duration
-
 	// Grace is how long running calls may take to finish once the server
 	// stops; 0 means one minute.
 	Grace time.Duration
 }
 
-// The defaults of Config, and what is not configurable.
+// How long starting and stopping take.
 const (
-	defaultDeadline = 10 * time.Minute
-	defaultGrace    = time.Minute
-
-	// handshakeLimit is how long a client may take to say that it speaks
-	// HTTP/2. On one machine it takes microseconds; a connection that is only
-	// held open must not cost a goroutine for gRPC's two minutes.
-	handshakeLimit = 10 * time.Second
+	defaultGrace = time.Minute
 
 	// readyLimit is how long it may take until the server has connected to all
 	// of its pipes.
 	readyLimit = 10 * time.Second
-
-	// pingInterval is how often clients may ask whether the server lives.
-	// gRPC's five minutes would disconnect drivers that ask more often.
-	pingInterval = 10 * time.Second
 
 	// flushLimit is how long answers that are ready may take to reach clients
 	// after the last call, and after the grace.
@@ -124,9 +116,6 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	}
 	if config.Listen == nil {
 		config.Listen = Listen
-	}
-	if config.Deadline == 0 {
-		config.Deadline = defaultDeadline
 	}
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
@@ -168,18 +157,17 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Unwrap() []error { return e.Refused }
 
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
-	g := grpc.NewServer(
-		grpc.ConnectionTimeout(handshakeLimit),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
+	g := grpc.NewServer(append(limits(),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.answer})...),
 		grpc.StreamInterceptor(s.guardStream),
-	)
+	)...)
 	g.RegisterService(s.guarded(p), p.Impl)
 	h := health.NewServer()
 	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(g, h)
 	reflection.Register(g)
-	return &pipeServer{Pipe: p, listener: l, grpc: g, health: h}
+	return &pipeServer{Pipe: p, listener: newConns(p.Name, l, s.config.Log), grpc: g, health: h}
 }
 
 // Serve answers calls until ctx ends, and then stops as the package comment

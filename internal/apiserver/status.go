@@ -72,7 +72,7 @@ func statusOf(err error) *status.Status {
 
 // limited is s as it may travel: valid UTF-8, and not so long that the headers
 // in which gRPC sends errors, twice in each, become larger than peers accept:
-// 8 KiB for gRPC's C core. A request may hold 4 MiB of path, and an error may
+// 8 KiB for gRPC's C core. A request may hold 64 KiB of path, and an error may
 // quote it.
 func limited(s string) string {
 	const most = 2 << 10
@@ -86,6 +86,9 @@ func limited(s string) string {
 func codeOf(err error) codes.Code {
 	if p := (*node.PanicError)(nil); errors.As(err, &p) {
 		return codes.Internal
+	}
+	if b := (*BusyError)(nil); errors.As(err, &b) {
+		return codes.ResourceExhausted
 	}
 	switch hosterr.KindOf(node.Typed(err)) {
 	case hosterr.ErrInvalid:

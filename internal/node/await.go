@@ -10,15 +10,21 @@ import (
 // to its end: what it does under a lock it must lock and unlock itself. A panic
 // in f becomes a [PanicError], an error of Windows gets its kind ([Typed]).
 //
-// Unlike [Node.Do] nobody joins f: whoever comes after waits for f's locks, and
-// finds done what f did.
+// f is not begun for a ctx that has ended. Unlike [Node.Do] nobody joins f:
+// whoever comes after waits for f's locks, and finds done what f did.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
 	done := make(chan result, 1)
+	finished := use(ctx)
 	go func() {
+		defer finished()
 		var r result
 		defer func() {
 			if v := recover(); v != nil {

@@ -113,6 +113,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // in work becomes a [PanicError].
 func (n *Node) Do(ctx context.Context, key string, work func() error) error {
 	done := n.work.DoChan(key, func() (_ any, err error) {
+		defer use(ctx)()
 		defer func() {
 			if v := recover(); v != nil {
 				err = &PanicError{Value: v, Stack: debug.Stack()}

@@ -1,8 +1,11 @@
 package wine
 
 import (
+	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -12,10 +15,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kubernetes-csi/csi-proxy/client"
 	diskapi "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
 // Once the daemon says that it serves, every pipe answers the first client that
@@ -112,6 +118,58 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 		t.Errorf("after its restart: %v", err)
 	}
 	measured(t, "the client came back after %v", time.Since(begin))
+}
+
+// Deadlines of named pipes: who says nothing, or half of what he has to, is hung
+// up on in seconds, and keeps nobody out meanwhile.
+func TestSilentAndHalfOpenClients(t *testing.T) {
+	start(t, "-host=simulated")
+	connect := func() net.Conn {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		c, err := pipe.Dial(ctx, client.PipePath("disk", apiversion.NewVersionOrPanic("v1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	hungUp := func(what string, within time.Duration, say string) {
+		c := connect()
+		wg.Go(func() {
+			// A pipe has no buffer: who writes waits for the other one to read.
+			go io.WriteString(c, say)
+			io.Copy(io.Discard, c)
+			took := time.Since(begin)
+			if took > within {
+				t.Errorf("a client with %s was hung up on after %v, want %v at most", what, took, within)
+			}
+			measured(t, "%s: hung up on after %v", what, took.Round(100*time.Millisecond))
+		})
+	}
+	const preface, settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	hungUp("not a word", 15*time.Second, "")
+	hungUp("half a preface", 15*time.Second, preface[:10])
+	hungUp("half a frame", 30*time.Second, preface+settings+"\x00\x00\x64")
+	for range 300 {
+		connect()
+	}
+	c, err := disk.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{}); err != nil {
+		t.Errorf("behind 300 clients that say nothing: %v", err)
+	}
+	measured(t, "a call behind 300 silent connections: after %v", time.Since(begin).Round(time.Millisecond))
+	wg.Wait()
+	// The client's connection was idle for longer than any of them.
+	if _, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{}); err != nil {
+		t.Errorf("the idle client: %v", err)
+	}
 }
 
 // A second daemon says that the pipes are taken, and leaves the first alone.

@@ -1,0 +1,81 @@
+package apiserver
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// docs/running.md tells the limits as they are.
+func TestLimitsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	for _, line := range []string{
+		fmt.Sprintf("| calls that run | %d | the next %d wait", maxRunning, maxWaiting),
+		fmt.Sprintf("| calls that wait | %d |", maxWaiting),
+		fmt.Sprintf("| calls of one connection | %d |", maxCalls),
+		fmt.Sprintf("| connections | %d |", maxConnections),
+		fmt.Sprintf("| request | %d KiB |", maxRequest>>10),
+		fmt.Sprintf("| answer | %d MiB |", maxAnswer>>20),
+		fmt.Sprintf("| headers of a call | %d KiB |", maxHeaders>>10),
+		fmt.Sprintf("speaks HTTP/2 | %.0f s |", handshakeLimit.Seconds()),
+		fmt.Sprintf("send its request | %.0f s (", receiptLimit.Seconds()),
+		fmt.Sprintf("read what it is sent | %.0f s |", writeLimit.Seconds()),
+		fmt.Sprintf("has gone | %.0f s without", (quietLimit + pongLimit).Seconds()),
+		fmt.Sprintf("| all others | %s |", minutes(defaultDeadline)),
+	} {
+		if !strings.Contains(doc, line) {
+			t.Errorf("docs/running.md has no line with %q", line)
+		}
+	}
+
+	told := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z, ]+) \| (\d+m) \|$`).FindAllStringSubmatch(doc, -1) {
+		for _, method := range strings.Split(row[1], ", ") {
+			told[method] = row[2]
+		}
+	}
+	for method, d := range deadlines {
+		if told[method] != minutes(d) {
+			t.Errorf("docs/running.md gives %s the deadline %q, want %s", method, told[method], minutes(d))
+		}
+		delete(told, method)
+	}
+	for method := range told {
+		t.Errorf("docs/running.md gives %s a deadline of its own, which it has not", method)
+	}
+}
+
+func minutes(d time.Duration) string { return fmt.Sprintf("%.0fm", d.Minutes()) }
+
+// A method that was renamed would fall back to the default unnoticed.
+func TestDeadlinesAreOfMethodsThatExist(t *testing.T) {
+	known := map[string]bool{}
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		if !apiversion.IsValidVersion(string(f.Package())) {
+			return true
+		}
+		for i := range f.Services().Len() {
+			methods := f.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				known[string(methods.Get(j).Name())] = true
+			}
+		}
+		return true
+	})
+	for method := range deadlines {
+		if !known[method] {
+			t.Errorf("no version has a method %s", method)
+		}
+	}
+}

@@ -1,0 +1,516 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+)
+
+// memory is a listener whose connections are pairs of pipes in memory, so that
+// a test's time can be made of nothing (synctest).
+type memory struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newMemory() *memory { return &memory{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (l *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (l *memory) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *memory) Addr() net.Addr { return &net.UnixAddr{} }
+
+// dial connects to the listener.
+func (l *memory) dial() net.Conn {
+	client, server := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+// client is a gRPC client of the listener.
+func (l *memory) client(t *testing.T) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return l.dial(), nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// failingListener fails to accept for so many times.
+type failingListener struct {
+	*memory
+	times int
+	err   error
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if l.times--; l.times >= 0 {
+		return nil, l.err
+	}
+	return l.memory.Accept()
+}
+
+// inMemory serves the newest version of the disk API until the bubble ends.
+func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) {
+	t.Helper()
+	services := wire.Disk(d)
+	s, err := apiserver.Open(apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
+		apiserver.Pipes(services[len(services)-1:])...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve = %v", err)
+		}
+	})
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func rescans() *fakeDisk {
+	return &fakeDisk{rescan: func(context.Context) error { return nil }}
+}
+
+// watched is a listener that tells when the server has closed a connection.
+type watched struct {
+	net.Listener
+	ended chan struct{}
+}
+
+func (l watched) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &watchedConn{Conn: c, ended: l.ended}, nil
+}
+
+type watchedConn struct {
+	net.Conn
+	once  sync.Once
+	ended chan struct{}
+}
+
+func (c *watchedConn) Close() error {
+	c.once.Do(func() { close(c.ended) })
+	return c.Conn.Close()
+}
+
+// half is a client made by hand, to leave things out.
+type half struct {
+	net.Conn
+	frames *http2.Framer
+}
+
+// hello says what a client of HTTP/2 says first, its settings left out.
+func hello(c net.Conn) half {
+	go io.Copy(io.Discard, c) // a server whose words nobody takes does not go on
+	io.WriteString(c, http2.ClientPreface)
+	return half{c, http2.NewFramer(c, nil)}
+}
+
+// headers begins a call.
+func (h half) headers(stream uint32) {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", "/v1.Disk/Rescan"}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	h.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: b.Bytes(), EndHeaders: true})
+}
+
+// A client that is slow, or says half of what it has to, costs its connection
+// for seconds.
+func TestSlowAndHalfOpenClientsAreDroppedInSeconds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		behave func(net.Conn)
+		within time.Duration
+	}{
+		{"says nothing, as published clients leave it", func(net.Conn) {}, 10 * time.Second},
+		{"half a preface", func(c net.Conn) { io.WriteString(c, http2.ClientPreface[:10]) }, 10 * time.Second},
+		{"another protocol", func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nHost: node\r\n\r\n") }, 10 * time.Second},
+		{"no settings", func(c net.Conn) { hello(c) }, 10 * time.Second},
+		{"settings, and not a word more", func(c net.Conn) { hello(c).frames.WriteSettings() }, 20 * time.Second},
+		{"half a frame", func(c net.Conn) {
+			h := hello(c)
+			h.frames.WriteSettings()
+			h.Write([]byte{0, 0, 100, 0})
+		}, 20 * time.Second},
+		{"a frame that comes byte by byte", func(c net.Conn) {
+			h := hello(c)
+			h.frames.WriteSettings()
+			for _, b := range append([]byte{0, 0, 100, 0, 0, 0, 0, 0, 1}, make([]byte, 100)...) {
+				time.Sleep(time.Second)
+				if _, err := h.Write([]byte{b}); err != nil {
+					return
+				}
+			}
+		}, 20 * time.Second},
+		{"talks and does not read", func(c net.Conn) {
+			settings := make([]byte, 9)
+			io.ReadFull(c, settings)
+			io.ReadFull(c, make([]byte, int(settings[1])<<8|int(settings[2])))
+			io.ReadFull(c, make([]byte, 9+4)) // the window of the connection
+			io.WriteString(c, http2.ClientPreface)
+			f := http2.NewFramer(c, nil)
+			f.WriteSettings()
+			for f.WriteWindowUpdate(0, 1) == nil {
+				time.Sleep(time.Second)
+			}
+		}, 11 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, ended := newMemory(), make(chan struct{})
+				inMemory(t, quiet, watched{l, ended}, rescans())
+				conn := l.dial()
+				defer conn.Close()
+				start := time.Now()
+				var client sync.WaitGroup
+				client.Go(func() { c.behave(conn) })
+				defer client.Wait()
+				<-ended
+				if took := time.Since(start); took > c.within {
+					t.Errorf("dropped after %v, want %v at most", took, c.within)
+				}
+			})
+		})
+	}
+}
+
+// A call of which only the headers come is over in seconds, though its client
+// lives and says so.
+func TestCallWithoutAMessageIsOverInSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		inMemory(t, quiet, l, rescans())
+		c := l.dial()
+		defer c.Close()
+		over := make(chan time.Time, 1)
+		settled := make(chan struct{})
+		f := http2.NewFramer(c, c)
+		var mu sync.Mutex // of writing
+		go func() {
+			for {
+				frame, err := f.ReadFrame()
+				if err != nil {
+					return
+				}
+				switch frame := frame.(type) {
+				case *http2.SettingsFrame:
+					if frame.IsAck() {
+						close(settled)
+					}
+				case *http2.PingFrame:
+					mu.Lock()
+					f.WritePing(true, frame.Data)
+					mu.Unlock()
+				case *http2.HeadersFrame:
+					if frame.StreamEnded() {
+						over <- time.Now()
+					}
+				}
+			}
+		}()
+		mu.Lock()
+		io.WriteString(c, http2.ClientPreface)
+		f.WriteSettings()
+		mu.Unlock()
+		<-settled
+		start := time.Now()
+		mu.Lock()
+		half{c, f}.headers(1)
+		mu.Unlock()
+		if took := (<-over).Sub(start); took != 10*time.Second {
+			t.Errorf("the call was over after %v, want 10 s", took)
+		}
+	})
+}
+
+// A connection without calls is no half-open one: drivers call once in a while.
+func TestIdleClientStaysConnectedForDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, ended := newMemory(), make(chan struct{})
+		inMemory(t, quiet, watched{l, ended}, rescans())
+		// Like an old client that asks as often as gRPC lets it.
+		conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, PermitWithoutStream: true}),
+			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return l.dial(), nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for range 3 {
+			if _, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		select {
+		case <-ended:
+			t.Error("the server closed the connection")
+		default:
+		}
+	})
+}
+
+// held are calls that run until they are let go.
+type held struct {
+	running atomic.Int32
+	release chan struct{}
+}
+
+func (h *held) disk() *fakeDisk {
+	return &fakeDisk{rescan: func(context.Context) error {
+		h.running.Add(1)
+		<-h.release
+		h.running.Add(-1)
+		return nil
+	}}
+}
+
+func TestCallsWaitForTheirTurnAndMoreAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newMemory(), held{release: make(chan struct{})}
+		var log logBuffer
+		inMemory(t, log.logger(slog.LevelInfo), l, h.disk())
+		// As many connections as it takes to have 300 calls open.
+		answers := make(chan error, 300)
+		call := func(ctx context.Context, conn *grpc.ClientConn) {
+			_, err := diskv1.NewDiskClient(conn).Rescan(ctx, &diskv1.RescanRequest{})
+			answers <- err
+		}
+		var conn *grpc.ClientConn
+		for i := range 288 {
+			if i%32 == 0 {
+				conn = l.client(t)
+			}
+			go call(t.Context(), conn)
+		}
+		synctest.Wait()
+		if n := h.running.Load(); n != 32 {
+			t.Errorf("%d calls run, want 32", n)
+		}
+		conn = l.client(t)
+		for range 12 {
+			go call(t.Context(), conn)
+		}
+		for range 12 {
+			err := <-answers
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "32 calls run and 256 wait") {
+				t.Fatalf("one call too many = %v, want ResourceExhausted with the limits", err)
+			}
+		}
+		// The health service has a word even then.
+		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Errorf("health of a busy pipe: %v", err)
+		}
+		close(h.release)
+		for range 288 {
+			if err := <-answers; err != nil {
+				t.Fatalf("a call that waited = %v", err)
+			}
+		}
+		if n := strings.Count(log.String(), "Request failed"); n != 1 {
+			t.Errorf("12 refusals left %d lines in the log, want one:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestWaitingEndsWithTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newMemory(), held{release: make(chan struct{})}
+		inMemory(t, quiet, l, h.disk())
+		first, second := l.client(t), l.client(t)
+		var calls sync.WaitGroup
+		for range 32 {
+			calls.Go(func() {
+				diskv1.NewDiskClient(first).Rescan(t.Context(), &diskv1.RescanRequest{})
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, err := diskv1.NewDiskClient(second).Rescan(t.Context(), &diskv1.RescanRequest{})
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "none ended for this one in 5m0s") || time.Since(start) != 5*time.Minute {
+			t.Errorf("after %v: %v, want ResourceExhausted at the deadline of the method", time.Since(start), err)
+		}
+		close(h.release)
+		calls.Wait()
+	})
+}
+
+// Callers who give up do not free the threads that hang in Windows, and so get
+// no more of them.
+func TestCallThatOutlivesItsCallerKeepsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		var hanging atomic.Int32
+		release := make(chan struct{})
+		inMemory(t, quiet, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, err := node.Await(ctx, func() (int, error) {
+				hanging.Add(1)
+				<-release
+				return 0, nil
+			})
+			return err
+		}})
+		conn := l.client(t)
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := diskv1.NewDiskClient(conn).Rescan(ctx, &diskv1.RescanRequest{})
+			if c := status.Code(err); c != codes.DeadlineExceeded && c != codes.ResourceExhausted { // whoever is first, client or server
+				t.Errorf("call to a hanging node = %v, want DeadlineExceeded or ResourceExhausted", err)
+			}
+			cancel()
+		}
+		synctest.Wait()
+		if n := hanging.Load(); n != 32 {
+			t.Errorf("%d threads hang, want 32 and no more", n)
+		}
+		close(release)
+		if _, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+			t.Errorf("when Windows has let go: %v", err)
+		}
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		var log logBuffer
+		inMemory(t, log.logger(slog.LevelInfo), l, rescans())
+		call := func(c *grpc.ClientConn) error {
+			_, err := diskv1.NewDiskClient(c).Rescan(t.Context(), &diskv1.RescanRequest{})
+			return err
+		}
+		// A thousand that say nothing keep nobody out.
+		var silent []net.Conn
+		for range 1000 {
+			silent = append(silent, l.dial())
+		}
+		var clients []*grpc.ClientConn
+		for i := range 256 {
+			c := l.client(t)
+			if err := call(c); err != nil {
+				t.Fatalf("client %d behind silent connections: %v", i, err)
+			}
+			clients = append(clients, c)
+		}
+		// But clients that talk do.
+		if err := call(l.client(t)); status.Code(err) != codes.Unavailable {
+			t.Errorf("client 257 = %v, want Unavailable", err)
+		}
+		if !strings.Contains(log.String(), "too many") || !strings.Contains(log.String(), "limit=256") {
+			t.Errorf("the log does not tell of the limit:\n%s", log.String())
+		}
+		if err := call(clients[0]); err != nil {
+			t.Errorf("one of those that are connected: %v", err)
+		}
+		clients[0].Close()
+		synctest.Wait()
+		if err := call(l.client(t)); err != nil {
+			t.Errorf("in the place of one that left: %v", err)
+		}
+		for _, c := range silent {
+			c.Close()
+		}
+	})
+}
+
+func TestPipeOutlastsFailuresToAccept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &failingListener{memory: newMemory(), times: 10, err: errors.New("insufficient system resources")}
+		inMemory(t, quiet, l, rescans())
+		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+			t.Errorf("after ten failures: %v", err)
+		}
+	})
+}
+
+func TestSizesAreBoundedByNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		inMemory(t, quiet, l, rescans())
+		conn := l.client(t)
+		large := &smbv1.NewSmbGlobalMappingRequest{RemotePath: strings.Repeat("x", 64<<10)}
+		err := conn.Invoke(t.Context(), "/v1.Disk/Rescan", large, &diskv1.RescanResponse{})
+		if want := fmt.Sprintf("(%d vs. %d)", proto.Size(large), 64<<10); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), want) {
+			t.Errorf("a request of %d bytes = %v, want ResourceExhausted with the size and the limit", proto.Size(large), err)
+		}
+		large.RemotePath = strings.Repeat("x", 63<<10)
+		if err := conn.Invoke(t.Context(), "/v1.Disk/Rescan", large, &diskv1.RescanResponse{}); err != nil {
+			t.Errorf("a request of 63 KiB = %v, want success", err)
+		}
+		// gRPC tells a client how large its headers may be, and the client keeps
+		// to it.
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("x", 16<<10))
+		if err := conn.Invoke(ctx, "/v1.Disk/Rescan", &diskv1.RescanRequest{}, &diskv1.RescanResponse{}); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
+			t.Errorf("headers of 16 KiB = %v, want that they are too large", err)
+		}
+	})
+}
+
+func TestBytesThatAreNoRequestAreTheCallersMistake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		inMemory(t, quiet, l, rescans())
+		request, answer := []byte{0xff}, []byte(nil)
+		err := l.client(t).Invoke(t.Context(), "/v1.Disk/PartitionDisk", request, &answer, grpc.ForceCodec(rawCodec{}))
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "read the request of /v1.Disk/PartitionDisk") {
+			t.Errorf("PartitionDisk of a byte = %v, want InvalidArgument that says what cannot be read", err)
+		}
+	})
+}
+
+// rawCodec sends and receives bytes as they are.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
+func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
+func (rawCodec) Name() string                    { return "proto" }

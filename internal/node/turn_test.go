@@ -1,0 +1,67 @@
+package node_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+)
+
+// A caller that gives up does not free the thread that hangs in Windows.
+func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
+	n := node.New(nil)
+	for name, run := range map[string]func(context.Context, func()) error{
+		"Await": func(ctx context.Context, work func()) error {
+			_, err := node.Await(ctx, func() (int, error) { work(); return 0, nil })
+			return err
+		},
+		"Do": func(ctx context.Context, work func()) error {
+			return n.Do(ctx, "k", func() error { work(); return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var over atomic.Int32
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				ctx, end := node.WithTurn(ctx, func() { over.Add(1) })
+				if err := run(ctx, func() { time.Sleep(time.Minute) }); err == nil {
+					t.Fatal("the work ended within a second")
+				}
+				end()
+				if over.Load() != 0 {
+					t.Error("the turn was over while the work went on")
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if n := over.Load(); n != 1 {
+					t.Errorf("after the work the turn was over %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
+func TestTurnIsOverOnce(t *testing.T) {
+	over := 0
+	ctx, end := node.WithTurn(t.Context(), func() { over++ })
+	end()
+	if _, err := node.Await(ctx, func() (int, error) { return 0, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if over != 1 {
+		t.Errorf("the turn was over %d times, want once", over)
+	}
+}
+
+func TestAwaitBeginsNothingForACallerThatIsGone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := false
+	if _, err := node.Await(ctx, func() (int, error) { began = true; return 0, nil }); err != context.Canceled || began {
+		t.Errorf("Await = %v, begun: %t, want Canceled and nothing begun", err, began)
+	}
+}
