@@ -124,10 +124,10 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 // up on in seconds, and keeps nobody out meanwhile.
 func TestSilentAndHalfOpenClients(t *testing.T) {
 	start(t, "-host=simulated")
-	connect := func() net.Conn {
+	connect := func(group string) net.Conn {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		c, err := pipe.Dial(ctx, client.PipePath("disk", apiversion.NewVersionOrPanic("v1")))
+		c, err := pipe.Dial(ctx, client.PipePath(group, apiversion.NewVersionOrPanic("v1")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,11 +136,12 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 	}
 	begin := time.Now()
 	var wg sync.WaitGroup
-	hungUp := func(what string, within time.Duration, say string) {
-		c := connect()
+	hungUp := func(what string, within time.Duration, say string, deaf time.Duration) {
+		c := connect("disk")
 		wg.Go(func() {
 			// A pipe has no buffer: who writes waits for the other one to read.
 			go io.WriteString(c, say)
+			time.Sleep(deaf)
 			io.Copy(io.Discard, c)
 			took := time.Since(begin)
 			if took > within {
@@ -150,26 +151,37 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 		})
 	}
 	const preface, settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-	hungUp("not a word", 15*time.Second, "")
-	hungUp("half a preface", 15*time.Second, preface[:10])
-	hungUp("half a frame", 30*time.Second, preface+settings+"\x00\x00\x64")
-	for range 300 {
-		connect()
+	hungUp("not a word", 15*time.Second, "", 0)
+	hungUp("not a word, and deaf for 15 s", 18*time.Second, "", 15*time.Second)
+	hungUp("half a preface", 15*time.Second, preface[:10], 0)
+	hungUp("half a frame", 30*time.Second, preface+settings+"\x00\x00\x64", 0)
+	idle, err := disk.NewClient()
+	if err != nil {
+		t.Fatal(err)
 	}
-	c, err := disk.NewClient()
+	defer idle.Close()
+	list := func() {
+		if _, err := idle.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{}); err != nil {
+			t.Errorf("ListDiskIDs after %v: %v", time.Since(begin), err)
+		}
+	}
+	list()
+
+	// Another pipe, more connections than it takes.
+	for range 300 {
+		connect("filesystem")
+	}
+	c, err := filesystem.NewClient()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{}); err != nil {
+	if _, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`}); err != nil {
 		t.Errorf("behind 300 clients that say nothing: %v", err)
 	}
 	measured(t, "a call behind 300 silent connections: after %v", time.Since(begin).Round(time.Millisecond))
 	wg.Wait()
-	// The client's connection was idle for longer than any of them.
-	if _, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{}); err != nil {
-		t.Errorf("the idle client: %v", err)
-	}
+	list() // on a connection that was idle for longer than any of them
 }
 
 // A second daemon says that the pipes are taken, and leaves the first alone.
