@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -87,8 +88,25 @@ func (o *options) fail(stderr io.Writer, err error) int {
 func serve(ctx context.Context, version string, o *options, ready func()) error {
 	klog.Infof("Starting CSI-Proxy Server ... host: %s", o.host)
 	klog.Infof("Version: %s", version)
+	var background sync.WaitGroup
+	defer background.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+
+	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(version)}}
 	if o.metricsAddress != "" {
-		return fmt.Errorf("flag -metrics-bind-address=%s: this version has no metrics to serve", o.metricsAddress)
+		m, err := metrics.Listen(o.metricsAddress)
+		if err != nil {
+			return fmt.Errorf("flag -metrics-bind-address=%s: %w", o.metricsAddress, err)
+		}
+		config.Interceptors = append(config.Interceptors, m.Interceptor())
+		klog.Infof("Metrics at http://%s/metrics", m.Addr())
+		background.Go(func() {
+			// A node whose metrics end goes on serving volumes.
+			if err := m.Serve(ctx); err != nil {
+				klog.ErrorS(err, "Metrics are no longer served")
+			}
+		})
 	}
 	h, err := openHost(o)
 	if err != nil {
@@ -103,24 +121,22 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 	klog.Infof("Services that may be started and stopped: %v", o.allowedServices())
 	klog.Infof("Require privacy: %t", o.requirePrivacy)
 
-	server, err := apiserver.Open(apiserver.Config{
-		Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(version)},
-		Ready: func() {
-			klog.Infof("Serving %d pipes", len(h.pipes))
-			ready()
-		},
-	}, h.pipes...)
+	config.Ready = func() {
+		klog.Infof("Serving %d pipes", len(h.pipes))
+		ready()
+	}
+	server, err := apiserver.Open(config, h.pipes...)
 	if err != nil {
 		return err
 	}
-	var survey sync.WaitGroup
-	survey.Go(func() {
+	background.Go(func() {
 		if err := h.survey(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "What earlier processes left on the node is not known; the first SMB request looks again")
 		}
 	})
 	err = server.Serve(ctx)
-	survey.Wait()
+	end()
+	background.Wait()
 	klog.Info("CSI-Proxy Server stopped")
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -356,12 +357,18 @@ func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
 	if err := os.WriteFile(file, []byte("diks: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, c := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"metrics are not there yet", []string{"-metrics-bind-address=127.0.0.1:9100"}, "-metrics-bind-address"},
+		{"a port that is taken", []string{"-metrics-bind-address=" + taken.Addr().String()}, "-metrics-bind-address=" + taken.Addr().String() + ": listen tcp"},
+		{"metrics at no address", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"no Windows here", []string{"-host=windows"}, "needs Windows"},
 		{"no services here", []string{"-windows-service"}, "csiproxy needs Windows"},
@@ -382,7 +389,7 @@ func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
 func TestErrorsGoToTheLogFileToo(t *testing.T) {
 	sockets(t)
 	log := filepath.Join(t.TempDir(), "csi-proxy.log")
-	p := start(t, "-log_file="+log, "-logtostderr=false", "-metrics-bind-address=:1")
+	p := start(t, "-log_file="+log, "-logtostderr=false", "-metrics-bind-address=nowhere")
 	if code := p.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}

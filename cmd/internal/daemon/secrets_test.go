@@ -28,7 +28,7 @@ import (
 
 // A password or CHAP secret that goes through the daemon is written nowhere: not
 // in its log at the highest verbosity, not in an error or answer, not in its
-// state. Every method of every version is called, the marked secret in each field
+// state, not in its metrics. Every method of every version is called, the marked secret in each field
 // that is one; twice, since the second time what the first one made is there.
 func TestSecretsAreWrittenNowhere(t *testing.T) {
 	sockets(t)
@@ -42,7 +42,7 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "-host=simulated", "-v=10", "-node-config="+config, "-state-dir="+state)
+	p := start(t, "-host=simulated", "-v=10", "-node-config="+config, "-state-dir="+state, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 
 	var answers bytes.Buffer
@@ -87,6 +87,11 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 
 	holds(t, "the log", []byte(log), secret)
 	holds(t, "an answer or error", answers.Bytes(), secret)
+	told := scrape(t, p)
+	if !strings.Contains(told, `grpc_server_handled_total{grpc_code="OK",grpc_method="ConnectTarget",`) {
+		t.Errorf("the metrics do not count ConnectTarget:\n%s", told)
+	}
+	holds(t, "the metrics", []byte(told), secret)
 	files := 0
 	err = filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are sparse, and hold no text
