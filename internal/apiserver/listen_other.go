@@ -16,11 +16,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// Listen makes the unix socket that stands in for the named pipe of this name,
-// for the owner alone. The socket of a server that was killed is replaced; one
-// on which somebody answers is an error. Closing the listener removes it.
-func Listen(name string) (net.Listener, error) {
-	socket, err := pipe.SocketPath(pipe.Path(name))
+// Listen makes the unix socket that stands in for the named pipe of this name.
+func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)) }
+
+// ListenAt makes the unix socket that stands in for the named pipe at a path, or
+// the one whose own path that is, for the owner alone. The socket of a server that
+// was killed is replaced; one on which somebody answers is an error. Closing the
+// listener removes it.
+func ListenAt(path string) (net.Listener, error) {
+	socket, err := pipe.SocketPath(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,166 @@
+package serve_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	disks "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	filesystems "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	diskv1beta1 "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta1"
+	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tests with a node and a server each do not meet.
+func TestServersAreIndependent(t *testing.T) {
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			n := simnode.New(t)
+			_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: fmt.Sprintf("serial-%d", i)})
+			must(t, err)
+			s := serve.Start(t, n)
+			c, err := diskv1.NewClientWithPipePath(s.PipePath(diskv1.GroupName, diskv1.Version))
+			must(t, err)
+			defer c.Close()
+			out, err := c.ListDiskIDs(t.Context(), &disks.ListDiskIDsRequest{})
+			must(t, err)
+			if got := out.DiskIDs[3].GetSerialNumber(); got != fmt.Sprintf("serial-%d", i) {
+				t.Errorf("disk 3 of node %d has the serial number %q", i, got)
+			}
+		})
+	}
+}
+
+// A driver that finds the pipes by itself is not changed at all.
+func TestStandardPipes(t *testing.T) {
+	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.StandardPipes = true })
+	c, err := diskv1.NewClient()
+	must(t, err)
+	defer c.Close()
+	_, err = c.Rescan(t.Context(), &disks.RescanRequest{})
+	must(t, err)
+	if dir := os.Getenv("CSI_PROXY_DIR"); dir != s.Dir() {
+		t.Errorf("the sockets are in %q, and CSI_PROXY_DIR is %q", s.Dir(), dir)
+	}
+}
+
+// An old proxy has old versions only.
+func TestChosenVersions(t *testing.T) {
+	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1beta1", "volume/v1beta1"} })
+	if _, err := diskv1.NewClientWithPipePath(s.PipePath("disk", diskv1.Version)); err == nil {
+		t.Error("a version that is not served has a pipe")
+	}
+	c, err := diskv1beta1.NewClientWithPipePath(s.PipePath("disk", diskv1beta1.Version))
+	must(t, err)
+	must(t, c.Close())
+
+	_, err = serve.Open(simnode.New(t), serve.Config{APIs: []string{"disk/v9"}})
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `"disk/v9"`) || !strings.Contains(err.Error(), "disk/v1beta1") {
+		t.Errorf("Open with a version that is none = %v, want that it names those that there are", err)
+	}
+}
+
+func TestRulesOfTheDaemon(t *testing.T) {
+	n := simnode.New(t)
+	must(t, n.SetService(simnode.Service{Name: "agent"}))
+	must(t, n.SetService(simnode.Service{Name: "other"}))
+	s := serve.Start(t, n, func(c *serve.Config) { c.Services = []string{"agent"} })
+	at := remote.WithPipePath(s.PipePath)
+	c, err := filesystemv1.NewClientWithPipePath(s.PipePath("filesystem", filesystemv1.Version))
+	must(t, err)
+	defer c.Close()
+	_, err = c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\var\lib\kubelet\a`})
+	must(t, err)
+	if _, err := c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\Windows\a`}); err == nil {
+		t.Error("a path outside of the working directories is served")
+	}
+	y, err := remote.NewSystem(t.Context(), at)
+	must(t, err)
+	defer y.Close()
+	_, err = y.StartService(t.Context(), &system.StartServiceRequest{Name: "agent"})
+	must(t, err)
+	if _, err := y.StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); !errors.Is(err, hosterr.ErrPermissionDenied) {
+		t.Errorf("start a service that is not allowed = %v", err)
+	}
+	if _, err := n.System().StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); err != nil {
+		t.Errorf("start it in process = %v", err)
+	}
+	if _, err := serve.Open(n, serve.Config{WorkingDirs: []string{"/var"}}); err == nil {
+		t.Error("a working directory that is none is taken")
+	}
+}
+
+// The driver's connection comes back by itself when the proxy does.
+func TestRestart(t *testing.T) {
+	n := simnode.New(t)
+	s := serve.Start(t, n)
+	d, err := remote.NewDisk(t.Context(), remote.WithPipePath(s.PipePath))
+	must(t, err)
+	defer d.Close()
+	rescan := func() error {
+		_, err := d.Rescan(t.Context(), &disk.RescanRequest{})
+		return err
+	}
+	must(t, rescan())
+	must(t, s.Stop())
+	must(t, s.Stop())
+	if err := rescan(); !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("with the proxy stopped: %v, want unavailable", err)
+	}
+	must(t, s.Restart())
+	for err := rescan(); err != nil; err = rescan() {
+		if !errors.Is(err, hosterr.ErrUnavailable) {
+			t.Fatalf("with the proxy back: %v", err)
+		}
+	}
+	must(t, s.Restart()) // while it runs
+}
+
+// A fault of the node is one for the driver behind the pipes.
+func TestFaultsGoThrough(t *testing.T) {
+	n := simnode.New(t)
+	s := serve.Start(t, n)
+	m, err := remote.NewSMB(t.Context(), remote.WithPipePath(s.PipePath))
+	must(t, err)
+	defer m.Close()
+	f, err := n.Fail(simnode.Fault{Call: winapi.UseAdd, Error: winapi.ERROR_BAD_NETPATH})
+	must(t, err)
+	_, err = m.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files.example.com\data`, Username: "csi", Password: "csi"})
+	if !errors.Is(err, hosterr.ErrUnavailable) || f.Hits() == 0 {
+		t.Errorf("NewSMBGlobalMapping = %v after %d faults, want unavailable", err, f.Hits())
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	n := simnode.New(t)
+	s, err := serve.Open(n, serve.Config{})
+	must(t, err)
+	dir, path := s.Dir(), s.PipePath("disk", apiversion.NewVersionOrPanic("v1"))
+	must(t, s.Close())
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of the sockets: %v, want that it is gone", err)
+	}
+	if _, err := diskv1.NewClientWithPipePath(path); err == nil {
+		t.Error("a server that was closed answers")
+	}
+}
