@@ -82,6 +82,7 @@ func Run(t *testing.T, newNode NewNode) {
 		})
 	}
 	t.Logf("contract: %d cases, %d of them skipped", ran, skipped)
+	t.Attr("measured", fmt.Sprintf("%d cases of the contract, %d of them skipped", ran, skipped))
 	if left := settled(goroutines); left != "" {
 		t.Errorf("goroutines left by the suite (there were %d before it):\n%s", goroutines, left)
 	}

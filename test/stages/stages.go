@@ -15,6 +15,9 @@ import (
 // modules are the modules of the workspace.
 var modules = [...]string{".", "client", "cmd", "test", "test/published/script"}
 
+// externalDir is a module outside of it, and named so that it can import what is public only.
+const externalDir = "test/external"
+
 // publishedModules are outside of it: each links a client that was published.
 func publishedModules() ([]string, error) {
 	dirs, err := filepath.Glob("test/published/v*")
@@ -150,7 +153,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(modules[:], published, []string{"hack/tools"}) {
+	for _, m := range slices.Concat(modules[:], published, []string{externalDir, "hack/tools"}) {
 		c := r.command(ctx, m, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff")
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("module %s is not tidy; run make tidy: %w", m, err)
@@ -258,6 +261,18 @@ func unitTests(ctx context.Context, r *report) error {
 		errs = append(errs, r.goTest(ctx, m, nil, "./..."))
 	}
 	return errors.Join(errs...)
+}
+
+// externalModule vets and tests the module outside of the workspace.
+func externalModule(ctx context.Context, r *report) error {
+	env := []string{"GOWORK=off"}
+	for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
+		if err := r.command(ctx, externalDir, append(p.env(), env...), "go", "vet", "./...").Run(); err != nil {
+			return fmt.Errorf("vet of module %s for %s: %w", externalDir, p.os, err)
+		}
+		r.pass()
+	}
+	return r.goTest(ctx, externalDir, env, "./...")
 }
 
 // raceTests are the packages in which goroutines meet.

@@ -51,7 +51,7 @@ func wineTests(ctx context.Context, r *report) error {
 		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
 		test("test", nil, "./wine"),
 		test(".", nil, "./internal/win32/native/...", "./internal/apiserver",
-			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode", "./pkg/remote", "./pkg/hosttest"),
+			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode/...", "./pkg/remote", "./pkg/hosttest"),
 		test("client", nil, "./..."),
 		test("cmd", nil, "./internal/daemon", "./csi-proxyctl"),
 	}

@@ -1,0 +1,27 @@
+// A module that is no part of this repository but by its place: it is named and
+// built as somebody else's, so that it can import what is public, and nothing else.
+module example.com/driver
+
+go 1.25.0
+
+require (
+	github.com/kubernetes-csi/csi-proxy/client v1.3.0
+	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
+)
+
+require (
+	github.com/Microsoft/go-winio v0.6.2 // indirect
+	github.com/gofrs/flock v0.13.1 // indirect
+	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800 // indirect
+	google.golang.org/grpc v1.84.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace (
+	github.com/kubernetes-csi/csi-proxy/client => ../../client
+	github.com/kubernetes-csi/csi-proxy/v2 => ../..
+)

@@ -1,0 +1,147 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// driver is what a node plugin does for a volume, however it reaches the node.
+type driver struct {
+	disk       disk.Interface
+	volume     volume.Interface
+	filesystem filesystem.Interface
+}
+
+// stage mounts the volume on the disk with a serial number at dir.
+func (d driver) stage(ctx context.Context, serial, dir string) error {
+	if _, err := d.disk.Rescan(ctx, &disk.RescanRequest{}); err != nil {
+		return err
+	}
+	ids, err := d.disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+	if err != nil {
+		return err
+	}
+	for number, id := range ids.DiskIDs {
+		if id.SerialNumber != serial {
+			continue
+		}
+		if _, err := d.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
+			return err
+		}
+		list, err := d.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+		if err != nil {
+			return err
+		}
+		if len(list.VolumeIDs) != 1 {
+			return fmt.Errorf("disk %d has the volumes %q, want one", number, list.VolumeIDs)
+		}
+		formatted, err := d.volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: list.VolumeIDs[0]})
+		if err != nil {
+			return err
+		}
+		if !formatted.Formatted {
+			if _, err := d.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]}); err != nil {
+				return err
+			}
+		}
+		if _, err := d.filesystem.Mkdir(ctx, &filesystem.MkdirRequest{Path: dir}); err != nil {
+			return err
+		}
+		_, err = d.volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: list.VolumeIDs[0], TargetPath: dir})
+		return err
+	}
+	return fmt.Errorf("no disk has the serial number %q", serial)
+}
+
+// constructions are the two ways to the node: the same code runs on both.
+var constructions = map[string]func(t *testing.T, n *simnode.Node) driver{
+	"in process": func(_ *testing.T, n *simnode.Node) driver {
+		return driver{n.Disk(), n.Volume(), n.Filesystem()}
+	},
+	"through pipes": func(t *testing.T, n *simnode.Node) driver {
+		at := remote.WithPipePath(serve.Start(t, n).PipePath)
+		d, errDisk := remote.NewDisk(t.Context(), at)
+		v, errVolume := remote.NewVolume(t.Context(), at)
+		f, errFilesystem := remote.NewFilesystem(t.Context(), at)
+		if err := errors.Join(errDisk, errVolume, errFilesystem); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close(); v.Close(); f.Close() })
+		return driver{d, v, f}
+	},
+}
+
+const dir = `C:\var\lib\kubelet\plugins\vol-1`
+
+// Whatever call of Windows fails, the next try of the kubelet stages the volume.
+func TestStageIsRepeatedUntilItSucceeds(t *testing.T) {
+	for name, connect := range constructions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for skip := uint32(0); ; skip += 3 {
+				n := simnode.New(t)
+				if _, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"}); err != nil {
+					t.Fatal(err)
+				}
+				d := connect(t, n)
+				f, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := d.stage(t.Context(), "vol-1", dir)
+				if f.Hits() == 0 {
+					if first != nil || skip < 30 {
+						t.Errorf("after %d calls: %v, want success after more", skip, first)
+					}
+					return
+				}
+				if err := d.stage(t.Context(), "vol-1", dir); err != nil {
+					t.Errorf("after the failure of call %d (%v), the retry: %v", skip, first, err)
+				}
+			}
+		})
+	}
+}
+
+// An error is of the same kind both ways.
+func TestKindsOfErrors(t *testing.T) {
+	for name, connect := range constructions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := connect(t, simnode.New(t))
+			_, err := d.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 9})
+			if !errors.Is(err, hosterr.ErrNotFound) {
+				t.Errorf("GetDiskStats of a disk that is not there = %v, want not found", err)
+			}
+		})
+	}
+}
+
+// A node with an old proxy is met without one.
+func TestOldProxy(t *testing.T) {
+	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1beta1", "disk/v1beta2"} })
+	var versions []apiversion.Version
+	for _, v := range []string{"v1", "v1beta3", "v1beta2"} {
+		versions = append(versions, apiversion.NewVersionOrPanic(v))
+	}
+	found, err := negotiate.Find(t.Context(), "disk", versions, negotiate.WithPipePath(s.PipePath))
+	if err != nil || found.String() != "disk/v1beta2" {
+		t.Errorf("found %v, %v, want disk/v1beta2", found, err)
+	}
+	if _, err := negotiate.Find(t.Context(), "disk", versions[:2], negotiate.WithPipePath(s.PipePath)); !errors.Is(err, negotiate.ErrTooOld) {
+		t.Errorf("a driver that speaks newer versions only: %v, want that the proxy is too old", err)
+	}
+}
