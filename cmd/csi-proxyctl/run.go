@@ -66,6 +66,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (a *app) command() *cobra.Command {
+	wait := false
 	root := &cobra.Command{
 		Use:     "csi-proxyctl",
 		Version: version,
@@ -77,12 +78,15 @@ Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage, 3 doctor found
 something, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if !slices.Contains(formats(), a.output) {
 				return &hinted{fmt.Errorf("--output %q: want table, json or yaml", a.output), didYouMean(a.output, formats())}
 			}
 			if a.timeout <= 0 {
 				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
+			}
+			if wait {
+				return a.await(c.Context())
 			}
 			return nil
 		},
@@ -91,6 +95,7 @@ something, 130 interrupted.`,
 	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
 	f.BoolVar(&a.exact, "bytes", false, "sizes in tables as exact numbers of bytes")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how `long` to wait for each answer")
+	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy answers, up to --timeout")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 	"time"
@@ -68,6 +69,9 @@ type probed struct {
 // probeLimit is how long a server that lives takes at most to say so.
 const probeLimit = 5 * time.Second
 
+// awaitInterval is how long await sleeps between looks.
+const awaitInterval = 50 * time.Millisecond
+
 // probe asks the pipe of an API whether it is served, by its health service.
 func (a *app) probe(ctx context.Context, svc api) probed {
 	p := probed{api: svc}
@@ -104,4 +108,26 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 		p.server = "csi-proxy " + v[0]
 	}
 	return p
+}
+
+// await waits until csi-proxy answers: any pipe of it does so only when all are
+// there.
+func (a *app) await(ctx context.Context) error {
+	limited, cancel := a.limited(ctx)
+	defer cancel()
+	for {
+		for _, svc := range catalog() {
+			if a.probe(limited, svc).state == served {
+				return nil
+			}
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return &failure{err: ctx.Err()}
+			}
+			return &hinted{&failure{err: fmt.Errorf("csi-proxy did not answer within %v", a.timeout)}, "csi-proxyctl doctor tells more"}
+		case <-time.After(awaitInterval):
+		}
+	}
 }
