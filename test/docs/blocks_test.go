@@ -1,0 +1,378 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// pageLimit is how long the commands of one page may take.
+const pageLimit = 2 * time.Minute
+
+// build builds the programs once for all pages.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "csi-docs")
+	if err != nil {
+		return "", err
+	}
+	c := exec.Command("go", "build", "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxyctl")
+	c.Dir = root
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := build(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// Every block of every page is of a known kind, and does or says what it should.
+func TestBlocks(t *testing.T) {
+	for _, p := range pages(t) {
+		if len(p.blocks) == 0 {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			for _, b := range p.blocks {
+				if err := check(b); err != nil {
+					t.Errorf("%s:%d: %v", p.name, b.line, err)
+				}
+				if reason := notHere(b); reason != "" {
+					t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) { t.Skip(reason) })
+				}
+			}
+			if slices.ContainsFunc(p.blocks, runs) {
+				runPage(t, p)
+			}
+		})
+	}
+}
+
+// kind is the first word after the fence.
+func (b block) kind() string {
+	if len(b.info) == 0 {
+		return ""
+	}
+	return b.info[0]
+}
+
+// notHere is why the commands of a block cannot run on this machine, or empty.
+func notHere(b block) string {
+	if reason, ok := strings.CutPrefix(strings.Join(b.info, " "), "sh needs:"); ok {
+		return "needs " + reason
+	}
+	if b.kind() == "powershell" {
+		return "needs Windows"
+	}
+	return ""
+}
+
+func runs(b block) bool { return notHere(b) == "" && (b.kind() == "sh" || b.kind() == "console") }
+
+// check looks at what of a block can be looked at without running it.
+func check(b block) error {
+	switch b.kind() {
+	case "sh", "powershell", "text", "diff":
+	case "console":
+		if !strings.HasPrefix(b.body, "$ ") {
+			return errors.New("want a command after \"$ \" in the first line")
+		}
+	case "go":
+		return parsesAsGo(b.body)
+	case "yaml":
+		var v any
+		return yaml.Unmarshal([]byte(b.body), &v)
+	case "json":
+		var v any
+		return json.Unmarshal([]byte(b.body), &v)
+	default:
+		return fmt.Errorf("a block of the kind %q: name one that doc.go of test/docs knows", b.kind())
+	}
+	return nil
+}
+
+// parsesAsGo wants a file, declarations, statements, which may follow imports, the
+// methods of an interface, or values of a list.
+func parsesAsGo(body string) error {
+	imports, rest := "", body
+	if at := strings.Index(body, "\n)\n"); at >= 0 && strings.HasPrefix(strings.TrimSpace(body), "import (") {
+		imports, rest = body[:at+3], body[at+3:]
+	}
+	var first error
+	for _, text := range []string{body, "package p\n" + body, "package p\n" + imports + "func _() {\n" + rest + "\n}", "package p\ntype _ interface {\n" + rest + "\n}", "package p\nvar _ = []any{\n" + rest + "\n}"} {
+		_, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return fmt.Errorf("is no Go: %w", first)
+}
+
+// step is a command of a console block, and what it is said to print.
+type step struct {
+	line    int
+	command string
+	want    string
+}
+
+// steps takes a console block apart.
+func steps(b block) []step {
+	var all []step
+	n := b.line
+	for line := range strings.Lines(b.body) {
+		n++
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			all = append(all, step{line: n, command: strings.TrimSpace(command)})
+		} else {
+			all[len(all)-1].want += line
+		}
+	}
+	return all
+}
+
+// script is the shell script of a page. Before each block it says on
+// descriptor 3 which one it is; what steps print it puts into files.
+func script(p page, dir string) (string, []step, error) {
+	var b strings.Builder
+	var all []step
+	b.WriteString("set -eu\n")
+	for _, bl := range p.blocks {
+		if len(bl.info) == 2 && (bl.kind() == "yaml" || bl.kind() == "json") {
+			// A file is written now: names in a page are its own.
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(bl.info[1])), []byte(bl.body), 0o600); err != nil {
+				return "", nil, err
+			}
+		}
+		if !runs(bl) {
+			continue
+		}
+		fmt.Fprintf(&b, "echo %d >&3\n", bl.line)
+		if bl.kind() == "sh" {
+			b.WriteString(bl.body + "\n")
+			continue
+		}
+		for _, s := range steps(bl) {
+			command := s.command
+			if strings.Contains(command, "--watch") || strings.Contains(command, " -w") {
+				command = "timeout --preserve-status -s INT 1 " + command // as a reader does who has seen enough
+			}
+			fmt.Fprintf(&b, "{ %s\n} >step%d 2>&1 || test $? -lt 126\n", command, len(all))
+			all = append(all, s)
+		}
+	}
+	return b.String(), all, nil
+}
+
+// make only looks whether there is such a target.
+const makeCommand = `#!/bin/sh
+for target; do grep -q "^$target:" "$PROJECT/Makefile" || { echo "make: no target $target" >&2; exit 2; }; done
+`
+
+// runPage runs the commands of a page.
+func runPage(t *testing.T, p page) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell: run it on Linux")
+	}
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Short, for sockets.
+	dir, err := os.MkdirTemp("", "doc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	tools, temp, sockets := filepath.Join(dir, "tools"), filepath.Join(dir, "t"), filepath.Join(dir, "s")
+	for _, d := range []string{tools, temp, sockets} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(
+		os.Symlink(bin, filepath.Join(dir, "bin")),
+		os.WriteFile(filepath.Join(tools, "make"), []byte(makeCommand), 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	text, all, err := script(p, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), pageLimit)
+	defer cancel()
+	said, log, err := shell(ctx, dir, []string{
+		"PATH=" + tools + ":" + bin + ":" + os.Getenv("PATH"), "PROJECT=" + project, "CSI_PROXY_DIR=" + sockets, "TMPDIR=" + temp,
+	}, text)
+	blocks := strings.Fields(said)
+	if err != nil {
+		at := "the start"
+		if len(blocks) > 0 {
+			at = "the block at line " + blocks[len(blocks)-1]
+		}
+		t.Errorf("%s: %s: %v\n%s", p.name, at, err, log)
+	}
+	for i, s := range all {
+		got, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("step%d", i)))
+		if err != nil {
+			continue // the block before it failed
+		}
+		if s.want != "" && !matches(s.want, string(got)) {
+			t.Errorf("%s:%d: %s prints\n%swant\n%s", p.name, s.line, s.command, got, s.want)
+		}
+	}
+	t.Logf("ran %d blocks", len(blocks))
+}
+
+// shell starts a csi-proxy, runs a script, and ends what it has left running. It
+// returns what the script said on descriptor 3, and all else that was said.
+func shell(ctx context.Context, dir string, env []string, text string) (said, log string, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", "", err
+	}
+	defer r.Close()
+	// The pipe is read until everything that holds it has ended.
+	read := make(chan string, 1)
+	go func() {
+		var b bytes.Buffer
+		b.ReadFrom(r)
+		read <- b.String()
+	}()
+	out, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		w.Close()
+		return "", "", err
+	}
+	defer out.Close()
+	// With -m each job is a process group, which is ended as a whole.
+	const around = `set -m
+csi-proxy & daemon=$!
+csi-proxyctl versions --wait >/dev/null || exit 1
+bash page & page=$!
+wait $page; code=$?
+kill -- -$page -$daemon 2>/dev/null
+exit $code
+`
+	if err := os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600); err != nil {
+		w.Close()
+		return "", "", err
+	}
+	c := exec.CommandContext(ctx, "bash", "-c", around)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	c.Stdout, c.Stderr = out, out
+	c.ExtraFiles = []*os.File{w}
+	err = c.Run()
+	w.Close()
+	said = <-read
+	logged, _ := os.ReadFile(filepath.Join(dir, "log"))
+	return said, string(logged), err
+}
+
+// matches compares what was printed with what a page says, in which a line …
+// stands for any lines.
+func matches(want, got string) bool {
+	parts := strings.Split(want, "…\n")
+	for i, part := range parts {
+		at := strings.Index(got, part)
+		if at < 0 || i == 0 && at != 0 {
+			return false
+		}
+		got = got[at+len(part):]
+	}
+	return got == "" || parts[len(parts)-1] == ""
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		want, got string
+		is        bool
+	}{
+		{"a\nb\n", "a\nb\n", true},
+		{"a\n", "a\nb\n", false},
+		{"a\n…\nc\n", "a\nb\nc\n", true},
+		{"a\n…\n", "a\nb\nc\n", true},
+		{"b\n…\n", "a\nb\n", false},
+		{"a\n…\nd\n", "a\nb\nc\n", false},
+	} {
+		if got := matches(c.want, c.got); got != c.is {
+			t.Errorf("matches(%q, %q) = %t, want %t", c.want, c.got, got, c.is)
+		}
+	}
+}
+
+func TestBlocksThatAreWrongAreFound(t *testing.T) {
+	for text, good := range map[string]bool{
+		"```sh\nls\n```\n":                      true,
+		"```\nls\n```\n":                        false,
+		"```bash\nls\n```\n":                    false,
+		"```console\nls\n```\n":                 false,
+		"```console\n$ ls\n```\n":               true,
+		"```go\nx := 1\n```\n":                  true,
+		"```go\nimport (\n\"a\"\n)\nx()\n```\n": true,
+		"```go\nfunc (\n```\n":                  false,
+		"```yaml\na: [\n```\n":                  false,
+		"```json\n{\n```\n":                     false,
+	} {
+		if err := check(parse("a.md", text).blocks[0]); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A command that fails fails its page, and what it started does not stay.
+func TestACommandThatFailsIsFound(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell: run it on Linux")
+	}
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parse("a.md", "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
+	dir := t.TempDir()
+	text, _, err := script(p, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := os.MkdirTemp("", "doc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(sockets)
+	ctx, cancel := context.WithTimeout(t.Context(), pageLimit)
+	defer cancel()
+	said, log, err := shell(ctx, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "CSI_PROXY_DIR=" + sockets, "TMPDIR=" + dir}, text)
+	if err == nil || said != "1\n4\n" {
+		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, said, log)
+	}
+}

@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// klogFlags are those of the log library, of which the page only says that they
+// are there.
+var klogFlags = strings.Fields("add_dir_header alsologtostderr alsologtostderrthreshold legacy_stderr_threshold_behavior log_backtrace_at log_dir log_file log_file_max_size logtostderr one_output skip_headers skip_log_headers stderrthreshold v vmodule")
+
+var (
+	flagRow  = regexp.MustCompile("(?m)^\\| `-([a-z0-9-]+)` \\| ([^|]*) \\|")
+	flagHelp = regexp.MustCompile(`(?m)^  -(\S+)(?: (\S+))?\n((?:    \t.*\n)+)|^  -(\S)(?: (\S+))?\t(.*\n)`)
+	inHelp   = regexp.MustCompile(`\(default (.*)\)\s*$`)
+)
+
+// The table of docs/running.md has every flag of csi-proxy but those of the
+// log library, with the default that csi-proxy -h tells.
+func TestDefaultsAreThoseOfHelp(t *testing.T) {
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	help, err := exec.Command(filepath.Join(bin, "csi-proxy"), "-h").CombinedOutput()
+	if err != nil {
+		t.Fatalf("csi-proxy -h: %v\n%s", err, help)
+	}
+	real := map[string]string{} // the default that help tells, empty for none
+	for _, m := range flagHelp.FindAllStringSubmatch(string(help), -1) {
+		name, text := m[1]+m[4], m[3]+m[6]
+		real[name] = ""
+		if d := inHelp.FindStringSubmatch(text); d != nil {
+			real[name] = strings.ReplaceAll(strings.Trim(d[1], `"`), `\\`, `\`)
+		}
+	}
+	all := pages(t)
+	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/running.md" })].text
+	told := map[string]string{}
+	for _, m := range flagRow.FindAllStringSubmatch(text, -1) {
+		told[m[1]] = strings.ReplaceAll(m[2], "`", "")
+	}
+	if len(told) < 10 || len(real) < len(told) {
+		t.Fatalf("found %d flags in the table and %d in the help: the search is broken\n%s", len(told), len(real), help)
+	}
+	for name, want := range real {
+		got, ok := told[name]
+		switch {
+		case slices.Contains(klogFlags, name):
+		case !ok:
+			t.Errorf("docs/running.md does not tell the flag -%s", name)
+		case want == "" && !regexp.MustCompile(`^(none|empty|false|0|MSiSCSI only)\b`).MatchString(got):
+			t.Errorf("docs/running.md tells %q as the default of -%s, which has none", got, name)
+		case !strings.Contains(got, want):
+			t.Errorf("docs/running.md tells %q as the default of -%s, csi-proxy -h tells %q", got, name, want)
+		}
+	}
+	for name := range told {
+		if _, ok := real[name]; !ok {
+			t.Errorf("docs/running.md tells the flag -%s, which csi-proxy -h does not have", name)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// page is a page of the documentation.
+type page struct {
+	name   string // slash-separated, from the project's root
+	text   string // without what is in fences
+	blocks []block
+}
+
+// block is what stands in a fence.
+type block struct {
+	line int      // of its fence
+	info []string // the words after the fence
+	body string
+}
+
+var fence = regexp.MustCompile("^ *(```+|~~~+) *(.*)$")
+
+// parse reads a page.
+func parse(name, text string) page {
+	p := page{name: name}
+	var open string // the fence that is open
+	var prose, body strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		m := fence.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		switch {
+		case m != nil && open == "":
+			open = m[1]
+			p.blocks = append(p.blocks, block{line: n, info: strings.Fields(m[2])})
+			body.Reset()
+		case m != nil && m[2] == "" && strings.HasPrefix(m[1], open):
+			p.blocks[len(p.blocks)-1].body = body.String()
+			open = ""
+		case open != "":
+			body.WriteString(line)
+		default:
+			prose.WriteString(line)
+		}
+	}
+	p.text = prose.String()
+	return p
+}
+
+// pages reads all pages but what tests read.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var all []page
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if n := d.Name(); path != root && (strings.HasPrefix(n, ".") || n == "testdata" || n == "bin" || n == "node_modules") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		all = append(all, parse(filepath.ToSlash(rel), string(text)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/running.md", "docs/csi-proxyctl.md"} {
+		if !slices.ContainsFunc(all, func(p page) bool { return p.name == must }) {
+			t.Fatalf("%s is not among the %d pages found", must, len(all))
+		}
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)(?:\s+"[^"]*")?\)`)
+	code    = regexp.MustCompile("`[^`\n]*`")
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
+	noWord  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors are the names by which the headings of a page are linked to.
+func anchors(p page) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(p.text, -1) {
+		text := strings.ToLower(link.ReplaceAllString(m[1], "]"))
+		all[strings.ReplaceAll(noWord.ReplaceAllString(text, ""), " ", "-")] = true
+	}
+	return all
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	all := pages(t)
+	links := 0
+	for _, p := range all {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(p.text, "``"), -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			links++
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := p.name
+			if path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(p.name), path))
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s: the link to %s: %v", p.name, m[1], err)
+				continue
+			}
+			if anchor == "" || !strings.HasSuffix(target, ".md") {
+				continue
+			}
+			i := slices.IndexFunc(all, func(p page) bool { return p.name == target })
+			if i < 0 || !anchors(all[i])[anchor] {
+				t.Errorf("%s: %s has no heading #%s", p.name, target, anchor)
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("found %d links only: the search is broken", links)
+	}
+}
+
+func TestParse(t *testing.T) {
+	p := parse("a.md", "# A b (c)\nx [l](y.md)\n```sh needs:a cluster\na\n```\n  ```go\nb\n  ```\nend\n")
+	if len(p.blocks) != 2 || p.blocks[0].line != 3 || p.blocks[0].body != "a\n" || p.blocks[1].body != "b\n" || !slices.Equal(p.blocks[0].info, []string{"sh", "needs:a", "cluster"}) {
+		t.Errorf("blocks %+v", p.blocks)
+	}
+	if strings.Contains(p.text, "needs") || !strings.Contains(p.text, "end") {
+		t.Errorf("text %q", p.text)
+	}
+	if a := anchors(p); !a["a-b-c"] {
+		t.Errorf("anchors %v, want a-b-c", a)
+	}
+}
