@@ -48,6 +48,16 @@ type group struct {
 	cases []testCase
 }
 
+// Groups are the names of the groups of cases, which are the names of the
+// subtests of [Run].
+func Groups() []string {
+	var names []string
+	for _, g := range groups() {
+		names = append(names, g.name)
+	}
+	return names
+}
+
 // having are cases for nodes that have an Interface.
 func having(what string, has func(*Node) bool, cases []testCase) []testCase {
 	for i, c := range cases {

@@ -492,8 +492,8 @@ func TestRequestsThatAreNotText(t *testing.T) {
 	}
 }
 
-// serve serves a connection with what register puts into the server.
-func serve(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
+// serveOn serves a connection with what register puts into the server.
+func serveOn(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()
 	s := grpc.NewServer()
 	register(s)
@@ -512,7 +512,7 @@ func serve(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 
 func TestConnectionThatIsGivenStaysOpen(t *testing.T) {
 	r := &recorder{}
-	conn := serve(t, func(s *grpc.Server) {
+	conn := serveOn(t, func(s *grpc.Server) {
 		for _, svc := range wire.Services(r.groups()) {
 			svc.Register(s)
 		}
@@ -573,7 +573,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 		{"gRPC itself", status.Error(codes.ResourceExhausted, "message too large"),
 			"disk/v1 Rescan: the call through the connection that was given failed: message too large", nil},
 	} {
-		conn := serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
+		conn := serveOn(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
 		d, err := remote.NewDisk(t.Context(), remote.WithConn(conn))
 		if err != nil {
 			t.Fatal(err)
@@ -587,7 +587,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 }
 
 func TestProxyThatIsTooOld(t *testing.T) {
-	conn := serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{}.rescan(), nil) })
+	conn := serveOn(t, func(s *grpc.Server) { s.RegisterService(oldDisk{}.rescan(), nil) })
 	for _, m := range methods(connectAll(t, remote.WithConn(conn))) {
 		if m.String() == "disk.Rescan" {
 			continue

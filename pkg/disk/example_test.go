@@ -1,0 +1,90 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+// find looks up the number of the disk with a serial number.
+func find(ctx context.Context, disks disk.Interface, serial string) (uint32, error) {
+	// A disk that was attached just now may need a rescan to be seen.
+	if _, err := disks.Rescan(ctx, &disk.RescanRequest{}); err != nil {
+		return 0, err
+	}
+	list, err := disks.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+	if err != nil {
+		return 0, err
+	}
+	for number, id := range list.DiskIDs {
+		if id.SerialNumber == serial {
+			return number, nil
+		}
+	}
+	return 0, fmt.Errorf("no disk has the serial number %q", serial)
+}
+
+// A disk that was attached gets its partition. The order is that of drivers: a
+// new disk may be offline, and PartitionDisk brings it online.
+func Example() {
+	ctx := context.Background()
+	node, err := simnode.Open(simnode.Config{}) // on Windows: disk.New(diskapi.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	if _, err := node.AttachDisk(simnode.Disk{Size: 10 << 30, Serial: "vol-0123"}); err != nil {
+		log.Fatal(err)
+	}
+	var disks disk.Interface = node.Disk()
+
+	number, err := find(ctx, disks, "vol-0123")
+	if err != nil {
+		log.Fatal(err)
+	}
+	// It may be repeated: a driver whose kubelet retries finds its work done.
+	for range 2 {
+		if _, err := disks.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	stats, err := disks.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: number})
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := disks.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: number})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("disk %d: %d bytes, online: %t\n", number, stats.TotalBytes, state.IsOnline)
+
+	// Output:
+	// disk 3: 10737418240 bytes, online: true
+}
+
+// Errors are of a kind, in process and through the pipes alike.
+func Example_errors() {
+	node, err := simnode.Open(simnode.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+
+	_, err = node.Disk().GetDiskStats(context.Background(), &disk.GetDiskStatsRequest{DiskNumber: 9})
+	fmt.Println(err)
+	fmt.Println("the disk is gone:", errors.Is(err, hosterr.ErrNotFound))
+
+	// The disk of Windows is not for drivers.
+	_, err = node.Disk().SetDiskState(context.Background(), &disk.SetDiskStateRequest{DiskNumber: 0, IsOnline: false})
+	fmt.Println("refused:", errors.Is(err, hosterr.ErrFailedPrecondition) || errors.Is(err, hosterr.ErrPermissionDenied))
+
+	// Output:
+	// get size of disk 9: not found
+	// the disk is gone: true
+	// refused: true
+}

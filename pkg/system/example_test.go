@@ -1,0 +1,56 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+)
+
+// The service of a storage vendor is started if it does not run, and the node is
+// named by its serial number.
+func Example() {
+	ctx := context.Background()
+	node, err := simnode.Open(simnode.Config{
+		Services: []simnode.Service{{Name: "VendorAgent", DisplayName: "Storage Vendor Agent"}},
+		Firmware: simnode.Firmware{SerialNumber: "VM-0001"},
+	}) // on Windows: system.New(systemapi.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	var windows system.Interface = node.System()
+
+	service, err := windows.GetService(ctx, &system.GetServiceRequest{Name: "VendorAgent"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s, stopped: %t\n", service.DisplayName, service.Status == system.SERVICE_STATUS_STOPPED)
+	// A service that runs is started without an error, too.
+	if _, err := windows.StartService(ctx, &system.StartServiceRequest{Name: "VendorAgent"}); err != nil {
+		log.Fatal(err)
+	}
+	if service, err = windows.GetService(ctx, &system.GetServiceRequest{Name: "VendorAgent"}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("running:", service.Status == system.SERVICE_STATUS_RUNNING)
+
+	bios, err := windows.GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(bios.SerialNumber)
+
+	_, err = windows.StartService(ctx, &system.StartServiceRequest{Name: "Storage Vendor Agent"})
+	fmt.Println("found by the name that is displayed:", !errors.Is(err, hosterr.ErrNotFound))
+
+	// Output:
+	// Storage Vendor Agent, stopped: true
+	// running: true
+	// VM-0001
+	// found by the name that is displayed: false
+}
