@@ -7,7 +7,7 @@ import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 // them: what this package exchanges with Windows is encoded field by field, in
 // package win32 of this project, because what a device answers is bytes with
 // claims in them. Names, types and values are the published ones, also where
-// they surprise: of each group of constants only the first has the group's type.
+// they surprise: of some kinds of constants only the first has the kind's type.
 
 // Control codes.
 const (
@@ -34,42 +34,45 @@ type StorageDeviceNumber struct {
 // StoragePropertyID is a STORAGE_PROPERTY_ID.
 type StoragePropertyID uint32
 
-// Properties of storage devices. From StorageDeviceIoCapabilityProperty on the
-// published values are not those of Windows, whose numbers go on with 48 there.
+// StorageDeviceProperty is the first of the properties of storage devices.
+const StorageDeviceProperty StoragePropertyID = 0
+
+// The other properties of storage devices. From StorageDeviceIoCapabilityProperty
+// on the published values are not those of Windows, whose numbers go on with 48
+// there.
 const (
-	StorageDeviceProperty                  StoragePropertyID = 0
-	StorageAdapterProperty                                   = 1
-	StorageDeviceIDProperty                                  = 2
-	StorageDeviceUniqueIDProperty                            = 3
-	StorageDeviceWriteCacheProperty                          = 4
-	StorageMiniportProperty                                  = 5
-	StorageAccessAlignmentProperty                           = 6
-	StorageDeviceSeekPenaltyProperty                         = 7
-	StorageDeviceTrimProperty                                = 8
-	StorageDeviceWriteAggregationProperty                    = 9
-	StorageDeviceDeviceTelemetryProperty                     = 10
-	StorageDeviceLBProvisioningProperty                      = 11
-	StorageDevicePowerProperty                               = 12
-	StorageDeviceCopyOffloadProperty                         = 13
-	StorageDeviceResiliencyProperty                          = 14
-	StorageDeviceMediumProductType                           = 15
-	StorageAdapterRpmbProperty                               = 16
-	StorageAdapterCryptoProperty                             = 17
-	StorageDeviceIoCapabilityProperty                        = 18
-	StorageAdapterProtocolSpecificProperty                   = 19
-	StorageDeviceProtocolSpecificProperty                    = 20
-	StorageAdapterTemperatureProperty                        = 21
-	StorageDeviceTemperatureProperty                         = 22
-	StorageAdapterPhysicalTopologyProperty                   = 23
-	StorageDevicePhysicalTopologyProperty                    = 24
-	StorageDeviceAttributesProperty                          = 25
-	StorageDeviceManagementStatus                            = 26
-	StorageAdapterSerialNumberProperty                       = 27
-	StorageDeviceLocationProperty                            = 28
-	StorageDeviceNumaProperty                                = 29
-	StorageDeviceZonedDeviceProperty                         = 30
-	StorageDeviceUnsafeShutdownCount                         = 31
-	StorageDeviceEnduranceProperty                           = 32
+	StorageAdapterProperty                 = 1
+	StorageDeviceIDProperty                = 2
+	StorageDeviceUniqueIDProperty          = 3
+	StorageDeviceWriteCacheProperty        = 4
+	StorageMiniportProperty                = 5
+	StorageAccessAlignmentProperty         = 6
+	StorageDeviceSeekPenaltyProperty       = 7
+	StorageDeviceTrimProperty              = 8
+	StorageDeviceWriteAggregationProperty  = 9
+	StorageDeviceDeviceTelemetryProperty   = 10
+	StorageDeviceLBProvisioningProperty    = 11
+	StorageDevicePowerProperty             = 12
+	StorageDeviceCopyOffloadProperty       = 13
+	StorageDeviceResiliencyProperty        = 14
+	StorageDeviceMediumProductType         = 15
+	StorageAdapterRpmbProperty             = 16
+	StorageAdapterCryptoProperty           = 17
+	StorageDeviceIoCapabilityProperty      = 18
+	StorageAdapterProtocolSpecificProperty = 19
+	StorageDeviceProtocolSpecificProperty  = 20
+	StorageAdapterTemperatureProperty      = 21
+	StorageDeviceTemperatureProperty       = 22
+	StorageAdapterPhysicalTopologyProperty = 23
+	StorageDevicePhysicalTopologyProperty  = 24
+	StorageDeviceAttributesProperty        = 25
+	StorageDeviceManagementStatus          = 26
+	StorageAdapterSerialNumberProperty     = 27
+	StorageDeviceLocationProperty          = 28
+	StorageDeviceNumaProperty              = 29
+	StorageDeviceZonedDeviceProperty       = 30
+	StorageDeviceUnsafeShutdownCount       = 31
+	StorageDeviceEnduranceProperty         = 32
 )
 
 // StorageQueryType is a STORAGE_QUERY_TYPE.
@@ -107,38 +110,44 @@ type StorageDeviceIDDescriptor struct {
 // StorageIdentifierCodeSet says how an identifier is to be read.
 type StorageIdentifierCodeSet uint32
 
-// Code sets.
+// StorageIDCodeSetReserved is the first of the code sets.
+const StorageIDCodeSetReserved StorageIdentifierCodeSet = 0
+
+// The other code sets.
 const (
-	StorageIDCodeSetReserved StorageIdentifierCodeSet = 0
-	StorageIDCodeSetBinary                            = 1
-	StorageIDCodeSetASCII                             = 2
-	StorageIDCodeSetUtf8                              = 3
+	StorageIDCodeSetBinary = 1
+	StorageIDCodeSetASCII  = 2
+	StorageIDCodeSetUtf8   = 3
 )
 
 // StorageIdentifierType says who gives out identifiers of a kind.
 type StorageIdentifierType uint32
 
-// Types of identifiers.
+// StorageIdTypeVendorSpecific is the first of the types of identifiers.
+const StorageIdTypeVendorSpecific StorageIdentifierType = 0
+
+// The other types of identifiers.
 const (
-	StorageIdTypeVendorSpecific           StorageIdentifierType = 0
-	StorageIDTypeVendorID                                       = 1
-	StorageIDTypeEUI64                                          = 2
-	StorageIDTypeFCPHName                                       = 3
-	StorageIDTypePortRelative                                   = 4
-	StorageIDTypeTargetPortGroup                                = 5
-	StorageIDTypeLogicalUnitGroup                               = 6
-	StorageIDTypeMD5LogicalUnitIdentifier                       = 7
-	StorageIDTypeScsiNameString                                 = 8
+	StorageIDTypeVendorID                 = 1
+	StorageIDTypeEUI64                    = 2
+	StorageIDTypeFCPHName                 = 3
+	StorageIDTypePortRelative             = 4
+	StorageIDTypeTargetPortGroup          = 5
+	StorageIDTypeLogicalUnitGroup         = 6
+	StorageIDTypeMD5LogicalUnitIdentifier = 7
+	StorageIDTypeScsiNameString           = 8
 )
 
 // StorageAssociationType says what is identified.
 type StorageAssociationType uint32
 
-// Associations.
+// StorageIDAssocDevice is the first of the associations.
+const StorageIDAssocDevice StorageAssociationType = 0
+
+// The other associations.
 const (
-	StorageIDAssocDevice StorageAssociationType = 0
-	StorageIDAssocPort                          = 1
-	StorageIDAssocTarget                        = 2
+	StorageIDAssocPort   = 1
+	StorageIDAssocTarget = 2
 )
 
 // StorageIdentifier is the beginning of Windows' STORAGE_IDENTIFIER:
