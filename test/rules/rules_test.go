@@ -313,7 +313,7 @@ func harmless(c *ast.CallExpr) bool {
 
 // A driver that imports a module inherits its go line.
 func TestGoLine(t *testing.T) {
-	for _, m := range []string{".", "client", "cmd", "test", "test/external"} {
+	for _, m := range []string{".", "client", "cmd", "test", "test/external", "test/drivers"} {
 		b, err := os.ReadFile(filepath.Join(root, m, "go.mod"))
 		if err != nil {
 			t.Fatal(err)

@@ -35,6 +35,7 @@ func lists() map[string][]stage {
 	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests}
 	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}
+	drivers := stage{"drivers", "what public CSI drivers use of our modules, compiled for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "binaries for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
@@ -44,7 +45,7 @@ func lists() map[string][]stage {
 	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	return map[string][]stage{
 		"check": {format, generated, vet, unit},
-		"test":  {setup, tools, format, generated, vet, static, vuln, unit, external, race, fuzz, build, published, wine, demo},
+		"test":  {setup, tools, format, generated, vet, static, vuln, unit, external, drivers, race, fuzz, build, published, wine, demo},
 		"fuzz":  {fuzz},
 		"soak":  {longFuzz},
 		"wine":  {setup, wine},

@@ -18,6 +18,9 @@ var modules = [...]string{".", "client", "cmd", "test", "test/published/script"}
 // externalDir is a module outside of it, and named so that it can import what is public only.
 const externalDir = "test/external"
 
+// driversDir is a module outside of it, of packages that use what drivers use.
+const driversDir = "test/drivers"
+
 // publishedModules are outside of it: each links a client that was published.
 func publishedModules() ([]string, error) {
 	dirs, err := filepath.Glob("test/published/v*")
@@ -153,7 +156,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(modules[:], published, []string{externalDir, "hack/tools"}) {
+	for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, "hack/tools"}) {
 		c := r.command(ctx, m, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff")
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("module %s is not tidy; run make tidy: %w", m, err)
@@ -273,6 +276,22 @@ func externalModule(ctx context.Context, r *report) error {
 		r.pass()
 	}
 	return r.goTest(ctx, externalDir, env, "./...")
+}
+
+// driverPackages compiles what public drivers use, for Windows, against our modules
+// by their replace lines, and against the client that was published.
+func driverPackages(ctx context.Context, r *report) error {
+	for _, p := range [...]platform{{"windows", "amd64"}, {"windows", "arm64"}} {
+		env := append(p.env(), "GOWORK=off")
+		for _, args := range [...][]string{{"build", "./..."}, {"vet", "./..."}, {"build", "-modfile=published.mod", "./..."}} {
+			r.logf("go %s (module %s, %s)", strings.Join(args, " "), driversDir, p.arch)
+			if err := r.command(ctx, driversDir, env, "go", args...).Run(); err != nil {
+				return fmt.Errorf("go %s in %s for %s/%s: %w", strings.Join(args, " "), driversDir, p.os, p.arch, err)
+			}
+			r.pass()
+		}
+	}
+	return nil
 }
 
 // raceTests are the packages in which goroutines meet.

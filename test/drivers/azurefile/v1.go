@@ -1,0 +1,78 @@
+// Package azurefile uses what the Azure File CSI driver does
+// (kubernetes-sigs/azurefile-csi-driver, pkg/mounter): v1.go what
+// safe_mounter_windows.go at 3dd748ea273b does, v1beta.go what
+// safe_mounter_v1beta_windows.go at ec56cd221d2b does. In HostProcess containers it
+// has calls of its own. It never removes a mapping.
+package azurefile
+
+import (
+	"context"
+	"fmt"
+
+	fs "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	smb "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	fsclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
+)
+
+// V1 is the driver's mounter over the stable versions.
+type V1 struct {
+	FsClient  *fsclient.Client
+	SMBClient *smbclient.Client
+}
+
+// NewV1 connects.
+func NewV1() (*V1, error) {
+	files, err := fsclient.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	shares, err := smbclient.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	return &V1{FsClient: files, SMBClient: shares}, nil
+}
+
+func (m *V1) versions() string { return fmt.Sprintf("%s, %s", fsclient.Version, smbclient.Version) }
+
+func (m *V1) mount(ctx context.Context, parent, target, remote, user, password string) error {
+	there, err := m.FsClient.PathExists(ctx, &fs.PathExistsRequest{Path: parent})
+	if err != nil {
+		return err
+	}
+	if !there.Exists {
+		if _, err := m.FsClient.Mkdir(ctx, &fs.MkdirRequest{Path: parent}); err != nil {
+			return err
+		}
+	}
+	_, err = m.SMBClient.NewSmbGlobalMapping(ctx, &smb.NewSmbGlobalMappingRequest{
+		LocalPath: target, RemotePath: remote, Username: user, Password: password})
+	return err
+}
+
+func (m *V1) publish(ctx context.Context, source, target string) error {
+	if out, err := m.FsClient.IsSymlink(ctx, &fs.IsSymlinkRequest{Path: target}); err != nil || out.IsSymlink {
+		return err
+	}
+	_, err := m.FsClient.CreateSymlink(ctx, &fs.CreateSymlinkRequest{SourcePath: source, TargetPath: target})
+	return err
+}
+
+func (m *V1) unmount(ctx context.Context, target, remote string) error {
+	_, err := m.FsClient.Rmdir(ctx, &fs.RmdirRequest{Path: target, Force: true})
+	return err
+}
+
+// mounter is what the driver asks of either form.
+type mounter interface {
+	versions() string
+	mount(ctx context.Context, parent, target, remote, user, password string) error
+	publish(ctx context.Context, source, target string) error
+	unmount(ctx context.Context, target, remote string) error
+}
+
+var (
+	_ mounter = (*V1)(nil)
+	_ mounter = (*V1Beta)(nil)
+)

@@ -1,0 +1,27 @@
+// The same packages against the client that was published, by
+// `go build -modfile=published.mod`: what compiles against ours compiles against it,
+// so that what the packages use is what it has. The library cannot be fetched; it
+// is ours in both.
+module github.com/kubernetes-csi/csi-proxy/v2/test/drivers
+
+go 1.25.0
+
+require (
+	github.com/kubernetes-csi/csi-proxy/client v1.3.0
+	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0-alpha.2
+	google.golang.org/grpc v1.84.0
+)
+
+require (
+	github.com/Microsoft/go-winio v0.6.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace github.com/kubernetes-csi/csi-proxy/v2 => ../..
