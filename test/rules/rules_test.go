@@ -242,6 +242,7 @@ func TestOnlyTheListenerAndTheServiceWrapperDifferByOS(t *testing.T) {
 		"client/pipe":             "the dialer: named pipes, or unix sockets",
 		"client/internal":         "the dialer: named pipes, or unix sockets",
 		"cmd/internal/winsvc":     "the service wrapper",
+		"test/wine/driver":        "below the boundary: loads a driver into Wine, for tests",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {

@@ -64,6 +64,8 @@ func TestOperationsComeFromRecords(t *testing.T) {
 	const records = `{"Action":"attr","Package":"p","Test":"TestOperations/a","Key":"operation","Value":"emulated|disk Rescan|Reenumerate"}
 {"Action":"attr","Package":"p","Test":"TestOperations/b","Key":"operation","Value":"emulated|filesystem Mkdir|NtCreateFile"}
 {"Action":"attr","Package":"p","Test":"TestOperations/b","Key":"operation","Value":"Wine|filesystem Mkdir|NtCreateFile"}
+{"Action":"attr","Package":"p","Test":"TestOperationsWithDriver/a","Key":"operation","Value":"Wine + driver|disk Rescan|Reenumerate"}
+{"Action":"attr","Package":"p","Test":"TestOperations/b","Key":"operation","Value":"Windows|filesystem Mkdir|NtCreateFile"}
 {"Action":"attr","Package":"p","Test":"TestTime","Key":"measured","Value":"7 ms"}
 `
 	var out strings.Builder
@@ -71,7 +73,7 @@ func TestOperationsComeFromRecords(t *testing.T) {
 	r.begin(stage{name: "wine"})
 	r.count(bufio.NewScanner(strings.NewReader(records)))
 	page := operationsTable(r.operations)
-	for _, want := range []string{"| disk Rescan | Reenumerate | yes | – | not yet |\n", "| filesystem Mkdir | NtCreateFile | yes | yes | not yet |\n"} {
+	for _, want := range []string{"| disk Rescan | Reenumerate | yes | – | yes | not yet |\n", "| filesystem Mkdir | NtCreateFile | yes | yes | – | yes |\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no line %q:\n%s", want, page)
 		}

@@ -8,5 +8,6 @@
 // access rights, has no reparse points, and disks that answer nothing.
 //
 // TestOperations runs on any system, over the emulated node where there is no
-// Windows; its records make docs/operations.md.
+// Windows; its records, and those of TestOperationsWithDriver (package driver), make
+// docs/operations.md.
 package wine

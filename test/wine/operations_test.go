@@ -21,6 +21,7 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
 // What an operation lacks under Wine.
@@ -92,26 +93,40 @@ func (w *world) record(c *win32.Call) error {
 	return nil
 }
 
-// newWorld is Windows itself where the test runs on it, and the emulated node
-// elsewhere.
-func newWorld(t *testing.T) (w *world, on string) {
+// Where a world is.
+const (
+	onEmulated = "emulated"
+	onWine10   = "Wine"
+	onDriver   = "Wine + driver" // with the disks and volumes of an emulated node
+	onWindows  = "Windows"
+)
+
+// here is Windows itself where the test runs on it, be it Wine, and the emulated
+// node elsewhere.
+func here(t *testing.T) (api win32.API, on string) {
 	t.Helper()
-	w = &world{calls: map[string]bool{}, number: 1}
-	var api win32.API
-	if runtime.GOOS == "windows" {
-		n, err := node.Native()
-		if err != nil {
-			t.Fatal(err)
-		}
-		api, on = n.API, "Wine"
-	} else {
+	if runtime.GOOS != "windows" {
 		e, err := emulated.Open(emulated.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.Close() })
-		api, on = e, "emulated"
+		return e, onEmulated
 	}
+	n, err := node.Native()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if driver.UnderWine() {
+		return n.API, onWine10
+	}
+	return n.API, onWindows
+}
+
+// newWorld makes the services over api.
+func newWorld(t *testing.T, api win32.API) *world {
+	t.Helper()
+	w := &world{calls: map[string]bool{}, number: 1}
 	n := node.New(win32.Observe(api, w.record))
 	var errs [4]error
 	w.disk, errs[0] = disk.New(diskapi.On(n))
@@ -127,7 +142,7 @@ func newWorld(t *testing.T) (w *world, on string) {
 	if w.letter, err = api.VolumeNameForMountPoint(`C:\`); err != nil {
 		t.Fatal(err)
 	}
-	return w, on
+	return w
 }
 
 // operation is one: its name, what it lacks under Wine, and a call of it.
@@ -225,14 +240,27 @@ var operations = []operation{
 	{"system GetService", onWine, does(systems, (*system.System).GetService, constant(system.GetServiceRequest{Name: "RpcSs"}), nil)},
 }
 
-// TestOperations runs every operation over the emulated node, and over Windows
-// what Wine has of it. The attributes that it leaves make docs/operations.md.
-func TestOperations(t *testing.T) {
-	w, on := newWorld(t)
+// lacking is why an operation cannot be run in a world, "" if it can.
+func (o operation) lacking(on string) string {
+	switch {
+	case o.lacks == onWine || on == onEmulated:
+		return ""
+	case on == onDriver && (o.lacks == noDisk || o.lacks == noFormatter):
+		return ""
+	case on == onWindows && o.lacks != noReparse:
+		return "needs a disk that may be overwritten, which this test does not ask a real Windows for"
+	case on == onWindows:
+		return ""
+	}
+	return "needs real Windows: " + o.lacks
+}
+
+// runOperations runs what a world has of the operations, and records the calls.
+func runOperations(t *testing.T, w *world, on string) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
-			if on == "Wine" && o.lacks != onWine {
-				t.Skipf("needs real Windows: %s", o.lacks)
+			if why := o.lacking(on); why != "" {
+				t.Skip(why)
 			}
 			w.mu.Lock()
 			clear(w.calls)
@@ -245,4 +273,11 @@ func TestOperations(t *testing.T) {
 			t.Attr("operation", strings.Join([]string{on, o.name, strings.Join(slices.Sorted(maps.Keys(w.calls)), ", ")}, "|"))
 		})
 	}
+}
+
+// TestOperations runs every operation over the emulated node, and over Windows
+// what there is of it. The attributes that it leaves make docs/operations.md.
+func TestOperations(t *testing.T) {
+	api, on := here(t)
+	runOperations(t, newWorld(t, api), on)
 }

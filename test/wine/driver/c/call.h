@@ -1,0 +1,58 @@
+/* How a DLL of ours asks the program that answers for the node: a packet of its
+ * arguments goes through the driver, and results come back. */
+#ifndef CALL_H
+#define CALL_H
+
+#include <windows.h>
+#include <string.h>
+#include "forward.h"
+
+struct packet {
+	ULONG size;
+	UCHAR bytes[16384];
+};
+
+/* put_bytes adds an argument, which may be NULL; put_number and put_text are
+ * short for what they say. Arguments that do not fit are cut: the other side
+ * notices. */
+static inline void put_bytes(struct packet *p, const void *b, ULONG size)
+{
+	ULONG room = sizeof p->bytes - p->size, claimed = b ? size : 0xFFFFFFFF;
+
+	if (room < sizeof claimed + (b ? size : 0))
+		return;
+	memcpy(p->bytes + p->size, &claimed, sizeof claimed);
+	p->size += sizeof claimed;
+	if (b)
+		memcpy(p->bytes + p->size, b, size), p->size += size;
+}
+
+static inline void put_number(struct packet *p, ULONG n) { put_bytes(p, &n, sizeof n); }
+
+static inline void put_text(struct packet *p, const WCHAR *s) { put_bytes(p, s, s ? lstrlenW(s) * sizeof *s : 0); }
+
+static inline void begin(struct packet *p, enum call what)
+{
+	ULONG n = what;
+
+	p->size = sizeof n;
+	memcpy(p->bytes, &n, sizeof n);
+}
+
+/* ask makes the call. It returns a Win32 error, and how many bytes came back. */
+static inline DWORD ask(struct packet *p, void *out, DWORD room, DWORD *size)
+{
+	HANDLE h = CreateFileW(L"\\\\.\\CSIProxyNode", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
+			       OPEN_EXISTING, 0, NULL);
+	DWORD error = 0;
+
+	*size = 0;
+	if (h == INVALID_HANDLE_VALUE)
+		return GetLastError();
+	if (!DeviceIoControl(h, FORWARD_CALL, p->bytes, p->size, out, room, size, NULL))
+		error = GetLastError();
+	CloseHandle(h);
+	return error;
+}
+
+#endif

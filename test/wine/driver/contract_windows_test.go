@@ -1,0 +1,133 @@
+package driver
+
+import (
+	"cmp"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+)
+
+const caseDir = `C:\var\lib\kubelet\plugins\contract`
+
+// Why a case cannot be shown here.
+const (
+	noFolders  = "SetVolumeMountPoint is a stub in Wine 10, and so is a volume in a folder"
+	noLinks    = "Wine 10 has no reparse points"
+	noFiles    = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
+	noModel    = "what it is about is not behind the driver; TestInProcess of pkg/hosttest runs it under Wine too"
+	oneAtATime = "a place for one request after another: Wine runs a driver in one thread"
+)
+
+// groupsNotHere are groups of cases of which nothing would be shown by the driver.
+var groupsNotHere = map[string]string{
+	"mount": noFolders, "driver": noFolders, "volume_of_a_path": noFolders, "filesystem": noLinks,
+	"smb": noModel, "system": noModel, "at_once": oneAtATime,
+}
+
+// casesNotHere are cases of the other groups.
+var casesNotHere = map[string]string{
+	"volume/superfloppy":                                                          noFolders,
+	"volume/IDs_are_compared_without_regard_to_case":                              noFolders,
+	"format/once,_and_success_when_repeated":                                      noFiles, // a repeated format looks whether the file system is empty
+	"format/a_volume_that_holds_something_is_kept":                                noFiles,
+	"grow/while_mounted":                                                          noFolders,
+	"iscsi/a_disk_of_a_target_becomes_a_volume,_which_the_next_login_brings_back": noFolders,
+	"faults/no_answer_is_made_up_while_Windows_fails":                             noFolders,
+	"faults/whatever_is_called_in_whatever_order,_data_stays":                     noFolders,
+	"arguments/texts_that_are_nothing":                                            noLinks,
+}
+
+// notHere skips a case that cannot be shown, saying on which machine it can.
+func notHere(t *testing.T) {
+	_, name, _ := strings.Cut(t.Name(), "/")
+	group, _, _ := strings.Cut(name, "/")
+	if why := cmp.Or(groupsNotHere[group], casesNotHere[name]); why != "" {
+		met[group], met[name] = true, true
+		t.Skipf("needs real Windows: %s", why)
+	}
+}
+
+// met are the groups and cases that were skipped.
+var met = map[string]bool{}
+
+// contractNode is the host as the contract's cases see it.
+func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
+	notHere(t)
+	config := emulated.Config{
+		Disks:              []emulated.DiskConfig{{Content: emulated.ContentSystem}},
+		Directories:        []string{caseDir},
+		AttachNeedsRescan:  setup.AttachNeedsRescan,
+		VolumeArrivalDelay: emulated.Duration(setup.ArrivalDelay),
+		CreateDiskAddsMSR:  setup.TableAddsReserved,
+		GrowNeedsLayout:    setup.GrowthNeedsTable,
+	}
+	if setup.ArriveOffline {
+		config.SANPolicy = "offlineShared"
+	}
+	if setup.Spanned {
+		config.Disks = append(config.Disks, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"}, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"})
+		config.SpannedVolumes = []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}
+	}
+	h := newHost(t, config, nil)
+	if err := os.MkdirAll(caseDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(caseDir); err != nil {
+			t.Error(err)
+		}
+	})
+	return &hosttest.Node{
+		Disk: h.disk, Volume: h.volume, Filesystem: h.files, ISCSI: h.iscsi, System: h.system,
+		Dir:     caseDir,
+		Spanned: []uint32{1, 2},
+		Attach:  h.attach,
+		Detach:  h.detach,
+		Grow: func(number uint32, size uint64) error {
+			return h.changed(h.model.Grow(number, size))
+		},
+		Restart: func() error { return h.changed(h.model.Reboot()) },
+		SetISCSITarget: func(t hosttest.ISCSITarget) error {
+			c := emulated.ISCSITargetConfig{IQN: t.IQN, Portals: []emulated.ISCSIPortalConfig{{Address: t.Address}}}
+			for _, size := range t.LUNs {
+				c.LUNs = append(c.LUNs, emulated.ISCSILUNConfig{DiskConfig: emulated.DiskConfig{Size: emulated.Size(size)}})
+			}
+			if t.ChapUser != "" {
+				c.CHAP = &emulated.CHAPConfig{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
+			}
+			return h.changed(h.model.SetISCSITarget(c))
+		},
+		SetService: func(s hosttest.Service) error {
+			c := emulated.ServiceConfig{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
+			if s.Running {
+				c.State = "running"
+			}
+			return h.model.SetService(c)
+		},
+		MakeFile: func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		Fail:     h.fail,
+		Heal:     h.heal,
+		OpenHandles: func() ([]string, error) {
+			time.Sleep(time.Millisecond) // a close goes its way after the call has returned
+			return h.openHandles()
+		},
+	}
+}
+
+// The contract of a node, over the disks, volumes and the initiator of the model,
+// by Windows' own calls.
+func TestContract(t *testing.T) {
+	load(t)
+	hosttest.Run(t, contractNode)
+	for _, names := range []map[string]string{groupsNotHere, casesNotHere} {
+		for name := range names {
+			if !met[name] {
+				t.Errorf("no case is called %q, or it was not run", name)
+			}
+		}
+	}
+}

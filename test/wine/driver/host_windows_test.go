@@ -1,0 +1,322 @@
+package driver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+// load loads the driver, or skips the test where that would be wrong or is
+// impossible.
+func load(t *testing.T) {
+	t.Helper()
+	if !UnderWine() {
+		t.Skip("needs Wine: the driver must not be loaded into a real Windows")
+	}
+	dir := os.Getenv("CSI_PROXY_WINE_DRIVER")
+	if dir == "" {
+		t.Skip("needs the driver: the stage wine of make test builds it, where mingw-w64 is, and sets CSI_PROXY_WINE_DRIVER")
+	}
+	if err := Load(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// host is this Windows with the disks and volumes of a model, and the services
+// over it.
+type host struct {
+	model  *emulated.Node
+	server *Server
+	node   *node.Node // Windows
+
+	inside, outside faults // those of the model's calls, and of Windows'
+
+	mu   sync.Mutex
+	open map[win32.Handle]string
+
+	disk   *disk.Disk
+	volume *volume.Volume
+	files  *filesystem.Filesystem
+	iscsi  *iscsi.ISCSI
+	system *system.System // the model's: Wine has no such services
+}
+
+// TestMain lets this program be its own format helper, as csi-proxy.exe is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == node.FormatHelper {
+		os.Exit(node.RunFormatHelper(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// native is this Windows, which formats in children of this program.
+var native = sync.OnceValues(func() (*node.Node, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return node.OpenNative(node.NativeOptions{FormatHelper: self})
+})
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// newHost makes the disks of this Windows those of a new model. trace, if not
+// nil, sees the calls of Windows.
+func newHost(t *testing.T, config emulated.Config, trace func(*win32.Call) error) *host {
+	t.Helper()
+	load(t)
+	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
+	config.Log = quiet
+	h := &host{open: map[win32.Handle]string{}}
+	var err error
+	if h.model, err = emulated.Open(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.model.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	server, stop, err := Serve(h.model, win32.Observe(h.model, h.inside.hook))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server = server
+	t.Cleanup(func() {
+		h.heal()
+		if err := stop(); err != nil {
+			t.Errorf("stop the server: %v", err)
+		}
+	})
+
+	windows, err := native()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := win32.Observe(windows.API, func(c *win32.Call) error {
+		err := h.outside.hook(c)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		switch {
+		case c.Name == "CloseHandle":
+			delete(h.open, c.Handle)
+		case err == nil && (c.Name == "CreateFile" || c.Name == "NtCreateFile"):
+			h.open[c.Handle] = c.Path
+		}
+		return err
+	})
+	if trace != nil {
+		api = win32.Observe(api, trace)
+	}
+	h.node = node.New(api)
+	h.node.Log = quiet
+	model := node.New(h.model)
+	model.Log = quiet
+	var errs [5]error
+	h.disk, errs[0] = disk.New(diskapi.On(h.node))
+	h.volume, errs[1] = volume.New(volumeapi.On(h.node))
+	h.files, errs[2] = filesystem.New(filesystemapi.On(h.node))
+	h.iscsi, errs[3] = iscsi.New(iscsiapi.On(h.node))
+	h.system, errs[4] = system.New(systemapi.On(model))
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// changed lets Windows see what was changed of the model.
+func (h *host) changed(err error) error { return errors.Join(err, h.server.Sync()) }
+
+func (h *host) heal() {
+	h.inside.clear()
+	h.outside.clear()
+}
+
+func (h *host) openHandles() ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	paths := h.model.OpenHandles()
+	for _, p := range h.open {
+		paths = append(paths, p)
+	}
+	return paths, nil
+}
+
+// attach attaches a disk of the contract's.
+func (h *host) attach(d hosttest.Disk) (uint32, error) {
+	c := emulated.DiskConfig{
+		Size: emulated.Size(d.Size), SectorSize: d.SectorSize, Content: emulated.Content(d.Table), WriteProtected: d.WriteProtected,
+		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
+	}
+	if d.Offline {
+		c.Offline = &d.Offline
+	}
+	if d.ReadOnly {
+		c.ReadOnly = &d.ReadOnly
+	}
+	for _, p := range d.Partitions {
+		c.Partitions = append(c.Partitions, emulated.PartitionConfig{Size: emulated.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
+	}
+	for _, i := range d.Identifiers {
+		c.Identifiers = append(c.Identifiers, emulated.IdentifierConfig(i))
+	}
+	if d.Address != nil {
+		c.Address = &win32.SCSIAddress{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
+	}
+	number, err := h.model.Attach(c)
+	if err != nil || len(d.Bytes) == 0 {
+		return number, h.changed(err)
+	}
+	info, err := h.info(number)
+	if err != nil {
+		return 0, err
+	}
+	if err := h.model.Detach(number); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(info.Image, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range d.Bytes {
+		_, writeErr := f.WriteAt(b.Data, int64(b.At))
+		err = errors.Join(err, writeErr)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	number, err = h.model.Attach(emulated.DiskConfig{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
+	return number, h.changed(err)
+}
+
+func (h *host) info(number uint32) (emulated.DiskInfo, error) {
+	state, err := h.model.Show()
+	for _, d := range state.Disks {
+		if d.Number == number {
+			return d, err
+		}
+	}
+	return emulated.DiskInfo{}, errors.Join(err, fmt.Errorf("no disk %d", number))
+}
+
+func (h *host) detach(number uint32) (back func() (uint32, error), err error) {
+	info, err := h.info(number)
+	if err != nil {
+		return nil, err
+	}
+	return func() (uint32, error) {
+		number, err := h.model.Attach(emulated.DiskConfig{ID: info.ID})
+		return number, h.changed(err)
+	}, h.changed(h.model.Detach(number))
+}
+
+// faults make calls fail, or take longer, or count them.
+type faults struct {
+	mu   sync.Mutex
+	list []*fault
+}
+
+type fault struct {
+	call    string
+	code    uint32
+	err     error
+	times   uint32
+	hits    uint32
+	delay   time.Duration
+	cleared chan struct{}
+}
+
+func (fs *faults) hook(c *win32.Call) error {
+	f := fs.hit(c)
+	if f == nil {
+		return c.Do()
+	}
+	if f.delay > 0 {
+		select {
+		case <-time.After(f.delay):
+		case <-f.cleared:
+			return c.Do()
+		}
+	}
+	if f.err != nil {
+		return f.err
+	}
+	return c.Do()
+}
+
+func (fs *faults) hit(c *win32.Call) *fault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.list {
+		if f.call == c.Name && (f.code == 0 || f.code == c.Code) && (f.times == 0 || f.hits < f.times) {
+			f.hits++
+			return f
+		}
+	}
+	return nil
+}
+
+func (fs *faults) clear() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.list {
+		close(f.cleared)
+	}
+	fs.list = nil
+}
+
+// forwarded are the calls that the driver passes on one for one, so that a fault
+// of the model comes through it as a status.
+var forwarded = []string{"DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Reenumerate", "Format"}
+
+func (h *host) fail(c hosttest.Fault) (hits func() uint32, err error) {
+	f := &fault{call: c.Call, code: c.Code, times: c.Times, delay: c.Delay, cleared: make(chan struct{})}
+	if n, err := strconv.ParseUint(c.Error, 0, 32); err == nil {
+		f.err = win32.Errno(n)
+	} else if c.Error != "" {
+		for e := win32.Errno(1); e < 5000 && f.err == nil; e++ {
+			if e.Name() == c.Error {
+				f.err = e
+			}
+		}
+		if f.err == nil {
+			return nil, fmt.Errorf("no error %q: %w", c.Error, errors.ErrUnsupported)
+		}
+	}
+	at := &h.outside
+	if slices.Contains(forwarded, c.Call) || strings.Contains(c.Call, "IScsi") {
+		at = &h.inside
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.list = append(at.list, f)
+	return func() uint32 {
+		at.mu.Lock()
+		defer at.mu.Unlock()
+		return f.hits
+	}, nil
+}

@@ -1,0 +1,102 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// enumerators are the names of an enum in forward.h, in their order.
+func enumerators(t *testing.T, header, enum string) []string {
+	t.Helper()
+	m := regexp.MustCompile(`enum ` + enum + ` \{([^}]*)\}`).FindStringSubmatch(header)
+	if m == nil {
+		t.Fatalf("forward.h has no enum %s", enum)
+	}
+	var names []string
+	for _, s := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == '\n' || r == '\t' || r == ' ' }) {
+		if s != "=" && s != "1" {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+// What is numbered in C is numbered the same in Go.
+func TestNumbersAreThoseOfTheHeader(t *testing.T) {
+	b, err := os.ReadFile("c/forward.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := string(b)
+	operations := enumerators(t, header, "operation")
+	if want := []string{"OP_CREATE", "OP_CLOSE", "OP_CONTROL", "OP_READ", "OP_WRITE", "OP_FLUSH", "OP_VOLUME", "OP_POINTS", "OP_CALL"}; !slices.Equal(operations, want) || len(operations) != opCall {
+		t.Errorf("operations %q, want %q", operations, want)
+	}
+	calls := enumerators(t, header, "call")
+	if len(calls) != callSecret || calls[0] != "CALL_REENUMERATE" || calls[callFormat-1] != "CALL_FORMAT" ||
+		calls[callLogin-1] != "CALL_LOGIN" || calls[callSessions-1] != "CALL_SESSIONS" || calls[callSecret-1] != "CALL_SECRET" {
+		t.Errorf("calls %q", calls)
+	}
+	for i, name := range []string{"START", "SERVE", "REPLY", "STOP", "ADD", "REMOVE", "CALL"} {
+		if !regexp.MustCompile(fmt.Sprintf(`FORWARD_%s FORWARD_CODE\(%d\)`, name, i)).MatchString(header) {
+			t.Errorf("FORWARD_%s is not the code %d", name, i)
+		}
+	}
+	if codeStart != 0x80002000 || codeCall != 0x80002000+6*4 {
+		t.Errorf("codes %#x to %#x", codeStart, codeCall)
+	}
+}
+
+func TestRequestsThatAreNone(t *testing.T) {
+	whole := make([]byte, requestSize+3)
+	binary.LittleEndian.PutUint32(whole[40:], 3)
+	copy(whole[requestSize:], "abc")
+	if r, err := decodeRequest(whole); err != nil || !bytes.Equal(r.in, []byte("abc")) {
+		t.Errorf("a whole request: %+v, %v", r, err)
+	}
+	for n := range len(whole) {
+		if r, err := decodeRequest(whole[:n]); err == nil {
+			t.Errorf("of %d bytes %d are a request: %+v", len(whole), n, r)
+		}
+	}
+}
+
+// What asks for mount points may claim what it likes.
+func TestQuestionsForPointsThatAreNone(t *testing.T) {
+	question := make([]byte, pointSize+4)
+	binary.LittleEndian.PutUint32(question, pointSize)
+	binary.LittleEndian.PutUint16(question[4:], 4)
+	copy(question[pointSize:], "a\x00b\x00")
+	if link, _, _, ok := decodePoint(question); !ok || link != "ab" {
+		t.Errorf("a whole question: %q, %t", link, ok)
+	}
+	for n := range len(question) {
+		if link, _, _, ok := decodePoint(question[:n]); ok {
+			t.Errorf("of %d bytes %d are a question for %q", len(question), n, link)
+		}
+	}
+}
+
+func TestPointsAreWrittenAsTheyAreRead(t *testing.T) {
+	list := []point{{`\??\Volume{x}`, "id", `\Device\A`}, {`\DosDevices\E:`, "id", `\Device\B`}}
+	b := encodePoints(list)
+	if size, n := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]); int(size) != len(b) || n != 2 {
+		t.Fatalf("a size of %d and %d points in %d bytes", size, n, len(b))
+	}
+	for i, p := range list {
+		// A MOUNTMGR_MOUNT_POINT that is alone has its offsets from itself.
+		one := slices.Clone(b[8+i*pointSize:])
+		for _, at := range []int{0, 8, 16} {
+			binary.LittleEndian.PutUint32(one[at:], binary.LittleEndian.Uint32(one[at:])-uint32(8+i*pointSize))
+		}
+		if link, id, device, ok := decodePoint(one); !ok || (point{link, id, device}) != p {
+			t.Errorf("point %d is read as %q %q %q, want %+v", i, link, id, device, p)
+		}
+	}
+}
