@@ -45,6 +45,7 @@ generate: ## write all generated files anew
 	$(GO) run ./cmd/csi-proxy-api-gen -root .
 	$(GO) generate ./internal/win32/native ./internal/nodecontrol
 	$(GO) run ./test/evidence
+	$(GO) run ./test/screens
 
 .PHONY: build
 build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/

@@ -19,6 +19,7 @@ import (
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
 
 // The results of a check.
@@ -203,7 +204,7 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 	if err != nil && !errors.Is(err, errIncomplete) {
 		return notAsked(check, err)
 	}
-	readOnly, known := a.readOnlyDisks(ctx)
+	readOnly, known := a.readOnlyDisks(ctx, disks)
 	var found []finding
 	for _, d := range disks {
 		what := fmt.Sprintf("disk %d", d.Number)
@@ -229,12 +230,20 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 	return []finding{{resultOK, check, text, ""}}
 }
 
-// readOnlyDisks are the disks that cannot be written to, if that is known:
-// the API has no method that tells it, a simulated node does.
-func (a *app) readOnlyDisks(ctx context.Context) (numbers map[uint32]bool, known bool) {
+// readOnlyDisks are the disks that cannot be written to, if that is known: of the
+// simulated node if such a node is served here, else of the Windows that this
+// command runs on. The API has no method that tells it.
+func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map[uint32]bool, known bool) {
+	numbers = map[uint32]bool{}
 	conn, err := connect(pipe.Path(nodecontrol.Pipe))
 	if err != nil {
-		return nil, false
+		api := diskapi.New()
+		for _, d := range disks {
+			if numbers[d.Number], err = api.GetDiskReadOnly(d.Number); err != nil {
+				return nil, false
+			}
+		}
+		return numbers, true
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
@@ -243,7 +252,6 @@ func (a *app) readOnlyDisks(ctx context.Context) (numbers map[uint32]bool, known
 	if err != nil {
 		return nil, false
 	}
-	numbers = map[uint32]bool{}
 	for _, d := range state.Disks {
 		numbers[d.Number] = d.ReadOnly
 	}
@@ -265,7 +273,7 @@ func examineSMB(mappings []smbMapping) []finding {
 	for _, m := range mappings {
 		switch {
 		case len(m.UsedBy) == 0:
-			found = append(found, finding{resultProblem, "smb", m.Remote + ": no CSI volume links to it (" + m.Status + ")", "csi-proxyctl smb remove '" + m.Remote + "', unless somebody uses it by its path"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless somebody uses it by its path"})
 		case m.Status != "ok":
 			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping makes it anew; restart the pod, or check the server"})
 		}

@@ -1,0 +1,134 @@
+// Command screens makes the pictures of docs/screens: it builds csi-proxy and
+// csi-proxyctl, starts a csi-proxy on the node of node.yaml, runs csi-proxyctl, and
+// draws what it printed as SVG. `make generate` runs it; its test compares the
+// pictures with a run of its own, byte for byte.
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// release is what the programs in the pictures say of themselves.
+const release = "v2.0.0"
+
+// limit is how long all of it may take, of which building takes most.
+const limit = 5 * time.Minute
+
+//go:embed node.yaml
+var node []byte
+
+// A screen is a picture: commands, and what they print.
+type screen struct {
+	name     string
+	commands []string // of csi-proxyctl, without arguments that have blanks
+}
+
+// before makes the node one on which something is wrong.
+var before = [...]string{
+	"versions --wait --timeout 30s",
+	"call disk/v1 SetDiskState disk_number=2 is_online=false",
+	`smb new \\nas\backup --user ann`,
+}
+
+var screens = [...]screen{
+	{"disk-list", []string{"disk list", "disk list 1 --output yaml"}},
+	{"versions", []string{"versions"}},
+	{"doctor", []string{"doctor"}},
+}
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
+
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	flags := flag.NewFlagSet("screens", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	root := flags.String("root", ".", "the project's `directory`")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	pictures, err := take(ctx, *root)
+	if err != nil {
+		fmt.Fprintf(stderr, "screens: %v\n", err)
+		return 1
+	}
+	dir := filepath.Join(*root, "docs", "screens")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		fmt.Fprintf(stderr, "screens: %v\n", err)
+		return 1
+	}
+	for name, svg := range pictures {
+		if err := os.WriteFile(filepath.Join(dir, name), svg, 0o644); err != nil {
+			fmt.Fprintf(stderr, "screens: %v\n", err)
+			return 1
+		}
+	}
+	return 0
+}
+
+// take makes all pictures, by the names of their files.
+func take(ctx context.Context, root string) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "csi-screens")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-X main.version="+release, "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxyctl")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "node.yaml"), node, 0o600); err != nil {
+		return nil, err
+	}
+
+	env := append(os.Environ(), "CSI_PROXY_DIR="+dir, "CSI_PROXY_SMB_PASSWORD=for-tests-only")
+	daemon := exec.CommandContext(ctx, filepath.Join(dir, "csi-proxy"), "-node-config="+filepath.Join(dir, "node.yaml"))
+	daemon.Env = env
+	var log bytes.Buffer
+	daemon.Stderr = &log
+	if err := daemon.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		daemon.Process.Signal(os.Interrupt) // it removes its temporary files
+		daemon.Wait()
+	}()
+	ctl := func(command string) (string, error) {
+		c := exec.CommandContext(ctx, filepath.Join(dir, "csi-proxyctl"), strings.Fields(command)...)
+		c.Env = env
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	for _, command := range before {
+		if out, err := ctl(command); err != nil {
+			daemon.Process.Kill()
+			daemon.Wait() // what it has said can be read now
+			return nil, fmt.Errorf("csi-proxyctl %s: %w\n%s%s", command, err, out, &log)
+		}
+	}
+	pictures := map[string][]byte{}
+	for _, s := range screens {
+		var lines []string
+		for _, command := range s.commands {
+			out, err := ctl(command)
+			if err != nil && s.name != "doctor" { // which ends with 3 where there is something to tell
+				return nil, fmt.Errorf("csi-proxyctl %s: %w\n%s", command, err, out)
+			}
+			lines = append(lines, prompt+"csi-proxyctl "+command)
+			lines = append(lines, strings.Split(strings.TrimRight(out, "\n"), "\n")...)
+		}
+		pictures[s.name+".svg"] = draw(lines)
+	}
+	return pictures, nil
+}
