@@ -166,6 +166,26 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error 
 	return nil
 }
 
+// inTheWay says what stands where a symbolic link is wanted. It may be what the
+// call below left whose process died before the file or directory became the link:
+// Windows makes one in two calls. Nobody can tell that from what somebody wants,
+// so it is not touched.
+func inTheWay(info Info, link bool) error {
+	what := "a file"
+	switch {
+	case link:
+		what = "a mount point or another link"
+	case info.IsDir():
+		what = "a directory"
+	}
+	err := hosterr.Text(hosterr.ErrAlreadyExists, "%s that is no symbolic link is there: %w", what, win32.ERROR_ALREADY_EXISTS)
+	if link {
+		return err
+	}
+	return hosterr.WithHint("make the link", "", err,
+		"if it is empty and nobody needs it, remove it and try again: a CSI Proxy that was stopped at the wrong moment leaves such a one")
+}
+
 // sameLink is nil if name in dir is already the link that is wanted.
 func (o *op) sameLink(dir win32.Handle, name string, src winpath.Path, toDir bool) error {
 	h, err := o.open(dir, name, look, shareAll, itself)
@@ -177,12 +197,12 @@ func (o *op) sameLink(dir win32.Handle, name string, src winpath.Path, toDir boo
 	if err != nil {
 		return err
 	}
-	if !ok || link.Tag != win32.IO_REPARSE_TAG_SYMLINK {
-		return hosterr.Text(hosterr.ErrAlreadyExists, "something that is no symbolic link is there: %w", win32.ERROR_ALREADY_EXISTS)
-	}
 	info, err := o.info(h)
 	if err != nil {
 		return err
+	}
+	if !ok || link.Tag != win32.IO_REPARSE_TAG_SYMLINK {
+		return inTheWay(info, ok)
 	}
 	to, err := winpath.FromNT(link.Substitute)
 	if link.Relative || err != nil || !to.Equal(src) {

@@ -106,6 +106,37 @@ func (f *fixture) partition(n uint32) error {
 	return err
 }
 
+// A call that was stopped while it waited for the volume is repeated, and waits.
+func TestOnlineAgainWaitsForTheVolume(t *testing.T) {
+	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(300 * time.Millisecond)},
+		emulated.DiskConfig{Size: gib})
+	if err := errors.Join(f.partition(1), f.setState(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.observe(func(c *win32.Call) error {
+		err := c.Do()
+		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
+			cancel()
+		}
+		return err
+	})
+	if _, err := f.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("online, for a caller that went away: %v", err)
+	}
+	f.observe(nil)
+	if err := f.setState(1, true); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.win.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := info.Volumes[len(info.Volumes)-1]; v.Disks[0] != 1 || !v.Arrived {
+		t.Errorf("the disk is online, and its volume is not there: %+v", v)
+	}
+}
+
 func (f *fixture) setState(n uint32, online bool) error {
 	_, err := f.disk.SetDiskState(f.t.Context(), &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: online})
 	return err

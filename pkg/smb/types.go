@@ -36,7 +36,9 @@
 // (pods\*\volumes\kubernetes.io~csi\*\mount and plugins\**\globalmount). Whether
 // a link is still there is asked of the node when it matters, one read for each
 // link until one is there. RemoveSMBGlobalMapping leaves a mapping alone that a
-// link uses; it goes when, at a later request, no link does. Who uses a share by
+// link uses; it goes when, at a later request to the same process, no link does.
+// (A process that was restarted does not know what it still owes; it tells in the
+// log at its start how many mappings have no links.) Who uses a share by
 // its path alone is not seen: a driver that wants its mapping kept apart from
 // requests with other credentials gives a local path.
 //

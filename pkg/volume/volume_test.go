@@ -503,6 +503,34 @@ func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+// A format whose process died may leave a boot sector and nothing behind it. What
+// Windows then says is also what it says of damage, so the volume is not formatted
+// over, and the error says what is in the way.
+func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	id := f.id(1)
+	for code, text := range map[win32.Errno]string{
+		win32.ERROR_DISK_CORRUPT: "damaged or was not finished", win32.ERROR_FILE_CORRUPT: "damaged or was not finished",
+		win32.ERROR_UNRECOGNIZED_VOLUME: "it holds data (NTFS) that Windows cannot read",
+	} {
+		f.observe(func(c *win32.Call) error {
+			if changes(c) {
+				t.Errorf("change: %v", c)
+			}
+			if c.Name == "VolumeInformation" {
+				return code
+			}
+			return c.Do()
+		})
+		err := f.format(id)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, text)
+		if !strings.Contains(hosterr.HintOf(err), "wipe the first MiB") {
+			t.Errorf("%s: hint %q", code.Name(), hosterr.HintOf(err))
+		}
+	}
+	f.observe(nil)
+}
+
 func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 	f := newFixture(t, emulated.Config{},
 		emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery"}, {Size: gib}}},

@@ -31,7 +31,9 @@ func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
 }
 
 // SetDiskState implements [HostAPI]. That a disk which is online now is
-// read-only is logged: SetDiskReadOnly changes it.
+// read-only is logged: SetDiskReadOnly changes it. For a disk that is online already
+// it waits all the same: the call that took it online may have ended before its
+// volume came.
 func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	attrs, err := d.attributes(diskNumber)
 	if err != nil {
@@ -40,10 +42,10 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	if isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
 		d.node.Log.Warn("a disk that is taken online is read-only and stays so", "disk", diskNumber)
 	}
-	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online == isOnline {
-		return nil
+	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online != isOnline {
+		err = d.switchState(diskNumber, isOnline)
 	}
-	if err := d.switchState(diskNumber, isOnline); err != nil || !isOnline {
+	if err != nil || !isOnline {
 		return err
 	}
 	// Drivers list the disk's volumes next. One that does not come does not make

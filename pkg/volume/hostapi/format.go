@@ -24,6 +24,12 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	switch {
 	case win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME), err == nil && info.FileSystem == "RAW":
 		return "", nil
+	case win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT):
+		// As a format leaves it whose process died, or as damage does: nobody can
+		// tell the two apart, so nothing is written.
+		return "", hosterr.WithHint("ask for the file system", "",
+			hosterr.Text(hosterr.ErrFailedPrecondition, "it has a file system that is damaged or was not finished, and is not changed: %w", err),
+			"repair it with chkdsk; or, if nobody needs the data, wipe the first MiB of the volume and try again")
 	case err != nil:
 		return "", hosterr.Wrap("ask for the file system", "", storage.Gone(err))
 	case info.FileSystem == "":

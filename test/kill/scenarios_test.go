@@ -1,0 +1,263 @@
+package kill_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// What scenarios work on.
+const (
+	dir    = kubelet + `\plugins\kill`
+	staged = kubelet + `\plugins\kubernetes.io\csi\smb.csi.k8s.io\1\globalmount`
+	share  = `\\files.example.com\data`
+	target = "iqn.2025-01.com.example:data"
+)
+
+var portal = &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}
+
+// ignore drops the answer of a method.
+func ignore[T any](_ T, err error) error { return err }
+
+func (p *process) mkdir(ctx context.Context, path string) error {
+	return ignore(p.filesystem.Mkdir(ctx, &filesystem.MkdirRequest{Path: path}))
+}
+
+func (p *process) rmdir(ctx context.Context, path string, force bool) error {
+	return ignore(p.filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: path, Force: force}))
+}
+
+func (p *process) link(ctx context.Context, to, at string) error {
+	return ignore(p.filesystem.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: to, TargetPath: at}))
+}
+
+func (p *process) partition(ctx context.Context) error {
+	return ignore(p.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 1}))
+}
+
+func (p *process) format(ctx context.Context) error {
+	return ignore(p.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: p.m.volume}))
+}
+
+func (p *process) mount(ctx context.Context) error {
+	return ignore(p.volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: p.m.volume, TargetPath: dir + `\mount`}))
+}
+
+func (p *process) unmount(ctx context.Context) error {
+	return ignore(p.volume.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: p.m.volume, TargetPath: dir + `\mount`}))
+}
+
+func (p *process) resize(size int64) func(context.Context, *process) error {
+	return func(ctx context.Context, p *process) error {
+		return ignore(p.volume.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: p.m.volume, SizeBytes: size}))
+	}
+}
+
+func (p *process) online(ctx context.Context, online bool) error {
+	return ignore(p.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: online}))
+}
+
+func (p *process) mapShare(ctx context.Context, at string) error {
+	return ignore(p.smb.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: share, LocalPath: at, Username: "csi", Password: "csi"}))
+}
+
+func (p *process) unmapShare(ctx context.Context) error {
+	return ignore(p.smb.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: share}))
+}
+
+func (p *process) addPortal(ctx context.Context) error {
+	return ignore(p.iscsi.AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal}))
+}
+
+func (p *process) connect(ctx context.Context) error {
+	return ignore(p.iscsi.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: target}))
+}
+
+func (p *process) disconnect(ctx context.Context) error {
+	return ignore(p.iscsi.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: target}))
+}
+
+// steps does one thing after the other.
+func steps(do ...func(context.Context) error) error {
+	for i, f := range do {
+		if err := f(context.Background()); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// find notes the one volume of disk 1.
+func (m *machine) find(context.Context) error {
+	info, err := m.Show()
+	if err != nil {
+		return err
+	}
+	for _, v := range info.Volumes {
+		if v.Disks[0] == 1 {
+			m.volume = v.Name
+			return nil
+		}
+	}
+	return errors.New("disk 1 has no volume")
+}
+
+func (p *process) workDir(ctx context.Context) error { return p.mkdir(ctx, dir+`\mount`) }
+
+// partitioned, formatted and mounted are as far as a volume has come.
+func partitioned(m *machine, p *process) error {
+	return steps(p.partition, m.find, p.workDir)
+}
+
+func formatted(m *machine, p *process) error {
+	return errors.Join(partitioned(m, p), steps(p.format))
+}
+
+func mounted(m *machine, p *process) error {
+	return errors.Join(formatted(m, p), steps(p.mount))
+}
+
+func grown(m *machine, p *process) error {
+	return errors.Join(formatted(m, p), m.Grow(1, 3*gib))
+}
+
+// initiator is a node whose iSCSI service runs.
+func initiator(c *emulated.Config) {
+	c.Services = []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}}
+	c.ISCSI.Targets = []emulated.ISCSITargetConfig{{
+		IQN: target, Portals: []emulated.ISCSIPortalConfig{{Address: "192.0.2.10"}}, ArrivalDelay: emulated.Duration(300 * time.Millisecond),
+		LUNs: []emulated.ISCSILUNConfig{{DiskConfig: emulated.DiskConfig{Size: gib}}, {DiskConfig: emulated.DiskConfig{Size: gib}}},
+	}}
+}
+
+func persistent(c *emulated.Config) {
+	initiator(c)
+	c.ISCSI.Targets[0].Persistent = true
+}
+
+func scenarios() []scenario {
+	var p *process
+	return []scenario{
+		{name: "partition", tables: true,
+			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
+		{name: "partition a disk that is offline, on a Windows that reserves a partition", tables: true, arrives: true,
+			config: func(c *emulated.Config) {
+				c.SANPolicy, c.CreateDiskAddsMSR, c.VolumeArrivalDelay = "offlineAll", true, emulated.Duration(300*time.Millisecond)
+			},
+			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
+		{name: "format", tables: true, half: halfAFormat,
+			config:  func(c *emulated.Config) { c.FormatDuration = emulated.Duration(time.Second) },
+			setup:   partitioned,
+			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
+		{name: "resize", tables: true, grown: true, setup: grown, request: p.resize(2 * gib)},
+		{name: "resize to all there is", tables: true, grown: true, setup: grown, request: p.resize(0)},
+		{name: "resize, on a Windows that wants the table written first", tables: true, grown: true,
+			config: func(c *emulated.Config) { c.GrowNeedsLayout = true }, setup: grown, request: p.resize(0)},
+		{name: "mount", setup: formatted,
+			request: func(ctx context.Context, p *process) error { return p.mount(ctx) }},
+		{name: "unmount", setup: mounted,
+			request: func(ctx context.Context, p *process) error { return p.unmount(ctx) }},
+		{name: "unmount a volume that is gone",
+			setup:   func(m *machine, p *process) error { return errors.Join(mounted(m, p), m.Detach(1)) },
+			request: func(ctx context.Context, p *process) error { return p.unmount(ctx) }},
+		{name: "set a disk offline", tables: true, setup: mounted,
+			request: func(ctx context.Context, p *process) error { return p.online(ctx, false) }},
+		{name: "set a disk online", tables: true, arrives: true,
+			config: func(c *emulated.Config) { c.VolumeArrivalDelay = emulated.Duration(300 * time.Millisecond) },
+			setup: func(m *machine, p *process) error {
+				return errors.Join(mounted(m, p), steps(func(ctx context.Context) error { return p.online(ctx, false) }))
+			},
+			request: func(ctx context.Context, p *process) error { return p.online(ctx, true) }},
+
+		{name: "map a share, with a link", setup: func(_ *machine, p *process) error {
+			return p.mkdir(context.Background(), staged[:len(staged)-len(`\globalmount`)])
+		},
+			request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, staged) },
+			blocked: []blocked{leftover("a directory", staged)}},
+		{name: "map a share", request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, "") }},
+		{name: "map a share whose mapping does not work",
+			setup: func(m *machine, p *process) error {
+				return errors.Join(p.mapShare(context.Background(), ""), m.SetSMBMappingStatus(share, win32.USE_DISCONN))
+			},
+			request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, "") }},
+		{name: "remove a mapping", setup: func(_ *machine, p *process) error { return p.mapShare(context.Background(), "") },
+			request: func(ctx context.Context, p *process) error { return p.unmapShare(ctx) }},
+
+		{name: "add a target portal", config: initiator,
+			request: func(ctx context.Context, p *process) error { return p.addPortal(ctx) }},
+		{name: "connect a target", config: initiator, arrives: true,
+			setup:   func(_ *machine, p *process) error { return p.addPortal(context.Background()) },
+			request: func(ctx context.Context, p *process) error { return p.connect(ctx) }},
+		{name: "disconnect a target", config: initiator,
+			setup:   func(_ *machine, p *process) error { return steps(p.addPortal, p.connect) },
+			request: func(ctx context.Context, p *process) error { return p.disconnect(ctx) }},
+		{name: "disconnect a target that Windows connects by itself", config: persistent, arrives: true,
+			setup:   func(_ *machine, p *process) error { return steps(p.addPortal, p.connect) },
+			request: func(ctx context.Context, p *process) error { return p.disconnect(ctx) }},
+		{name: "remove a target portal", config: initiator,
+			setup: func(_ *machine, p *process) error { return p.addPortal(context.Background()) },
+			request: func(ctx context.Context, p *process) error {
+				return ignore(p.iscsi.RemoveTargetPortal(ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: portal}))
+			},
+			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "target portal 192.0.2.10:3260 is not registered: not found", why: "the work was done, and a portal that is not registered is not found"}}},
+
+		{name: "make directories", request: func(ctx context.Context, p *process) error { return p.mkdir(ctx, dir+`\a\b\c`) }},
+		{name: "remove a tree", setup: tree,
+			request: func(ctx context.Context, p *process) error { return p.rmdir(ctx, dir, true) }},
+		{name: "empty a directory", setup: tree,
+			request: func(ctx context.Context, p *process) error {
+				return ignore(p.filesystem.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: dir}))
+			}},
+		{name: "remove a mount point", setup: mounted,
+			request: func(ctx context.Context, p *process) error { return p.rmdir(ctx, dir+`\mount`, false) },
+			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "The system cannot find the file specified.", why: "the work was done, and without force nothing there is not found"}}},
+		{name: "make a symbolic link", setup: func(_ *machine, p *process) error { return p.workDir(context.Background()) },
+			request: func(ctx context.Context, p *process) error { return p.link(ctx, dir+`\mount`, dir+`\link`) },
+			blocked: []blocked{leftover("a directory", dir+`\link`)}},
+		{name: "make a symbolic link to nothing", setup: func(_ *machine, p *process) error { return p.workDir(context.Background()) },
+			request: func(ctx context.Context, p *process) error { return p.link(ctx, dir+`\nothing`, dir+`\link`) },
+			blocked: []blocked{leftover("a file", dir+`\link`)}},
+
+		{name: "start a service and what it needs", config: func(c *emulated.Config) {
+			c.Services = []emulated.ServiceConfig{{Name: "Base", StartDelay: emulated.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: emulated.Duration(time.Second)}}
+		}, arrives: true, request: func(ctx context.Context, p *process) error {
+			return ignore(p.system.StartService(ctx, &system.StartServiceRequest{Name: "Top"}))
+		}},
+		{name: "stop a service and what needs it", config: func(c *emulated.Config) {
+			c.Services = []emulated.ServiceConfig{{Name: "Base", State: "running", StopDelay: emulated.Duration(time.Second)}, {Name: "Top", State: "running", DependsOn: []string{"Base"}, StopDelay: emulated.Duration(time.Second)}}
+		}, arrives: true, request: func(ctx context.Context, p *process) error {
+			return ignore(p.system.StopService(ctx, &system.StopServiceRequest{Name: "Base", Force: true}))
+		}},
+	}
+}
+
+// leftover is what a process leaves that dies between making a file or directory
+// and making that a link: Windows has no one call for both.
+func leftover(what, path string) blocked {
+	return blocked{
+		kind: hosterr.ErrAlreadyExists, text: what + " that is no symbolic link is there: Cannot create a file when that file already exists.",
+		why:   "an empty file or directory was made that was to become the link; it cannot be told from one that somebody wants, so it is not touched",
+		clear: func(ctx context.Context, p *process) error { return p.rmdir(ctx, path, false) },
+	}
+}
+
+// tree fills dir with what a removal has to do with.
+func tree(m *machine, p *process) error {
+	err := steps(
+		func(ctx context.Context) error { return p.mkdir(ctx, dir+`\a\b`) },
+		func(ctx context.Context) error { return p.mkdir(ctx, dir+`\c`) },
+		func(ctx context.Context) error { return p.link(ctx, dir+`\a`, dir+`\c\link`) },
+	)
+	return errors.Join(err, m.file(dir+`\a\file`, 0), m.file(dir+`\a\b\read only`, win32.FILE_ATTRIBUTE_READONLY))
+}
