@@ -27,11 +27,12 @@ type stage struct {
 
 func lists() map[string][]stage {
 	setup := stage{"setup", "Debian packages that the judges need", 3 * time.Minute, installPackages}
-	tools := stage{"tools", "staticcheck and govulncheck, pinned in hack/tools", 2 * time.Minute, buildTools}
+	tools := stage{"tools", "staticcheck, govulncheck and actionlint, pinned in hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are what make generate writes; go.mod files are tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt on every Go file", 10 * time.Second, checkFormat}
 	vet := stage{"vet", "go vet of every module for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module for linux and windows", 3 * time.Minute, staticcheck}
+	workflows := stage{"workflows", "actionlint of what runs on a real Windows, elsewhere", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests}
 	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}
@@ -45,7 +46,7 @@ func lists() map[string][]stage {
 	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	return map[string][]stage{
 		"check": {format, generated, vet, unit},
-		"test":  {setup, tools, format, generated, vet, static, vuln, unit, external, drivers, race, fuzz, build, published, wine, demo},
+		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, wine, demo},
 		"fuzz":  {fuzz},
 		"soak":  {longFuzz},
 		"wine":  {setup, wine},

@@ -106,7 +106,7 @@ func buildTools(ctx context.Context, r *report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck"} {
+	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
 		if err := r.command(ctx, filepath.Join("hack", "tools"), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
 			return fmt.Errorf("build %s: %w", t, err)
 		}
@@ -235,6 +235,22 @@ func staticcheck(ctx context.Context, r *report) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lintWorkflows checks the workflows that run elsewhere.
+func lintWorkflows(ctx context.Context, r *report) error {
+	files, err := filepath.Glob(filepath.Join(".github", "workflows", "*.yml"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("no workflow found")
+	}
+	if err := r.command(ctx, ".", nil, toolPath("actionlint"), files...).Run(); err != nil {
+		return fmt.Errorf("actionlint: %w", err)
+	}
+	r.pass()
+	return nil
 }
 
 // govulncheck is skipped, and said to be, where its database cannot be reached.

@@ -1,0 +1,255 @@
+package windows
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+// asService is the first argument of the test binary where the service manager
+// starts it as a service of the contract.
+const asService = "contract-service"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == asService {
+		if err := svc.Run(os.Args[2], idle{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// idle is a service that does nothing until it is stopped.
+type idle struct{}
+
+func (idle) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+	status <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	for r := range requests {
+		switch r.Cmd {
+		case svc.Interrogate:
+			status <- r.CurrentStatus
+		case svc.Stop, svc.Shutdown:
+			return false, 0
+		}
+	}
+	return false, 0
+}
+
+// administrator skips the test for users that may not do any of this.
+func administrator(t *testing.T) {
+	t.Helper()
+	if proc := windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version"); proc.Find() == nil {
+		t.Skip("this is Wine, whose disks answer nothing; any Windows Server runs the test")
+	}
+	if !windows.GetCurrentProcessToken().IsElevated() {
+		t.Skip("needs an administrator: run it from an elevated prompt")
+	}
+}
+
+// native is the Windows that the test runs on. At the end of the test no handle may
+// be open.
+func native(t *testing.T) (n *node.Node, open func() ([]string, error)) {
+	t.Helper()
+	real, err := node.Native()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	handles := map[win32.Handle]string{}
+	n = node.New(win32.Observe(real.API, func(c *win32.Call) error {
+		err := c.Do()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+		case c.Name == "CloseHandle":
+			delete(handles, c.Handle)
+		case c.Name == "CreateFile" || c.Name == "NtCreateFile":
+			handles[c.Handle] = c.Path
+		}
+		return err
+	}))
+	return n, func() ([]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		var list []string
+		for _, path := range handles {
+			list = append(list, path)
+		}
+		slices.Sort(list)
+		return list, nil
+	}
+}
+
+// TestContract holds this Windows, with our code on it, to the contract that the
+// simulated node passes everywhere else. A case that fails here is a place where
+// our reading of Windows is wrong.
+func TestContract(t *testing.T) {
+	administrator(t)
+	hosttest.Run(t, func(t *testing.T, setup hosttest.Setup) *hosttest.Node {
+		if setup != (hosttest.Setup{}) {
+			t.Skipf("Windows cannot be told to be %+v; the simulated node runs the case", setup)
+		}
+		n, open := native(t)
+		n.AllowedServices = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
+		d, errDisk := disk.New(diskapi.On(n))
+		v, errVolume := volume.New(volumeapi.On(n))
+		f, errFilesystem := filesystem.New(filesystemapi.On(n))
+		s, errSystem := system.New(systemapi.On(n))
+		if err := errors.Join(errDisk, errVolume, errFilesystem, errSystem); err != nil {
+			t.Fatal(err)
+		}
+		m := newMachine(t, n, v)
+		number, err := v.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: volumeOf(t, n, `C:\`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services := &services{t: t}
+		return &hosttest.Node{
+			Disk: d, Volume: v, Filesystem: f, System: s,
+			Dir:         workingDirectory(t, f),
+			SystemDisk:  number.DiskNumber,
+			Attach:      m.Attach,
+			Detach:      m.Detach,
+			Grow:        m.Grow,
+			SetService:  services.set,
+			MakeFile:    func(path string) error { return os.WriteFile(path, nil, 0o600) },
+			OpenHandles: open,
+		}
+	})
+}
+
+func volumeOf(t *testing.T, n *node.Node, root string) string {
+	t.Helper()
+	id, err := n.API.VolumeNameForMountPoint(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// workingDirectory is an empty directory that is gone after the test, without
+// what was mounted in it.
+func workingDirectory(t *testing.T, f filesystem.Interface) string {
+	t.Helper()
+	if err := os.MkdirAll(`C:\var\lib\kubelet\plugins`, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(`C:\var\lib\kubelet\plugins`, "csi-proxy-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// A case leaves its volumes mounted. Removal refuses mount points, so they
+		// go first.
+		err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+			if err == nil && e.Type()&os.ModeIrregular != 0 {
+				windows.DeleteVolumeMountPoint(windows.StringToUTF16Ptr(path + `\`))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// services are Windows services of the test, which are the test's own binary.
+type services struct {
+	t    *testing.T
+	made []string
+}
+
+func (s *services) set(want hosttest.Service) error {
+	m, err := mgr.Connect()
+	if err != nil {
+		return err
+	}
+	defer m.Disconnect()
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	made, err := m.CreateService(want.Name, exe, mgr.Config{StartType: mgr.StartManual, Dependencies: want.DependsOn}, asService, want.Name)
+	if err != nil {
+		return fmt.Errorf("make service %s: %w", want.Name, err)
+	}
+	defer made.Close()
+	if s.made = append(s.made, want.Name); len(s.made) == 1 {
+		s.t.Cleanup(s.remove)
+	}
+	if want.Running {
+		if err := made.Start(); err != nil {
+			return fmt.Errorf("start service %s: %w", want.Name, err)
+		}
+		return awaitState(made, svc.Running)
+	}
+	return nil
+}
+
+// remove stops and deletes the services, those first that need others.
+func (s *services) remove() {
+	m, err := mgr.Connect()
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer m.Disconnect()
+	for _, name := range slices.Backward(s.made) {
+		made, err := m.OpenService(name)
+		if err != nil {
+			s.t.Errorf("service %s: %v", name, err)
+			continue
+		}
+		if _, err := made.Control(svc.Stop); err == nil {
+			err = awaitState(made, svc.Stopped)
+			if err != nil {
+				s.t.Errorf("stop service %s: %v", name, err)
+			}
+		}
+		if err := errors.Join(made.Delete(), made.Close()); err != nil {
+			s.t.Errorf("delete service %s: %v", name, err)
+		}
+	}
+}
+
+func awaitState(s *mgr.Service, want svc.State) error {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, err := s.Query()
+		if err != nil || status.State == want {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("it is in state %d, want %d", status.State, want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package windows
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+// bench is a machine with the disk and volume services on it.
+type bench struct {
+	*machine
+	disk disk.Interface
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	administrator(t)
+	n, open := native(t)
+	v, err := volume.New(volumeapi.On(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := disk.New(diskapi.On(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{newMachine(t, n, v), d}
+	t.Cleanup(func() {
+		if left, _ := open(); len(left) > 0 {
+			t.Errorf("handles left open: %q", left)
+		}
+	})
+	return b
+}
+
+func (b *bench) attach(d hosttest.Disk) uint32 {
+	b.t.Helper()
+	number, err := b.Attach(d)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return number
+}
+
+// Question: does storage property 58 hold the text that Get-Disk prints, and do we
+// read of it what the published proxy reads of that text? Where the property is not
+// there, are the numbers of the SCSI address the same ones?
+func TestLocationsAreThoseOfGetDisk(t *testing.T) {
+	b := newBench(t)
+	got, err := b.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range disksAsTold(t) {
+		want, ok := publishedLocation(d.Location)
+		have, listed := got.DiskLocations[d.Number]
+		if listed != ok || ok && *have != want {
+			t.Errorf("disk %d (%s), whose location Get-Disk tells as %q: listed %t as %+v, want %t, %+v", d.Number, d.BusType, d.Location, listed, have, ok, want)
+		}
+	}
+}
+
+// publishedLocation is how the published proxy reads a location: the parts between
+// colons, of which there must be five, each two words.
+func publishedLocation(text string) (loc disk.DiskLocation, ok bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 5 {
+		return loc, false
+	}
+	for _, part := range parts {
+		words := strings.Fields(part)
+		if len(words) != 2 {
+			continue
+		}
+		switch words[0] {
+		case "Adapter":
+			loc.Adapter = words[1]
+		case "Bus":
+			loc.Bus = words[1]
+		case "Target":
+			loc.Target = words[1]
+		case "LUN":
+			loc.LUNID = words[1]
+		}
+	}
+	return loc, true
+}
+
+// Question: are serial numbers, to the letter, those of Get-Disk?
+func TestSerialNumbersAreThoseOfGetDisk(t *testing.T) {
+	b := newBench(t)
+	got, err := b.disk.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range disksAsTold(t) {
+		ids := got.DiskIDs[d.Number]
+		if ids == nil || ids.SerialNumber != strings.TrimSpace(d.SerialNumber) {
+			t.Errorf("disk %d (%s): identifiers %+v, and Get-Disk tells the serial number %q", d.Number, d.BusType, ids, d.SerialNumber)
+		}
+	}
+}
+
+// Question: does IOCTL_DISK_CREATE_DISK make a Microsoft reserved partition by itself?
+// Is the table that we make, 17 KiB to 16 MiB reserved and the rest data, taken as it
+// is, and does its volume get no drive letter?
+func TestTableThatWeMake(t *testing.T) {
+	for _, sector := range []uint32{512, 4096} {
+		b := newBench(t)
+		number := b.attach(hosttest.Disk{Size: 2 << 30, SectorSize: sector})
+		ctx := t.Context()
+		err := b.withDisk(ctx, number, func(d *storage.Disk) error {
+			id, err := newGUID()
+			if err != nil {
+				return err
+			}
+			if err := d.CreateGPT(ctx, id); err != nil {
+				return err
+			}
+			l, err := d.Layout(ctx)
+			if err == nil {
+				reserved := slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.Type == win32.PARTITION_MSFT_RESERVED_GUID })
+				t.Logf("sectors of %d: IOCTL_DISK_CREATE_DISK made a reserved partition by itself: %t", sector, reserved)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("sectors of %d: %v", sector, err)
+			continue
+		}
+		for range 2 { // once more changes nothing
+			if _, err := b.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
+				t.Fatalf("sectors of %d: PartitionDisk: %v", sector, err)
+			}
+		}
+		var told []struct {
+			Type        string
+			Offset      uint64
+			DriveLetter string
+		}
+		ask(t, &told, `,@(Get-Partition -DiskNumber %d | ForEach-Object { @{Type="$($_.Type)"; Offset=$_.Offset; DriveLetter="$($_.DriveLetter)".Trim([char]0)} })`, number)
+		if len(told) != 2 || told[0].Type != "Reserved" || told[1].Type != "Basic" || told[1].Offset != 16<<20 || told[1].DriveLetter != "" {
+			t.Errorf("sectors of %d: Get-Partition tells %+v, want a reserved one and a basic one from 16 MiB without a letter", sector, told)
+		}
+	}
+}
+
+// Question: how large is a volume after its disk grew, and is it what Windows itself
+// would make of it?
+func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
+	b := newBench(t)
+	number := b.attach(hosttest.Disk{Table: hosttest.GPT, Size: 1 << 30, Partitions: []hosttest.Partition{{FileSystem: "NTFS"}}})
+	if err := b.Grow(number, 3<<30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	var told struct{ SizeMax uint64 }
+	ask(t, &told, `Get-PartitionSupportedSize -DiskNumber %d -PartitionNumber 2 | ForEach-Object { @{SizeMax=$_.SizeMax} }`, number)
+	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	if err != nil || len(list.VolumeIDs) != 1 {
+		t.Fatalf("volumes %+v, %v", list, err)
+	}
+	if _, err := b.volume.ResizeVolume(t.Context(), &volume.ResizeVolumeRequest{VolumeID: list.VolumeIDs[0]}); err != nil {
+		t.Fatal(err)
+	}
+	var size uint64
+	ask(t, &size, `(Get-Partition -DiskNumber %d -PartitionNumber 2).Size`, number)
+	if told.SizeMax < size || told.SizeMax-size > 2<<20 {
+		t.Errorf("the partition has %d bytes, and Windows says that it may have %d", size, told.SizeMax)
+	}
+	stats, err := b.volume.GetVolumeStats(t.Context(), &volume.GetVolumeStatsRequest{VolumeID: list.VolumeIDs[0]})
+	if err != nil || uint64(stats.TotalBytes) > size || size-uint64(stats.TotalBytes) > 64<<10 {
+		t.Errorf("the file system has %+v of %d bytes, %v", stats, size, err)
+	}
+}
+
+// Question: what does a rescan cost, and may this process do it?
+func TestRescan(t *testing.T) {
+	b := newBench(t)
+	start := time.Now()
+	if _, err := b.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Error(err)
+	}
+	t.Logf("a rescan of %d disks took %v", len(disksAsTold(t)), time.Since(start).Round(time.Millisecond))
+}
+
+// Question: does a volume whose file system is not NTFS, but Windows knows it,
+// count as formatted, and is it safe from being formatted?
+func TestReFSIsSafe(t *testing.T) {
+	b := newBench(t)
+	number := b.attach(hosttest.Disk{Table: hosttest.GPT, Size: 8 << 30, Partitions: []hosttest.Partition{{}}})
+	var done any
+	ask(t, &done, `Get-Partition -DiskNumber %d -PartitionNumber 2 | Format-Volume -FileSystem ReFS -Confirm:$false | ForEach-Object { "$($_.FileSystem)" }`, number)
+	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	if err != nil || len(list.VolumeIDs) != 1 {
+		t.Fatalf("volumes %+v, %v", list, err)
+	}
+	formatted, err := b.volume.IsVolumeFormatted(t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: list.VolumeIDs[0]})
+	if err != nil || !formatted.Formatted {
+		t.Errorf("IsVolumeFormatted of %v: %+v, %v", done, formatted, err)
+	}
+	if _, err := b.volume.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]}); err == nil {
+		t.Error("FormatVolume destroyed a ReFS volume")
+	}
+}

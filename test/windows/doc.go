@@ -1,0 +1,15 @@
+// Package windows tests the whole of CSI Proxy on a real Windows: the contract of a
+// node (package hosttest) over native Win32, on virtual disks that the tests
+// attach, and the questions that only a Windows can answer, each a test of its
+// name. It wants Windows Server 2019 or later, an administrator, and nothing of
+// value on the machine: it attaches disks, makes services, shares and accounts
+// with names that begin with "contract" or "csi-proxy-test", and takes them away
+// at the end.
+//
+//	go test ./test/windows -v
+//
+// It has never been run: there was no Windows where it was written. What it
+// compiles to is vetted for amd64 and arm64, and what of it needs no disk, share or
+// target is run under Wine. docs/windows.md tells how to run it and what to send
+// back.
+package windows

@@ -1,0 +1,369 @@
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/Microsoft/go-winio/vhd"
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// machine is the Windows of the test, with the virtual disks that were plugged
+// into it. A disk is a VHDX file that is attached for as long as its handle is open,
+// so that none outlives the process, however that ends.
+type machine struct {
+	t      *testing.T
+	node   *node.Node
+	volume volume.Interface
+	disks  map[uint32]*virtualDisk
+}
+
+type virtualDisk struct {
+	file           string
+	writeProtected bool
+	handle         syscall.Handle
+}
+
+func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
+	m := &machine{t: t, node: n, volume: v, disks: map[uint32]*virtualDisk{}}
+	t.Cleanup(func() {
+		for _, d := range m.disks {
+			if err := d.detach(); err != nil {
+				t.Errorf("detach %s: %v", d.file, err)
+			}
+		}
+	})
+	return m
+}
+
+// create makes the file of an empty disk.
+func create(file string, size uint64, sector uint32) error {
+	h, err := vhd.CreateVirtualDisk(file, vhd.VirtualDiskAccessNone, vhd.CreateVirtualDiskFlagNone, &vhd.CreateVirtualDiskParameters{
+		Version: 2,
+		Version2: vhd.CreateVersion2{
+			MaximumSize:              size,
+			SectorSizeInBytes:        sector,
+			PhysicalSectorSizeInByte: 4096,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("make %s of %d bytes: %w", file, size, err)
+	}
+	return syscall.CloseHandle(h)
+}
+
+// plug attaches d and tells its number.
+func (m *machine) plug(d *virtualDisk) (uint32, error) {
+	h, err := vhd.OpenVirtualDisk(d.file, vhd.VirtualDiskAccessNone, vhd.OpenVirtualDiskFlagNone)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", d.file, err)
+	}
+	flags := vhd.AttachVirtualDiskFlagNoDriveLetter
+	if d.writeProtected {
+		flags |= vhd.AttachVirtualDiskFlagReadOnly
+	}
+	number, err := func() (uint32, error) {
+		if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 2}); err != nil {
+			return 0, fmt.Errorf("attach %s: %w", d.file, err)
+		}
+		path, err := vhd.GetVirtualDiskPhysicalPath(h)
+		if err != nil {
+			return 0, fmt.Errorf("path of %s: %w", d.file, err)
+		}
+		n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(path), `\\.\physicaldrive`), 10, 32)
+		return uint32(n), err
+	}()
+	if err != nil {
+		return 0, errors.Join(err, syscall.CloseHandle(h))
+	}
+	d.handle = h
+	m.disks[number] = d
+	return number, nil
+}
+
+func (d *virtualDisk) detach() error {
+	return errors.Join(vhd.DetachVirtualDisk(d.handle), syscall.CloseHandle(d.handle))
+}
+
+// Detach is hosttest.Node's.
+func (m *machine) Detach(number uint32) (attach func() (uint32, error), err error) {
+	d := m.disks[number]
+	if d == nil {
+		return nil, fmt.Errorf("disk %d is none of the test's: %w", number, errors.ErrUnsupported)
+	}
+	delete(m.disks, number)
+	return func() (uint32, error) { return m.plug(d) }, d.detach()
+}
+
+var procExpandVirtualDisk = windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
+
+// Grow is hosttest.Node's. Windows wants a disk detached for that
+// (https://learn.microsoft.com/windows/win32/api/virtdisk/nf-virtdisk-expandvirtualdisk),
+// so it goes away and comes back larger: a storage array would not do so, and a case
+// that needs the volume mounted meanwhile has to find it again.
+func (m *machine) Grow(number uint32, size uint64) error {
+	d := m.disks[number]
+	back, err := m.Detach(number)
+	if err != nil {
+		return err
+	}
+	if err := d.expand(size); err != nil {
+		return err
+	}
+	again, err := back()
+	if err == nil && again != number {
+		err = fmt.Errorf("disk %d came back as disk %d: %w", number, again, errors.ErrUnsupported)
+	}
+	return err
+}
+
+func (d *virtualDisk) expand(size uint64) error {
+	h, err := vhd.OpenVirtualDisk(d.file, vhd.VirtualDiskAccessNone, vhd.OpenVirtualDiskFlagNone)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", d.file, err)
+	}
+	defer syscall.CloseHandle(h)
+	// EXPAND_VIRTUAL_DISK_PARAMETERS, version 1.
+	parameters := struct {
+		version uint32
+		newSize uint64
+	}{1, size}
+	if code, _, _ := procExpandVirtualDisk.Call(uintptr(h), 0, uintptr(unsafe.Pointer(&parameters)), 0); code != 0 {
+		return fmt.Errorf("expand %s to %d bytes: %w", d.file, size, syscall.Errno(code))
+	}
+	return nil
+}
+
+// Attach is hosttest.Node's. What a virtual disk cannot be is ErrUnsupported: its
+// bus, identifiers and location are its own, and only Windows makes file systems.
+func (m *machine) Attach(d hosttest.Disk) (uint32, error) {
+	if d.Bus != "" || d.Serial != "" || d.Identifiers != nil || d.Location != "" || d.Address != nil || d.Table == hosttest.Superfloppy {
+		return 0, fmt.Errorf("virtual disks cannot be like that: %w", errors.ErrUnsupported)
+	}
+	sector := d.SectorSize
+	if sector == 0 {
+		sector = 512
+	}
+	file := filepath.Join(m.t.TempDir(), "disk.vhdx")
+	if err := create(file, d.Size, sector); err != nil {
+		return 0, err
+	}
+	disk := &virtualDisk{file: file}
+	number, err := m.plug(disk)
+	if err != nil {
+		return 0, err
+	}
+	ctx := m.t.Context()
+	if err := m.fill(ctx, number, sector, d); err != nil {
+		return 0, err
+	}
+	if err := m.fileSystems(ctx, number, d.Partitions); err != nil {
+		return 0, err
+	}
+	var attributes uint64
+	if d.Offline {
+		attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+	}
+	if d.ReadOnly {
+		attributes |= win32.DISK_ATTRIBUTE_READ_ONLY
+	}
+	if attributes != 0 {
+		if err := m.withDisk(ctx, number, func(h *storage.Disk) error { return h.SetAttributes(ctx, attributes, attributes) }); err != nil {
+			return 0, fmt.Errorf("attributes of disk %d: %w", number, err)
+		}
+	}
+	if !d.WriteProtected {
+		return number, nil
+	}
+	back, err := m.Detach(number)
+	if err != nil {
+		return 0, err
+	}
+	disk.writeProtected = true
+	return back()
+}
+
+func (m *machine) withDisk(ctx context.Context, number uint32, do func(*storage.Disk) error) error {
+	d, err := storage.OpenDisk(ctx, m.node, number, win32.GENERIC_READ|win32.GENERIC_WRITE)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return do(d)
+}
+
+// fill writes the table and the bytes of d, as an installer of another system would,
+// and lets Windows look again.
+func (m *machine) fill(ctx context.Context, number, sector uint32, d hosttest.Disk) error {
+	writes, err := table(d, sector)
+	if err != nil {
+		return err
+	}
+	for _, b := range d.Bytes {
+		writes = append(writes, ptable.Write{Offset: b.At, Data: b.Data})
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	h, err := m.node.API.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, number), win32.GENERIC_READ|win32.GENERIC_WRITE,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		return fmt.Errorf("open disk %d: %w", number, err)
+	}
+	for _, w := range writes {
+		if err := m.write(h, w, uint64(sector)); err != nil {
+			return errors.Join(fmt.Errorf("write to disk %d at %d: %w", number, w.Offset, err), m.node.API.CloseHandle(h))
+		}
+	}
+	if err := m.node.API.CloseHandle(h); err != nil {
+		return err
+	}
+	return m.withDisk(ctx, number, func(h *storage.Disk) error { return h.UpdateProperties(ctx) })
+}
+
+// write writes whole sectors, which is all that a disk takes.
+func (m *machine) write(h win32.Handle, w ptable.Write, sector uint64) error {
+	first := w.Offset - w.Offset%sector
+	end := w.Offset + uint64(len(w.Data))
+	end += (sector - end%sector) % sector
+	b := make([]byte, end-first)
+	if _, err := m.node.API.ReadAt(h, b, int64(first)); err != nil {
+		return err
+	}
+	copy(b[w.Offset-first:], w.Data)
+	_, err := m.node.API.WriteAt(h, b, int64(first))
+	return err
+}
+
+// The partition types that hosttest has names for (winioctl.h, and the UEFI
+// specification for the first).
+var partitionTypes = map[string]win32.GUID{
+	"basic":    win32.PARTITION_BASIC_DATA_GUID,
+	"esp":      win32.PARTITION_SYSTEM_GUID,
+	"recovery": win32.PARTITION_MSFT_RECOVERY_GUID,
+}
+
+// table is what makes the table of d.
+func table(d hosttest.Disk, sector uint32) ([]ptable.Write, error) {
+	const mib = 1 << 20
+	geometry := ptable.Disk{Size: d.Size, Sector: sector}
+	var l win32.Layout
+	var err error
+	at := uint64(mib)
+	switch d.Table {
+	case hosttest.Blank:
+		return nil, nil
+	case hosttest.MBR:
+		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: uint32(time.Now().UnixNano())}
+	case hosttest.GPT, hosttest.GPTNoMSR:
+		id, err := newGUID()
+		if err != nil {
+			return nil, err
+		}
+		if l, err = ptable.NewGPT(geometry, id, ptable.MinEntries); err != nil {
+			return nil, err
+		}
+		if d.Table == hosttest.GPT {
+			if id, err = newGUID(); err != nil {
+				return nil, err
+			}
+			l.Partitions = append(l.Partitions, win32.Partition{
+				Style: l.Style, Number: 1, Offset: 34 * uint64(sector), Length: 16 * mib, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: id, Name: "Microsoft reserved partition",
+			})
+			at = 17 * mib
+		}
+	default:
+		return nil, fmt.Errorf("table %q: %w", d.Table, errors.ErrUnsupported)
+	}
+	for _, p := range d.Partitions {
+		length := p.Size
+		if length == 0 {
+			length = (d.Size - at - mib) / mib * mib
+		}
+		part := win32.Partition{Style: l.Style, Number: uint32(len(l.Partitions) + 1), Offset: at, Length: length, MBRType: 7}
+		if l.Style == win32.PARTITION_STYLE_GPT {
+			kind := p.Type
+			if kind == "" {
+				kind = "basic"
+			}
+			guid, ok := partitionTypes[kind]
+			if !ok {
+				return nil, fmt.Errorf("partition type %q: %w", p.Type, errors.ErrUnsupported)
+			}
+			part.Type = guid
+			if part.ID, err = newGUID(); err != nil {
+				return nil, err
+			}
+		}
+		l.Partitions = append(l.Partitions, part)
+		at += length
+	}
+	if err := ptable.Check(l, geometry); err != nil {
+		return nil, err
+	}
+	return ptable.Encode(l, geometry, nil), nil
+}
+
+func newGUID() (win32.GUID, error) {
+	g, err := windows.GenerateGUID()
+	if err != nil {
+		return win32.GUID{}, err
+	}
+	return win32.ParseGUID(g.String())
+}
+
+// fileSystems formats and mounts partitions as they want, once their volumes have
+// arrived.
+func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []hosttest.Partition) error {
+	var ids []string
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		out, err := m.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+		want := 0
+		for _, p := range partitions {
+			if p.Type == "" || p.Type == "basic" {
+				want++
+			}
+		}
+		if err == nil && len(out.VolumeIDs) >= want {
+			ids = out.VolumeIDs
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("disk %d: %d volumes wanted, there are %+v, %v", number, want, out, err)
+		}
+	}
+	for i, p := range partitions {
+		if p.FileSystem == "" && p.Letter == "" {
+			continue
+		}
+		if p.Type != "" && p.Type != "basic" || i >= len(ids) {
+			return fmt.Errorf("partition %d: %w", i+1, errors.ErrUnsupported)
+		}
+		if p.FileSystem == "NTFS" {
+			if _, err := m.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: ids[i]}); err != nil {
+				return fmt.Errorf("partition %d: %w", i+1, err)
+			}
+		}
+		if p.Letter != "" {
+			if err := m.node.API.SetMountPoint(p.Letter+`:\`, ids[i]); err != nil {
+				return fmt.Errorf("drive %s: %w", p.Letter, err)
+			}
+		}
+	}
+	return nil
+}
