@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/Microsoft/go-winio v0.6.2
+	github.com/go-ole/go-ole v1.3.0
 	github.com/gofrs/flock v0.13.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	golang.org/x/net v0.58.0

@@ -14,6 +14,7 @@ require (
 )
 
 require (
+	github.com/go-ole/go-ole v1.3.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/text v0.41.0 // indirect

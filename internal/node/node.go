@@ -23,6 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 )
 
@@ -140,6 +141,12 @@ var native = sync.OnceValues(func() (*Node, error) { return openNative(NativeOpt
 
 // NativeOptions say how the native node does what can be done in several ways.
 type NativeOptions = winapi.Options
+
+// Backend is a way in which the native node formats, or maps shares.
+type Backend = backend.Name
+
+// ParseBackend is the backend of that name: "wmi" or "native".
+func ParseBackend(s string) (Backend, error) { return backend.Parse(s) }
 
 // OpenNative is the node that this process runs on, for a program that is more
 // than a driver: the daemon. A process opens it once.

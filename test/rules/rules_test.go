@@ -188,6 +188,12 @@ func TestImportRules(t *testing.T) {
 			banned: func(i string) bool { return i == "os/exec" },
 		},
 		{
+			why:    "COM is for what Windows documents no other way to do, and its objects are counted where they are released",
+			in:     []string{"."},
+			except: []string{"internal/win32/native/wmi"},
+			banned: func(i string) bool { return strings.HasPrefix(i, "github.com/go-ole/") },
+		},
+		{
 			why: "arrows point down: a service does not know how it is reached",
 			in:  hosts,
 			banned: func(i string) bool {
@@ -345,6 +351,41 @@ func TestClientDependsOnThreeModules(t *testing.T) {
 	want := []string{"github.com/Microsoft/go-winio", "google.golang.org/grpc", "google.golang.org/protobuf"}
 	if !slices.Equal(direct, want) {
 		t.Errorf("direct dependencies of client: %v, want %v", direct, want)
+	}
+}
+
+// So are those of the module that drivers link in process: what is added here is
+// in the build list of each.
+func TestDriversInheritTheseModules(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]string{
+		"github.com/Microsoft/go-winio":             "named pipes",
+		"github.com/go-ole/go-ole":                  "WMI; it needs x/sys alone",
+		"github.com/gofrs/flock":                    "one process at a time for a simulated node's state",
+		client:                                      "the published messages",
+		"golang.org/x/sync":                         "work that a retry joins",
+		"golang.org/x/net":                          "tests of connections speak HTTP/2 by hand; grpc brings it along anyway",
+		"golang.org/x/sys":                          "Windows",
+		"google.golang.org/genproto/googleapis/rpc": "details of errors",
+		"google.golang.org/grpc":                    "the pipes",
+		"google.golang.org/protobuf":                "the messages",
+	}
+	found := 0
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(f) < 2 || !strings.HasPrefix(f[1], "v") || strings.Contains(line, "// indirect") || f[0] == "=>" {
+			continue
+		}
+		found++
+		if reasons[f[0]] == "" {
+			t.Errorf("the root module depends on %s, which every driver in process inherits: say here what for", f[0])
+		}
+	}
+	if found != len(reasons) {
+		t.Errorf("%d direct dependencies, %d with a reason here", found, len(reasons))
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	noDisk      = "Wine's disks answer no control codes"
 	noMounts    = "Wine mounts no volumes"
 	noReparse   = "Wine has no reparse points"
-	noFormatter = "Wine has no fmifs.dll"
+	noFormatter = "Wine has neither MSFT_Volume nor fmifs.dll"
 )
 
 // world is a node and its services, whose successful calls are recorded.

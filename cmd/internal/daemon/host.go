@@ -64,7 +64,7 @@ func openWindows(o *options, dirs policy.Dirs) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := node.OpenNative(node.NativeOptions{FormatHelper: exe})
+	n, err := node.OpenNative(node.NativeOptions{Format: o.formatBackend, SMB: o.smbBackend, FormatHelper: exe})
 	if err != nil {
 		return nil, fmt.Errorf("-host=%s: %w", hostWindows, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 )
 
@@ -29,6 +30,8 @@ type options struct {
 	services       []string
 	requirePrivacy bool
 	smb            policy.SMBRules
+	formatBackend  node.Backend
+	smbBackend     node.Backend
 	metricsAddress string
 	windowsService bool
 	logsToStderr   bool
@@ -72,6 +75,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "let SMB mappings be of shares of this node, through which links lead to any of its directories")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "let SMB mappings be of administrators' shares such as C$, ADMIN$ and IPC$")
+	backend := func(name string, to *node.Backend, what string) {
+		f.Func(name, "how a Windows node "+what+"; where Windows does not have the one the other is used (default wmi)", func(s string) (err error) {
+			*to, err = node.ParseBackend(s)
+			return err
+		})
+	}
+	backend("format-backend", &o.formatBackend, "formats volumes: `wmi`, or native, which is fmifs.dll in a process of its own")
+	backend("smb-backend", &o.smbBackend, "maps shares: `wmi`, or native, which is NetUseAdd")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` for metrics; empty for none")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 
@@ -93,6 +104,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 func (o *options) check() error {
 	switch o.host {
 	case hostSimulated:
+		for _, f := range []struct {
+			name  string
+			value node.Backend
+		}{{"format-backend", o.formatBackend}, {"smb-backend", o.smbBackend}} {
+			if f.value != "" {
+				return fmt.Errorf("flag -%s is about Windows, of which a simulated node has no part, and needs -host=%s", f.name, hostWindows)
+			}
+		}
 	case hostWindows:
 		for _, f := range []struct{ name, value string }{{"node-config", o.nodeConfig}, {"state-dir", o.stateDir}} {
 			if f.value != "" {

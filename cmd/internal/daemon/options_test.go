@@ -37,6 +37,9 @@ func TestParse(t *testing.T) {
 		{"services that may be started and stopped", []string{"-service-allow=Own", "--service-allow", "Other"}, func(o *options) bool {
 			return slices.Equal(o.allowedServices(), []string{"MSiSCSI", "Own", "Other"})
 		}},
+		{"backends of a Windows node", []string{"-host=windows", "-format-backend=native", "--smb-backend", "wmi"}, func(o *options) bool {
+			return o.formatBackend == "native" && o.smbBackend == "wmi"
+		}},
 		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",
 			"-legacy_stderr_threshold_behavior=false", "-one_output", "-skip_headers", "-skip_log_headers", "-add_dir_header", "-vmodule=a=1", "-log_backtrace_at=a.go:1"}, func(*options) bool { return true }},
@@ -64,6 +67,10 @@ func TestWrongUsageIsAnsweredWithUsage(t *testing.T) {
 		{[]string{"-service-allow=*"}, "service-allow"},
 		{[]string{"-service-allow="}, "service-allow"},
 		{[]string{"-working-dir="}, "working-dir"},
+		{[]string{"-host=windows", "-format-backend=powershell"}, "want wmi or native"},
+		{[]string{"-host=windows", "-smb-backend="}, "want wmi or native"},
+		{[]string{"-host=simulated", "-format-backend=wmi"}, "-format-backend"},
+		{[]string{"-host=simulated", "-smb-backend=native"}, "-smb-backend"},
 	} {
 		var stderr bytes.Buffer
 		if code := Run(t.Context(), "test", c.args, &stderr); code != 2 {

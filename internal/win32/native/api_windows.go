@@ -11,20 +11,36 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/wmi"
 )
 
 // API is the Windows that the program runs on. It may be used by several
 // goroutines at once.
 type API struct {
-	formats fmifs.Helper
+	formats *backend.Choice[formatter]
+	uses    *backend.Choice[win32.SMB]
 }
 
 var _ win32.API = (*API)(nil)
 
-// New is the API of this Windows.
+// formatter is a backend of Format.
+type formatter interface {
+	Format(vol string, o win32.FormatOptions) error
+}
+
+// New is the API of this Windows. Nothing of it is begun before its first use.
 func New(o Options) win32.API {
-	return &API{formats: fmifs.Helper{Executable: o.FormatHelper}}
+	o = o.defaults()
+	return &API{
+		formats: backend.Choose("formatting", o.Log, o.Format,
+			backend.Option[formatter]{Name: backend.WMI, Use: wmi.New(wmi.StorageNamespace)},
+			backend.Option[formatter]{Name: backend.Native, Use: fmifs.Helper{Executable: o.FormatHelper}}),
+		uses: backend.Choose("SMB mappings", o.Log, o.SMB,
+			backend.Option[win32.SMB]{Name: backend.WMI, Use: wmi.New(wmi.SMBNamespace)},
+			backend.Option[win32.SMB]{Name: backend.Native, Use: netUse{}}),
+	}
 }
 
 // answer is err in the numbers of package win32. A status that is no failure

@@ -25,6 +25,11 @@
 //
 // Every error is a [win32.Errno] or a [win32.NTStatus], or wraps one.
 //
+// # Backends
+//
+// Formatting and SMB mappings can be had in two ways each, by WMI (package wmi) or by
+// flat functions that are not documented; [Options] choose, package backend falls back.
+//
 // # Verified on
 //
 // Wine 10: the tests of this package (files, paths, volume names, free space,

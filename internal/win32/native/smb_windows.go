@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
 // https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netuseadd
@@ -19,6 +20,9 @@ import (
 
 // https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netusedel
 //sys	netUseDel(server *uint16, name *uint16, force uint32) (status uint32) = netapi32.NetUseDel
+
+// netUse are the global mappings by the flat functions of netapi32.dll.
+type netUse struct{}
 
 // netStatus is the error of what a NetUse function returned.
 func netStatus(status uint32) error {
@@ -33,10 +37,10 @@ func netStatus(status uint32) error {
 // The flag is in Microsoft's lmuse.h and on none of its pages, so what was made
 // is looked at: a mapping that the global list does not show, or that the list
 // of this logon session shows, was made for this session alone. It is removed,
-// and the answer is ERROR_NOT_SUPPORTED.
+// and the answer is [backend.ErrUnavailable].
 //
 // Never run on Windows. Wine has stubs, over which the calls were tried.
-func (a *API) UseAdd(u win32.NewUse) error {
+func (n netUse) UseAdd(u win32.NewUse) error {
 	info := &useInfo3{flags: u.Flags}
 	var err error
 	if info.remote, err = wide(u.Remote); err != nil {
@@ -64,18 +68,21 @@ func (a *API) UseAdd(u win32.NewUse) error {
 		pin.Pin(info.domain)
 	}
 	pin.Pin(info)
+	if _, err := n.UseEnum(); err != nil {
+		return err
+	}
 	var parameter uint32
 	if err := netStatus(netUseAdd(nil, 3|win32.USE_FLAG_GLOBAL_MAPPING, info, &parameter)); err != nil {
 		return err
 	}
-	global, err := a.UseEnum()
+	global, err := n.UseEnum()
 	var own []win32.Use
 	if err == nil {
 		own, err = useEnum(0)
 	}
 	if err != nil {
 		// What was made cannot be told, so it goes.
-		if undo := a.UseDel(u.Remote, win32.USE_LOTS_OF_FORCE); undo != nil {
+		if undo := n.UseDel(u.Remote, win32.USE_LOTS_OF_FORCE); undo != nil {
 			return fmt.Errorf("%w; and what NetUseAdd made cannot be removed: %v", err, undo)
 		}
 		return err
@@ -83,7 +90,7 @@ func (a *API) UseAdd(u win32.NewUse) error {
 	if mapped(global, u.Remote) && !mapped(own, u.Remote) {
 		return nil
 	}
-	ignored := fmt.Errorf("NetUseAdd mapped the share for one logon session only: %w", win32.ERROR_NOT_SUPPORTED)
+	ignored := fmt.Errorf("NetUseAdd mapped the share for one logon session only: %w", backend.ErrUnavailable)
 	if err := netStatus(netUseDel(nil, info.remote, win32.USE_LOTS_OF_FORCE)); err != nil {
 		return fmt.Errorf("%w; and it could not be removed: %v", ignored, err)
 	}
@@ -100,8 +107,16 @@ func mapped(uses []win32.Use, remote string) bool {
 	return false
 }
 
-// UseEnum is NetUseEnum at level 2 with USE_FLAG_GLOBAL_MAPPING.
-func (a *API) UseEnum() ([]win32.Use, error) { return useEnum(win32.USE_FLAG_GLOBAL_MAPPING) }
+// UseEnum is NetUseEnum at level 2 with USE_FLAG_GLOBAL_MAPPING. A Windows that
+// does not know the flag, of which nothing else in the call can be wrong, answers
+// [backend.ErrUnavailable].
+func (netUse) UseEnum() ([]win32.Use, error) {
+	uses, err := useEnum(win32.USE_FLAG_GLOBAL_MAPPING)
+	if win32.IsCode(err, win32.ERROR_INVALID_LEVEL, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_SUPPORTED, win32.ERROR_CALL_NOT_IMPLEMENTED) {
+		return nil, fmt.Errorf("NetUseEnum knows no global mappings (%w): %w", err, backend.ErrUnavailable)
+	}
+	return uses, err
+}
 
 func useEnum(flag uint32) ([]win32.Use, error) {
 	var uses []win32.Use
@@ -141,9 +156,12 @@ func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err
 }
 
 // UseDel is NetUseDel with USE_FLAG_GLOBAL_MAPPING.
-func (a *API) UseDel(remote string, force uint32) error {
+func (n netUse) UseDel(remote string, force uint32) error {
 	name, err := wide(remote)
 	if err != nil {
+		return err
+	}
+	if _, err := n.UseEnum(); err != nil {
 		return err
 	}
 	return netStatus(netUseDel(nil, name, force|win32.USE_FLAG_GLOBAL_MAPPING))

@@ -41,9 +41,9 @@ var (
 	fileSystemName = regexp.MustCompile(`^[0-9A-Za-z]{1,16}$`)
 )
 
-// check refuses what is not formatted. A drive letter is not: what is formatted
+// Check refuses what is not formatted. A drive letter is not: what is formatted
 // is named by what cannot pass to another volume.
-func check(vol string, o win32.FormatOptions) error {
+func Check(vol string, o win32.FormatOptions) error {
 	switch {
 	case !volumeName.MatchString(vol):
 		return fmt.Errorf(`%q is no volume name, \\?\Volume{GUID}\: %w`, vol, win32.ERROR_INVALID_NAME)
@@ -77,7 +77,7 @@ func parse(args []string) (vol string, o win32.FormatOptions, err error) {
 	if f.NArg() > 0 || uint64(*cluster) != uint64(o.ClusterSize) {
 		return "", o, fmt.Errorf("wrong arguments %q", args)
 	}
-	return vol, o, check(vol, o)
+	return vol, o, Check(vol, o)
 }
 
 // format formats, and tells events until it returns; tell may be called from any

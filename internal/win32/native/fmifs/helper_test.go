@@ -218,7 +218,7 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, vol, fs, label string, quick bool, cluster uint32) {
 		o := win32.FormatOptions{FileSystem: fs, Label: label, Quick: quick, ClusterSize: cluster}
 		gotVol, got, err := parse(arguments(vol, o)[1:])
-		if ok := check(vol, o) == nil; ok != (err == nil) || ok && (gotVol != vol || got != o) {
+		if ok := Check(vol, o) == nil; ok != (err == nil) || ok && (gotVol != vol || got != o) {
 			t.Errorf("%q, %+v arrives as %q, %+v, %v", vol, o, gotVol, got, err)
 		}
 	})

@@ -35,7 +35,7 @@ var errSilent = errors.New("it was silent")
 // answers [backend.ErrUnavailable] where there is no helper, or no FormatEx2.
 // Every other error wraps a number of Windows.
 func (h Helper) Format(vol string, o win32.FormatOptions) error {
-	if err := check(vol, o); err != nil {
+	if err := Check(vol, o); err != nil {
 		return err
 	}
 	if h.Executable == "" {

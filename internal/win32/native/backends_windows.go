@@ -1,0 +1,34 @@
+package native
+
+import (
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
+)
+
+// Format is MSFT_Volume.Format of WMI (package wmi), or FormatEx2 of fmifs.dll in a
+// child process (package fmifs). It blocks for as long as the format takes.
+func (a *API) Format(vol string, o win32.FormatOptions) error {
+	if err := fmifs.Check(vol, o); err != nil {
+		return err
+	}
+	return a.formats.Do(func(f formatter) error { return f.Format(vol, o) })
+}
+
+// UseAdd maps a share by WMI's MSFT_SmbGlobalMapping, or by NetUseAdd.
+func (a *API) UseAdd(u win32.NewUse) error {
+	return a.uses.Do(func(s win32.SMB) error { return s.UseAdd(u) })
+}
+
+// UseEnum lists the global mappings by either.
+func (a *API) UseEnum() (uses []win32.Use, err error) {
+	err = a.uses.Do(func(s win32.SMB) (err error) {
+		uses, err = s.UseEnum()
+		return err
+	})
+	return uses, err
+}
+
+// UseDel removes a global mapping by either.
+func (a *API) UseDel(remote string, force uint32) error {
+	return a.uses.Do(func(s win32.SMB) error { return s.UseDel(remote, force) })
+}

@@ -1,0 +1,100 @@
+package wmi
+
+import (
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// Format makes a file system on a volume: MSFT_Volume.Format. The client is one of
+// [StorageNamespace].
+func (c *Client) Format(vol string, o win32.FormatOptions) error {
+	return c.do(func(s *session) error {
+		found, err := s.instances(volumeQuery(vol))
+		if err != nil {
+			return err
+		}
+		var rows []row
+		for _, v := range found {
+			r, err := s.read(volumeClass, v, "UniqueId")
+			if err != nil {
+				return err
+			}
+			rows = append(rows, r)
+		}
+		if err := theVolume(rows, vol); err != nil {
+			return err
+		}
+		out, err := s.invoke(volumeClass, found[0], "Format", formatParameters(o), "ReturnValue")
+		if err != nil {
+			return err
+		}
+		return formatResult(out)
+	})
+}
+
+// UseAdd maps a share: MSFT_SmbGlobalMapping.Create. The client is one of
+// [SMBNamespace].
+func (c *Client) UseAdd(u win32.NewUse) error {
+	return c.do(func(s *session) error {
+		out, err := s.invoke(mappingClass, nil, "Create", createParameters(u), "ReturnValue")
+		if err != nil {
+			return err
+		}
+		return mappingResult(out)
+	})
+}
+
+// UseEnum lists the global mappings, with and without drive letters.
+func (c *Client) UseEnum() (uses []win32.Use, err error) {
+	err = c.do(func(s *session) error {
+		return s.mappings(func(_ *object, r row) error {
+			u, err := useOf(r)
+			uses = append(uses, u)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return uses, nil
+}
+
+// UseDel removes the global mapping of a share that has no drive letter:
+// MSFT_SmbGlobalMapping.Remove. Without one it answers ERROR_NOT_CONNECTED.
+func (c *Client) UseDel(remote string, force uint32) error {
+	return c.do(func(s *session) error {
+		removed := false
+		err := s.mappings(func(o *object, r row) error {
+			if is, err := isMappingOf(r, remote); err != nil || !is {
+				return err
+			}
+			removed = true
+			out, err := s.invoke(mappingClass, o, "Remove", []parameter{{"Force", force != win32.USE_NOFORCE}}, "ReturnValue")
+			if err != nil {
+				return err
+			}
+			return mappingResult(out)
+		})
+		if err == nil && !removed {
+			err = win32.ERROR_NOT_CONNECTED
+		}
+		return err
+	})
+}
+
+// mappings visits the global mappings.
+func (s *session) mappings(visit func(*object, row) error) error {
+	found, err := s.instances(query{class: mappingClass})
+	if err != nil {
+		return err
+	}
+	for _, o := range found {
+		r, err := s.read(mappingClass, o, mappingProperties...)
+		if err != nil {
+			return err
+		}
+		if err := visit(o, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

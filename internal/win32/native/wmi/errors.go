@@ -1,0 +1,98 @@
+package wmi
+
+import (
+	"fmt"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+)
+
+// Error is an HRESULT that WMI answered. It wraps a number of package win32, and
+// [backend.ErrUnavailable] where it says that Windows lacks what was asked for.
+type Error struct {
+	Op      string // `connect to root\cimv2`, "MSFT_Volume.Format"
+	HRESULT uint32
+
+	missing bool // whatever the HRESULT is otherwise used for
+}
+
+// missingClass is the error of the question for a class, which is WBEM_E_NOT_FOUND,
+// as of an instance, if there is none.
+func missingClass(e *Error) *Error {
+	const notFound = 0x80041002
+	return &Error{Op: e.Op, HRESULT: e.HRESULT, missing: e.missing || e.HRESULT == notFound}
+}
+
+// Error has the HRESULT's name; the text that Windows has for it depends on its
+// language.
+func (e *Error) Error() string {
+	name, _, _ := meaning(e.HRESULT)
+	return fmt.Sprintf("WMI: %s: %s (0x%08X)", e.Op, name, e.HRESULT)
+}
+
+// Unwrap implements the interface of package errors.
+func (e *Error) Unwrap() []error {
+	_, errno, missing := meaning(e.HRESULT)
+	if missing || e.missing {
+		return []error{win32.ERROR_NOT_SUPPORTED, backend.ErrUnavailable}
+	}
+	return []error{errno}
+}
+
+// meaning is the name of an HRESULT (wbemcli.h, winerror.h), the Windows error that
+// says the same, and whether it says that this Windows does not have what was named.
+func meaning(hr uint32) (name string, errno win32.Errno, missing bool) {
+	switch hr {
+	case 0x80041001:
+		return "WBEM_E_FAILED", win32.ERROR_GEN_FAILURE, false
+	case 0x80041002:
+		return "WBEM_E_NOT_FOUND", win32.ERROR_NOT_FOUND, false
+	case 0x80041003:
+		return "WBEM_E_ACCESS_DENIED", win32.ERROR_ACCESS_DENIED, false
+	case 0x80041004:
+		return "WBEM_E_PROVIDER_FAILURE", win32.ERROR_GEN_FAILURE, false
+	case 0x80041005:
+		return "WBEM_E_TYPE_MISMATCH", win32.ERROR_INVALID_PARAMETER, false
+	case 0x80041006:
+		return "WBEM_E_OUT_OF_MEMORY", win32.ERROR_NO_SYSTEM_RESOURCES, false
+	case 0x80041008:
+		return "WBEM_E_INVALID_PARAMETER", win32.ERROR_INVALID_PARAMETER, false
+	case 0x8004100C:
+		return "WBEM_E_NOT_SUPPORTED", win32.ERROR_NOT_SUPPORTED, false
+	case 0x8004100E:
+		return "WBEM_E_INVALID_NAMESPACE", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80041010:
+		return "WBEM_E_INVALID_CLASS", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80041011:
+		return "WBEM_E_PROVIDER_NOT_FOUND", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80041013:
+		return "WBEM_E_PROVIDER_LOAD_FAILURE", win32.ERROR_GEN_FAILURE, false
+	case 0x80041015:
+		return "WBEM_E_TRANSPORT_FAILURE", win32.RPC_S_SERVER_UNAVAILABLE, false
+	case 0x80041017:
+		return "WBEM_E_INVALID_QUERY", win32.ERROR_INVALID_PARAMETER, false
+	case 0x8004102E:
+		return "WBEM_E_INVALID_METHOD", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80041033:
+		return "WBEM_E_SHUTTING_DOWN", win32.ERROR_BUSY, false
+	case 0x80041045:
+		return "WBEM_E_SERVER_TOO_BUSY", win32.ERROR_BUSY, false
+	case 0x80041055:
+		return "WBEM_E_METHOD_NOT_IMPLEMENTED", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80041069:
+		return "WBEM_E_TIMED_OUT", win32.ERROR_TIMEOUT, false
+	case 0x8004106C:
+		return "WBEM_E_QUOTA_VIOLATION", win32.ERROR_BUSY, false
+	case 0x80040154:
+		return "REGDB_E_CLASSNOTREG", win32.ERROR_NOT_SUPPORTED, true
+	case 0x80004005:
+		return "E_FAIL", win32.ERROR_GEN_FAILURE, false
+	case 0x80010108:
+		return "RPC_E_DISCONNECTED", win32.RPC_S_SERVER_UNAVAILABLE, false
+	}
+	if hr>>16 == 0x8007 { // HRESULT_FROM_WIN32
+		errno := win32.Errno(hr & 0xFFFF)
+		return errno.Name(), errno, false
+	}
+	return "an error", win32.ERROR_GEN_FAILURE, false
+}

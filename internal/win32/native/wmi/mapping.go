@@ -1,0 +1,78 @@
+package wmi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// SMBNamespace is where MSFT_SmbGlobalMapping is.
+const SMBNamespace = `root\Microsoft\Windows\SMB`
+
+const mappingClass = "MSFT_SmbGlobalMapping"
+
+// mappingProperties are read of a mapping.
+var mappingProperties = []string{"RemotePath", "LocalPath", "Status"}
+
+// useOf is a mapping as package win32 has it. The numbers of Status are those of
+// USE_OK and on. Windows tells no user here.
+func useOf(r row) (win32.Use, error) {
+	remote, err := r.text("RemotePath")
+	if err != nil {
+		return win32.Use{}, err
+	}
+	status, err := r.uint32("Status")
+	return win32.Use{Remote: remote, Status: status}, err
+}
+
+// isMappingOf tells whether a mapping is one of remote without a drive letter,
+// which are those that [Client.UseAdd] makes.
+func isMappingOf(r row, remote string) (bool, error) {
+	have, err := r.text("RemotePath")
+	if err != nil || !strings.EqualFold(have, remote) {
+		return false, err
+	}
+	if r.null("LocalPath") {
+		return true, nil
+	}
+	local, err := r.text("LocalPath")
+	return local == "", err
+}
+
+// createParameters are the arguments of MSFT_SmbGlobalMapping.Create. Privacy is
+// said either way.
+func createParameters(u win32.NewUse) []parameter {
+	p := []parameter{{"RemotePath", u.Remote}, {"RequirePrivacy", u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0}}
+	if u.Flags&win32.REQUIRE_CONNECTION_INTEGRITY != 0 {
+		p = append(p, parameter{"RequireIntegrity", true})
+	}
+	if u.User != "" {
+		p = append(p, parameter{"Credential", credential(u)})
+	}
+	return p
+}
+
+// credential is user and password in the one string that Create wants: the user,
+// in which a backslash stands before backslashes and colons, a colon, the password as
+// it is.
+func credential(u win32.NewUse) win32.Secret {
+	user := u.User
+	if u.Domain != "" {
+		user = u.Domain + `\` + user
+	}
+	return win32.NewSecret(strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(user) + ":" + u.Password.Reveal())
+}
+
+// mappingResult reads what a method of MSFT_SmbGlobalMapping returned. No page says
+// what its numbers are; those of SMB's other functions are Windows errors.
+func mappingResult(out row) error {
+	code, err := out.uint32("ReturnValue")
+	if err != nil || code == 0 {
+		return err
+	}
+	if code>>16 == 0x8007 { // HRESULT_FROM_WIN32
+		code &= 0xFFFF
+	}
+	return fmt.Errorf("%s returned %d: %w", out.of, code, win32.Errno(code))
+}

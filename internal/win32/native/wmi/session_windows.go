@@ -1,0 +1,276 @@
+package wmi
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/go-ole/go-ole"
+	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// object is an object of COM; what it can do is told by its interface.
+type object = ole.IUnknown
+
+// session is a connection, for the time of one job. What it gets from COM it
+// releases at its end, the last first.
+type session struct {
+	held     *atomic.Int64
+	releases []func()
+	services *object // IWbemServices
+}
+
+func (s *session) release() {
+	for i := len(s.releases) - 1; i >= 0; i-- {
+		s.releases[i]()
+		s.held.Add(-1)
+	}
+	s.releases = nil
+}
+
+// keep has something released at the end.
+func (s *session) keep(release func()) {
+	s.held.Add(1)
+	s.releases = append(s.releases, release)
+}
+
+// call calls the method of o that is number m of its interface. op is for the
+// error, which every HRESULT is whose first bit is set.
+//
+//go:uintptrescapes
+func call(op string, o *object, m method, args ...uintptr) (hr uint32, err error) {
+	code := *(*uintptr)(unsafe.Add(unsafe.Pointer(o.RawVTable), uintptr(m)*unsafe.Sizeof(uintptr(0))))
+	r, _, _ := syscall.SyscallN(code, append([]uintptr{uintptr(unsafe.Pointer(o))}, args...)...)
+	if hr = uint32(r); hr>>31 != 0 {
+		return hr, &Error{Op: op, HRESULT: hr}
+	}
+	return hr, nil
+}
+
+// own keeps an object that a method gave. A method that succeeded and gave none is
+// an error.
+func (s *session) own(op string, o *object) (*object, error) {
+	if o == nil {
+		return nil, fmt.Errorf("WMI: %s: it succeeded and gave no object: %w", op, win32.ERROR_GEN_FAILURE)
+	}
+	s.keep(func() { o.Release() })
+	return o, nil
+}
+
+// bstr is a string as COM's own. Its memory is wiped when it is released.
+func (s *session) bstr(text string) uintptr {
+	p := ole.SysAllocStringLen(text)
+	if p == nil {
+		return 0
+	}
+	units := unsafe.Slice(p, len(win32.UTF16(text)))
+	s.keep(func() {
+		clear(units)
+		ole.SysFreeString(p)
+	})
+	return uintptr(unsafe.Pointer(p))
+}
+
+// wide is a string that a method only reads.
+func wide(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
+
+func (s *session) connect(namespace string) error {
+	op := "connect to " + namespace
+	locator, err := ole.CreateInstance(ole.NewGUID(classWbemLocator), ole.NewGUID(interfaceWbemLocator))
+	if err != nil {
+		return &Error{Op: op, HRESULT: hresult(err)}
+	}
+	if locator, err = s.own(op, locator); err != nil {
+		return err
+	}
+	const maxWait = 0x80 // WBEM_FLAG_CONNECT_USE_MAX_WAIT: not longer than two minutes
+	var services *object
+	_, err = call(op, locator, locatorConnectServer, s.bstr(namespace), 0, 0, 0, maxWait, 0, 0, uintptr(unsafe.Pointer(&services)))
+	if err != nil {
+		return err
+	}
+	if s.services, err = s.own(op, services); err != nil {
+		return err
+	}
+	return protect(op, s.services)
+}
+
+// protect has calls through a proxy encrypted, and done with this process's rights.
+// https://learn.microsoft.com/windows/win32/wmisdk/setting-client-application-process-security
+func protect(op string, proxy *object) error {
+	const (
+		byDefault   = 0xFFFFFFFF // RPC_C_AUTHN_DEFAULT, RPC_C_AUTHZ_DEFAULT
+		privacy     = 6          // RPC_C_AUTHN_LEVEL_PKT_PRIVACY
+		impersonate = 3          // RPC_C_IMP_LEVEL_IMPERSONATE
+	)
+	blanket := windows.NewLazySystemDLL("ole32.dll").NewProc("CoSetProxyBlanket")
+	r, _, _ := blanket.Call(uintptr(unsafe.Pointer(proxy)), byDefault, byDefault, 0, privacy, impersonate, 0, 0)
+	if hr := uint32(r); hr>>31 != 0 {
+		return &Error{Op: op + " (CoSetProxyBlanket)", HRESULT: hr}
+	}
+	return nil
+}
+
+// class is the definition of a class.
+func (s *session) class(name string) (*object, error) {
+	if !identifier.MatchString(name) {
+		return nil, fmt.Errorf("%q is no name of a WMI class: %w", name, win32.ERROR_INVALID_NAME)
+	}
+	op := "get " + name
+	var class *object
+	_, err := call(op, s.services, servicesGetObject, s.bstr(name), 0, 0, uintptr(unsafe.Pointer(&class)), 0)
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return nil, missingClass(e)
+	}
+	return s.own(op, class)
+}
+
+// instances asks a query.
+func (s *session) instances(q query) ([]*object, error) {
+	// A query of a class that is missing is an error when its answer is read, on
+	// Windows; under Wine it has no instances.
+	if _, err := s.class(q.class); err != nil {
+		return nil, err
+	}
+	text, err := q.wql()
+	if err != nil {
+		return nil, err
+	}
+	op := "query " + q.class
+	const (
+		forwardAtOnce = 0x20 | 0x10 // WBEM_FLAG_FORWARD_ONLY, WBEM_FLAG_RETURN_IMMEDIATELY
+		patience      = 120_000     // milliseconds for the next instance
+		sTimedOut     = 0x00040004  // WBEM_S_TIMEDOUT
+	)
+	var enum *object
+	if _, err := call(op, s.services, servicesExecQuery, s.bstr("WQL"), s.bstr(text), forwardAtOnce, 0, uintptr(unsafe.Pointer(&enum))); err != nil {
+		return nil, err
+	}
+	if enum, err = s.own(op, enum); err != nil {
+		return nil, err
+	}
+	if err := protect(op, enum); err != nil {
+		return nil, err
+	}
+	var list []*object
+	for {
+		var o *object
+		var n uint32
+		hr, err := call(op, enum, enumNext, patience, 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
+		if err != nil {
+			return nil, err
+		}
+		if hr == sTimedOut {
+			return nil, fmt.Errorf("WMI: %s: no answer for %d ms: %w", op, patience, win32.ERROR_TIMEOUT)
+		}
+		if n == 0 {
+			return list, nil
+		}
+		if o, err = s.own(op, o); err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+}
+
+// read is some properties of an object.
+func (s *session) read(of string, o *object, names ...string) (row, error) {
+	r := row{of: of, values: map[string]any{}}
+	for _, name := range names {
+		v := &ole.VARIANT{}
+		if _, err := call("read "+of+"."+name, o, objectGet, uintptr(unsafe.Pointer(wide(name))), 0, uintptr(unsafe.Pointer(v)), 0, 0); err != nil {
+			return r, err
+		}
+		s.keep(func() { ole.VariantClear(v) })
+		var err error
+		if r.values[name], err = decode(uint16(v.VT), uint64(v.Val), v.ToString()); err != nil {
+			return r, r.wrong(name, "is %w", err)
+		}
+	}
+	return r, nil
+}
+
+// invoke calls a method of class, on an object of it or, without one, on itself, and
+// reads out of what it answers.
+func (s *session) invoke(class string, on *object, name string, in []parameter, out ...string) (row, error) {
+	op := class + "." + name
+	definition, err := s.class(class)
+	if err != nil {
+		return row{}, err
+	}
+	path := class
+	if on != nil {
+		r, err := s.read(class, on, "__RELPATH")
+		if err != nil {
+			return row{}, err
+		}
+		if path, err = r.text("__RELPATH"); err != nil {
+			return row{}, err
+		}
+	}
+	var kind *object
+	if _, err := call(op, definition, objectGetMethod, uintptr(unsafe.Pointer(wide(name))), 0, uintptr(unsafe.Pointer(&kind)), 0); err != nil {
+		return row{}, err
+	}
+	args, err := s.arguments(op, kind, in)
+	if err != nil {
+		return row{}, err
+	}
+	var answer *object
+	if _, err := call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), 0, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(&answer)), 0); err != nil {
+		return row{}, err
+	}
+	if answer, err = s.own(op, answer); err != nil {
+		return row{}, err
+	}
+	return s.read(op, answer, out...)
+}
+
+// arguments is an instance of the parameters of a method, kind, with values. A
+// method without parameters has no kind, and none.
+func (s *session) arguments(op string, kind *object, in []parameter) (*object, error) {
+	if kind == nil && len(in) == 0 {
+		return nil, nil
+	}
+	kind, err := s.own(op, kind)
+	if err != nil {
+		return nil, err
+	}
+	var args *object
+	if _, err := call(op, kind, objectSpawnInstance, 0, uintptr(unsafe.Pointer(&args))); err != nil {
+		return nil, err
+	}
+	if args, err = s.own(op, args); err != nil {
+		return nil, err
+	}
+	for _, p := range in {
+		v, err := s.variant(p.value)
+		if err != nil {
+			return nil, fmt.Errorf("WMI: %s: parameter %s: %w", op, p.name, err)
+		}
+		if _, err := call(op+": "+p.name, args, objectPut, uintptr(unsafe.Pointer(wide(p.name))), 0, uintptr(unsafe.Pointer(&v)), 0); err != nil {
+			return nil, err
+		}
+	}
+	return args, nil
+}
+
+// variant is a value as a VARIANT, which the session keeps.
+func (s *session) variant(value any) (ole.VARIANT, error) {
+	switch v := value.(type) {
+	case string:
+		return ole.NewVariant(ole.VT_BSTR, int64(s.bstr(v))), nil
+	case win32.Secret:
+		return ole.NewVariant(ole.VT_BSTR, int64(s.bstr(v.Reveal()))), nil
+	case bool:
+		bits := map[bool]int64{true: 0xFFFF}[v] // VARIANT_TRUE is -1
+		return ole.NewVariant(ole.VT_BOOL, bits), nil
+	case uint32:
+		return ole.NewVariant(ole.VT_I4, int64(int32(v))), nil // WMI has no VT_UI4
+	}
+	return ole.VARIANT{}, fmt.Errorf("no way to pass a %T: %w", value, win32.ERROR_INVALID_PARAMETER)
+}

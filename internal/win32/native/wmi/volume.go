@@ -1,0 +1,110 @@
+package wmi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// StorageNamespace is where MSFT_Volume is.
+const StorageNamespace = `root\Microsoft\Windows\Storage`
+
+const volumeClass = "MSFT_Volume"
+
+// volumeQuery asks for the volume of a name. Its UniqueId is the name, with its
+// backslash; the key, ObjectId, is the storage provider's own.
+func volumeQuery(vol string) query {
+	return query{class: volumeClass, where: []condition{{"UniqueId", vol}}}
+}
+
+// theVolume refuses an answer that is not the one volume that was asked for. A volume
+// that the provider does not know yet may have arrived a moment ago.
+func theVolume(rows []row, vol string) error {
+	if len(rows) == 0 {
+		return fmt.Errorf("WMI knows no volume %q: %w", vol, win32.ERROR_NOT_READY)
+	}
+	if len(rows) > 1 {
+		return fmt.Errorf("WMI knows %d volumes %q: %w", len(rows), vol, win32.ERROR_GEN_FAILURE)
+	}
+	id, err := rows[0].text("UniqueId")
+	if err == nil && !strings.EqualFold(id, vol) {
+		err = fmt.Errorf("asked for the volume %q WMI answers %q: %w", vol, id, win32.ERROR_GEN_FAILURE)
+	}
+	return err
+}
+
+// parameter is an argument of a method: a string, bool or uint32.
+type parameter struct {
+	name  string
+	value any
+}
+
+// formatParameters are the arguments of MSFT_Volume.Format. Those that are not
+// there are null, which is Windows' own choice.
+// https://learn.microsoft.com/windows-hardware/drivers/storage/format-msft-volume
+func formatParameters(o win32.FormatOptions) []parameter {
+	p := []parameter{{"FileSystem", o.FileSystem}, {"FileSystemLabel", o.Label}, {"Full", !o.Quick}, {"Force", true}}
+	if o.ClusterSize != 0 {
+		p = append(p, parameter{"AllocationUnitSize", o.ClusterSize})
+	}
+	return p
+}
+
+// formatResult reads what MSFT_Volume.Format returned.
+func formatResult(out row) error {
+	code, err := out.uint32("ReturnValue")
+	if err != nil || code == 0 {
+		return err
+	}
+	says, errno := storageReturn(code)
+	return fmt.Errorf("%s returned %d (%s): %w", out.of, code, says, errno)
+}
+
+// storageReturn is what a return value of the Storage Management API means: those
+// that the page of MSFT_Volume.Format lists, and those that all its methods share.
+func storageReturn(code uint32) (says string, errno win32.Errno) {
+	switch code {
+	case 1:
+		return "not supported", win32.ERROR_NOT_SUPPORTED
+	case 2:
+		return "unspecified error", win32.ERROR_GEN_FAILURE
+	case 3:
+		return "timeout", win32.ERROR_TIMEOUT
+	case 4:
+		return "failed", win32.ERROR_GEN_FAILURE
+	case 5:
+		return "invalid parameter", win32.ERROR_INVALID_PARAMETER
+	case 6:
+		return "in use", win32.ERROR_BUSY
+	case 7:
+		return "not supported for a 32-bit program", win32.ERROR_NOT_SUPPORTED
+	case 40001:
+		return "access denied", win32.ERROR_ACCESS_DENIED
+	case 40002:
+		return "not enough resources", win32.ERROR_NO_SYSTEM_RESOURCES
+	case 40003:
+		return "the provider's cache is out of date", win32.ERROR_NOT_READY
+	case 40004:
+		return "unexpected I/O error", win32.ERROR_IO_DEVICE
+	case 40018:
+		return "managed by failover clustering", win32.ERROR_NOT_SUPPORTED
+	case 42010:
+		return "system or critical partition", win32.ERROR_ACCESS_DENIED
+	case 43000:
+		return "invalid cluster size", win32.ERROR_INVALID_PARAMETER
+	case 43001:
+		return "file system not supported", win32.ERROR_NOT_SUPPORTED
+	case 43002:
+		return "cannot be quick formatted", win32.ERROR_NOT_SUPPORTED
+	case 43003:
+		return "more clusters than 32 bits count", win32.ERROR_INVALID_PARAMETER
+	case 43004:
+		return "UDF version not supported", win32.ERROR_NOT_SUPPORTED
+	case 43005:
+		return "cluster size is no multiple of the physical sector size", win32.ERROR_INVALID_PARAMETER
+	case 43006:
+		return "read-only", win32.ERROR_WRITE_PROTECT
+	}
+	return "a value that is not documented", win32.ERROR_GEN_FAILURE
+}
