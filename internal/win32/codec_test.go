@@ -284,6 +284,11 @@ func TestClaims(t *testing.T) {
 	if len(ids) != 1 || !errors.Is(err, ErrLayout) {
 		t.Errorf("a broken second identifier: got %v, %v; want the first, ErrLayout", ids, err)
 	}
+	// A next offset of 0 is the last one, however many were promised.
+	ids, err = DecodeIdentifiers(change(EncodeIdentifiers([]Identifier{{ID: []byte("1234")}}), 8, 1000))
+	if len(ids) != 1 || err != nil {
+		t.Errorf("1000 identifiers without an offset to the next: got %d, %v; want 1", len(ids), err)
+	}
 }
 
 // Bytes written by hand from Microsoft's pages, which no encoder has seen.

@@ -602,6 +602,45 @@ func TestWaitForDisksIsBounded(t *testing.T) {
 	}
 }
 
+// twoSessions is a node on which somebody has made a second session with each
+// target.
+type twoSessions struct {
+	win32.API
+	loggedOut []win32.ISCSISessionID
+}
+
+var second = win32.ISCSISessionID{2, 2}
+
+func (s *twoSessions) GetIScsiSessionList() ([]win32.ISCSISession, error) {
+	list, err := s.API.GetIScsiSessionList()
+	for _, first := range list {
+		other := first
+		other.ID = second
+		list = append(list, other)
+	}
+	return list, err
+}
+
+func (s *twoSessions) LogoutIScsiTarget(id win32.ISCSISessionID) error {
+	s.loggedOut = append(s.loggedOut, id)
+	if id == second {
+		return nil
+	}
+	return s.API.LogoutIScsiTarget(id)
+}
+
+func TestDisconnectingEndsEverySession(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	node := &twoSessions{API: f.node.API}
+	f.node.API = node
+	f.must(f.disconnect(here, iqn))
+	if len(node.loggedOut) != 2 || node.loggedOut[0] == node.loggedOut[1] || f.sessions() != 0 {
+		t.Errorf("logged out of %v, %d sessions are left; want both ended", node.loggedOut, f.sessions())
+	}
+}
+
 func TestPersistentLoginsAreForgotten(t *testing.T) {
 	c := target(iqn, 1)
 	c.Persistent = true

@@ -343,6 +343,32 @@ func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
 	}
 }
 
+// However many services depend on one: who asks is answered at the deadline.
+func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "base", State: "running"},
+		emulated.ServiceConfig{Name: "left", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
+		emulated.ServiceConfig{Name: "right", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
+	))
+	ctx, cancel := context.WithCancel(t.Context())
+	polls := 0
+	f.hook = func(c *win32.Call) error {
+		if c.Name == "ServiceStatus" {
+			if polls++; polls == 5 {
+				cancel()
+			}
+		}
+		return c.Do()
+	}
+	if _, err := f.system.StopService(ctx, &system.StopServiceRequest{Name: "base", Force: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("StopService = %v, want context.Canceled", err)
+	}
+	f.hook = nil
+	if got := f.status("base"); got != system.SERVICE_STATUS_RUNNING {
+		t.Errorf("base is %v, want it running: its dependents are", got)
+	}
+}
+
 func TestDependentsInACircleEndInAClearError(t *testing.T) {
 	f := newFixture(t, services(
 		emulated.ServiceConfig{Name: "yin", State: "running", DependsOn: []string{"yang"}},

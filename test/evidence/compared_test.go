@@ -24,7 +24,7 @@ const (
 
 var (
 	row   = regexp.MustCompile(`^\| D(\d+) \|(.*)\|$`)
-	named = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz)\\w+)(?:/([^`]+))?`$")
+	named = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz|Example)\\w+)(?:/([^`]+))?`$")
 )
 
 // A name that no test has any more is worse than none.

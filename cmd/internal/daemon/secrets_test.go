@@ -92,6 +92,11 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 		t.Errorf("the metrics do not count ConnectTarget:\n%s", told)
 	}
 	holds(t, "the metrics", []byte(told), secret)
+	for _, name := range []string{"kubelet", "nas", "somebody", "iqn.", "192.0.2.", "Volume{", "MSiSCSI"} {
+		if strings.Contains(told, name) {
+			t.Errorf("the metrics, which are open to whoever reaches their address, hold %q:\n%s", name, told)
+		}
+	}
 	files := 0
 	err = filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are sparse, and hold no text

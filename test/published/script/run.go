@@ -221,6 +221,9 @@ func (r *run) call(st step) error {
 	out := method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	if failure, failed := out[1].Interface().(error); failed {
 		code, text := r.Status(failure)
+		if strings.Contains(text, "%!") || strings.Contains(text, "0xc0") {
+			return fmt.Errorf("the error holds a pointer, or what fmt says of a wrong argument: %s", text)
+		}
 		want := r.vars.expand(st.text)
 		if st.code == "" || code != st.code || !matchError(text, want) {
 			return fmt.Errorf("failed with\n  ! %s %s\nwant\n  %s", code, text, st.wanted(r.vars))
