@@ -111,13 +111,14 @@ func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]by
 		}
 	}
 	tree := map[string]any{}
-	for _, arg := range args {
+	for i, arg := range args {
+		// Errors do not tell the values: they may be secrets.
 		path, value, ok := strings.Cut(arg, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q: want FIELD=VALUE", arg)
+			return nil, fmt.Errorf("argument %d after the method: want FIELD=VALUE", i+1)
 		}
 		if err := set(tree, d, strings.Split(path, "."), value); err != nil {
-			return nil, fmt.Errorf("%s: %w", arg, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return json.Marshal(tree)
@@ -148,7 +149,7 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 	if field != nil && (field.Kind() == protoreflect.BoolKind || field.Message() != nil) {
 		var v any
 		if err := json.Unmarshal([]byte(value), &v); err != nil {
-			return fmt.Errorf("%q is not %s", value, map[bool]string{true: "true or false", false: "JSON"}[field.Message() == nil])
+			return fmt.Errorf("want %s", map[bool]string{true: "true or false", false: "JSON"}[field.Message() == nil])
 		}
 		tree[name] = v
 	}
@@ -233,6 +234,9 @@ func checkFields(d protoreflect.MessageDescriptor, tree any, where string) error
 				return err
 			}
 			continue
+		}
+		if _, isText := value.(string); field.Kind() == protoreflect.StringKind && !field.IsList() && !field.IsMap() && value != nil && !isText {
+			return fmt.Errorf("%s.%s: want a string", where, field.Name()) // protojson would tell a password
 		}
 		if err := checkEnum(field, value, where+"."+string(field.Name())); err != nil {
 			return err
