@@ -48,7 +48,7 @@ type Process struct {
 // have done but what Windows tells it, and takes no turns with them: as on a
 // real node, a driver in process and a daemon should not work on one disk.
 func (n *Node) NewProcess(rules Rules) (*Process, error) {
-	host := node.New(win32.Observe(n.emulated, n.hook))
+	host := node.New(win32.Trace(win32.Observe(n.emulated, n.hook), n.log))
 	host.Log = n.log
 	host.Rand = cmp.Or(n.rand, host.Rand)
 	host.WorkingDirs = rules.WorkingDirs

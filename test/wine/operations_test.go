@@ -50,32 +50,6 @@ type world struct {
 
 const workDir = `C:\var\lib\kubelet\operations`
 
-// controlCodes names control codes.
-var controlCodes = map[uint32]string{
-	win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:      "IOCTL_STORAGE_GET_DEVICE_NUMBER",
-	win32.IOCTL_STORAGE_QUERY_PROPERTY:         "IOCTL_STORAGE_QUERY_PROPERTY",
-	win32.IOCTL_SCSI_GET_ADDRESS:               "IOCTL_SCSI_GET_ADDRESS",
-	win32.IOCTL_DISK_GET_LENGTH_INFO:           "IOCTL_DISK_GET_LENGTH_INFO",
-	win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:     "IOCTL_DISK_GET_DRIVE_GEOMETRY_EX",
-	win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:       "IOCTL_DISK_GET_DRIVE_LAYOUT_EX",
-	win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:       "IOCTL_DISK_SET_DRIVE_LAYOUT_EX",
-	win32.IOCTL_DISK_CREATE_DISK:               "IOCTL_DISK_CREATE_DISK",
-	win32.IOCTL_DISK_GROW_PARTITION:            "IOCTL_DISK_GROW_PARTITION",
-	win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:         "IOCTL_DISK_UPDATE_DRIVE_SIZE",
-	win32.IOCTL_DISK_UPDATE_PROPERTIES:         "IOCTL_DISK_UPDATE_PROPERTIES",
-	win32.IOCTL_DISK_IS_WRITABLE:               "IOCTL_DISK_IS_WRITABLE",
-	win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:       "IOCTL_DISK_GET_DISK_ATTRIBUTES",
-	win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:       "IOCTL_DISK_SET_DISK_ATTRIBUTES",
-	win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: "IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS",
-	win32.IOCTL_VOLUME_ONLINE:                  "IOCTL_VOLUME_ONLINE",
-	win32.IOCTL_VOLUME_IS_OFFLINE:              "IOCTL_VOLUME_IS_OFFLINE",
-	win32.FSCTL_GET_NTFS_VOLUME_DATA:           "FSCTL_GET_NTFS_VOLUME_DATA",
-	win32.FSCTL_EXTEND_VOLUME:                  "FSCTL_EXTEND_VOLUME",
-	win32.FSCTL_GET_REPARSE_POINT:              "FSCTL_GET_REPARSE_POINT",
-	win32.FSCTL_SET_REPARSE_POINT:              "FSCTL_SET_REPARSE_POINT",
-	win32.FSCTL_DELETE_REPARSE_POINT:           "FSCTL_DELETE_REPARSE_POINT",
-}
-
 func (w *world) record(c *win32.Call) error {
 	err := c.Do()
 	if err != nil || c.Name == "CloseHandle" {
@@ -83,9 +57,7 @@ func (w *world) record(c *win32.Call) error {
 	}
 	name := c.Name
 	if name == "DeviceIoControl" {
-		if name = controlCodes[c.Code]; name == "" {
-			name = fmt.Sprintf("control code %#x", c.Code)
-		}
+		name = win32.ControlCodeName(c.Code)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -68,6 +69,7 @@ func openWindows(o *options, dirs policy.Dirs) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-host=%s: %w", hostWindows, err)
 	}
+	n.API = win32.Trace(n.API, n.Log)
 	n.WorkingDirs = o.allWorkingDirs()
 	n.AllowedServices = o.allowedServices()
 	d, err := disk.New(diskapi.On(n))
