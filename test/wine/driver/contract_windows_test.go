@@ -72,7 +72,7 @@ func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 		config.Disks = append(config.Disks, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"}, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"})
 		config.SpannedVolumes = []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}
 	}
-	h := newHost(t, config, nil)
+	h := newHost(t, config)
 	if err := os.MkdirAll(caseDir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,8 @@ func load(t *testing.T) {
 type host struct {
 	model  *emulated.Node
 	server *Server
-	node   *node.Node // Windows
+	bare   win32.API  // Windows
+	node   *node.Node // Windows, watched
 
 	inside, outside faults // those of the model's calls, and of Windows'
 
@@ -84,9 +85,8 @@ var native = sync.OnceValues(func() (*node.Node, error) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// newHost makes the disks of this Windows those of a new model. trace, if not
-// nil, sees the calls of Windows.
-func newHost(t *testing.T, config emulated.Config, trace func(*win32.Call) error) *host {
+// newHost makes the disks of this Windows those of a new model.
+func newHost(t *testing.T, config emulated.Config) *host {
 	t.Helper()
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
@@ -117,7 +117,8 @@ func newHost(t *testing.T, config emulated.Config, trace func(*win32.Call) error
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := win32.Observe(windows.API, func(c *win32.Call) error {
+	h.bare = windows.API
+	api := win32.Observe(h.bare, func(c *win32.Call) error {
 		err := h.outside.hook(c)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -129,9 +130,6 @@ func newHost(t *testing.T, config emulated.Config, trace func(*win32.Call) error
 		}
 		return err
 	})
-	if trace != nil {
-		api = win32.Observe(api, trace)
-	}
 	h.node = node.New(api)
 	h.node.Log = quiet
 	model := node.New(h.model)

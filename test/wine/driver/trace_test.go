@@ -1,0 +1,299 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
+)
+
+const gib = 1 << 30
+
+// tracedConfig is a node on which a story always goes the same way.
+func tracedConfig() emulated.Config {
+	offline := true
+	return emulated.Config{
+		Disks: []emulated.DiskConfig{
+			{ID: "disk-0", Content: emulated.ContentSystem, Serial: "0"},
+			{ID: "disk-1", Size: gib, Serial: "1", Offline: &offline, Address: &win32.SCSIAddress{Port: 2, Target: 1, Lun: 3}},
+		},
+		Rand: rand.New(rand.NewSource(1)),
+		Log:  slog.New(slog.DiscardHandler),
+	}
+}
+
+// trace is what -v=6 logs of a story, step by step.
+type trace struct {
+	mu      sync.Mutex
+	log     bytes.Buffer
+	opened  int
+	handles map[string]string // of those that are open, how the trace calls them
+	lines   []string
+	buffers []string // of control codes, whole
+}
+
+func newTrace() *trace { return &trace{handles: map[string]string{}} }
+
+func (tr *trace) Write(b []byte) (int, error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.log.Write(b)
+}
+
+// over is api, traced.
+func (tr *trace) over(api win32.API) win32.API {
+	api = win32.Observe(api, func(c *win32.Call) error {
+		err := c.Do()
+		if c.Name == "DeviceIoControl" {
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			tr.buffers = append(tr.buffers, fmt.Sprintf("%s %s in %x out %x of %d, %v", win32.ControlCodeName(c.Code), c.Path, c.In, c.Out[:c.N], len(c.Out), err))
+		}
+		return err
+	})
+	return win32.Trace(api, slog.New(slog.NewTextHandler(tr, &slog.HandlerOptions{Level: win32.TraceLevel})))
+}
+
+var (
+	tookOf   = regexp.MustCompile(` took=\S+$`)
+	handleOf = regexp.MustCompile(` handle=(\d+)`)
+)
+
+// step puts a title before the calls of a step, and takes what differs between
+// any two runs out of them: handles are numbered as they come, times are left out.
+func (tr *trace) step(title string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.lines = append(tr.lines, "# "+title)
+	for line := range strings.Lines(tr.log.String()) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), `msg="Win32 call" call=`)
+		line = tookOf.ReplaceAllString(line, "")
+		line = handleOf.ReplaceAllStringFunc(line, func(h string) string {
+			if tr.handles[h] == "" {
+				tr.opened++
+				tr.handles[h] = fmt.Sprintf(" handle=#%d", tr.opened)
+			}
+			named := tr.handles[h]
+			if strings.HasPrefix(line, "CloseHandle") {
+				delete(tr.handles, h) // Windows gives its number to others
+			}
+			return named
+		})
+		tr.lines = append(tr.lines, line)
+	}
+	tr.log.Reset()
+}
+
+// story is the life of a volume: located, partitioned, formatted, grown, taken
+// offline. grow makes the disk larger behind Windows' back.
+func (tr *trace) story(ctx context.Context, api win32.API, grow func(number uint32, size uint64) error) error {
+	n := node.New(tr.over(api))
+	n.Log = slog.New(slog.DiscardHandler)
+	n.Rand = rand.New(rand.NewSource(2))
+	d, errDisk := disk.New(diskapi.On(n))
+	v, errVolume := volume.New(volumeapi.On(n))
+	if err := errors.Join(errDisk, errVolume); err != nil {
+		return err
+	}
+	var id string
+	for _, s := range []struct {
+		title string
+		run   func() error
+	}{
+		{"ListDiskLocations", func() error { _, err := d.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}); return err }},
+		{"ListDiskIDs", func() error { _, err := d.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{}); return err }},
+		{"PartitionDisk", func() error {
+			_, err := d.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 1})
+			return err
+		}},
+		{"ListVolumesOnDisk", func() error {
+			out, err := v.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+			if err == nil && len(out.VolumeIDs) != 1 {
+				err = fmt.Errorf("volumes %q, want one", out.VolumeIDs)
+			}
+			if err == nil {
+				id = out.VolumeIDs[0]
+			}
+			return err
+		}},
+		{"IsVolumeFormatted, before", func() error {
+			out, err := v.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
+			if err == nil && out.Formatted {
+				err = errors.New("formatted")
+			}
+			return err
+		}},
+		{"FormatVolume", func() error {
+			_, err := v.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id})
+			return err
+		}},
+		{"IsVolumeFormatted, after", func() error {
+			out, err := v.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
+			if err == nil && !out.Formatted {
+				err = errors.New("not formatted")
+			}
+			return err
+		}},
+		{"GetVolumeStats", func() error {
+			out, err := v.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
+			if err == nil && (out.TotalBytes < gib/2 || out.TotalBytes > gib) {
+				err = fmt.Errorf("%d bytes", out.TotalBytes)
+			}
+			return err
+		}},
+		{"GetDiskNumberFromVolumeID", func() error {
+			_, err := v.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
+			return err
+		}},
+		{"ResizeVolume, of a disk that has grown", func() error {
+			if err := grow(1, 2*gib); err != nil {
+				return err
+			}
+			_, err := v.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: id})
+			return err
+		}},
+		{"GetVolumeStats, once more", func() error {
+			out, err := v.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
+			if err == nil && out.TotalBytes < 3*gib/2 {
+				err = fmt.Errorf("%d bytes", out.TotalBytes)
+			}
+			return err
+		}},
+		{"WriteVolumeCache", func() error {
+			_, err := v.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
+			return err
+		}},
+		{"SetDiskState, offline", func() error {
+			_, err := d.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1})
+			return err
+		}},
+		{"IsVolumeFormatted, of a disk that is offline", func() error {
+			_, err := v.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
+			if err == nil {
+				return errors.New("its volume is still there")
+			}
+			return nil
+		}},
+		{"SetDiskState, online", func() error {
+			_, err := d.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true})
+			return err
+		}},
+		{"Rescan", func() error { _, err := d.Rescan(ctx, &disk.RescanRequest{}); return err }},
+		{"GetDiskStats", func() error {
+			out, err := d.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: 1})
+			if err == nil && out.TotalBytes != 2*gib {
+				err = fmt.Errorf("%d bytes", out.TotalBytes)
+			}
+			return err
+		}},
+	} {
+		err := s.run()
+		tr.step(s.title)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+	}
+	return nil
+}
+
+// traceOfModel is the story over the emulated node alone.
+func traceOfModel(t *testing.T) *trace {
+	t.Helper()
+	config := tracedConfig()
+	config.StateDir = t.TempDir()
+	model, err := emulated.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	tr := newTrace()
+	if err := tr.story(t.Context(), model, model.Grow); err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// A difference is what stands in the trace of Windows, where the model has
+// something else.
+type difference struct{ model, windows, why string }
+
+// differences between the story over the emulated node and the one by way of
+// Windows' calls. There are no others.
+var differences = []difference{
+	{`VolumePathName path=C:\Windows`, `VolumePathName path=C:\windows`, "Wine calls its Windows directory so; in paths case does not matter"},
+}
+
+const (
+	tracePage = "../../../docs/trace.md"
+	traceHow  = "go test ./wine/driver -run TestTracePage -update"
+)
+
+var update = flag.Bool("update", false, "write docs/trace.md")
+
+// page is the page of a trace.
+func page(lines []string) string {
+	var b strings.Builder
+	b.WriteString("<!-- Code generated by " + traceHow + " in test. DO NOT EDIT. -->\n\n" + `# The Win32 calls of a volume's life
+
+What ` + "`-v=6`" + ` logs of the requests of a volume's life: located, partitioned, formatted,
+grown, taken offline and back. Handles are numbered as they come and times are left out.
+A line tells how long the buffers were (` + "`in`, `out`" + `) and how much of an output was
+` + "`filled`" + `; what is in them is never logged.
+
+The calls were recorded over the emulated node. The same requests go through Windows'
+own calls in the stage wine of ` + "`make test`" + `, where Wine's disks and volumes are those of an
+emulated node behind a driver ([Under Wine with a driver](verification.md#under-wine-with-a-driver)).
+The calls are the same, to the byte of every buffer of a control code, but for these:
+
+| here | by way of Windows' calls | why |
+|---|---|---|
+`)
+	for _, d := range differences {
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", d.model, d.windows, d.why)
+	}
+	b.WriteString("\nNeither is what a real Windows does: nothing has run there yet.\n")
+	open := false
+	for _, l := range lines {
+		if title, ok := strings.CutPrefix(l, "# "); ok {
+			if open {
+				b.WriteString("```\n")
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n```\n", title)
+			open = true
+			continue
+		}
+		b.WriteString(l + "\n")
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// The page shows the calls that are made.
+func TestTracePage(t *testing.T) {
+	want := page(traceOfModel(t).lines)
+	if *update {
+		if err := os.WriteFile(tracePage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(tracePage)
+	if err != nil || strings.ReplaceAll(string(have), "\r\n", "\n") != want {
+		t.Errorf("docs/trace.md does not show the calls that are made (%v); in the module test: %s", err, traceHow)
+	}
+}
