@@ -52,6 +52,31 @@ func (e *env) wantOnline(number uint32, want bool) {
 	}
 }
 
+// readOnly is the node's Disk, if it knows about read-only disks.
+func (e *env) readOnly() disk.ReadOnlyInterface {
+	e.Helper()
+	d, ok := e.n.Disk.(disk.ReadOnlyInterface)
+	if !ok {
+		e.Skip("no version of the API has read-only disks; the node in process runs the case")
+	}
+	return d
+}
+
+func (e *env) setReadOnly(number uint32, readOnly bool) error {
+	e.Helper()
+	out, err := e.readOnly().SetDiskReadOnly(e.ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
+	return answered(e, "SetDiskReadOnly", out, err)
+}
+
+// wantReadOnly checks whether a disk is read-only.
+func (e *env) wantReadOnly(number uint32, want bool) {
+	e.Helper()
+	out, err := e.readOnly().GetDiskReadOnly(e.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: number})
+	if answered(e, "GetDiskReadOnly", out, err) != nil || out == nil || out.IsReadOnly != want {
+		e.Errorf("disk %d is read-only: %+v, %v, want %t", number, out, err, want)
+	}
+}
+
 func (e *env) size(number uint32) (int64, error) {
 	e.Helper()
 	out, err := e.n.Disk.GetDiskStats(e.ctx, &disk.GetDiskStatsRequest{DiskNumber: number})

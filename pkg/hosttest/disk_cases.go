@@ -186,6 +186,46 @@ func partitionCases() []testCase {
 	)
 }
 
+// readOnlyCases are about what no published version of the API has.
+func readOnlyCases() []testCase {
+	return []testCase{
+		{name: "a disk that came offline and read-only is made usable", run: func(e *env) {
+			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Offline: true, ReadOnly: true})
+			e.wantReadOnly(number, true)
+			e.ok(e.setReadOnly(number, false))
+			e.wantReadOnly(number, false)
+			e.wantOnline(number, false)
+			e.ok(e.setOnline(number, true))
+			e.ok(e.format(e.volume(number)))
+		}},
+		{name: "an online disk is made read-only and writable", run: func(e *env) {
+			number := e.blank(gib)
+			for _, readOnly := range []bool{true, true, false, false} {
+				e.ok(e.setReadOnly(number, readOnly))
+				e.wantReadOnly(number, readOnly)
+				e.wantOnline(number, true)
+			}
+		}},
+		{name: "a state that is there already takes no call", run: func(e *env) {
+			number := e.blank(gib)
+			changes := e.count("DeviceIoControl", setAttributes)
+			e.ok(e.setReadOnly(number, false))
+			if changes() != 0 {
+				e.Error("a disk that is writable was made so")
+			}
+		}},
+		{name: "an online disk that stays read-only is reported", run: func(e *env) {
+			number := e.attach(Disk{Size: gib, WriteProtected: true})
+			e.want("SetDiskReadOnly", e.setReadOnly(number, false), hosterr.ErrFailedPrecondition)
+			e.wantReadOnly(number, true)
+		}},
+		{name: "the system disk stays writable", run: func(e *env) {
+			e.want("SetDiskReadOnly", e.setReadOnly(e.n.SystemDisk, true), hosterr.ErrFailedPrecondition)
+			e.wantReadOnly(e.n.SystemDisk, false)
+		}},
+	}
+}
+
 func stateCases() []testCase {
 	return []testCase{
 		{name: "there and back", run: func(e *env) {

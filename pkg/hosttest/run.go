@@ -26,6 +26,7 @@ func groups() []group {
 	return []group{
 		{"partition", partitionCases()},
 		{"disk state", stateCases()},
+		{"read-only disk", readOnlyCases()},
 		{"identity", identityCases()},
 		{"volume", volumeCases()},
 		{"format", formatCases()},

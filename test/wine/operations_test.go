@@ -153,6 +153,10 @@ var operations = []operation{
 	{"disk SetDiskState, online", noDisk, does(disks, (*disk.Disk).SetDiskState, constant(disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}), nil)},
 	{"disk GetDiskState", noDisk, does(disks, (*disk.Disk).GetDiskState, constant(disk.GetDiskStateRequest{DiskNumber: 1}),
 		func(_ *world, out *disk.GetDiskStateResponse) bool { return out.IsOnline })},
+	{"disk SetDiskReadOnly", noDisk, does(disks, (*disk.Disk).SetDiskReadOnly, constant(disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true}), nil)},
+	{"disk SetDiskReadOnly, writable", noDisk, does(disks, (*disk.Disk).SetDiskReadOnly, constant(disk.SetDiskReadOnlyRequest{DiskNumber: 1}), nil)},
+	{"disk GetDiskReadOnly", noDisk, does(disks, (*disk.Disk).GetDiskReadOnly, constant(disk.GetDiskReadOnlyRequest{DiskNumber: 1}),
+		func(_ *world, out *disk.GetDiskReadOnlyResponse) bool { return !out.IsReadOnly })},
 	{"disk PartitionDisk", noDisk, does(disks, (*disk.Disk).PartitionDisk, constant(disk.PartitionDiskRequest{DiskNumber: 1}), nil)},
 	{"volume ListVolumesOnDisk", noDisk, does(volumes, (*volume.Volume).ListVolumesOnDisk, constant(volume.ListVolumesOnDiskRequest{DiskNumber: 1}),
 		func(w *world, out *volume.ListVolumesOnDiskResponse) bool {
