@@ -5,16 +5,16 @@ go 1.25.0
 require (
 	github.com/Microsoft/go-winio v0.6.2
 	github.com/go-ole/go-ole v1.3.0
-	github.com/gofrs/flock v0.13.1
+	github.com/gofrs/flock v0.12.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
-	golang.org/x/net v0.58.0
-	golang.org/x/sync v0.22.0
-	golang.org/x/sys v0.47.0
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800
-	google.golang.org/grpc v1.84.0
-	google.golang.org/protobuf v1.36.12
+	golang.org/x/net v0.47.0
+	golang.org/x/sync v0.18.0
+	golang.org/x/sys v0.45.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20250528174236-200df99c418a
+	google.golang.org/grpc v1.74.2
+	google.golang.org/protobuf v1.36.8
 )
 
-require golang.org/x/text v0.41.0 // indirect
+require golang.org/x/text v0.31.0 // indirect
 
 replace github.com/kubernetes-csi/csi-proxy/client => ./client

@@ -24,7 +24,7 @@ require (
 
 require (
 	github.com/gofrs/flock v0.13.1 // indirect
-	golang.org/x/mod v0.38.0 // indirect
+	golang.org/x/mod v0.38.0
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0
 	golang.org/x/tools v0.48.0

@@ -1,0 +1,336 @@
+package buildlist
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+var update = flag.Bool("update", false, "write docs/build-lists.md anew")
+
+const (
+	root = "../.."
+	page = "docs/build-lists.md"
+
+	clientModule  = "github.com/kubernetes-csi/csi-proxy/client"
+	libraryModule = "github.com/kubernetes-csi/csi-proxy/v2"
+)
+
+// driver is a driver's module in a directory of its own.
+type driver struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// newDriver makes one of the program in testdata, whose go.mod requires modules
+// and replaces those with a directory of this repository.
+func newDriver(t *testing.T, program string, require, replace map[string]string) *driver {
+	t.Helper()
+	d := &driver{t: t, dir: t.TempDir(), env: []string{"GOWORK=off", "GOFLAGS=-mod=mod", "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}}
+	source, err := os.ReadFile(filepath.Join("testdata", program, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mod strings.Builder
+	mod.WriteString("module example.com/driver\n\ngo 1.25.0\n")
+	for _, path := range slices.Sorted(maps.Keys(require)) {
+		fmt.Fprintf(&mod, "\nrequire %s %s\n", path, require[path])
+	}
+	for _, path := range slices.Sorted(maps.Keys(replace)) {
+		fmt.Fprintf(&mod, "\nreplace %s => %s\n", path, absolute(t, replace[path]))
+	}
+	d.write("main.go", string(source))
+	d.write("go.mod", mod.String())
+	return d
+}
+
+func absolute(t *testing.T, dir string) string {
+	t.Helper()
+	abs, err := filepath.Abs(filepath.Join(root, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+func (d *driver) write(name, text string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *driver) try(args ...string) (string, error) {
+	c := exec.Command("go", args...)
+	c.Dir = d.dir
+	c.Env = append(os.Environ(), d.env...)
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return string(out), err
+}
+
+func (d *driver) run(args ...string) string {
+	d.t.Helper()
+	out, err := d.try(args...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return out
+}
+
+// built is what a driver has: versions by module.
+type built struct {
+	all    map[string]string // go list -m all
+	linked map[string]string // those of which a package is in the program
+}
+
+// build tidies, builds and asks.
+func (d *driver) build() built {
+	d.t.Helper()
+	d.run("mod", "tidy")
+	d.run("build", "-o", filepath.Join(d.dir, "driver.exe"), ".")
+	versions := func(text string) map[string]string {
+		m := map[string]string{}
+		for line := range strings.Lines(text) {
+			path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if path != "" && path != "example.com/driver" {
+				m[path] = version
+			}
+		}
+		return m
+	}
+	const module = "{{.Path}} {{if .Replace}}ours{{else}}{{.Version}}{{end}}"
+	return built{
+		all:    versions(d.run("list", "-m", "-f", module, "all")),
+		linked: versions(d.run("list", "-deps", "-f", "{{with .Module}}"+module+"{{end}}", ".")),
+	}
+}
+
+// heavy is what a driver's build list must not gain by us: libraries of commands,
+// metrics, charts and tests. OpenTelemetry and its like come with gRPC, whoever
+// requires it.
+var heavy = []string{"github.com/spf13/", "github.com/inconshreveable/", "github.com/prometheus/client_golang", "github.com/prometheus/common",
+	"k8s.io/", "sigs.k8s.io/", "helm.sh/", "github.com/stretchr/", "github.com/rogpeppe/", "github.com/bufbuild/", "gopkg.in/check", "github.com/onsi/"}
+
+// What Kubernetes 1.35 requires, the first release that needs Go 1.25 as our
+// modules do: a driver that is built with its libraries has these already.
+var kubernetes = map[string]string{
+	"github.com/Microsoft/go-winio":             "v0.6.2",
+	"golang.org/x/net":                          "v0.47.0",
+	"golang.org/x/sync":                         "v0.18.0",
+	"golang.org/x/sys":                          "v0.38.0",
+	"golang.org/x/text":                         "v0.31.0",
+	"google.golang.org/genproto/googleapis/rpc": "v0.0.0-20250528174236-200df99c418a",
+	"google.golang.org/grpc":                    "v1.72.2",
+	"google.golang.org/protobuf":                "v1.36.8",
+}
+
+// newer are the modules and versions beyond that, each with its reason.
+var newer = map[string]string{
+	"github.com/go-ole/go-ole": "v1.3.0 is for the two operations that only WMI has: formatting, and global SMB mappings",
+	"google.golang.org/grpc":   "v1.74.2 is of the first minor version that lets a server bound its windows, which simulated nodes and the daemon do; only the library asks for it",
+	"golang.org/x/sys":         "v0.45.0 is the first with NtQueryInformationFile; only the library asks for it",
+}
+
+var samples = []struct {
+	name, about      string
+	before           map[string]string // what it requires without us
+	require, replace map[string]string
+}{
+	{
+		"client", "a driver on pipes, of the client module alone",
+		map[string]string{clientModule: "v1.3.0"},
+		map[string]string{clientModule: "v1.3.0"},
+		map[string]string{clientModule: "client"},
+	},
+	{
+		"library", "a driver in a HostProcess container, of the library alone",
+		nil,
+		map[string]string{libraryModule: "v2.0.0-alpha.2"},
+		map[string]string{libraryModule: "."},
+	},
+	{
+		"both", "a driver that runs either way, by pkg/remote",
+		nil,
+		map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"},
+		map[string]string{libraryModule: ".", clientModule: "client"},
+	},
+}
+
+// TestBuildLists builds each driver for Windows, and compares what it gained
+// with the page.
+func TestBuildLists(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`<!-- Written by the test of test/buildlist (go test ./buildlist -update in test). DO NOT EDIT. -->
+
+# What a driver's build list gains
+
+Sample drivers, built for windows/amd64 outside of this repository with the lines
+of go.mod that are shown. **Linked** are the modules of which a package is in the program; **all** is
+what ` + "`go list -m all`" + ` prints besides. [Why, and which versions are raised](driver-modules.md#what-it-costs).
+`)
+	for _, s := range samples {
+		fmt.Fprintf(&text, "\n## %s\n\nIts program is [%s](../test/buildlist/testdata/%s/main.go).\n\n```text\n", upper(s.about), "main.go", s.name)
+		for _, path := range slices.Sorted(maps.Keys(s.require)) {
+			fmt.Fprintf(&text, "require %s %s\n", path, s.require[path])
+		}
+		for _, path := range slices.Sorted(maps.Keys(s.replace)) {
+			fmt.Fprintf(&text, "replace %s => <csi-proxy>/%s\n", path, strings.TrimPrefix(s.replace[path], "."))
+		}
+		text.WriteString("```\n\n")
+		var before built
+		if s.before != nil {
+			before = newDriver(t, s.name, s.before, nil).build()
+		}
+		after := newDriver(t, s.name, s.require, s.replace).build()
+		check(t, s.name, after)
+		writeTable(&text, before, after)
+	}
+	want := text.String()
+	if *update {
+		if err := os.WriteFile(filepath.Join(root, page), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil || string(have) != want {
+		t.Errorf("%s is not what was found (%v); if that is meant: cd test && go test ./buildlist -update\n%s", page, err, want)
+	}
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// check holds a driver's build list to what it must not have.
+func check(t *testing.T, name string, b built) {
+	t.Helper()
+	if len(b.linked) < 3 || len(b.all) < len(b.linked) {
+		t.Fatalf("%s: %d modules linked, %d in all: go list was not understood", name, len(b.linked), len(b.all))
+	}
+	for path := range b.all {
+		if slices.ContainsFunc(heavy, func(p string) bool { return strings.HasPrefix(path, p) }) {
+			t.Errorf("%s: the build list gains %s %s, which no driver needs", name, path, b.all[path])
+		}
+	}
+	for path, version := range b.linked {
+		if version == "ours" {
+			continue
+		}
+		// Without a version there, the module is new to the driver.
+		most := kubernetes[path]
+		if semver.Compare(version, most) > 0 && !strings.HasPrefix(newer[path], version+" ") {
+			t.Errorf("%s: %s is raised to %s, beyond Kubernetes' %q; lower it, or give the reason", name, path, version, most)
+		}
+	}
+}
+
+func writeTable(text *strings.Builder, before, after built) {
+	version := func(m map[string]string, path string) string {
+		if v := m[path]; v != "" {
+			return v
+		}
+		return "–"
+	}
+	columns := "| linked | version |\n|---|---|\n"
+	if before.all != nil {
+		columns = "| linked | before, with client v1.3.0 as published | with ours |\n|---|---|---|\n"
+	}
+	text.WriteString(columns)
+	paths := maps.Clone(after.linked)
+	maps.Copy(paths, before.linked)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if before.all != nil {
+			fmt.Fprintf(text, "| %s | %s | %s |\n", path, version(before.linked, path), version(after.linked, path))
+			continue
+		}
+		fmt.Fprintf(text, "| %s | %s |\n", path, version(after.linked, path))
+	}
+	rest := func(b built) string {
+		var list []string
+		for _, path := range slices.Sorted(maps.Keys(b.all)) {
+			if b.linked[path] == "" {
+				list = append(list, path+" "+b.all[path])
+			}
+		}
+		if list == nil {
+			return "nothing"
+		}
+		return strings.Join(list, ", ")
+	}
+	if before.all != nil {
+		fmt.Fprintf(text, "\nAll, before (%d): besides, %s.\n", len(before.all), rest(before))
+	}
+	fmt.Fprintf(text, "\nAll, with ours (%d): besides, %s.\n", len(after.all), rest(after))
+}
+
+// TestOneReplaceLineIsNotEnoughForBoth holds what the page on modules tells of
+// pkg/remote: it needs more of the client than was published so far, and go.mod
+// of a dependency cannot say where that is.
+func TestOneReplaceLineIsNotEnoughForBoth(t *testing.T) {
+	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, map[string]string{libraryModule: "."})
+	if out, err := d.try("mod", "tidy"); err == nil {
+		t.Errorf("go mod tidy worked (%q): the page on modules asks for a line too many", out)
+	} else if !strings.Contains(err.Error(), clientModule+"/") {
+		t.Errorf("go mod tidy: %v, want an error that names a package of the client", err)
+	}
+}
+
+// TestWorkspace builds the driver that runs either way without any replace line:
+// in a workspace the lines of the modules that are used do count.
+func TestWorkspace(t *testing.T) {
+	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, nil)
+	d.write("go.work", fmt.Sprintf("go 1.25.0\n\nuse .\n\nuse %s\n", absolute(t, ".")))
+	d.env = append(d.env, "GOWORK="+filepath.Join(d.dir, "go.work"), "GOFLAGS=")
+	d.run("build", "-o", filepath.Join(d.dir, "driver.exe"), ".")
+}
+
+// TestModulesBuildWithWhatTheyRequire builds the modules that drivers
+// import with the versions in their own go.mod. In this project's workspace they
+// are built with newer ones, which the commands require.
+func TestModulesBuildWithWhatTheyRequire(t *testing.T) {
+	for _, m := range []string{".", "client"} {
+		for _, system := range []string{"linux", "windows"} {
+			d := &driver{t: t, dir: filepath.Join(root, m), env: []string{"GOWORK=off", "GOOS=" + system, "CGO_ENABLED=0"}}
+			if _, err := d.try("build", "./..."); err != nil {
+				t.Errorf("module %s on %s: %v", m, system, err)
+			}
+		}
+	}
+	d := &driver{t: t, dir: filepath.Join(root, "client"), env: []string{"GOWORK=off"}}
+	d.run("test", "./...")
+}
+
+// TestVersionsAreThoseOfTheModules keeps the table of versions honest: what is
+// said of the library is in its go.mod.
+func TestVersionsAreThoseOfTheModules(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]string{}
+	for _, r := range mod.Require {
+		required[r.Mod.Path] = r.Mod.Version
+	}
+	for path, reason := range newer {
+		if version, _, _ := strings.Cut(reason, " "); required[path] != version {
+			t.Errorf("%s: %s, but go.mod requires %s", path, reason, required[path])
+		}
+	}
+}
