@@ -75,7 +75,12 @@ func (p *process) said() (string, <-chan struct{}) {
 // start starts a daemon; the test ends it if nobody else does.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], args...), grown: make(chan struct{})}
+	return startProgram(t, os.Args[0], args...)
+}
+
+func startProgram(t *testing.T, program string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(program, args...), grown: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asDaemon+"=1")
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {

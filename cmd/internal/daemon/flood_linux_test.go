@@ -1,0 +1,509 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	systemv1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+)
+
+// The flood that TestFlood makes, and what it may cost the daemon.
+const (
+	floodCallers     = 64
+	floodConnections = 1000 // of clients that do everything wrong, beside those of the callers
+	floodMemory      = 256 << 20
+)
+
+// floodFor is how long the flood lasts: CSI_PROXY_FLOOD, which make test sets to
+// a minute, else three seconds.
+func floodFor(t *testing.T) time.Duration {
+	text := os.Getenv("CSI_PROXY_FLOOD")
+	if text == "" {
+		return 3 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("CSI_PROXY_FLOOD: %v", err)
+	}
+	return d
+}
+
+// floodProgram is what is flooded: the daemon that CSI_PROXY_BINARY names, else
+// this test's own.
+func floodProgram() string {
+	if b := os.Getenv("CSI_PROXY_BINARY"); b != "" {
+		return b
+	}
+	return os.Args[0]
+}
+
+const floodNode = `
+iscsi:
+  targets:
+    - {iqn: "iqn.2025-01.com.example:v1alpha1", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}]}
+    - {iqn: "iqn.2025-01.com.example:v1alpha2", portals: [{address: 192.0.2.11}], luns: [{disk: {size: 1GiB}}]}
+`
+
+// startFlooded starts the daemon that is flooded.
+func startFlooded(t *testing.T) *process {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(config, []byte(floodNode), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, floodProgram(), "-host=simulated", "-node-config="+config)
+	p.await(t, "Serving ")
+	return p
+}
+
+// proc is a number that Linux tells of the daemon: "VmHWM", "Threads".
+func (p *process) proc(t *testing.T, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + name + `:\s+(\d+)`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("/proc has no %s", name)
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// files is the number of the daemon's open files, connections included.
+func (p *process) files(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// goroutines ends the daemon as SIGQUIT does, and returns how many goroutines it
+// had, by what they were made for.
+func (p *process) goroutines(t *testing.T) map[string]int {
+	t.Helper()
+	p.cmd.Process.Signal(syscall.SIGQUIT)
+	p.exit(t)
+	said, _ := p.said()
+	_, dump, ok := strings.Cut(said, "SIGQUIT")
+	if !ok {
+		t.Fatalf("the daemon says nothing of its goroutines:\n%s", said)
+	}
+	made := map[string]int{}
+	for g := range strings.SplitSeq(dump, "\n\n") {
+		if m := regexp.MustCompile(`(?m)^goroutine \d+ `).FindString(g); m == "" {
+			continue
+		}
+		by := "main"
+		if m := regexp.MustCompile(`(?m)^created by (\S+)`).FindStringSubmatch(g); m != nil {
+			by = m[1]
+		}
+		made[by]++
+	}
+	return made
+}
+
+// A minute of callers of all methods, of clients that do everything wrong, and
+// of a node that fails now and then: every call is answered, the daemon's memory
+// stays within its bound, and afterwards nothing is left of it.
+func TestFlood(t *testing.T) {
+	sockets(t)
+	idle := startFlooded(t)
+	control(t).Show(t.Context(), &nodecontrol.ShowRequest{})
+	filesIdle := idle.files(t)
+	goroutinesIdle := idle.goroutines(t)
+
+	p := startFlooded(t)
+	node := newTestNode(t)
+	calls := floodCalls(t, node)
+	ctx, cancel := context.WithCancel(t.Context()) // not a deadline, which would be one of all calls
+	defer cancel()
+	defer time.AfterFunc(floodFor(t), cancel).Stop()
+	var flood sync.WaitGroup
+	flood.Go(func() { trouble(ctx, t) })
+	var dropped atomic.Int64
+	for i := range floodConnections {
+		flood.Go(func() { misbehave(ctx, rand.New(rand.NewPCG(2, uint64(i))), &dropped) })
+	}
+	var mu sync.Mutex
+	got, called := map[codes.Code]int{}, map[string]bool{}
+	for i := range floodCallers {
+		flood.Go(func() {
+			mine, names := callFlood(ctx, t, rand.New(rand.NewPCG(1, uint64(i))), calls)
+			mu.Lock()
+			defer mu.Unlock()
+			for c, n := range mine {
+				got[c] += n
+			}
+			maps.Copy(called, names)
+		})
+	}
+	most := 0
+	for ctx.Err() == nil {
+		most = max(most, p.proc(t, "Threads"))
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	flood.Wait()
+	peak := p.proc(t, "VmHWM") << 10
+	total := 0
+	for _, n := range got {
+		total += n
+	}
+	t.Attr("measured", fmt.Sprintf("%d calls of %d methods by %d callers: %v; %d connections dropped by the daemon; %d MiB resident at most, %d threads",
+		total, len(called), floodCallers, got, dropped.Load(), peak>>20, most))
+	if len(called) != 139 {
+		t.Errorf("%d methods were called, want 139", len(called))
+	}
+	if got[codes.OK] < total/10 {
+		t.Errorf("%d of %d calls succeeded, so few got far", got[codes.OK], total)
+	}
+	if peak > floodMemory && !underRace {
+		t.Errorf("the daemon had %d MiB, want %d at most", peak>>20, floodMemory>>20)
+	}
+	if dropped.Load() == 0 {
+		t.Error("the daemon dropped no connection")
+	}
+
+	// Nothing is left.
+	if _, err := control(t).ClearFaults(t.Context(), &nodecontrol.ClearFaultsRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.Now().Add(time.Minute)
+	for {
+		state, err := control(t).Show(t.Context(), &nodecontrol.ShowRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Some more are this test's own connections.
+		files := p.files(t)
+		if len(state.OpenHandles) == 0 && files <= filesIdle+20 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("a minute after the flood %d files are open, %d of an idle daemon, and the handles %q", files, filesIdle, state.OpenHandles)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, m := range calls {
+		conn, err := transport.Connect(pipe.Path("csi-proxy-" + m.group + "-" + m.version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := m.call(t.Context(), conn, 0); !slices.Contains(answers, c) {
+			t.Errorf("%s after the flood: %v", m.name, c)
+		}
+		conn.Close()
+	}
+	left := p.goroutines(t)
+	for by, n := range left {
+		allowed := goroutinesIdle[by]
+		switch {
+		case strings.HasPrefix(by, "runtime."):
+			continue // the garbage collector's
+		case strings.HasPrefix(by, "google.golang.org/grpc"):
+			allowed += 40 // of the connections of this test, some just closed
+		}
+		if n > allowed {
+			t.Errorf("%d goroutines made by %s are left, %d in an idle daemon", n, by, goroutinesIdle[by])
+		}
+	}
+	if said, _ := p.said(); strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:") {
+		t.Errorf("the daemon's log tells of a race or a panic:\n%s", said)
+	}
+}
+
+// floodCall is a method with a request that gets far.
+type floodCall struct {
+	name, group, version string
+	request              func(caller int) []byte
+}
+
+// floodCalls are all methods.
+func floodCalls(t *testing.T, node *testNode) []floodCall {
+	var calls []floodCall
+	for _, s := range publishedServices(t) {
+		for i := range s.Methods().Len() {
+			m := s.Methods().Get(i)
+			if i == 0 {
+				node.prepare(t, m)
+			}
+			calls = append(calls, floodCall{
+				name: fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), group: strings.ToLower(string(s.Name())), version: string(s.ParentFile().Package()),
+				request: floodRequest(node.prepare(t, m), m),
+			})
+		}
+	}
+	return calls
+}
+
+// floodRequest makes requests of m: each caller has a directory of its own, and
+// the disks and targets are those of all.
+func floodRequest(ids map[string]string, m protoreflect.MethodDescriptor) func(caller int) []byte {
+	return func(caller int) []byte {
+		ids := maps.Clone(ids)
+		for _, field := range []string{"path", "target_path", "mount", "local_path"} {
+			ids[field] = fmt.Sprintf(`C:\var\lib\kubelet\pods\%d`, caller)
+		}
+		in := dynamicpb.NewMessage(m.Input())
+		base(in, ids)
+		b, err := proto.Marshal(in)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	}
+}
+
+// call makes the call, and returns the code of its answer.
+func (m floodCall) call(ctx context.Context, conn *grpc.ClientConn, caller int) codes.Code {
+	var out []byte
+	return status.Code(conn.Invoke(ctx, m.name, m.request(caller), &out, grpc.ForceCodec(asItIs{})))
+}
+
+// callFlood calls all methods in random order until ctx ends, some with little
+// patience, and returns what the answers were.
+func callFlood(ctx context.Context, t *testing.T, random *rand.Rand, calls []floodCall) (map[codes.Code]int, map[string]bool) {
+	got, called := map[codes.Code]int{}, map[string]bool{}
+	conns := map[string]*grpc.ClientConn{}
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	caller := random.IntN(floodCallers)
+	for ctx.Err() == nil {
+		for _, i := range random.Perm(len(calls)) {
+			m := calls[i]
+			name := m.group + m.version
+			if conns[name] == nil {
+				c, err := transport.Connect(pipe.Path("csi-proxy-" + m.group + "-" + m.version))
+				if err != nil {
+					t.Errorf("connect to %s: %v", name, err)
+					return got, called
+				}
+				conns[name] = c
+			}
+			patience := time.Duration(1+random.IntN(30)) * time.Second
+			if random.IntN(8) == 0 {
+				patience = time.Duration(random.IntN(20)) * time.Millisecond
+			}
+			begin := time.Now()
+			one, cancel := context.WithTimeout(ctx, patience)
+			code := m.call(one, conns[name], caller)
+			if ctx.Err() != nil {
+				cancel()
+				break
+			}
+			got[code]++
+			called[m.name] = true
+			switch {
+			case slices.Contains(answers, code), code == codes.ResourceExhausted:
+			case code == codes.DeadlineExceeded && time.Since(begin) > patience-100*time.Millisecond:
+			default:
+				t.Errorf("%s: %v", m.name, code)
+			}
+			cancel()
+		}
+	}
+	return got, called
+}
+
+// trouble makes the node fail for a moment or take its time, over and over.
+func trouble(ctx context.Context, t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	conn, err := transport.Connect(pipe.Path(nodecontrol.Pipe))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	node := nodecontrol.NewNodeClient(conn)
+	errs := map[string][]string{
+		"ERROR": {"CreateFile", "DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Interfaces", "Reenumerate", "VolumeNames", "VolumeInformation",
+			"FreeSpace", "VolumePathName", "VolumeNameForMountPoint", "VolumePathNames", "SetMountPoint", "DeleteMountPoint", "Format", "NtCreateFile",
+			"QueryDirectory", "QueryInformation", "SetInformation", "FinalPath", "UseAdd", "UseEnum", "UseDel", "ServiceStatus", "StartService", "ControlService"},
+		"ISDSC": {"AddIScsiSendTargetPortal", "ReportIScsiSendTargetPortals", "RefreshIScsiSendTargetPortal", "LoginIScsiTarget", "LogoutIScsiTarget", "GetIScsiSessionList"},
+	}
+	for ctx.Err() == nil {
+		kind, texts := "ERROR", []string{"ERROR_SHARING_VIOLATION", "ERROR_NOT_READY", "ERROR_BUSY", "ERROR_DEVICE_NOT_CONNECTED"}
+		if random.IntN(5) == 0 {
+			kind, texts = "ISDSC", []string{"ISDSC_SESSION_BUSY"}
+		}
+		f := &nodecontrol.Fault{Call: errs[kind][random.IntN(len(errs[kind]))], Times: uint32(1 + random.IntN(3)), DelayMilliseconds: int64(random.IntN(100))}
+		if random.IntN(2) == 0 || f.DelayMilliseconds == 0 {
+			f.Error = texts[random.IntN(len(texts))]
+		}
+		if _, err := node.Fail(ctx, &nodecontrol.FailRequest{Fault: f}); err != nil && ctx.Err() == nil {
+			t.Errorf("inject %v: %v", f, err)
+			return
+		}
+		if random.IntN(50) == 0 {
+			node.ClearFaults(ctx, &nodecontrol.ClearFaultsRequest{})
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// misbehave connects to any pipe, says something wrong or nothing, and waits to
+// be dropped; over and over.
+func misbehave(ctx context.Context, random *rand.Rand, dropped *atomic.Int64) {
+	const preface, settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	sockets, err := filepath.Glob(filepath.Join(os.Getenv(pipe.DirVariable), "*.sock"))
+	if err != nil || len(sockets) == 0 {
+		return
+	}
+	garbage := make([]byte, 4096)
+	for i := range garbage {
+		garbage[i] = byte(random.Uint32())
+	}
+	for ctx.Err() == nil {
+		c, err := new(net.Dialer).DialContext(ctx, "unix", sockets[random.IntN(len(sockets))])
+		if err != nil {
+			return // the end
+		}
+		words := []string{
+			"", preface[:10], preface, preface + settings, preface + settings + "\x00\x00\x64", string(garbage), preface + string(garbage),
+			preface + settings + string(garbage), "GET / HTTP/1.1\r\n\r\n",
+			preface + settings + "\x00\xff\xff\x01\x00\x00\x00\x00\x01", // headers that do not come
+		}
+		said := words[random.IntN(len(words))]
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		io.WriteString(c, said)
+		if random.IntN(4) == 0 {
+			time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond) // and goes
+		} else if _, err := io.Copy(io.Discard, c); err == nil && ctx.Err() == nil {
+			dropped.Add(1)
+		}
+		stop()
+		c.Close()
+	}
+}
+
+// While one pipe has more calls than it takes, and all that run hang in Windows,
+// the others answer as ever. And while its callers come as fast as they can, one
+// caller on another pipe gets as much done as any of them.
+func TestAFloodOfOnePipeStarvesNoOther(t *testing.T) {
+	sockets(t)
+	startFlooded(t)
+	node := newTestNode(t)
+	quiet := func(ctx context.Context, n int) error {
+		for range n {
+			if _, err := node.files.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: `C:\var\lib\kubelet`}); err != nil {
+				return err
+			}
+			if _, err := node.system.GetService(ctx, &systemv1.GetServiceRequest{Name: "MSiSCSI"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+
+	if _, err := control(t).Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "Interfaces", DelayMilliseconds: 3600_000}}); err != nil {
+		t.Fatal(err)
+	}
+	var callers sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var refused atomic.Int64
+	for range 12 { // connections, of 32 calls each: 96 too many
+		disks := diskv1.NewDiskClient(node.connect(t, "disk", "v1"))
+		for range 32 {
+			callers.Go(func() {
+				if _, err := disks.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{}); status.Code(err) == codes.ResourceExhausted {
+					refused.Add(1)
+				}
+			})
+		}
+	}
+	for refused.Load() < 96 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := quiet(t.Context(), 500); err != nil {
+		t.Errorf("another pipe, while one hangs: %v", err)
+	}
+	if _, err := node.disks.GetDiskState(t.Context(), &diskv1.GetDiskStateRequest{}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the pipe that hangs = %v, want ResourceExhausted", err)
+	}
+	if n := refused.Load(); n != 96 {
+		t.Errorf("%d calls were refused, want the 96 that are too many", n)
+	}
+	cancel()
+	if _, err := control(t).ClearFaults(t.Context(), &nodecontrol.ClearFaultsRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	callers.Wait()
+
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	var flooded atomic.Int64
+	for range floodCallers {
+		disks := diskv1.NewDiskClient(node.connect(t, "disk", "v1"))
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := disks.GetDiskState(ctx, &diskv1.GetDiskStateRequest{}); err == nil {
+					flooded.Add(1)
+				}
+			}
+		})
+	}
+	for flooded.Load() < 10*floodCallers {
+		time.Sleep(time.Millisecond)
+	}
+	before, begin := flooded.Load(), time.Now()
+	const pairs = 200
+	if err := quiet(t.Context(), pairs); err != nil {
+		t.Errorf("another pipe, while one is flooded: %v", err)
+	}
+	each := float64(flooded.Load()-before) / floodCallers
+	took := time.Since(begin)
+	cancel()
+	callers.Wait()
+	begin = time.Now()
+	if err := quiet(t.Context(), pairs); err != nil {
+		t.Error(err)
+	}
+	t.Attr("measured", fmt.Sprintf("%d calls on quiet pipes took %v beside the flood, %v alone; each of %d callers of the flood made %.0f",
+		2*pairs, took.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond), floodCallers, each))
+	if each > 2*pairs*2 {
+		t.Errorf("while a caller on another pipe made %d calls, each of the flood made %.0f", 2*pairs, each)
+	}
+}

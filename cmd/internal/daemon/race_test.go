@@ -1,0 +1,7 @@
+//go:build race
+
+package daemon
+
+// underRace tells that memory is that of the race detector, many times the
+// program's own.
+const underRace = true
