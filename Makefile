@@ -33,7 +33,7 @@ fuzz: ## of make test, the part that runs every fuzz target for ten seconds
 	@$(GO) run ./test/stages fuzz
 
 .PHONY: soak
-soak: ## the long runs: every fuzz target for five minutes
+soak: ## the long runs: ten minutes of flood under the race detector, every fuzz target for five minutes
 	@$(GO) run ./test/stages soak
 
 .PHONY: bench

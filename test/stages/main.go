@@ -44,11 +44,13 @@ func lists() map[string][]stage {
 	demo := stage{"demo", "make demo", time.Minute, demo}
 	fuzz := stage{"fuzz", "every fuzz target, ten seconds each", 8 * time.Minute, fuzzAll(10 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
+	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls, on the daemon that was built", 90 * time.Second, floodDaemon}
+	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check": {format, generated, vet, unit},
-		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, wine, demo},
+		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, wine, demo},
 		"fuzz":  {fuzz},
-		"soak":  {longFuzz},
+		"soak":  {longFlood, longFuzz},
 		"wine":  {setup, wine},
 	}
 }

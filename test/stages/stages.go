@@ -359,6 +359,25 @@ func publishedClients(ctx context.Context, r *report) error {
 	return nil
 }
 
+// floodDaemon floods the binary that ships.
+func floodDaemon(ctx context.Context, r *report) error {
+	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+	if err != nil {
+		return err
+	}
+	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_BINARY=" + proxy, "CSI_PROXY_FLOOD=60s"}, "-run", "Flood", "./internal/daemon")
+}
+
+// floodUnderRace floods a daemon that is the test's own program, and so has the
+// race detector in it.
+func floodUnderRace(ctx context.Context, r *report) error {
+	if !have("gcc") {
+		r.skip("all", "the race detector needs gcc")
+		return nil
+	}
+	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-timeout=20m", "-run", "Flood", "./internal/daemon")
+}
+
 func demo(ctx context.Context, r *report) error {
 	if err := r.command(ctx, ".", nil, "make", "demo").Run(); err != nil {
 		return err
