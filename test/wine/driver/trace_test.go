@@ -274,7 +274,7 @@ The calls are the same, to the byte of every buffer of a control code, but for t
 			if open {
 				b.WriteString("```\n")
 			}
-			fmt.Fprintf(&b, "\n## %s\n\n```\n", title)
+			fmt.Fprintf(&b, "\n## %s\n\n```text\n", title)
 			open = true
 			continue
 		}
