@@ -32,8 +32,12 @@ wine: ## of make test, the part that runs the Windows build under Wine
 fuzz: ## of make test, the part that runs every fuzz target for ten seconds
 	@$(GO) run ./test/stages fuzz
 
+.PHONY: kill
+kill: ## of make test, the part that kills the daemon 200 times amidst calls
+	@$(GO) run ./test/stages kill
+
 .PHONY: soak
-soak: ## the long runs: ten minutes of flood under the race detector, every fuzz target for five minutes
+soak: ## the long runs: 5,000 kills of the daemon, ten minutes of flood under the race detector, every fuzz target for five minutes
 	@$(GO) run ./test/stages soak
 
 .PHONY: bench

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
@@ -54,7 +55,7 @@ func (n *Node) showSMB(state *State, info emulated.NodeInfo) error {
 		return nil
 	}
 	links, err := n.bareSMB.Links()
-	if err != nil {
+	if err != nil && !errors.Is(err, smbapi.ErrIncomplete) {
 		return err
 	}
 	for _, m := range info.SMBMappings {

@@ -770,6 +770,51 @@ func (i incomplete) WithContext(ctx context.Context) smbapi.HostAPI {
 
 func (i incomplete) Links() ([]smbapi.Link, error) { return nil, smbapi.ErrIncomplete }
 
+// A directory that somebody has for himself for a moment, as one that becomes a
+// link, keeps no request from being answered; one that stays so makes every mapping
+// of an earlier process count as in use.
+func TestDirectoriesInUseWhileLinksAreLookedFor(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	other := f.volume("v2")
+	dir := strings.TrimSuffix(other, `\globalmount`)
+	hold := func() win32.Handle {
+		t.Helper()
+		h, err := f.win.NtCreateFile(0, `\??\`+dir, win32.DELETE|win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		f.ok(err)
+		return h
+	}
+
+	f.start()
+	h, looks := hold(), 0
+	hook := func(c *win32.Call) error {
+		err := c.Do()
+		if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
+			if looks++; looks == 3 {
+				f.ok(f.win.CloseHandle(h))
+			}
+		}
+		return err
+	}
+	f.hook.Store(&hook)
+	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+	f.heal()
+	if looks != 3 || strings.Contains(f.log.String(), "Not all links") {
+		t.Errorf("%d looks at a directory in use; log:\n%s", looks, f.log)
+	}
+
+	f.start()
+	h = hold()
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data`))
+	f.ok(f.win.CloseHandle(h))
+	f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
+	if !strings.Contains(f.log.String(), "Not all links") {
+		t.Errorf("the log does not say that something was not looked at:\n%s", f.log)
+	}
+}
+
 func TestUsersAreTheSame(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -7,5 +7,10 @@
 // the same bytes. TestUnderLoad kills the daemon, as it ships, at random moments
 // while many callers work through its sockets.
 //
+// Requests under load are whole, absent or begun. Begun are: a partitioned disk's
+// table without its partition; a grown partition without its file system; some of
+// the directories of a path, made or removed; a mapping without its link; and an empty
+// directory that was to become a link, which the caller removes before it asks again.
+//
 // All of it is about the simulated node; on Windows nothing of it has run.
 package kill

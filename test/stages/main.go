@@ -41,6 +41,8 @@ func lists() map[string][]stage {
 	build := stage{"build", "binaries for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	kill := stage{"kill", "the daemon killed 200 times amidst the calls of many: what was answered is there", 2 * time.Minute, killTests(200)}
+	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
 	fuzz := stage{"fuzz", "every fuzz target, ten seconds each", 8 * time.Minute, fuzzAll(10 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
@@ -48,9 +50,10 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check": {format, generated, vet, unit},
-		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, wine, demo},
+		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
 		"fuzz":  {fuzz},
-		"soak":  {longFlood, longFuzz},
+		"kill":  {setup, build, kill},
+		"soak":  {setup, build, kills, longFlood, longFuzz},
 		"wine":  {setup, wine},
 	}
 }
@@ -58,7 +61,7 @@ func lists() map[string][]stage {
 func run(args []string, stdout io.Writer) int {
 	known := lists()
 	if len(args) != 1 || known[args[0]] == nil {
-		fmt.Fprintln(stdout, "usage: stages check|test|fuzz|soak|wine")
+		fmt.Fprintln(stdout, "usage: stages check|test|fuzz|kill|soak|wine")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

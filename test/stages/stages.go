@@ -378,6 +378,18 @@ func floodUnderRace(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-timeout=20m", "-run", "Flood", "./internal/daemon")
 }
 
+// killTests kills the daemon that ships so many times.
+func killTests(times int) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+		if err != nil {
+			return err
+		}
+		env := []string{"CSI_PROXY_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
+		return r.goTest(ctx, "test", env, "-timeout=2h", "-run", "^TestUnderLoad$", "./kill")
+	}
+}
+
 func demo(ctx context.Context, r *report) error {
 	if err := r.command(ctx, ".", nil, "make", "demo").Run(); err != nil {
 		return err

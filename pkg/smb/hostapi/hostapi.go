@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -290,6 +291,8 @@ const defaultKubelet = `C:\var\lib\kubelet`
 // The bounds of a search for links.
 const (
 	maxDirectories = 100_000
+	patience       = 2 * time.Second
+	pause          = 20 * time.Millisecond
 	maxDepth       = 6 // plugins\kubernetes.io\csi\<driver>\<volume>\globalmount
 )
 
@@ -304,7 +307,7 @@ func (s SMBAPI) Links() ([]Link, error) {
 	if len(dirs) == 0 {
 		dirs = []string{defaultKubelet}
 	}
-	search := search{api: s, left: maxDirectories}
+	search := search{api: s, left: maxDirectories, patience: patience}
 	for _, dir := range dirs {
 		dir = strings.TrimRight(strings.ReplaceAll(dir, "/", `\`), `\`)
 		if err := search.pods(dir + `\pods`); err != nil {
@@ -314,18 +317,26 @@ func (s SMBAPI) Links() ([]Link, error) {
 			return search.found, err
 		}
 	}
+	if search.skipped != "" {
+		return search.found, fmt.Errorf("directories in which there may be links to shares are in use by others, as %s: %w", search.skipped, ErrIncomplete)
+	}
 	return search.found, nil
 }
 
 // ErrIncomplete is answered by Links, with those that were found, where there is
-// too much to look at all.
-var ErrIncomplete = errors.New("too many directories")
+// too much to look at all, or something cannot be looked at because others have it
+// open and share it with nobody.
+var ErrIncomplete = errors.New("not all was looked at")
 
 // search looks for links to shares.
 type search struct {
 	api   SMBAPI
 	found []Link
 	left  int
+	// patience is what is left for directories that others have open. Most are
+	// so for a moment, as one that is becoming a link.
+	patience time.Duration
+	skipped  string // one for which it was not enough
 }
 
 // list is what is in a directory; one that is missing, or is in a place that is
@@ -335,6 +346,17 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
 	}
 	entries, err := winfs.ReadDir(s.api.ctx, s.api.node, dir)
+	for win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) && s.patience > 0 {
+		if err := s.api.node.Clock.Sleep(s.api.ctx, pause); err != nil {
+			return nil, err
+		}
+		s.patience -= pause
+		entries, err = winfs.ReadDir(s.api.ctx, s.api.node, dir)
+	}
+	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
+		s.skipped = dir
+		return nil, nil
+	}
 	if errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_DIRECTORY) {
 		return nil, nil
 	}

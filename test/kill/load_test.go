@@ -1,0 +1,472 @@
+package kill_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+const (
+	diskWorkers  = 4
+	treeWorkers  = 3
+	shareWorkers = 2
+	iscsiWorkers = 2
+	// nodeLives is how many kills one state directory lives through.
+	nodeLives = 40
+)
+
+// binary is the daemon as it ships: the one that CSI_PROXY_BINARY names, else one
+// that is built here.
+func binary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("CSI_PROXY_BINARY"); path != "" {
+		return path
+	}
+	path := filepath.Join(t.TempDir(), "csi-proxy")
+	build := exec.Command("go", "build", "-o", path, "./csi-proxy")
+	build.Dir = filepath.Join("..", "..", "cmd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// number reads a variable of the environment.
+func number(t *testing.T, name string, without uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return without
+	}
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestUnderLoad kills the daemon at random moments while many callers work
+// through its sockets. Afterwards all that was answered is there; what was not
+// answered is there as a whole, or not at all, or as far as one of its steps; and
+// the same request, made again, completes it.
+func TestUnderLoad(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs SIGKILL, and sockets in a directory of its own: a Linux machine")
+	}
+	needSgdisk(t)
+	seed := number(t, "CSI_PROXY_KILL_SEED", uint64(time.Now().UnixNano()))
+	kills := int(number(t, "CSI_PROXY_KILLS", 15))
+	t.Logf("seed %d: CSI_PROXY_KILL_SEED=%d makes the same choices; the moments of the kills are not the same", seed, seed)
+
+	sockets, err := os.MkdirTemp("", "csi") // short: the path of a socket has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	t.Setenv(pipe.DirVariable, sockets)
+	h := &harness{T: t, rand: rand.New(rand.NewPCG(seed, 1)), binary: binary(t), config: filepath.Join(sockets, "node.yaml"), seed: seed, ops: map[string]*fate{}}
+	if err := os.WriteFile(h.config, []byte(nodeYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for h.kills < kills && !t.Failed() {
+		h.node(min(nodeLives, kills-h.kills))
+	}
+	h.report(time.Since(begin))
+}
+
+// nodeYAML describes a node for all workers.
+func nodeYAML() string {
+	var b strings.Builder
+	b.WriteString("volumeArrivalDelay: 2ms\nformatDuration: 3ms\ndisks: [{content: system, size: 2GiB}]\n")
+	b.WriteString("services:\n- {name: MSiSCSI, startType: auto}\n- {name: Worker, startDelay: 2ms, stopDelay: 2ms}\nsmbServers:\n")
+	for i := range shareWorkers {
+		fmt.Fprintf(&b, "- {name: files%d.example.com, shares: [data], accounts: [{user: csi, password: csi}]}\n", i)
+	}
+	b.WriteString("iscsi:\n  targets:\n")
+	for i := range iscsiWorkers {
+		fmt.Fprintf(&b, "  - {iqn: 'iqn.2003-01.org.example:%d', portals: [{address: 10.0.0.%d}], luns: [{disk: {size: 64MiB}}, {disk: {size: 64MiB}}]}\n", i, i+1)
+	}
+	return b.String()
+}
+
+// fate is what became of the requests of one kind that a kill interrupted.
+type fate struct{ answered, whole, absent, begun, either int }
+
+// harness is the test's state.
+type harness struct {
+	*testing.T
+	rand   *rand.Rand
+	binary string
+	config string
+	seed   uint64
+	state  string // directory
+
+	kills, idle, early, judged int
+	answered                   atomic.Int64
+	mu                         sync.Mutex
+	ops                        map[string]*fate
+}
+
+func (h *harness) fate(name string) *fate {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ops[name] == nil {
+		h.ops[name] = &fate{}
+	}
+	return h.ops[name]
+}
+
+// daemon is one that runs.
+type daemon struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	ready  chan struct{} // closed when it serves
+	ended  chan struct{} // closed when it has ended
+}
+
+func (h *harness) start() *daemon {
+	h.Helper()
+	d := &daemon{cmd: exec.Command(h.binary, "-host=simulated", "-state-dir="+h.state, "-node-config="+h.config, "-service-allow=Worker"),
+		stderr: &bytes.Buffer{}, ready: make(chan struct{}), ended: make(chan struct{})}
+	out, err := d.cmd.StderrPipe()
+	if err == nil {
+		err = d.cmd.Start()
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	go func() {
+		defer close(d.ended)
+		lines := bufio.NewScanner(out)
+		serves := false
+		for lines.Scan() {
+			d.stderr.Write(append(lines.Bytes(), '\n'))
+			if !serves && strings.Contains(lines.Text(), "Serving ") {
+				serves = true
+				close(d.ready)
+			}
+		}
+		io.Copy(io.Discard, out)
+		d.cmd.Wait()
+	}()
+	h.Cleanup(d.kill)
+	return d
+}
+
+func (d *daemon) kill() {
+	d.cmd.Process.Kill()
+	<-d.ended
+}
+
+// await waits until the daemon serves.
+func (h *harness) await(d *daemon) {
+	h.Helper()
+	select {
+	case <-d.ready:
+	case <-d.ended:
+		h.Fatalf("the daemon does not start from the state that a kill left:\n%s", d.stderr)
+	case <-time.After(30 * time.Second):
+		d.kill()
+		h.Fatalf("the daemon does not serve:\n%s", d.stderr)
+	}
+}
+
+// clients are the connections to one daemon.
+type clients struct {
+	disk       disk.Interface
+	volume     volume.Interface
+	filesystem filesystem.Interface
+	smb        smb.Interface
+	iscsi      iscsi.Interface
+	system     system.Interface
+	control    nodecontrol.NodeClient
+	closers    []func() error
+}
+
+func (h *harness) connect() *clients {
+	h.Helper()
+	ctx, c := h.Context(), &clients{}
+	keep := func(close func() error, err error) {
+		h.Helper()
+		if err != nil {
+			h.Fatal(err)
+		}
+		c.closers = append(c.closers, close)
+	}
+	d, err := remote.NewDisk(ctx)
+	keep(d.Close, err)
+	v, err := remote.NewVolume(ctx)
+	keep(v.Close, err)
+	f, err := remote.NewFilesystem(ctx)
+	keep(f.Close, err)
+	s, err := remote.NewSMB(ctx)
+	keep(s.Close, err)
+	i, err := remote.NewISCSI(ctx)
+	keep(i.Close, err)
+	y, err := remote.NewSystem(ctx)
+	keep(y.Close, err)
+	conn, err := transport.Connect(pipe.Path(nodecontrol.Pipe))
+	keep(conn.Close, err)
+	c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, c.control = d, v, f, s, i, y, nodecontrol.NewNodeClient(conn)
+	return c
+}
+
+func (c *clients) close() {
+	for _, f := range c.closers {
+		f()
+	}
+}
+
+// node lets one node, from its making on, live through kills.
+func (h *harness) node(kills int) {
+	h.state = tempDir(h)
+	// Some while it is made.
+	for range 3 {
+		d := h.start()
+		time.Sleep(time.Duration(h.rand.IntN(30)) * time.Millisecond)
+		select {
+		case <-d.ready:
+		default:
+			h.early++
+		}
+		d.kill()
+	}
+	var all []*caller
+	for i, w := range workers() {
+		all = append(all, &caller{worker: w, rand: rand.New(rand.NewPCG(h.seed, uint64(100+i+h.kills*1000)))})
+	}
+	for range kills {
+		h.life(all, h.rand)
+		if h.Failed() {
+			return
+		}
+	}
+	d := h.start()
+	h.await(d)
+	c := h.connect()
+	h.check(c, all)
+	c.close()
+	d.kill()
+	os.RemoveAll(h.state)
+}
+
+// life starts the daemon, compares the node with what is known, and kills it
+// amidst the calls.
+func (h *harness) life(all []*caller, r *rand.Rand) {
+	d := h.start()
+	h.await(d)
+	c := h.connect()
+	defer c.close()
+	if h.check(c, all); h.Failed() {
+		h.Logf("the daemon said\n%s", d.stderr)
+		d.kill()
+		return
+	}
+	h.linger(c)
+	ctx, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	var killed atomic.Bool
+	var wg sync.WaitGroup
+	for _, w := range all {
+		wg.Go(func() { h.work(ctx, c, w, &killed) })
+	}
+	for range 2 {
+		seed := r.Uint64()
+		wg.Go(func() { read(ctx, c, rand.New(rand.NewPCG(seed, 2)), &killed) })
+	}
+	pause := time.Duration(r.IntN(120_000)) * time.Microsecond
+	if r.IntN(12) == 0 {
+		pause += 600 * time.Millisecond // long enough for what waits for disks
+	}
+	time.Sleep(pause)
+	killed.Store(true)
+	if r.IntN(8) == 0 { // while it stops, and writes a snapshot
+		d.cmd.Process.Signal(syscall.SIGTERM)
+		time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
+	}
+	d.kill()
+	cancel() // calls whose connection does not notice
+	wg.Wait()
+	h.kills++
+	flying := 0
+	for _, w := range all {
+		if w.pending != nil {
+			flying++
+		}
+	}
+	if flying == 0 {
+		h.idle++
+	}
+}
+
+// linger makes some calls take longer that are not the first step of an operation,
+// so that kills find it between two.
+func (h *harness) linger(c *clients) {
+	h.Helper()
+	for _, code := range []uint32{win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT} {
+		f := &nodecontrol.Fault{Call: "DeviceIoControl", Code: code, DelayMilliseconds: 3}
+		if _, err := c.control.Fail(h.Context(), &nodecontrol.FailRequest{Fault: f}); err != nil {
+			h.Fatal(err)
+		}
+	}
+}
+
+// caller is one worker and the request that it waits for.
+type caller struct {
+	worker
+	rand    *rand.Rand
+	pending *request
+}
+
+// work makes requests, one after the other, until the daemon is killed.
+func (h *harness) work(ctx context.Context, c *clients, w *caller, killed *atomic.Bool) {
+	for !killed.Load() {
+		if w.pending == nil {
+			w.pending = w.next(w.rand)
+		}
+		err := w.pending.do(ctx, c)
+		if err == nil {
+			w.pending.apply()
+			f := h.fate(w.pending.name)
+			h.mu.Lock()
+			f.answered++
+			h.mu.Unlock()
+			h.answered.Add(1)
+			w.pending = nil
+			continue
+		}
+		if killed.Load() {
+			return
+		}
+		h.Errorf("%s: %v", w.pending.name, err)
+		return
+	}
+}
+
+// read asks for this and that.
+func read(ctx context.Context, c *clients, r *rand.Rand, killed *atomic.Bool) {
+	for !killed.Load() {
+		switch r.IntN(4) {
+		case 0:
+			c.disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+		case 1:
+			c.disk.Rescan(ctx, &disk.RescanRequest{})
+		case 2:
+			c.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: uint32(r.IntN(6))})
+		case 3:
+			c.iscsi.ListTargetPortals(ctx, &iscsi.ListTargetPortalsRequest{})
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// check compares the node with what is known of it, and finds out what became of
+// the requests that were not answered.
+func (h *harness) check(c *clients, all []*caller) {
+	h.Helper()
+	v := &view{ctx: h.Context(), clients: c}
+	var err error
+	if v.node, err = c.control.Show(v.ctx, &nodecontrol.ShowRequest{}); err != nil {
+		h.Fatal(err)
+	}
+	for _, w := range all {
+		h.settle(v, w)
+		for _, image := range w.images(v, w.pending) {
+			if problem := sgdisk(image); problem != "" {
+				h.Errorf("%s: %s", image, problem)
+			}
+			h.judged++
+		}
+	}
+}
+
+func (h *harness) settle(v *view, w *caller) {
+	h.Helper()
+	if w.pending == nil {
+		if err := w.check(v); err != nil {
+			h.Errorf("after kill %d: all was answered, and %v", h.kills, err)
+		}
+		return
+	}
+	f := h.fate(w.pending.name)
+	restore := w.save()
+	before := w.check(v)
+	w.pending.apply()
+	after := w.check(v)
+	done := w.pending.once && after == nil
+	if !done {
+		restore()
+	}
+	switch {
+	case before == nil && after == nil:
+		f.either++
+	case after == nil:
+		f.whole++
+	case before == nil:
+		f.absent++
+	case w.begun(v, w.pending):
+		f.begun++
+	default:
+		h.Errorf("after kill %d: %s was not answered, and is neither whole nor absent:\nabsent: %v\nwhole: %v", h.kills, w.pending.name, before, after)
+	}
+	if done {
+		w.pending = nil
+	}
+}
+
+// report prints what was found, and fails if the kills interrupted too little for
+// that to mean anything.
+func (h *harness) report(took time.Duration) {
+	var total fate
+	for name, f := range h.ops {
+		h.Logf("%-22s %5d answered, interrupted: %4d whole, %4d absent, %3d begun, %3d without a difference", name, f.answered, f.whole, f.absent, f.begun, f.either)
+		total.whole += f.whole
+		total.absent += f.absent
+		total.begun += f.begun
+		total.either += f.either
+	}
+	flying := total.whole + total.absent + total.begun + total.either
+	h.Attr("measured", fmt.Sprintf("%d kills in %.0f s, seed %d, %d of them while the node was made: %d requests answered and there; %d in flight when it was killed (%.1f each time, none %d times): %d whole, %d absent, %d begun, %d that change nothing; %d images judged",
+		h.kills+h.early, took.Seconds(), h.seed, h.early, h.answered.Load(), flying, float64(flying)/float64(max(h.kills, 1)), h.idle, total.whole, total.absent, total.begun, total.either, h.judged))
+	if h.Failed() {
+		return
+	}
+	switch {
+	case flying < 3*h.kills:
+		h.Errorf("only %d requests were interrupted by %d kills, want 3 each time", flying, h.kills)
+	case h.idle > h.kills/5:
+		h.Errorf("%d of %d kills interrupted nothing", h.idle, h.kills)
+	case h.kills >= 100 && (total.whole < h.kills/4 || total.absent < h.kills/4 || total.begun == 0 || h.early == 0):
+		h.Errorf("too little of each kind: %+v", total)
+	case h.kills >= 100 && h.answered.Load() < int64(10*h.kills):
+		h.Errorf("only %d requests were answered between %d kills", h.answered.Load(), h.kills)
+	}
+}
