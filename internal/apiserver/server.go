@@ -246,15 +246,13 @@ func (s *Server) stop() error {
 		}()
 	}
 	left := len(s.pipes)
-	wait := func(or <-chan struct{}, limit time.Duration) {
-		t := time.NewTimer(limit)
+	flush := func() {
+		t := time.NewTimer(flushLimit)
 		defer t.Stop()
 		for left > 0 {
 			select {
 			case <-stopped:
 				left--
-			case <-or:
-				return
 			case <-t.C:
 				return
 			}
@@ -263,20 +261,26 @@ func (s *Server) stop() error {
 	if n := s.running.count(); n > 0 {
 		s.config.Log.Info("Waiting for running calls to finish", "calls", n, "limit", s.config.Grace)
 	}
-	// GracefulStop also waits for watchers of the health service and for idle
-	// reflection streams, which never end by themselves. They are not worth
-	// waiting for: once no call runs, only answers have to be flushed.
-	wait(s.running.idle(), s.config.Grace)
+	// GracefulStop waits for watchers of the health service and for idle
+	// reflection streams, which never end by themselves, and not for calls whose
+	// clients have gone. So calls are counted here: once none runs, only answers
+	// have to be flushed.
+	grace := time.NewTimer(s.config.Grace)
+	defer grace.Stop()
+	select {
+	case <-s.running.idle():
+	case <-grace.C:
+	}
 	cut := s.running.count()
 	if cut == 0 {
-		wait(nil, flushLimit)
+		flush()
 	}
 	for _, p := range s.pipes {
 		// Not here and now: Stop waits for a GracefulStop that waits for a
 		// call whose client has gone.
 		go p.grpc.Stop()
 	}
-	wait(nil, flushLimit)
+	flush()
 	if cut > 0 {
 		return fmt.Errorf("%d running calls took longer than %v and were cut off", cut, s.config.Grace)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -377,6 +378,48 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
 		t.Errorf("sockets left behind: %q", left)
 	}
+}
+
+// Work goes on when its caller gives up and hangs up, and is as much worth waiting
+// for as any.
+func TestStopFinishesCallsWhoseClientsHaveGone(t *testing.T) {
+	socketDir(t)
+	started, finish, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
+		_, err := node.Await(ctx, func() (struct{}, error) {
+			close(started)
+			<-finish
+			close(finished)
+			return struct{}{}, nil
+		})
+		return err
+	}}})
+	c := dialDisk(t)
+	ctx, giveUp := context.WithCancel(t.Context())
+	answer := make(chan error, 1)
+	go func() {
+		_, err := c.Rescan(ctx, &diskv1.RescanRequest{})
+		answer <- err
+	}()
+	<-started
+	giveUp()
+	if err := <-answer; err == nil {
+		t.Fatal("Rescan succeeded, want that its caller gave up")
+	}
+	c.Close()
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	select {
+	case err := <-stopped:
+		close(finish)
+		t.Fatalf("Serve = %v before the call was over", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	close(finish)
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+	<-finished
 }
 
 func TestStopCutsOffWhatOutlivesTheGrace(t *testing.T) {
