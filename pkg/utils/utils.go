@@ -12,7 +12,7 @@
 // process or a shell. Which call replaces which command is told in
 // docs/migrating/pkg-utils.md.
 //
-// Verified on the emulated node only.
+// Verified on the emulated node; all but CreateSymlink also under Wine, which has no links.
 package utils
 
 import (
