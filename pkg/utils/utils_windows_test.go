@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -31,7 +32,13 @@ func TestTheNodeThatTheProcessRunsOn(t *testing.T) {
 	if valid, err := IsPathValid(missing); valid || err != nil {
 		t.Errorf("IsPathValid(%q) = %t, %v", missing, valid, err)
 	}
-	if _, err := IsMountedFolder(missing); !errors.Is(err, fs.ErrNotExist) {
+	_, err := IsMountedFolder(missing)
+	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("IsMountedFolder(%q): %v, want not-found", missing, err)
+	}
+	// As published: the error is one of Go's own packages, too.
+	var number syscall.Errno
+	if !errors.Is(err, syscall.ERROR_FILE_NOT_FOUND) || !errors.As(err, &number) || number != syscall.ERROR_FILE_NOT_FOUND {
+		t.Errorf("IsMountedFolder(%q): %v of number %d, want syscall.ERROR_FILE_NOT_FOUND", missing, err, number)
 	}
 }
