@@ -58,7 +58,7 @@ func (p *process) unmount(ctx context.Context) error {
 	return ignore(p.volume.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: p.m.volume, TargetPath: dir + `\mount`}))
 }
 
-func (p *process) resize(size int64) func(context.Context, *process) error {
+func resize(size int64) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
 		return ignore(p.volume.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: p.m.volume, SizeBytes: size}))
 	}
@@ -66,6 +66,10 @@ func (p *process) resize(size int64) func(context.Context, *process) error {
 
 func (p *process) online(ctx context.Context, online bool) error {
 	return ignore(p.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: online}))
+}
+
+func (p *process) readOnly(ctx context.Context, readOnly bool) error {
+	return ignore(p.disk.(disk.ReadOnlyInterface).SetDiskReadOnly(ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: readOnly}))
 }
 
 func (p *process) mapShare(ctx context.Context, at string) error {
@@ -147,7 +151,6 @@ func persistent(c *emulated.Config) {
 }
 
 func scenarios() []scenario {
-	var p *process
 	return []scenario{
 		{name: "partition", tables: true,
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
@@ -160,10 +163,10 @@ func scenarios() []scenario {
 			config:  func(c *emulated.Config) { c.FormatDuration = emulated.Duration(time.Second) },
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
-		{name: "resize", tables: true, grown: true, setup: grown, request: p.resize(2 * gib)},
-		{name: "resize to all there is", tables: true, grown: true, setup: grown, request: p.resize(0)},
+		{name: "resize", tables: true, grown: true, setup: grown, request: resize(2 * gib)},
+		{name: "resize to all there is", tables: true, grown: true, setup: grown, request: resize(0)},
 		{name: "resize, on a Windows that wants the table written first", tables: true, grown: true,
-			config: func(c *emulated.Config) { c.GrowNeedsLayout = true }, setup: grown, request: p.resize(0)},
+			config: func(c *emulated.Config) { c.GrowNeedsLayout = true }, setup: grown, request: resize(0)},
 		{name: "mount", setup: formatted,
 			request: func(ctx context.Context, p *process) error { return p.mount(ctx) }},
 		{name: "unmount", setup: mounted,
@@ -179,6 +182,20 @@ func scenarios() []scenario {
 				return errors.Join(mounted(m, p), steps(func(ctx context.Context) error { return p.online(ctx, false) }))
 			},
 			request: func(ctx context.Context, p *process) error { return p.online(ctx, true) }},
+
+		{name: "make a disk read-only", tables: true, setup: mounted,
+			request: func(ctx context.Context, p *process) error { return p.readOnly(ctx, true) }},
+		{name: "make a disk writable", tables: true,
+			setup: func(m *machine, p *process) error {
+				return errors.Join(mounted(m, p), steps(func(ctx context.Context) error { return p.readOnly(ctx, true) }))
+			},
+			request: func(ctx context.Context, p *process) error { return p.readOnly(ctx, false) }},
+		{name: "rescan", setup: func(m *machine, p *process) error {
+			return errors.Join(grown(m, p), ignore(m.Attach(emulated.DiskConfig{ID: "waits", Size: gib})))
+		}, config: func(c *emulated.Config) { c.AttachNeedsRescan = true },
+			request: func(ctx context.Context, p *process) error {
+				return ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
+			}},
 
 		{name: "map a share, with a link", setup: func(_ *machine, p *process) error {
 			return p.mkdir(context.Background(), staged[:len(staged)-len(`\globalmount`)])
