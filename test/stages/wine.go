@@ -76,7 +76,7 @@ func wineTests(ctx context.Context, r *report) error {
 	}
 	errs = append(errs,
 		test("test", driver, "./wine/driver"),
-		test("test", driver, "-run", "^TestOperationsWithDriver$", "./wine"))
+		test("test", driver, "-run", "WithDriver$", "./wine"))
 	if errors.Join(errs...) == nil {
 		errs = append(errs, r.checkOperations())
 	}

@@ -2,16 +2,25 @@ package wine
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	diskpb "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	volumepb "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
-// The operations over Windows' own calls where the disks, volumes and formats of
-// Wine are those of an emulated node (package driver).
-func TestOperationsWithDriver(t *testing.T) {
+// driven makes the disks, volumes and formats of Wine those of an emulated node
+// (package driver).
+func driven(t *testing.T, config emulated.Config) *emulated.Node {
+	t.Helper()
 	dir := os.Getenv("CSI_PROXY_WINE_DRIVER")
 	if dir == "" || !driver.UnderWine() {
 		t.Skip("needs Wine and the driver, which the stage wine of make test builds where mingw-w64 is")
@@ -19,7 +28,8 @@ func TestOperationsWithDriver(t *testing.T) {
 	if err := driver.Load(dir); err != nil {
 		t.Fatal(err)
 	}
-	model, err := emulated.Open(emulated.Config{StateDir: t.TempDir()})
+	config.StateDir = t.TempDir()
+	model, err := emulated.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +47,87 @@ func TestOperationsWithDriver(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return model
+}
+
+// The operations over Windows' own calls, with disks.
+func TestOperationsWithDriver(t *testing.T) {
+	driven(t, emulated.Config{})
 	// csi-proxy.exe formats in a child that is itself; here it is the child.
-	n, err := node.OpenNative(node.NativeOptions{FormatHelper: os.Getenv("CSI_PROXY_BINARY")})
+	n, err := node.OpenNative(node.NativeOptions{FormatHelper: os.Getenv("CSI_PROXY_BINARY"), Format: "native"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	runOperations(t, newWorld(t, n.API), onDriver)
+}
+
+// The daemon that ships, -host=windows, takes a disk from blank to a volume that
+// has grown, through its pipes.
+func TestDaemonWithDriver(t *testing.T) {
+	const gib = 1 << 30
+	model := driven(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
+	p := start(t, "-host=windows", "-v=6")
+	ctx := t.Context()
+	d, err := diskclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	v, err := volumeclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+
+	ids, err := d.ListDiskIDs(ctx, &diskpb.ListDiskIDsRequest{})
+	if err != nil || len(ids.DiskIDs) != 2 || ids.DiskIDs[1].SerialNumber != "VOL1" {
+		t.Fatalf("disks %+v, %v", ids, err)
+	}
+	for range 2 { // a driver retries
+		if _, err := d.PartitionDisk(ctx, &diskpb.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+			t.Fatalf("PartitionDisk: %v", err)
+		}
+	}
+	volumes, err := v.ListVolumesOnDisk(ctx, &volumepb.ListVolumesOnDiskRequest{DiskNumber: 1})
+	if err != nil || len(volumes.VolumeIds) != 1 {
+		t.Fatalf("volumes %+v, %v", volumes, err)
+	}
+	id := volumes.VolumeIds[0]
+	if _, err := v.FormatVolume(ctx, &volumepb.FormatVolumeRequest{VolumeId: id}); err != nil {
+		t.Fatalf("FormatVolume: %v", err)
+	}
+	if out, err := v.IsVolumeFormatted(ctx, &volumepb.IsVolumeFormattedRequest{VolumeId: id}); err != nil || !out.Formatted {
+		t.Errorf("IsVolumeFormatted: %+v, %v", out, err)
+	}
+	stats, err := v.GetVolumeStats(ctx, &volumepb.GetVolumeStatsRequest{VolumeId: id})
+	if err != nil || stats.TotalBytes < gib/2 || stats.TotalBytes > gib {
+		t.Errorf("GetVolumeStats: %+v, %v", stats, err)
+	}
+	if err := model.Grow(1, 3*gib); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Rescan(ctx, &diskpb.RescanRequest{}); err != nil {
+		t.Errorf("Rescan: %v", err)
+	}
+	if _, err := v.ResizeVolume(ctx, &volumepb.ResizeVolumeRequest{VolumeId: id}); err != nil {
+		t.Errorf("ResizeVolume: %v", err)
+	}
+	if grown, err := v.GetVolumeStats(ctx, &volumepb.GetVolumeStatsRequest{VolumeId: id}); err != nil || grown.TotalBytes < 5*gib/2 {
+		t.Errorf("GetVolumeStats after ResizeVolume: %+v, %v", grown, err)
+	}
+	for _, online := range []bool{false, true} {
+		if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{DiskNumber: 1, IsOnline: online}); err != nil {
+			t.Errorf("SetDiskState, online %t: %v", online, err)
+		}
+		if out, err := d.GetDiskState(ctx, &diskpb.GetDiskStateRequest{DiskNumber: 1}); err != nil || out.IsOnline != online {
+			t.Errorf("GetDiskState: %+v, %v, want online %t", out, err, online)
+		}
+	}
+	// A request without a number names disk 0, which holds Windows.
+	if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{}); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("SetDiskState of disk 0: %v, want FailedPrecondition", err)
+	}
+	if !strings.Contains(p.said(), `"Win32 call" call="DeviceIoControl"`) {
+		t.Error("-v=6 did not log the Win32 calls")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,10 @@ func Load(dir string) error {
 }
 
 // control is a handle of the driver's control device.
-type control struct{ h windows.Handle }
+type control struct {
+	h     windows.Handle
+	known []string // disk interfaces that are in the registry
+}
 
 func openControl() (*control, error) {
 	h, err := windows.CreateFile(windows.StringToUTF16Ptr(`\\.\CSIProxyNode`), windows.GENERIC_READ|windows.GENERIC_WRITE,
@@ -79,7 +83,7 @@ func openControl() (*control, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the driver: %w", err)
 	}
-	return &control{h}, nil
+	return &control{h: h}, nil
 }
 
 func (c *control) do(code uint32, in, out []byte) ([]byte, error) {
@@ -122,8 +126,12 @@ const (
 // interfaces writes the keys that a class installer leaves for a disk.
 func (c *control) interfaces(paths []string) error {
 	class := classesKey + win32.GUID_DEVINTERFACE_DISK.String()
-	if err := deleteTree(registry.LOCAL_MACHINE, class); err != nil {
-		return err
+	for _, p := range c.known {
+		if !slices.Contains(paths, p) {
+			if err := deleteTree(registry.LOCAL_MACHINE, class+`\##?#`+p[4:]); err != nil {
+				return fmt.Errorf("forget %s: %w", p, err)
+			}
+		}
 	}
 	set := func(path string, values map[string]any) error {
 		k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS)
@@ -141,7 +149,12 @@ func (c *control) interfaces(paths []string) error {
 		}
 		return err
 	}
+	known := c.known
+	c.known = paths
 	for _, p := range paths {
+		if slices.Contains(known, p) {
+			continue
+		}
 		bare := p[4:] // scsi#disk&…#id#{class}
 		instance := strings.ReplaceAll(bare[:strings.LastIndexByte(bare, '#')], "#", `\`)
 		key := class + `\##?#` + bare

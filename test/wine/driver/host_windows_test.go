@@ -80,7 +80,7 @@ var native = sync.OnceValues(func() (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return node.OpenNative(node.NativeOptions{FormatHelper: self})
+	return node.OpenNative(node.NativeOptions{FormatHelper: self, Format: "native", SMB: "native", Log: quiet})
 })
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -1,0 +1,247 @@
+package driver
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+)
+
+// readWrite, read and none are accesses of an open.
+const (
+	readWrite = win32.GENERIC_READ | win32.GENERIC_WRITE
+	readOnly  = win32.GENERIC_READ
+	query     = 0
+)
+
+// What Windows answers to a control code, through the driver, is what the model
+// answers: the error's number, how much came back, and the bytes. None of these
+// changes anything.
+func TestControlCodesAnswerAsTheModelDoes(t *testing.T) {
+	h := newHost(t, emulated.Config{
+		Disks: []emulated.DiskConfig{
+			{Content: emulated.ContentSystem},
+			{Size: gib, Serial: "a serial number", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "an identifier"}}},
+			{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: 100 << 20}, {FileSystem: "NTFS"}}},
+			{Size: gib, Content: "gpt"}, {Size: gib, Content: "gpt"},
+		},
+		SpannedVolumes: []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{{Disk: 3, Offset: 64 << 20, Length: 100 << 20}, {Disk: 4, Offset: 64 << 20, Length: 200 << 20}}}},
+	})
+	const blank, used, system = `\\.\PhysicalDrive1`, `\\.\PhysicalDrive2`, `\\.\PhysicalDrive0`
+	names, err := h.model.VolumeNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw, ntfs, spanned string
+	for _, v := range names {
+		path := v[:len(v)-1]
+		_, err := h.model.VolumeInformation(v)
+		switch dev, openErr := h.model.CreateFile(path, query, 3, win32.OPEN_EXISTING, 0); {
+		case openErr != nil:
+			t.Fatal(openErr)
+		default:
+			out := make([]byte, 56)
+			n, extentsErr := h.model.DeviceIoControl(dev, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, out)
+			if extentsErr != nil {
+				t.Fatal(extentsErr)
+			}
+			es, _ := win32.DecodeExtents(out[:n])
+			switch {
+			case len(es) == 2:
+				spanned = path
+			case es[0].Disk == 2 && err != nil:
+				raw = path
+			case es[0].Disk == 2:
+				ntfs = path
+			}
+			h.model.CloseHandle(dev)
+		}
+	}
+	property := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
+	layout := func(style uint32, parts ...win32.Partition) []byte {
+		return win32.Layout{Style: style, Partitions: parts}.Encode()
+	}
+	data := win32.Partition{Style: win32.PARTITION_STYLE_GPT, Offset: 16 << 20, Length: 100 << 20, Number: 1, Type: win32.PARTITION_BASIC_DATA_GUID}
+	beyond := data
+	beyond.Length = 2 * gib
+	odd := data
+	odd.Offset++
+
+	for _, c := range []struct {
+		name   string
+		path   string
+		access uint32
+		code   uint32
+		in     []byte
+		out    int
+		want   win32.Errno // what is expected of both, beside being the same
+	}{
+		{"a layout, with room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*128, 0},
+		{"a layout, with just room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3, 0},
+		{"a layout, one byte too little", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3 - 1, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"a layout, without room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 0, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"a length", blank, readOnly, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, 0},
+		{"a length, without access", blank, query, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, win32.ERROR_ACCESS_DENIED},
+		{"a table, without access to write", blank, readOnly, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 1, MaxPartitions: 128}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
+		{"a number", blank, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, 0},
+		{"a number, too short", blank, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 11, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"a geometry", blank, query, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 256, 0},
+		{"a property, its head", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(win32.StorageDeviceProperty), 8, 0},
+		{"a property, whole", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(win32.StorageDeviceProperty), 1024, 0},
+		{"identifiers", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(2), 4096, 0},
+		{"a property that there is not", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(4711), 1024, win32.ERROR_NOT_SUPPORTED},
+		{"half a question for a property", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(0)[:7], 1024, win32.ERROR_BAD_LENGTH},
+		{"a SCSI address that there is not", blank, query, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION},
+		{"attributes", blank, query, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16, 0},
+		{"half a change of attributes", blank, readWrite, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
+		{"half a table", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, make([]byte, 23), 0, win32.ERROR_BAD_LENGTH},
+		{"a table of no style", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 7, MaxPartitions: 128}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"partitions before there is a table", blank, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, data), 0, 0xFFFF},
+		{"partitions of another style", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_MBR), 0, 0xFFFF},
+		{"a partition beyond the end", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, beyond), 0, win32.ERROR_INVALID_PARAMETER},
+		{"a partition between sectors", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, odd), 0, win32.ERROR_INVALID_PARAMETER},
+		{"growth of no partition", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 9, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
+		{"growth into the next", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
+		{"a new size without room for it", blank, readWrite, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, 0xFFFF},
+		{"a code that there is not", blank, readWrite, 0x7FFFC, nil, 8, win32.ERROR_INVALID_FUNCTION},
+		{"extents", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, 0},
+		{"extents, too short", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"the first of two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, win32.ERROR_MORE_DATA},
+		{"two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 56, 0},
+		{"the disk of a volume on two", spanned, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION},
+		{"a volume's number", ntfs, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, 0},
+		{"NTFS", ntfs, readOnly, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, 0},
+		{"no NTFS", raw, readOnly, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION},
+		{"growth beyond the partition", ntfs, readWrite, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(1 << 40), 0, win32.ERROR_INVALID_PARAMETER},
+		{"half a number of sectors", ntfs, readWrite, win32.FSCTL_EXTEND_VOLUME, make([]byte, 7), 0, win32.ERROR_BAD_LENGTH},
+		{"whether a volume is offline", ntfs, query, win32.IOCTL_VOLUME_IS_OFFLINE, nil, 0, win32.ERROR_GEN_FAILURE},
+		{"the system disk's layout", system, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 4096, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask := func(api win32.API) (out []byte, n int, err error) {
+				dev, err := api.CreateFile(c.path, c.access, 3, win32.OPEN_EXISTING, 0)
+				if err != nil {
+					t.Fatalf("open %s: %v", c.path, err)
+				}
+				defer api.CloseHandle(dev)
+				out = make([]byte, c.out)
+				n, err = api.DeviceIoControl(dev, c.code, c.in, out)
+				return out[:min(n, len(out))], n, err
+			}
+			want, wantN, wantErr := ask(h.model)
+			got, n, err := ask(h.bare)
+			wantCode, _ := win32.Code(wantErr)
+			code, _ := win32.Code(err)
+			if code != wantCode || n != wantN || !bytes.Equal(got, want) {
+				t.Errorf("Windows answers %d bytes %x, %v;\nthe model %d bytes %x, %v", n, got, err, wantN, want, wantErr)
+			}
+			const some = 0xFFFF // an error, whichever the model has
+			if c.want == some && wantErr == nil || c.want != some && wantCode != c.want {
+				t.Errorf("the model answers %v, want %v", wantErr, c.want)
+			}
+		})
+	}
+}
+
+// Reading and writing, at offsets and beyond the end, as the model does.
+func TestReadsAndWritesAnswerAsTheModelDoes(t *testing.T) {
+	offline := true
+	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}, {Size: gib, Offline: &offline}}})
+	const disk, off = `\\.\PhysicalDrive1`, `\\.\PhysicalDrive2`
+	with := func(path string, access uint32, f func(win32.Handle)) {
+		t.Helper()
+		dev, err := h.bare.CreateFile(path, access, 3, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(dev)
+		if err := h.bare.CloseHandle(dev); err != nil {
+			t.Error(err)
+		}
+	}
+	sector := bytes.Repeat([]byte("sector! "), 64)
+	with(disk, readWrite, func(dev win32.Handle) {
+		const far = 800 << 20
+		if n, err := h.bare.WriteAt(dev, sector, far); n != len(sector) || err != nil {
+			t.Errorf("WriteAt: %d, %v", n, err)
+		}
+		got := make([]byte, 1024)
+		if n, err := h.bare.ReadAt(dev, got, far-512); n != len(got) || err != nil || !bytes.Equal(got[512:], sector) || !bytes.Equal(got[:512], make([]byte, 512)) {
+			t.Errorf("ReadAt: %d, %v, %q", n, err, got)
+		}
+		large := bytes.Repeat([]byte{0xA5}, 1<<20)
+		if n, err := h.bare.WriteAt(dev, large, 0); n != len(large) || err != nil {
+			t.Errorf("WriteAt of a MiB: %d, %v", n, err)
+		}
+		back := make([]byte, len(large))
+		if n, err := h.bare.ReadAt(dev, back, 0); n != len(back) || err != nil || !bytes.Equal(back, large) {
+			t.Errorf("ReadAt of a MiB: %d, %v", n, err)
+		}
+		if n, err := h.bare.ReadAt(dev, got, gib); n != 0 || !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
+			t.Errorf("ReadAt at the end: %d, %v, want ERROR_INVALID_PARAMETER", n, err)
+		}
+		if n, err := h.bare.WriteAt(dev, sector[:100], 0); n != 0 || !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
+			t.Errorf("WriteAt of a part of a sector: %d, %v, want ERROR_INVALID_PARAMETER", n, err)
+		}
+		if err := h.bare.FlushFileBuffers(dev); err != nil {
+			t.Errorf("FlushFileBuffers: %v", err)
+		}
+	})
+	with(disk, readOnly, func(dev win32.Handle) {
+		if n, err := h.bare.WriteAt(dev, sector, 0); n != 0 || !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+			t.Errorf("WriteAt without access: %d, %v, want ERROR_ACCESS_DENIED", n, err)
+		}
+	})
+	with(off, readWrite, func(dev win32.Handle) {
+		if n, err := h.bare.WriteAt(dev, sector, 0); n != 0 || !win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
+			t.Errorf("WriteAt to an offline disk: %d, %v, want ERROR_WRITE_PROTECT", n, err)
+		}
+	})
+}
+
+// A disk that goes while it is open.
+func TestDiskThatWasPulledOut(t *testing.T) {
+	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
+	const path = `\\.\PhysicalDrive1`
+	dev, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The model's handle for data is opened with the first request for data.
+	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	back, err := h.detach(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); !win32.IsCode(err, win32.ERROR_DEVICE_NOT_CONNECTED) {
+		t.Errorf("its length: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
+	}
+	if h2, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0); !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("opened anew: %d, %v, want ERROR_FILE_NOT_FOUND", h2, err)
+	}
+	if is, err := h.bare.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 1 {
+		t.Errorf("interfaces %v, %v, want that of the system disk", is, err)
+	}
+	if number, err := back(); err != nil || number != 1 {
+		t.Fatalf("back as disk %d, %v", number, err)
+	}
+	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); !win32.IsCode(err, win32.ERROR_DEVICE_NOT_CONNECTED) {
+		t.Errorf("its length by the old handle: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
+	}
+	if err := h.bare.CloseHandle(dev); err != nil {
+		t.Error(err)
+	}
+	again, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.bare.DeviceIoControl(again, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); err != nil {
+		t.Errorf("its length by a new handle: %v", err)
+	}
+	if err := h.bare.CloseHandle(again); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,117 @@
+package driver
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+)
+
+// volumes of a host that has a system disk, and one volume without file system.
+func rawVolume(t *testing.T, h *host) string {
+	t.Helper()
+	before, err := h.model.VolumeNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.model.Attach(emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}})
+	if err := h.changed(err); err != nil {
+		t.Fatal(err)
+	}
+	after, err := h.bare.VolumeNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range after {
+		if !slices.Contains(before, v) {
+			return v
+		}
+	}
+	t.Fatalf("Windows lists %q, and no volume that was not there before", after)
+	return ""
+}
+
+var systemOnly = emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}}}
+
+// What FormatEx2 tells its callback, in a process of its own, becomes one answer.
+func TestFormatHears(t *testing.T) {
+	h := newHost(t, systemOnly)
+	finished := func(success byte, result uint32) Event {
+		return Event{EventFinished, binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)}
+	}
+	done := Event{EventProgress, []byte{100, 0, 0, 0}}
+	for _, c := range []struct {
+		name string
+		said []Event
+		want win32.Errno // 0 is success
+	}{
+		{"progress and success", []Event{{EventProgress, []byte{0, 0, 0, 0}}, done, finished(1, 0)}, 0},
+		{"nothing but success", []Event{finished(1, 0)}, 0},
+		{"success in one byte, as an older function says it", []Event{{EventFinished, []byte{1}}}, 0},
+		{"events of a later Windows", []Event{{99, []byte("what?")}, done, finished(1, 0), {4711, nil}}, 0},
+		{"a long packet", []Event{{14, make([]byte, 2000)}, finished(1, 0)}, 0},
+		{"nothing at all", nil, win32.ERROR_GEN_FAILURE},
+		{"progress without an end", []Event{done}, win32.ERROR_GEN_FAILURE},
+		{"an end without a word", []Event{{EventFinished, nil}}, win32.ERROR_GEN_FAILURE},
+		{"failure without a reason", []Event{finished(0, 0)}, win32.ERROR_GEN_FAILURE},
+		{"access denied", []Event{{EventAccessDenied, nil}, finished(0, 0)}, win32.ERROR_ACCESS_DENIED},
+		{"write protected", []Event{{EventWriteProtected, nil}, finished(0, 0)}, win32.ERROR_WRITE_PROTECT},
+		{"cannot be locked", []Event{{EventCannotLock, nil}, finished(0, 0)}, win32.ERROR_SHARING_VIOLATION},
+		{"an HRESULT", []Event{finished(0, 0x80070000|uint32(win32.ERROR_DISK_FULL))}, win32.ERROR_DISK_FULL},
+		{"an NTSTATUS", []Event{finished(0, uint32(win32.STATUS_DISK_FULL))}, win32.ERROR_DISK_FULL},
+		{"the first of two reasons", []Event{{EventWriteProtected, nil}, {EventAccessDenied, nil}, finished(0, 87)}, win32.ERROR_WRITE_PROTECT},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := rawVolume(t, h)
+			h.server.TellFormats(func(err error) []Event {
+				if err != nil {
+					t.Errorf("the model's format: %v", err)
+				}
+				return c.said
+			})
+			err := h.bare.Format(v, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
+			if c.want == 0 && err != nil || c.want != 0 && !win32.IsCode(err, c.want) {
+				t.Errorf("Format: %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// What a format was asked for arrives.
+func TestFormatOptions(t *testing.T) {
+	h := newHost(t, systemOnly)
+	for _, o := range []win32.FormatOptions{
+		{FileSystem: "NTFS", Quick: true, Label: "Ünï & 日本", ClusterSize: 8192},
+		{FileSystem: "NTFS", Label: "full"},
+	} {
+		var given win32.FormatOptions
+		v := rawVolume(t, h)
+		if err := h.bare.Format(v, o); err != nil {
+			t.Errorf("Format with %+v: %v", o, err)
+			continue
+		}
+		info, err := h.bare.VolumeInformation(v)
+		if err != nil || info.Label != o.Label || info.FileSystem != o.FileSystem {
+			t.Errorf("a volume formatted with %+v is %+v, %v", o, info, err)
+		}
+		dev, err := h.bare.CreateFile(v[:len(v)-1], win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make([]byte, win32.SizeofNTFSVolumeData)
+		n, err := h.bare.DeviceIoControl(dev, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, out)
+		if err == nil {
+			var d win32.NTFSVolumeData
+			d, err = win32.DecodeNTFSVolumeData(out[:n])
+			given.ClusterSize = d.BytesPerCluster
+		}
+		if err != nil || o.ClusterSize != 0 && given.ClusterSize != o.ClusterSize {
+			t.Errorf("clusters of %d bytes, %v, want %d", given.ClusterSize, err, o.ClusterSize)
+		}
+		if err := h.bare.CloseHandle(dev); err != nil {
+			t.Error(err)
+		}
+	}
+}
