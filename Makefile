@@ -66,6 +66,7 @@ build-windows: ## bin/windows-amd64/*.exe and bin/windows-arm64/*.exe
 .PHONY: tidy
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES) $(wildcard test/published/v*) test/external test/drivers hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 
 .PHONY: clean
 clean: ## remove what was built

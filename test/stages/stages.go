@@ -163,6 +163,10 @@ func checkGenerated(ctx context.Context, r *report) error {
 		}
 		r.pass()
 	}
+	if err := r.command(ctx, driversDir, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff", "-modfile=published.mod").Run(); err != nil {
+		return fmt.Errorf("%s/published.mod is not tidy; run make tidy: %w", driversDir, err)
+	}
+	r.pass()
 	return nil
 }
 
