@@ -114,10 +114,20 @@ func (c *connection) failed(ctx context.Context, method string, in proto.Message
 			e.causes = []error{hosterr.ErrInvalid}
 			break
 		}
+		if n := proto.Size(in); s.Code() == codes.ResourceExhausted && n > largeRequest {
+			e.text = fmt.Sprintf("%sthe request has %d bytes, more than the CSI Proxy at %s takes: %s", about, n, c.at, s.Message())
+			e.causes = []error{hosterr.ErrInvalid}
+			break
+		}
 		e.text = about + "the call through " + c.at + " failed: " + s.Message()
 	}
 	return e
 }
+
+// largeRequest is more than any request has whose texts Windows could use, in
+// bytes. gRPC says of one that is too large for the server what it says of an
+// answer that is too large for the client.
+const largeRequest = 32 << 10
 
 // infoOf is what the proxy says of a failure for programs, or nil.
 func infoOf(s *status.Status) *errdetails.ErrorInfo {

@@ -492,6 +492,20 @@ func TestRequestsThatAreNotText(t *testing.T) {
 	}
 }
 
+// A request that the proxy does not take for its size is the caller's mistake.
+func TestRequestTooLarge(t *testing.T) {
+	n := start(t)
+	c, err := remote.NewFilesystem(t.Context(), n.option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Mkdir(t.Context(), &filesystem.MkdirRequest{Path: strings.Repeat("a", 100_000)})
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "the request has 100004 bytes") {
+		t.Errorf("Mkdir of a path of 100000 bytes: %v, want an invalid argument with its size", err)
+	}
+}
+
 // serveOn serves a connection with what register puts into the server.
 func serveOn(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()
