@@ -11,8 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -60,7 +58,13 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 		// A call gets its turn when its request is there: those that are slow to
 		// send one must not keep others waiting.
 		admitted := func(in any) error {
-			if err := receive(ctx, full, decode, in); err != nil {
+			arrived, err := g.arrive()
+			if err != nil {
+				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+			}
+			err = receive(ctx, full, decode, in)
+			arrived()
+			if err != nil {
 				return err
 			}
 			turn, err := g.enter(ctx)
@@ -79,7 +83,12 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 func receive(ctx context.Context, method string, read func(any) error, in any) error {
 	got := new(request)
 	done := make(chan error, 1)
-	go func() { done <- read(got) }()
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer recovered(&err)
+		err = read(got)
+	}()
 	t := time.NewTimer(receiptLimit)
 	defer t.Stop()
 	select {
@@ -96,21 +105,6 @@ func receive(ctx context.Context, method string, read func(any) error, in any) e
 		return failed(hosterr.Wrap("read the request of", method, hosterr.Text(hosterr.ErrInvalid, "%w", err)))
 	}
 	return nil
-}
-
-// request is the message of a call, not decoded.
-type request struct{ bytes []byte }
-
-// codec is gRPC's own, and gives out a request as it came: what gRPC cannot
-// decode it answers itself, as an internal error of the server.
-type codec struct{ encoding.CodecV2 }
-
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if r, ok := v.(*request); ok {
-		r.bytes = data.Materialize()
-		return nil
-	}
-	return c.CodecV2.Unmarshal(data, v)
 }
 
 // answer is the innermost interceptor: it calls the row.

@@ -23,6 +23,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 	for _, line := range []string{
 		fmt.Sprintf("| calls that run | %d | the next %d wait", maxRunning, maxWaiting),
 		fmt.Sprintf("| calls that wait | %d |", maxWaiting),
+		fmt.Sprintf("| calls whose request is on its way | %d |", maxArriving),
 		fmt.Sprintf("| calls of one connection | %d |", maxCalls),
 		fmt.Sprintf("| connections | %d |", maxConnections),
 		fmt.Sprintf("| request | %d KiB |", maxRequest>>10),

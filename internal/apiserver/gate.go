@@ -14,14 +14,24 @@ import (
 // gate lets the calls of one pipe run, maxRunning at a time, in the order in
 // which they came.
 type gate struct {
-	pipe    string
-	turns   *semaphore.Weighted
-	waiting atomic.Int32
-	busy    seldom // told in the log
+	pipe     string
+	turns    *semaphore.Weighted
+	arriving atomic.Int32
+	waiting  atomic.Int32
+	busy     seldom // told in the log
 }
 
 func newGate(pipe string) *gate {
 	return &gate{pipe: pipe, turns: semaphore.NewWeighted(maxRunning)}
+}
+
+// arrive lets a call send its request, unless too many are at it.
+func (g *gate) arrive() (arrived func(), err error) {
+	if g.arriving.Add(1) > maxArriving {
+		g.arriving.Add(-1)
+		return nil, &BusyError{Pipe: g.pipe, why: fmt.Sprintf("%d calls have begun and sent no request", maxArriving)}
+	}
+	return func() { g.arriving.Add(-1) }, nil
 }
 
 // enter waits for a turn until ctx ends, which is a [BusyError] at its deadline.
@@ -33,7 +43,7 @@ func (g *gate) enter(ctx context.Context) (leave func(), err error) {
 	}
 	if g.waiting.Add(1) > maxWaiting {
 		g.waiting.Add(-1)
-		return nil, g.full()
+		return nil, &BusyError{Pipe: g.pipe, why: fmt.Sprintf("%d calls run and %d wait, and more are not taken", maxRunning, maxWaiting)}
 	}
 	defer g.waiting.Add(-1)
 	start := time.Now()
@@ -42,27 +52,19 @@ func (g *gate) enter(ctx context.Context) (leave func(), err error) {
 	case err == nil:
 		return leave, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &BusyError{Pipe: g.pipe, Waited: time.Since(start)}
+		return nil, &BusyError{Pipe: g.pipe, why: fmt.Sprintf("%d calls run, and none ended for this one in %v", maxRunning, time.Since(start).Round(time.Millisecond))}
 	}
 	return nil, err
 }
 
-// full is the error of a call that cannot even wait.
-func (g *gate) full() error { return &BusyError{Pipe: g.pipe} }
-
 // BusyError is the answer to a call that got no turn. Nothing was done for it.
 type BusyError struct {
-	Pipe   string
-	Waited time.Duration // until its deadline; 0 if too many waited already
+	Pipe string
+	why  string
 }
 
-// Error tells the limits.
-func (e *BusyError) Error() string {
-	if e.Waited > 0 {
-		return fmt.Sprintf("pipe %s is busy: %d calls run, and none ended for this one in %v", e.Pipe, maxRunning, e.Waited.Round(time.Millisecond))
-	}
-	return fmt.Sprintf("pipe %s is busy: %d calls run and %d wait, and more are not taken", e.Pipe, maxRunning, maxWaiting)
-}
+// Error tells the limit that was met.
+func (e *BusyError) Error() string { return "pipe " + e.Pipe + " is busy: " + e.why }
 
 const busyHint = "call again later; a call whose caller gave up runs until Windows lets go of it"
 

@@ -17,6 +17,11 @@ const (
 	// maxWaiting is how many calls wait for their turn; the next one is refused.
 	maxWaiting = 256
 
+	// maxArriving is how many calls have begun and not yet sent their request.
+	// That takes no time but for clients that mean no good; without a bound they
+	// could have this pipe hold half a GiB for them.
+	maxArriving = 1024
+
 	// maxConnections is how many clients may be connected.
 	maxConnections = 256
 

@@ -27,10 +27,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	diskv1beta2 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
+	iscsiv1 "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
 	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	systemv1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
 // memory is a listener whose connections are pairs of pipes in memory, so that
@@ -273,6 +281,40 @@ func TestCallWithoutAMessageIsOverInSeconds(t *testing.T) {
 	})
 }
 
+// Calls that do not send their requests cost no more than so much, and keep out
+// those that do only while there are so many.
+func TestCallsWithoutAMessageAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		inMemory(t, quiet, l, rescans())
+		c := l.client(t)
+		call := func() error {
+			_, err := diskv1.NewDiskClient(c).Rescan(t.Context(), &diskv1.RescanRequest{})
+			return err
+		}
+		for range 32 {
+			h := hello(l.dial())
+			defer h.Close()
+			h.frames.WriteSettings()
+			synctest.Wait()
+			if err := call(); err != nil {
+				t.Fatalf("before there are too many: %v", err)
+			}
+			for stream := range uint32(32) {
+				h.headers(2*stream + 1)
+			}
+			synctest.Wait()
+		}
+		if err := call(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1024 calls have begun") {
+			t.Errorf("behind 1024 calls without requests: %v, want ResourceExhausted", err)
+		}
+		time.Sleep(11 * time.Second)
+		if err := call(); err != nil {
+			t.Errorf("when they have been given up: %v", err)
+		}
+	})
+}
+
 // A connection without calls is no half-open one: drivers call once in a while.
 func TestIdleClientStaysConnectedForDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -506,6 +548,57 @@ func TestBytesThatAreNoRequestAreTheCallersMistake(t *testing.T) {
 			t.Errorf("PartitionDisk of a byte = %v, want InvalidArgument that says what cannot be read", err)
 		}
 	})
+}
+
+// Windows lets names stand that are no UTF-8, and so do devices.
+func TestNamesThatAreNoTextArrive(t *testing.T) {
+	socketDir(t)
+	const name, mended = "ok \xed\xa0\x80", "ok \uFFFD"
+	serve(t, apiserver.Config{Log: quiet}, wire.Groups{
+		Disk: &fakeDisk{ids: map[uint32]*disk.DiskIDs{1: {SerialNumber: name}, 2: {SerialNumber: "2"}}}, ISCSI: fakeISCSI{iqn: name}, System: fakeSystem{name: name},
+	})
+	connect := func(group, version string) *grpc.ClientConn {
+		conn, err := transport.Connect(pipe.Path("csi-proxy-" + group + "-" + version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	disks, err := diskv1.NewDiskClient(connect("disk", "v1")).ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{})
+	if err != nil || disks.DiskIDs[1].GetSerialNumber() != mended || disks.DiskIDs[2].GetSerialNumber() != "2" {
+		t.Errorf("ListDiskIDs = %v, %v, want %q", disks, err, mended)
+	}
+	old, err := diskv1beta2.NewDiskClient(connect("disk", "v1beta2")).ListDiskIDs(t.Context(), &diskv1beta2.ListDiskIDsRequest{})
+	if err != nil || old.DiskIDs["1"].GetIdentifiers()["serialNumber"] != mended {
+		t.Errorf("ListDiskIDs of v1beta2 = %v, %v, want %q", old, err, mended)
+	}
+	targets, err := iscsiv1.NewIscsiClient(connect("iscsi", "v1alpha2")).DiscoverTargetPortal(t.Context(), &iscsiv1.DiscoverTargetPortalRequest{})
+	if err != nil || len(targets.Iqns) != 1 || targets.Iqns[0] != mended {
+		t.Errorf("DiscoverTargetPortal = %v, %v, want %q", targets, err, mended)
+	}
+	service, err := systemv1.NewSystemClient(connect("system", "v1alpha1")).GetService(t.Context(), &systemv1.GetServiceRequest{})
+	if err != nil || service.DisplayName != mended {
+		t.Errorf("GetService = %v, %v, want %q", service, err, mended)
+	}
+}
+
+type fakeISCSI struct {
+	iscsi.Interface
+	iqn string
+}
+
+func (f fakeISCSI) DiscoverTargetPortal(context.Context, *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
+	return &iscsi.DiscoverTargetPortalResponse{IQNs: []string{f.iqn}}, nil
+}
+
+type fakeSystem struct {
+	system.Interface
+	name string
+}
+
+func (f fakeSystem) GetService(context.Context, *system.GetServiceRequest) (*system.GetServiceResponse, error) {
+	return &system.GetServiceResponse{DisplayName: f.name}, nil
 }
 
 // rawCodec sends and receives bytes as they are.

@@ -43,6 +43,11 @@ import (
 type fakeDisk struct {
 	disk.Interface
 	rescan func(context.Context) error
+	ids    map[uint32]*disk.DiskIDs
+}
+
+func (d *fakeDisk) ListDiskIDs(context.Context, *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+	return &disk.ListDiskIDsResponse{DiskIDs: d.ids}, nil
 }
 
 func (d *fakeDisk) Rescan(ctx context.Context, _ *disk.RescanRequest) (*disk.RescanResponse, error) {
