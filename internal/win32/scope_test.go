@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,4 +90,15 @@ func exported[Kind types.Object](t testing.TB, prefix string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+func TestCallNames(t *testing.T) {
+	api := reflect.TypeFor[API]()
+	var want []string
+	for i := range api.NumMethod() {
+		want = append(want, api.Method(i).Name)
+	}
+	if got := CallNames(); !slices.Equal(got, want) {
+		t.Errorf("CallNames() = %q, want %q", got, want)
+	}
 }

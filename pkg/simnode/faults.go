@@ -2,7 +2,6 @@ package simnode
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,7 +143,7 @@ func (f *fault) meets(c *win32.Call) bool {
 }
 
 func (fs *faults) add(f Fault) (*fault, error) {
-	if known := callNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
+	if known := win32.CallNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
 		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("no such Win32 call: %w", hosterr.ErrInvalid), "there are "+strings.Join(known, ", "))
 	}
 	if f.Delay < 0 {
@@ -188,16 +187,6 @@ func (fs *faults) show() []Fault {
 		all = append(all, f.Fault)
 	}
 	return all
-}
-
-// callNames are the Win32 calls that there are.
-func callNames() []string {
-	api := reflect.TypeFor[win32.API]()
-	var names []string
-	for i := range api.NumMethod() {
-		names = append(names, api.Method(i).Name)
-	}
-	return names
 }
 
 // parseError reads the name or number of a Win32 error, or the name of an

@@ -184,6 +184,7 @@ func TestImportRules(t *testing.T) {
 				"internal/win32/mingwtest",    // calls the C compiler; only tests import it
 				"cmd/csi-proxy-api-gen",       // calls protoc's plugins; not shipped
 				"cmd/internal/nodecontrolgen", // calls protoc's plugins; not shipped
+				"cmd/internal/exesize",        // calls the Go command; not shipped
 				"cmd/internal/demo",           // starts the daemon; not shipped
 			},
 			banned: func(i string) bool { return i == "os/exec" },

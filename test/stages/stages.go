@@ -328,6 +328,9 @@ func raceTests(ctx context.Context, r *report) error {
 	)
 }
 
+// largest is how many bytes a Windows program may have; docs/size.md tells what has them.
+const largest = 16_000_000
+
 func buildAll(ctx context.Context, r *report) error {
 	if err := r.command(ctx, ".", nil, "make", "build").Run(); err != nil {
 		return err
@@ -338,7 +341,10 @@ func buildAll(ctx context.Context, r *report) error {
 		if err != nil {
 			return err
 		}
-		r.logf("%8.1f MiB  bin/%s", float64(info.Size())/(1<<20), p)
+		r.logf("%6.1f MB  bin/%s", float64(info.Size())/1e6, p)
+		if strings.HasSuffix(p, ".exe") && info.Size() > largest {
+			return fmt.Errorf("bin/%s has %d bytes, want no more than %d: make size tells what takes the room", p, info.Size(), largest)
+		}
 		r.pass()
 	}
 	return nil

@@ -36,7 +36,7 @@ func wineTests(ctx context.Context, r *report) error {
 		return fmt.Errorf("%s build: %w", script, err)
 	}
 	exe := filepath.Join("bin", "windows-amd64")
-	if err := r.command(ctx, ".", platform{"windows", "amd64"}.env(), "go", "build", "-o", exe+"/", "./cmd/csi-proxy", "./cmd/csi-proxyctl").Run(); err != nil {
+	if err := r.command(ctx, ".", nil, "make", "build-windows-amd64").Run(); err != nil {
 		return err
 	}
 

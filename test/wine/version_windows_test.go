@@ -1,0 +1,58 @@
+package wine
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// Windows reads the program's version resource, and the program says the same
+// version of itself.
+func TestVersionResource(t *testing.T) {
+	exe := binary(t)
+	var unused windows.Handle
+	size, err := windows.GetFileVersionInfoSize(exe, &unused)
+	if err != nil {
+		t.Fatalf("%s has no version resource: %v", exe, err)
+	}
+	info := make([]byte, size)
+	if err := windows.GetFileVersionInfo(exe, 0, size, unsafe.Pointer(&info[0])); err != nil {
+		t.Fatal(err)
+	}
+	text := func(name string) string {
+		var p *uint16
+		var n uint32
+		if err := windows.VerQueryValue(unsafe.Pointer(&info[0]), `\StringFileInfo\040904B0\`+name, unsafe.Pointer(&p), &n); err != nil {
+			t.Errorf("%s: %v", name, err)
+			return ""
+		}
+		return windows.UTF16PtrToString(p)
+	}
+	p := start(t, "-host=simulated")
+	said := regexp.MustCompile(`Version: (\S+)`).FindStringSubmatch(p.said())
+	if said == nil {
+		t.Fatal("csi-proxy does not say its version")
+	}
+	for name, want := range map[string]string{"ProductName": "CSI Proxy", "ProductVersion": said[1], "FileVersion": said[1], "OriginalFilename": "csi-proxy.exe"} {
+		if got := text(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+
+	var fixed *windows.VS_FIXEDFILEINFO
+	var n uint32
+	if err := windows.VerQueryValue(unsafe.Pointer(&info[0]), `\`, unsafe.Pointer(&fixed), &n); err != nil {
+		t.Fatal(err)
+	}
+	numbers := fmt.Sprintf("%d.%d.%d.%d", fixed.FileVersionMS>>16, fixed.FileVersionMS&0xFFFF, fixed.FileVersionLS>>16, fixed.FileVersionLS&0xFFFF)
+	want := "0.0.0.0" // of a version that is no tag
+	if tag := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)`).FindStringSubmatch(said[1]); tag != nil {
+		want = tag[1] + `\.\d+`
+	}
+	if !regexp.MustCompile("^"+want+"$").MatchString(numbers) || fixed.Signature != 0xFEEF04BD {
+		t.Errorf("the numbers are %s of signature %#x, want %s", numbers, fixed.Signature, want)
+	}
+}
