@@ -87,7 +87,6 @@ func limits() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
-		grpc.SharedWriteBuffer(true),
 		// A window that grows with the connection's speed would let a client
 		// fill 16 MiB.
 		grpc.StaticStreamWindowSize(maxRequest),
