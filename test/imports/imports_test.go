@@ -134,6 +134,7 @@ func needsLinux(t *testing.T) {
 
 func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
 	needsLinux(t)
+	t.Parallel()
 	ours := public(t)
 	if len(ours) < 60 {
 		t.Fatalf("found %d public packages, want those of both modules: %q", len(ours), ours)
@@ -152,6 +153,7 @@ func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
 // Each kind of thing that a package may do at import is noticed.
 func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
 	needsLinux(t)
+	t.Parallel()
 	before := program(t, nil, "")
 	if again := differences(before, program(t, nil, "")); len(again) > 0 {
 		t.Fatalf("two equal programs differ: %q", again)
@@ -167,6 +169,7 @@ func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
 		"written":     `import "os"; func init() { os.WriteFile("state", nil, 0o600) }`,
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			found := differences(before, program(t, nil, initialise))
 			if !slices.ContainsFunc(found, func(d string) bool { return strings.HasPrefix(d, what+":") }) {
 				t.Errorf("%s was not noticed: %q", initialise, found)
