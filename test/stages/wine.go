@@ -101,13 +101,13 @@ func buildDriver(ctx context.Context, r *report, root string) ([]string, error) 
 	err := errors.Join(
 		gcc("node.sys", "node.c", "-I/usr/share/mingw-w64/include/ddk", "-ffreestanding", "-nostdlib",
 			"-Wl,--subsystem,native", "-Wl,--entry,DriverEntry", "-lntoskrnl"),
-		gcc("fmifs.dll", "fmifs.c"), gcc("iscsidsc.dll", "iscsidsc.c"), gcc("cfgmgr32.dll", "cfgmgr32.c"))
+		gcc("fmifs.dll", "fmifs.c"), gcc("iscsidsc.dll", "iscsidsc.c"), gcc("cfgmgr32.dll", "cfgmgr32.c"), gcc("netapi32.dll", "netapi32.c"))
 	if err != nil {
 		return nil, fmt.Errorf("build the driver: %w", err)
 	}
 	r.pass()
-	// Wine has a cfgmgr32.dll of its own, with stubs; the others it lacks.
-	return []string{"CSI_PROXY_WINE_DRIVER=Z:" + strings.ReplaceAll(to, "/", `\`), "WINEDLLOVERRIDES=cfgmgr32=n"}, nil
+	// Wine has two of the DLLs, with stubs for what ours do; the others it lacks.
+	return []string{"CSI_PROXY_WINE_DRIVER=Z:" + strings.ReplaceAll(to, "/", `\`), "WINEDLLOVERRIDES=cfgmgr32,netapi32=n"}, nil
 }
 
 // operationsPage is the page that the tests' records make.

@@ -18,6 +18,7 @@ const (
 	noFolders  = "SetVolumeMountPoint is a stub in Wine 10, and so is a volume in a folder"
 	noLinks    = "Wine 10 has no reparse points"
 	noFiles    = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
+	noShares   = "Wine reaches no server, and has no links by which a mapping is used; TestGlobalMappings shows the calls"
 	noModel    = "what it is about is not behind the driver; TestInProcess of pkg/hosttest runs it under Wine too"
 	oneAtATime = "a place for one request after another: Wine runs a driver in one thread"
 )
@@ -25,7 +26,7 @@ const (
 // groupsNotHere are groups of cases of which nothing would be shown by the driver.
 var groupsNotHere = map[string]string{
 	"mount": noFolders, "driver": noFolders, "volume_of_a_path": noFolders, "filesystem": noLinks,
-	"smb": noModel, "system": noModel, "at_once": oneAtATime,
+	"smb": noShares, "system": noModel, "at_once": oneAtATime,
 }
 
 // casesNotHere are cases of the other groups.

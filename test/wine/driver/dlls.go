@@ -23,7 +23,11 @@ func (s *Server) call(in []byte) ([]byte, error) {
 	case callFormat:
 		return s.format(a)
 	}
-	answer, err := s.iscsi(what, a)
+	function := s.iscsi
+	if what >= callUseAdd {
+		function = s.uses
+	}
+	answer, err := function(what, a)
 	if a.err != nil {
 		return nil, fmt.Errorf("call %d: %w", what, a.err)
 	}

@@ -10,9 +10,10 @@
 //
 //	services → internal/win32/native → Windows' DLLs (Wine's) → driver → Server → emulated node
 //
-// and there is one model of a disk and no second. Beside the driver stand three
+// and there is one model of a disk and no second. Beside the driver stand four
 // DLLs, which ask the same server: fmifs.dll (FormatEx2 and its callback),
-// iscsidsc.dll, and cfgmgr32.dll for CM_Reenumerate_DevNode.
+// iscsidsc.dll, netapi32.dll for the NetUse functions, and cfgmgr32.dll for
+// CM_Reenumerate_DevNode.
 //
 // # What that proves, and what not
 //

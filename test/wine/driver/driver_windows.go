@@ -29,7 +29,7 @@ func Load(dir string) error {
 		return err
 	}
 	driver := filepath.Join(system, "drivers", "node.sys")
-	for _, name := range []string{"node.sys", "fmifs.dll", "iscsidsc.dll", "cfgmgr32.dll"} {
+	for _, name := range []string{"node.sys", "fmifs.dll", "iscsidsc.dll", "cfgmgr32.dll", "netapi32.dll"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err

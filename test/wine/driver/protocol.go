@@ -51,6 +51,9 @@ const (
 	callPersistent
 	callRemovePersistent
 	callSecret
+	callUseAdd
+	callUses
+	callUseDel
 )
 
 // request is what the driver was asked.

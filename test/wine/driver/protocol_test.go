@@ -39,8 +39,9 @@ func TestNumbersAreThoseOfTheHeader(t *testing.T) {
 		t.Errorf("operations %q, want %q", operations, want)
 	}
 	calls := enumerators(t, header, "call")
-	if len(calls) != callSecret || calls[0] != "CALL_REENUMERATE" || calls[callFormat-1] != "CALL_FORMAT" ||
-		calls[callLogin-1] != "CALL_LOGIN" || calls[callSessions-1] != "CALL_SESSIONS" || calls[callSecret-1] != "CALL_SECRET" {
+	if len(calls) != callUseDel || calls[0] != "CALL_REENUMERATE" || calls[callFormat-1] != "CALL_FORMAT" ||
+		calls[callLogin-1] != "CALL_LOGIN" || calls[callSessions-1] != "CALL_SESSIONS" || calls[callSecret-1] != "CALL_SECRET" ||
+		calls[callUseDel-1] != "CALL_USE_DEL" {
 		t.Errorf("calls %q", calls)
 	}
 	for i, name := range []string{"START", "SERVE", "REPLY", "STOP", "ADD", "REMOVE", "CALL"} {

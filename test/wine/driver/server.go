@@ -37,6 +37,10 @@ type Server struct {
 	handles map[uint64]*opened
 	tell    func(error) []Event
 	logins  []Login
+
+	mappings    []Mapping
+	sessionOnly bool
+	own         []win32.Use // of the logon session
 }
 
 type device struct {

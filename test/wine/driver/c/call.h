@@ -55,4 +55,43 @@ static inline DWORD ask(struct packet *p, void *out, DWORD room, DWORD *size)
 	return error;
 }
 
+/* An answer: the status, two numbers, and bytes in which the pointers are
+ * offsets. Where they are stands before the bytes. */
+struct answer {
+	ULONG status, first, second, pointers;
+	UCHAR rest[1 << 20];
+};
+
+/* finish makes the call and writes what came back: *first and *second if they
+ * are wanted, and into out, of room bytes. */
+static inline ULONG finish(struct packet *p, void *out, ULONG room, ULONG *first, ULONG *second)
+{
+	struct answer *a = HeapAlloc(GetProcessHeap(), 0, sizeof *a);
+	const ULONG head = FIELD_OFFSET(struct answer, rest);
+	ULONG status = ERROR_OUTOFMEMORY, i, at;
+	DWORD size;
+
+	if (!a)
+		return status;
+	if (!(status = ask(p, a, sizeof *a, &size))) {
+		status = size < head ? ERROR_INVALID_DATA : a->status;
+		if (size >= head && first)
+			*first = a->first;
+		if (size >= head && second)
+			*second = a->second;
+		at = a->pointers * sizeof(ULONG);
+		if ((!status || status == ERROR_MORE_DATA) && out && size - head >= at && size - head - at <= room) {
+			memcpy(out, a->rest + at, size - head - at);
+			for (i = 0; i < a->pointers; i++) {
+				ULONG_PTR *pointer = (ULONG_PTR *)((UCHAR *)out + ((ULONG *)a->rest)[i]);
+
+				*pointer += (ULONG_PTR)out;
+			}
+		}
+	}
+	SecureZeroMemory(p, sizeof *p);
+	HeapFree(GetProcessHeap(), 0, a);
+	return status;
+}
+
 #endif

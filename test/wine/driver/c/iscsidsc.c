@@ -5,6 +5,8 @@
 
 /* Sizes of structures. */
 #define PORTAL 1026      /* ISCSI_TARGET_PORTALW */
+#define PORTAL_INFO 1544 /* ISCSI_TARGET_PORTAL_INFOW */
+#define DEVICE 2040      /* ISCSI_DEVICE_ON_SESSIONW */
 #define SESSION_ID 16    /* ISCSI_UNIQUE_SESSION_ID */
 #define OPTIONS 64       /* ISCSI_LOGIN_OPTIONS */
 
@@ -13,45 +15,6 @@
 #define PASSWORD_LENGTH 40
 #define USERNAME 48
 #define PASSWORD 56
-
-/* An answer: the status, two numbers, and bytes in which the pointers are
- * offsets. Where they are stands before the bytes. */
-struct answer {
-	ULONG status, first, second, pointers;
-	UCHAR rest[1 << 20];
-};
-
-/* finish makes the call and writes what came back: *first and *second if they
- * are wanted, and into out, of room bytes. */
-static ULONG finish(struct packet *p, void *out, ULONG *first, ULONG *second)
-{
-	struct answer *a = HeapAlloc(GetProcessHeap(), 0, sizeof *a);
-	const ULONG head = FIELD_OFFSET(struct answer, rest);
-	ULONG status = ERROR_OUTOFMEMORY, i, at;
-	DWORD size;
-
-	if (!a)
-		return status;
-	if (!(status = ask(p, a, sizeof *a, &size))) {
-		status = size < head ? ERROR_INVALID_DATA : a->status;
-		if (size >= head && first)
-			*first = a->first;
-		if (size >= head && second)
-			*second = a->second;
-		at = a->pointers * sizeof(ULONG);
-		if (!status && out && size - head >= at) {
-			memcpy(out, a->rest + at, size - head - at);
-			for (i = 0; i < a->pointers; i++) {
-				ULONG_PTR *pointer = (ULONG_PTR *)((UCHAR *)out + ((ULONG *)a->rest)[i]);
-
-				*pointer += (ULONG_PTR)out;
-			}
-		}
-	}
-	SecureZeroMemory(p, sizeof *p);
-	HeapFree(GetProcessHeap(), 0, a);
-	return status;
-}
 
 static void put_options(struct packet *p, const UCHAR *options)
 {
@@ -77,7 +40,7 @@ static ULONG of_portal(enum call what, const WCHAR *instance, ULONG port, const 
 	put_text(&p, instance);
 	put_number(&p, port);
 	put_bytes(&p, portal, PORTAL);
-	return finish(&p, NULL, NULL, NULL);
+	return finish(&p, NULL, 0, NULL, NULL);
 }
 
 #define EXPORT __declspec(dllexport) ULONG WINAPI
@@ -103,7 +66,7 @@ EXPORT ReportIScsiSendTargetPortalsW(ULONG *count, void *portals)
 
 	begin(&p, CALL_PORTALS);
 	put_number(&p, *count);
-	return finish(&p, portals, count, NULL);
+	return finish(&p, portals, *count * PORTAL_INFO, count, NULL);
 }
 
 EXPORT ReportIScsiTargetsW(BOOLEAN force, ULONG *units, WCHAR *targets)
@@ -113,7 +76,7 @@ EXPORT ReportIScsiTargetsW(BOOLEAN force, ULONG *units, WCHAR *targets)
 	begin(&p, CALL_TARGETS);
 	put_number(&p, force);
 	put_number(&p, *units);
-	return finish(&p, targets, units, NULL);
+	return finish(&p, targets, *units * sizeof *targets, units, NULL);
 }
 
 EXPORT GetIScsiTargetInformationW(WCHAR *target, WCHAR *mechanism, ULONG class, ULONG *size, void *information)
@@ -125,7 +88,7 @@ EXPORT GetIScsiTargetInformationW(WCHAR *target, WCHAR *mechanism, ULONG class, 
 	put_text(&p, mechanism);
 	put_number(&p, class);
 	put_number(&p, *size);
-	return finish(&p, information, size, NULL);
+	return finish(&p, information, *size, size, NULL);
 }
 
 EXPORT ReportIScsiTargetPortalsW(WCHAR *instance, WCHAR *target, USHORT *tag, ULONG *count, void *portals)
@@ -137,7 +100,7 @@ EXPORT ReportIScsiTargetPortalsW(WCHAR *instance, WCHAR *target, USHORT *tag, UL
 	begin(&p, CALL_TARGET_PORTALS);
 	put_text(&p, target);
 	put_number(&p, *count);
-	return finish(&p, portals, count, NULL);
+	return finish(&p, portals, *count * PORTAL, count, NULL);
 }
 
 EXPORT LoginIScsiTargetW(WCHAR *target, BOOLEAN informational, WCHAR *instance, ULONG port, void *portal, ULONGLONG security,
@@ -157,7 +120,7 @@ EXPORT LoginIScsiTargetW(WCHAR *target, BOOLEAN informational, WCHAR *instance, 
 	put_bytes(&p, portal, PORTAL);
 	put_number(&p, persistent);
 	put_options(&p, options);
-	if (!(status = finish(&p, ids, NULL, NULL))) {
+	if (!(status = finish(&p, ids, sizeof ids, NULL, NULL))) {
 		memcpy(session, ids, SESSION_ID);
 		memcpy(connection, ids + SESSION_ID, SESSION_ID);
 	}
@@ -170,7 +133,7 @@ EXPORT LogoutIScsiTarget(void *session)
 
 	begin(&p, CALL_LOGOUT);
 	put_bytes(&p, session, SESSION_ID);
-	return finish(&p, NULL, NULL, NULL);
+	return finish(&p, NULL, 0, NULL, NULL);
 }
 
 EXPORT GetIScsiSessionListW(ULONG *size, ULONG *count, void *sessions)
@@ -179,7 +142,7 @@ EXPORT GetIScsiSessionListW(ULONG *size, ULONG *count, void *sessions)
 
 	begin(&p, CALL_SESSIONS);
 	put_number(&p, *size);
-	return finish(&p, sessions, size, count);
+	return finish(&p, sessions, *size, size, count);
 }
 
 EXPORT GetDevicesForIScsiSessionW(void *session, ULONG *count, void *devices)
@@ -189,7 +152,7 @@ EXPORT GetDevicesForIScsiSessionW(void *session, ULONG *count, void *devices)
 	begin(&p, CALL_DEVICES);
 	put_bytes(&p, session, SESSION_ID);
 	put_number(&p, *count);
-	return finish(&p, devices, count, NULL);
+	return finish(&p, devices, *count * DEVICE, count, NULL);
 }
 
 EXPORT ReportIScsiPersistentLoginsW(ULONG *count, void *logins, ULONG *size)
@@ -198,7 +161,7 @@ EXPORT ReportIScsiPersistentLoginsW(ULONG *count, void *logins, ULONG *size)
 
 	begin(&p, CALL_PERSISTENT);
 	put_number(&p, *size);
-	return finish(&p, logins, size, count);
+	return finish(&p, logins, *size, size, count);
 }
 
 EXPORT RemoveIScsiPersistentTargetW(WCHAR *instance, ULONG port, WCHAR *target, void *portal)
@@ -210,7 +173,7 @@ EXPORT RemoveIScsiPersistentTargetW(WCHAR *instance, ULONG port, WCHAR *target, 
 	put_number(&p, port);
 	put_text(&p, target);
 	put_bytes(&p, portal, PORTAL);
-	return finish(&p, NULL, NULL, NULL);
+	return finish(&p, NULL, 0, NULL, NULL);
 }
 
 EXPORT SetIScsiInitiatorCHAPSharedSecret(ULONG size, UCHAR *secret)
@@ -219,5 +182,5 @@ EXPORT SetIScsiInitiatorCHAPSharedSecret(ULONG size, UCHAR *secret)
 
 	begin(&p, CALL_SECRET);
 	put_bytes(&p, secret, size);
-	return finish(&p, NULL, NULL, NULL);
+	return finish(&p, NULL, 0, NULL, NULL);
 }

@@ -1,0 +1,77 @@
+package driver
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+)
+
+// smbHost is a host that reaches a server with shares.
+func smbHost(t *testing.T) *host {
+	t.Helper()
+	config := systemOnly
+	config.SMBServers = []emulated.SMBServerConfig{{
+		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
+		Accounts: []emulated.SMBAccountConfig{{User: `CORP\ann`, Password: "pässword"}},
+	}}
+	return newHost(t, config)
+}
+
+// Global mappings by the flat functions: what is asked for arrives where Windows
+// has the fields of its structures, and long lists are read to their end.
+func TestGlobalMappings(t *testing.T) {
+	h := smbHost(t)
+	add := func(share, password string) error {
+		return h.bare.UseAdd(win32.NewUse{Remote: `\\nas\` + share, User: "ann", Domain: "CORP", Password: win32.NewSecret(password), Flags: win32.REQUIRE_CONNECTION_PRIVACY})
+	}
+	if err := add("one", "wrong"); !win32.IsCode(err, win32.ERROR_INVALID_PASSWORD) {
+		t.Errorf("a mapping with a wrong password: %v, want ERROR_INVALID_PASSWORD", err)
+	}
+	var want []win32.Use
+	for _, share := range []string{"one", "two", "three", "four", "five"} {
+		if err := add(share, "pässword"); err != nil {
+			t.Errorf("map %s: %v", share, err)
+		}
+		want = append(want, win32.Use{Remote: `\\nas\` + share, User: "ann", Domain: "CORP", Status: win32.USE_OK})
+	}
+	byRemote := func(a, b win32.Use) int { return slices.Compare([]byte(a.Remote), []byte(b.Remote)) }
+	slices.SortFunc(want, byRemote)
+	have, err := h.bare.UseEnum()
+	slices.SortFunc(have, byRemote)
+	if err != nil || !slices.Equal(have, want) {
+		t.Errorf("mappings %+v, %v, want %+v", have, err, want)
+	}
+	given := h.server.Mappings()
+	if len(given) != 6 || given[0].Password != "wrong" ||
+		given[5] != (Mapping{`\\nas\five`, "ann", "CORP", "pässword", win32.REQUIRE_CONNECTION_PRIVACY}) {
+		t.Errorf("netapi32.dll was given %+v", given)
+	}
+	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+		t.Errorf("remove once more: %v, want ERROR_NOT_CONNECTED", err)
+	}
+	if have, err := h.bare.UseEnum(); err != nil || len(have) != 4 {
+		t.Errorf("mappings %+v, %v, want four", have, err)
+	}
+}
+
+// A mapping that is no global one is not left behind.
+func TestMappingForOneSession(t *testing.T) {
+	h := smbHost(t)
+	h.server.IgnoreGlobalFlag()
+	err := h.bare.UseAdd(win32.NewUse{Remote: `\\nas\one`, User: "ann", Domain: "CORP", Password: win32.NewSecret("pässword")})
+	if !errors.Is(err, backend.ErrUnavailable) {
+		t.Errorf("a mapping for one session: %v, want ErrUnavailable", err)
+	}
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	if len(h.server.own) != 0 {
+		t.Errorf("left behind: %+v", h.server.own)
+	}
+}
