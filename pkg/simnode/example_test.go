@@ -145,7 +145,7 @@ func ExampleNode_Record() {
 	}
 	defer n.Close()
 	r := n.Record()
-	if _, err := n.Disk().SetDiskState(context.Background(), &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}); err != nil {
+	if _, err := n.Disk().GetDiskState(context.Background(), &disk.GetDiskStateRequest{DiskNumber: 1}); err != nil {
 		log.Fatal(err)
 	}
 	r.Stop()

@@ -67,6 +67,7 @@ const (
 	ERROR_FILE_CORRUPT                = "ERROR_FILE_CORRUPT"                // 1392: The file or directory is corrupted and unreadable.
 	ERROR_DISK_CORRUPT                = "ERROR_DISK_CORRUPT"                // 1393: The disk structure is corrupted and unreadable.
 	ERROR_NO_SYSTEM_RESOURCES         = "ERROR_NO_SYSTEM_RESOURCES"         // 1450: Insufficient system resources exist to complete the requested service.
+	ERROR_TIMEOUT                     = "ERROR_TIMEOUT"                     // 1460: This operation returned because the timeout period expired.
 	ERROR_SYMLINK_CLASS_DISABLED      = "ERROR_SYMLINK_CLASS_DISABLED"      // 1463: The symbolic link cannot be followed because its type is disabled.
 	RPC_S_UNKNOWN_IF                  = "RPC_S_UNKNOWN_IF"                  // 1717: The interface is unknown.
 	RPC_S_SERVER_UNAVAILABLE          = "RPC_S_SERVER_UNAVAILABLE"          // 1722: The RPC server is unavailable.
