@@ -12,32 +12,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta2"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v2alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1alpha1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta1"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
-	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	_ "github.com/kubernetes-csi/csi-proxy/v2/internal/wire" // registers every version that can be served
 )
 
 // api is a version of an API group.
@@ -52,8 +30,8 @@ func (a api) String() string { return a.group + "/" + a.version.String() }
 // pipe is the path of the pipe that serves it.
 func (a api) pipe() string { return pipe.Path("csi-proxy-" + a.group + "-" + a.version.String()) }
 
-// catalog lists every API that this command knows, by group and age. What it
-// knows are the packages imported above: each registers its descriptor.
+// catalog lists every API that this command knows, by group and age: those that
+// a csi-proxy of the same release serves.
 func catalog() []api {
 	var all []api
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {

@@ -70,7 +70,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	for _, svc := range catalog() {
 		pipes = append(pipes, a.probe(ctx, svc))
 	}
-	found := examinePipes(pipes)
+	found := examinePipes(pipes, version)
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineDisks(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
@@ -112,8 +112,9 @@ func notAsked(check string, err error) []finding {
 	return []finding{{resultProblem, check, "cannot be checked: " + text, hint}}
 }
 
-// examinePipes looks at which pipes answer.
-func examinePipes(pipes []probed) []finding {
+// examinePipes looks at which pipes answer. A csi-proxy of this command's release
+// has all of them; another one may be older.
+func examinePipes(pipes []probed, own string) []finding {
 	by := map[pipeState][]string{}
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
@@ -130,8 +131,12 @@ func examinePipes(pipes []probed) []finding {
 		found = append(found, finding{resultOK, "pipes", fmt.Sprintf("%d of %d versions of the API answer", n, len(pipes)), ""})
 	}
 	if l := by[absent]; l != nil {
-		found = append(found, finding{resultProblem, "pipes", "not there: " + strings.Join(l, ", "),
-			"this csi-proxy is older than these versions, or its log says why it does not serve them"})
+		text := "not there: " + strings.Join(l, ", ")
+		if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served && p.server == "csi-proxy "+own }) {
+			found = append(found, finding{resultProblem, "pipes", text, "the log of csi-proxy says why it does not serve them"})
+		} else {
+			found = append(found, finding{resultNote, "pipes", text, "if a driver needs them: this csi-proxy is of another release than csi-proxyctl, perhaps an older one"})
+		}
 	}
 	if l := by[stale]; l != nil {
 		found = append(found, finding{resultProblem, "pipes", "csi-proxy was killed; what is left answers nobody: " + strings.Join(l, ", "), start})

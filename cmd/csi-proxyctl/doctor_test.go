@@ -25,12 +25,13 @@ func TestExaminePipes(t *testing.T) {
 	}{
 		{"all answer", answers(probed{}, probed{}), []string{"ok 2 of 2 versions of the API answer"}},
 		{"nobody", answers(probed{state: absent}), []string{"problem csi-proxy does not run: there is no pipe"}},
-		{"an older csi-proxy", answers(probed{}, probed{state: absent}), []string{"ok 1 of 2 versions of the API answer", "problem not there: disk/v1beta2"}},
+		{"an older csi-proxy", answers(probed{server: "csi-proxy v1"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API answer", "note not there: disk/v1beta2"}},
+		{"one that does not serve all", answers(probed{server: "csi-proxy v2"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API answer", "problem not there: disk/v1beta2"}},
 		{"not an administrator", answers(probed{state: refused}, probed{state: refused}), []string{"problem access is denied: disk/v1beta1, disk/v1beta2"}},
 		{"one hangs", answers(probed{}, probed{state: ill, detail: "context deadline exceeded"}), []string{"ok 1 of 2 versions of the API answer", "problem disk/v1beta2: context deadline exceeded"}},
 	} {
 		var got []string
-		for _, f := range examinePipes(c.pipes) {
+		for _, f := range examinePipes(c.pipes, "v2") {
 			got = append(got, f.Result+" "+f.What)
 			if f.Result == resultProblem && f.Hint == "" {
 				t.Errorf("%s: %q does not say what to do", c.name, f.What)

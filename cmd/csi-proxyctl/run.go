@@ -94,7 +94,7 @@ something, 130 interrupted.`,
 	f := root.PersistentFlags()
 	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
 	f.BoolVar(&a.exact, "bytes", false, "sizes in tables as exact numbers of bytes")
-	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how `long` to wait for each answer")
+	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long to wait for each answer")
 	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy answers, up to --timeout")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(flagError)

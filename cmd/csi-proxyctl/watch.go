@@ -14,7 +14,7 @@ func (a *app) watchable(c *cobra.Command) *cobra.Command {
 	look := c.RunE
 	watch, interval := false, 2*time.Second
 	c.Flags().BoolVarP(&watch, "watch", "w", watch, "look again and again, and print what has changed, until Ctrl-C")
-	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, how `long` to wait between looks")
+	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, how long to wait between looks")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case interval <= 0:

@@ -609,7 +609,7 @@ type twoSessions struct {
 	loggedOut []win32.ISCSISessionID
 }
 
-var second = win32.ISCSISessionID{2, 2}
+var second = win32.ISCSISessionID{AdapterUnique: 2, AdapterSpecific: 2}
 
 func (s *twoSessions) GetIScsiSessionList() ([]win32.ISCSISession, error) {
 	list, err := s.API.GetIScsiSessionList()
