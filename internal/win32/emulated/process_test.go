@@ -222,3 +222,60 @@ func TestMutualSecretIsKept(t *testing.T) {
 		}
 	}
 }
+
+// A login and a logout take several transactions, one for each disk. Killed
+// between any two of them, the session is there with all its disks, or not there and
+// without.
+func TestKilledInALoginOrLogout(t *testing.T) {
+	cfg := iscsiConfig(lunTarget(testIQN, 3))
+	cfg.StateDir = t.TempDir()
+	n := start(t, cfg)
+	if err := n.AddIScsiSendTargetPortal(testPortal); err != nil {
+		t.Fatal(err)
+	}
+	dir, cuts := cfg.StateDir, map[string]int{}
+	cut := func(what string, do func() error) {
+		t.Helper()
+		before := cloneDir(t, dir)
+		_, old := journalOf(t, dir)
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		after := cloneDir(t, dir) // its images, of which a logout writes none
+		_, whole := journalOf(t, dir)
+		for at := len(old); ; at += recordHeader + int(le.Uint32(whole[at:])) {
+			cuts[what]++
+			images := after
+			if at == len(old) {
+				images = before
+			}
+			cfg.StateDir = cloneDir(t, images)
+			path, _ := journalOf(t, cfg.StateDir)
+			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m := start(t, cfg)
+			info, err := m.Show()
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := info.ISCSITargets[0]
+			if connected := target.Session != ""; connected != (len(target.Disks) == 3) || !connected && len(target.Disks) != 0 {
+				t.Errorf("%s, killed after %d of %d bytes: session %q with the disks %v", what, at-len(old), len(whole)-len(old), target.Session, target.Disks)
+			}
+			if at == len(whole) {
+				return
+			}
+		}
+	}
+	var id win32.ISCSISessionID
+	cut("login", func() error {
+		id = login(t, n, testIQN)
+		_, err := n.Show() // the disks come with the next call
+		return err
+	})
+	cut("logout", func() error { return n.LogoutIScsiTarget(id) })
+	if cuts["login"] < 5 || cuts["logout"] < 5 {
+		t.Errorf("records of each: %v, want one for each disk and one for the session", cuts)
+	}
+}
