@@ -80,7 +80,7 @@ func TestWrongUsage(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}
 	stderr.Reset()
-	if code := run([]string{"-root", t.TempDir()}, &stderr); code != 1 || !strings.Contains(stderr.String(), "descriptors.txtpb") {
+	if code := run([]string{"-root", t.TempDir()}, &stderr); code != 1 || !strings.Contains(stderr.String(), "wire.json") {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}
 }
