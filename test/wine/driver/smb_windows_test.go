@@ -69,6 +69,9 @@ func TestMappingForOneSession(t *testing.T) {
 	if !errors.Is(err, backend.ErrUnavailable) {
 		t.Errorf("a mapping for one session: %v, want ErrUnavailable", err)
 	}
+	if given := h.server.Mappings(); len(given) != 1 {
+		t.Errorf("netapi32.dll was given %+v, want one mapping", given)
+	}
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
 	if len(h.server.own) != 0 {
