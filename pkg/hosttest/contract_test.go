@@ -13,3 +13,7 @@ func TestInProcess(t *testing.T) { hosttest.Run(t, simulated.InProcess) }
 // The same cases through the road of the daemon: socket, server, policy, rows,
 // services, the simulated node.
 func TestThroughPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughPipes) }
+
+// The cases that the oldest families of versions can do, by a driver that asks
+// for the newest.
+func TestThroughOldPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughOldPipes) }

@@ -28,6 +28,11 @@ type Node struct {
 	// as the daemon does, and so are shares of the node itself, shares for
 	// administrators, and services that are not listed.
 	Confined bool
+	// Lacks are methods that the version of the API behind the node does not have,
+	// by name; ListPartition stands for the partition number of ListVolumesOnDisk.
+	// They have to answer [errors.ErrUnsupported], and the cases that call one are
+	// skipped there.
+	Lacks []string
 	// SystemDisk is the disk that Windows runs from.
 	SystemDisk uint32
 	// Spanned are the two disks of the volume that [Setup.Spanned] asks for.
@@ -68,6 +73,9 @@ type Node struct {
 	// cannot tell. There are none while no call runs.
 	OpenHandles func() ([]string, error)
 }
+
+// ListPartition is for [Node.Lacks].
+const ListPartition = "ListVolumesOnDisk of a partition"
 
 // Setup is what a case wants of its node from the start.
 type Setup struct {

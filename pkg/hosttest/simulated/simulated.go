@@ -3,6 +3,8 @@
 //
 //	func TestInProcess(t *testing.T)    { hosttest.Run(t, simulated.InProcess) }
 //	func TestThroughPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughPipes) }
+//
+// ThroughOldPipes is what a driver meets on a node whose proxy is old.
 package simulated
 
 import (
@@ -39,10 +41,27 @@ func InProcess(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 // remote.
 func ThroughPipes(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 	t.Helper()
+	return throughPipes(t, setup)
+}
+
+// ThroughOldPipes is the same with a daemon that serves only what proxies before
+// v1.0 did: package remote speaks the newest of these versions.
+func ThroughOldPipes(t *testing.T, setup hosttest.Setup) *hosttest.Node {
+	t.Helper()
+	n := throughPipes(t, setup, "disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "volume/v1alpha1", "volume/v1beta1", "volume/v1beta2",
+		"filesystem/v1alpha1", "filesystem/v1beta1", "smb/v1alpha1", "smb/v1beta1", "iscsi/v1alpha1", "system/v1alpha1")
+	n.Lacks = []string{"RmdirContents", "GetClosestVolumeIDFromTargetPath", "SetMutualChapSecret", hosttest.ListPartition}
+	return n
+}
+
+// throughPipes serves versions of the API; none means all.
+func throughPipes(t *testing.T, setup hosttest.Setup, apis ...string) *hosttest.Node {
+	t.Helper()
 	h := newHost(t, setup)
 	n := h.node()
 	n.Confined = true
 	s := serve.Start(t, h.sim, func(c *serve.Config) {
+		c.APIs = apis
 		c.WorkingDirs = []string{`E:\`, workingDir} // E: is for the cases of drive letters
 		c.Services = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
 	})
