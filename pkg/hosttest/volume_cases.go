@@ -118,7 +118,7 @@ func volumeCases() []testCase {
 			dir := e.dir("m")
 			for _, id := range []string{
 				nowhere, strings.TrimSuffix(real, `\`), real + `\`, real + "x", "x" + real, real + "\x00", "\x00", " " + real, real + "\n",
-				`C:\`, `\\.\PhysicalDrive0`, `\\?\GLOBALROOT\Device\HarddiskVolume1\`, `\\?\Volume{}\`, `Volume`, "'; --", strings.Repeat("v", 50_000),
+				`C:\`, `\\.\PhysicalDrive0`, `\\?\GLOBALROOT\Device\HarddiskVolume1\`, `\\?\Volume{}\`, `Volume`, "'; --", strings.Repeat("v", 1<<20),
 			} {
 				_, formatted := e.formatted(id)
 				_, _, stats := e.stats(id)

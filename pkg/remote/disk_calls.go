@@ -6,25 +6,50 @@ import (
 	"context"
 
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
 // Disk is the disk group of a node through a pipe: [disk.Interface], spoken
-// in version v1 of the API. Several goroutines may use it at once.
-type Disk struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type Disk struct {
+	pipe *connection
+	as   diskSpeaker
+}
 
 var _ disk.Interface = (*Disk)(nil)
 
-// NewDisk connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewDisk connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewDisk(ctx context.Context, opts ...Option) (*Disk, error) {
-	c, err := connect(ctx, "disk", "v1", v1.Disk_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "disk", []spoken{
+		{"v1", &v1.Disk_ServiceDesc},
+		{"v1beta3", &v1beta3.Disk_ServiceDesc},
+		{"v1beta2", &v1beta2.Disk_ServiceDesc},
+		{"v1beta1", &v1beta1.Disk_ServiceDesc},
+		{"v1alpha1", &v1alpha1.Disk_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Disk{c}, nil
+	c := &Disk{pipe: p}
+	switch p.version {
+	case "v1", "v1beta3":
+		c.as = &diskV1{p}
+	case "v1beta2", "v1beta1", "v1alpha1":
+		c.as = &diskV1beta2{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *Disk) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,11 +60,7 @@ func (c *Disk) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (
 	if in == nil {
 		return nil, noRequest("GetDiskState")
 	}
-	out := new(v1.GetDiskStateResponse)
-	if err := c.pipe.call(ctx, "GetDiskState", &v1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
-		return nil, err
-	}
-	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
+	return c.as.GetDiskState(ctx, in)
 }
 
 // GetDiskStats implements [disk.Interface].
@@ -47,11 +68,7 @@ func (c *Disk) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (
 	if in == nil {
 		return nil, noRequest("GetDiskStats")
 	}
-	out := new(v1.GetDiskStatsResponse)
-	if err := c.pipe.call(ctx, "GetDiskStats", &v1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
-		return nil, err
-	}
-	return &disk.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
+	return c.as.GetDiskStats(ctx, in)
 }
 
 // ListDiskIDs implements [disk.Interface].
@@ -59,11 +76,7 @@ func (c *Disk) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*d
 	if in == nil {
 		return nil, noRequest("ListDiskIDs")
 	}
-	out := new(v1.ListDiskIDsResponse)
-	if err := c.pipe.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
-		return nil, err
-	}
-	return &disk.ListDiskIDsResponse{DiskIDs: eachValue(out.DiskIDs, fromDiskV1DiskIDs)}, nil
+	return c.as.ListDiskIDs(ctx, in)
 }
 
 // ListDiskLocations implements [disk.Interface].
@@ -71,11 +84,7 @@ func (c *Disk) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocations
 	if in == nil {
 		return nil, noRequest("ListDiskLocations")
 	}
-	out := new(v1.ListDiskLocationsResponse)
-	if err := c.pipe.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
-		return nil, err
-	}
-	return &disk.ListDiskLocationsResponse{DiskLocations: eachValue(out.DiskLocations, fromDiskV1DiskLocation)}, nil
+	return c.as.ListDiskLocations(ctx, in)
 }
 
 // PartitionDisk implements [disk.Interface].
@@ -83,11 +92,7 @@ func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest)
 	if in == nil {
 		return nil, noRequest("PartitionDisk")
 	}
-	out := new(v1.PartitionDiskResponse)
-	if err := c.pipe.call(ctx, "PartitionDisk", &v1.PartitionDiskRequest{DiskNumber: in.DiskNumber}, out); err != nil {
-		return nil, err
-	}
-	return &disk.PartitionDiskResponse{}, nil
+	return c.as.PartitionDisk(ctx, in)
 }
 
 // Rescan implements [disk.Interface].
@@ -95,11 +100,7 @@ func (c *Disk) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.Rescan
 	if in == nil {
 		return nil, noRequest("Rescan")
 	}
-	out := new(v1.RescanResponse)
-	if err := c.pipe.call(ctx, "Rescan", &v1.RescanRequest{}, out); err != nil {
-		return nil, err
-	}
-	return &disk.RescanResponse{}, nil
+	return c.as.Rescan(ctx, in)
 }
 
 // SetDiskState implements [disk.Interface].
@@ -107,6 +108,74 @@ func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (
 	if in == nil {
 		return nil, noRequest("SetDiskState")
 	}
+	return c.as.SetDiskState(ctx, in)
+}
+
+// diskSpeaker speaks a family of versions. No request is nil.
+type diskSpeaker interface {
+	GetDiskState(context.Context, *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error)
+	GetDiskStats(context.Context, *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error)
+	ListDiskIDs(context.Context, *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error)
+	ListDiskLocations(context.Context, *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error)
+	PartitionDisk(context.Context, *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error)
+	Rescan(context.Context, *disk.RescanRequest) (*disk.RescanResponse, error)
+	SetDiskState(context.Context, *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error)
+}
+
+// diskV1 speaks v1, v1beta3.
+type diskV1 struct{ pipe *connection }
+
+var _ diskSpeaker = (*diskV1)(nil)
+
+func (c *diskV1) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
+	out := new(v1.GetDiskStateResponse)
+	if err := c.pipe.call(ctx, "GetDiskState", &v1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+		return nil, err
+	}
+	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
+}
+
+func (c *diskV1) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
+	out := new(v1.GetDiskStatsResponse)
+	if err := c.pipe.call(ctx, "GetDiskStats", &v1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+		return nil, err
+	}
+	return &disk.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
+}
+
+func (c *diskV1) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+	out := new(v1.ListDiskIDsResponse)
+	if err := c.pipe.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &disk.ListDiskIDsResponse{DiskIDs: eachValue(out.DiskIDs, fromDiskV1DiskIDs)}, nil
+}
+
+func (c *diskV1) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
+	out := new(v1.ListDiskLocationsResponse)
+	if err := c.pipe.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &disk.ListDiskLocationsResponse{DiskLocations: eachValue(out.DiskLocations, fromDiskV1DiskLocation)}, nil
+}
+
+func (c *diskV1) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
+	out := new(v1.PartitionDiskResponse)
+	if err := c.pipe.call(ctx, "PartitionDisk", &v1.PartitionDiskRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+		return nil, err
+	}
+	return &disk.PartitionDiskResponse{}, nil
+}
+
+func (c *diskV1) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.RescanResponse, error) {
+	out := new(v1.RescanResponse)
+	if err := c.pipe.call(ctx, "Rescan", &v1.RescanRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &disk.RescanResponse{}, nil
+}
+
+func (c *diskV1) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
 	out := new(v1.SetDiskStateResponse)
 	if err := c.pipe.call(ctx, "SetDiskState", &v1.SetDiskStateRequest{DiskNumber: in.DiskNumber, IsOnline: in.IsOnline}, out); err != nil {
 		return nil, err
@@ -131,4 +200,17 @@ func fromDiskV1DiskLocation(in *v1.DiskLocation) *disk.DiskLocation {
 		Target:  in.Target,
 		LUNID:   in.LUNID,
 	}
+}
+
+// diskV1beta2 speaks v1beta2, v1beta1, v1alpha1.
+type diskV1beta2 struct{ pipe *connection }
+
+var _ diskSpeaker = (*diskV1beta2)(nil)
+
+func (c *diskV1beta2) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.RescanResponse, error) {
+	out := new(v1beta2.RescanResponse)
+	if err := c.pipe.call(ctx, "Rescan", &v1beta2.RescanRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &disk.RescanResponse{}, nil
 }

@@ -24,11 +24,46 @@
 //
 // # Versions
 //
-// Each client speaks one published version, the newest that has every method of
-// the Interface: disk v1, filesystem v2alpha1, iscsi v1alpha2, smb v1,
-// system v1alpha1, volume v2alpha1. A container needs the pipes of these
-// mounted. The clients are generated from the API; a field that a version could
-// not carry stops the generator.
+// Each client speaks the newest version of its group that is served, of all that
+// were published: [Disk.Version] and its like tell which. A container needs the pipes
+// of one version of a group mounted at least. [WithVersions] narrows the choice.
+//
+// A method that the version does not have fails before anything is asked, with an
+// error of the kind not implemented that is an [errors.ErrUnsupported] and names both:
+//
+//	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest at hand, does not have it
+//
+//	disk        v1, v1beta3      all
+//	            v1beta2          all
+//	            v1beta1          not GetDiskState, SetDiskState
+//	            v1alpha1         nor GetDiskStats, ListDiskIDs
+//	filesystem  v2alpha1         all but PathValid
+//	            v1 and older     nor RmdirContents
+//	iscsi       v1alpha2         all
+//	            v1alpha1         not SetMutualChapSecret
+//	smb         all              all
+//	system      v1alpha1         all
+//	volume      v2alpha1         all
+//	            v1, v1beta3      not GetClosestVolumeIDFromTargetPath
+//	            v1beta2          nor ListVolumesOnDisk of one partition
+//	            v1beta1          nor WriteVolumeCache
+//	            v1alpha1         nor GetVolumeStats, GetDiskNumberFromVolumeID, GetVolumeIDFromTargetPath
+//
+// Proxies before v1.0 told paths of plugins from paths of pods by a field of
+// filesystem v1alpha1 and v1beta1; here all paths are those of plugins. Later
+// proxies ignore it.
+//
+// # A proxy that is not there
+//
+// The constructors wait for a proxy that is still starting until the deadline of
+// their context; without one they look once. Their errors are an Error, and besides one of
+// package negotiate of the client module:
+//
+//	negotiate.ErrNotRunning    hosterr.ErrUnavailable
+//	negotiate.ErrBusy          hosterr.ErrUnavailable
+//	negotiate.ErrTooOld        hosterr.ErrUnimplemented, errors.ErrUnsupported
+//	negotiate.ErrNotServed     hosterr.ErrUnimplemented, errors.ErrUnsupported
+//	negotiate.ErrAccessDenied  hosterr.ErrPermissionDenied
 //
 // # Errors
 //
@@ -41,7 +76,14 @@
 // its own would otherwise tell its caller NotFound of the volume when the
 // proxy meant a path, and would do so through the pipes only.
 //
-// What only happens here: if no proxy serves the pipe or it stopped, the error
-// is of the kind unavailable, and if the proxy is too old for a method, of the
-// kind not implemented and an [errors.ErrUnsupported]. Their texts name the pipe.
+// Proxies that answer without details, as the published ones do, give text and
+// code alone; their failures are of no kind.
+//
+// What only happens here: if the proxy stopped, the error is of the kind
+// unavailable and names the pipe; if a request is larger than the proxy takes, of
+// the kind invalid argument.
+//
+// The whole contract (package hosttest) is run through these clients over
+// simulated nodes, with all versions served and with the oldest alone, on Linux
+// and, through named pipes, under Wine. Nothing has run on Windows.
 package remote

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -92,7 +92,7 @@ func (c *connection) failed(ctx context.Context, method string, in proto.Message
 	// Either gRPC itself failed, here or there, or a proxy answered that adds no
 	// details. Such a one answers Unknown, or what its policy says; the codes
 	// below are gRPC's.
-	about := c.api + " " + method + ": "
+	about := c.api() + " " + method + ": "
 	switch s.Code() {
 	case codes.Unavailable:
 		e.text = about + "no answer from " + c.at + ": " + s.Message()
@@ -154,24 +154,43 @@ func (e *Error) tell(info *errdetails.ErrorInfo) {
 	}
 }
 
+// lacks is the error for what the version that is spoken cannot say. Nothing is
+// asked of the proxy.
+func (c *connection) lacks(what string) error {
+	return &Error{
+		Hint:   "upgrade the CSI Proxy of this node, or mount the pipes of newer versions",
+		text:   fmt.Sprintf("%s %s: version %s of the %s API, the newest at hand, does not have it", c.api(), what, c.version, c.group),
+		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
+	}
+}
+
+// wrongVersion is the error of an option that cannot be followed.
+func wrongVersion(format string, args ...any) error {
+	return &Error{text: fmt.Sprintf(format, args...), causes: []error{hosterr.ErrInvalid}}
+}
+
+// nonsense is the error for an answer that cannot be what it should be.
+func (c *connection) nonsense(method, what string, err error) error {
+	return &Error{text: fmt.Sprintf("%s %s: the answer has something else than %s: %v", c.api(), method, what, err), causes: []error{err}}
+}
+
 // notConnected is the error of a constructor.
-func (c *connection) notConnected(err error) error {
-	e := &Error{causes: []error{err}}
-	var network net.Error
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		e.text = fmt.Sprintf("%s: not connected to %s: %v", c.api, c.at, err)
-	case errors.Is(err, fs.ErrPermission):
-		e.text = fmt.Sprintf("%s: this account may not open %s: %v", c.api, c.at, err)
-		e.causes = append(e.causes, hosterr.ErrPermissionDenied)
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &network) && !network.Timeout():
-		e.text = fmt.Sprintf("%s: no CSI Proxy serves %s; it does not run, or is too old for this version: %v", c.api, c.at, err)
-		e.causes = append(e.causes, hosterr.ErrUnavailable)
-	case errors.As(err, &network):
-		e.text = fmt.Sprintf("%s: the CSI Proxy at %s is busy: %v", c.api, c.at, err)
-		e.causes = append(e.causes, hosterr.ErrUnavailable)
-	default:
-		e.text = fmt.Sprintf("%s: cannot connect to %s: %v", c.api, c.at, err)
+func notConnected(err error) error {
+	e := &Error{text: err.Error(), causes: []error{err}}
+	for _, k := range []struct {
+		reason error
+		kinds  []error
+		hint   string
+	}{
+		{negotiate.ErrNotRunning, []error{hosterr.ErrUnavailable}, "install and start CSI Proxy on this node, and mount its pipes into the container"},
+		{negotiate.ErrBusy, []error{hosterr.ErrUnavailable}, ""},
+		{negotiate.ErrTooOld, []error{hosterr.ErrUnimplemented, errors.ErrUnsupported}, "upgrade the CSI Proxy of this node"},
+		{negotiate.ErrNotServed, []error{hosterr.ErrUnimplemented, errors.ErrUnsupported}, "enable the group, and mount its pipes into the container"},
+		{negotiate.ErrAccessDenied, []error{hosterr.ErrPermissionDenied}, "run the driver as an account that may open the pipes"},
+	} {
+		if errors.Is(err, k.reason) {
+			e.causes, e.Hint = append(e.causes, k.kinds...), k.hint
+		}
 	}
 	return e
 }

@@ -4,46 +4,56 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
-	"os"
-	"strings"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// timeout is what a pipe answers whose instances are all busy.
-type timeout struct{}
-
-func (timeout) Error() string   { return "i/o timeout" }
-func (timeout) Timeout() bool   { return true }
-func (timeout) Temporary() bool { return true }
-
 // TestNotConnected has the errors that a test cannot have the system make.
 func TestNotConnected(t *testing.T) {
-	c := &connection{api: "disk/v1", at: `\\.\pipe\csi-proxy-disk-v1`}
+	search := func(reason error, causes ...error) error {
+		v := []apiversion.Version{apiversion.NewVersionOrPanic("v1")}
+		return &negotiate.Error{Group: "disk", Wanted: v, Serves: v, Reason: reason, Causes: causes}
+	}
 	for _, tt := range []struct {
 		about string
 		err   error
-		text  string
 		kind  error
 	}{
-		{"absent", &fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, "no CSI Proxy serves", hosterr.ErrUnavailable},
-		{"left behind", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, "no CSI Proxy serves", hosterr.ErrUnavailable},
-		{"refused by name", &fs.PathError{Op: "open", Path: "p", Err: fs.ErrPermission}, "this account may not open", hosterr.ErrPermissionDenied},
-		{"refused by socket", &net.OpError{Op: "dial", Err: os.ErrPermission}, "this account may not open", hosterr.ErrPermissionDenied},
-		{"busy", timeout{}, "is busy", hosterr.ErrUnavailable},
-		{"deadline", context.DeadlineExceeded, "not connected to", nil},
-		{"anything else", errors.New("no directory for the sockets"), "cannot connect to", nil},
+		{"absent", search(negotiate.ErrNotRunning, fs.ErrNotExist), hosterr.ErrUnavailable},
+		{"refused", search(negotiate.ErrAccessDenied, fs.ErrPermission), hosterr.ErrPermissionDenied},
+		{"busy", search(negotiate.ErrBusy, context.DeadlineExceeded), hosterr.ErrUnavailable},
+		{"too old", search(negotiate.ErrTooOld), hosterr.ErrUnimplemented},
+		{"not served", search(negotiate.ErrNotServed), hosterr.ErrUnimplemented},
+		{"context", context.Canceled, nil},
+		{"anything else", errors.New("no directory for the sockets"), nil},
 	} {
-		err := c.notConnected(tt.err)
-		if hosterr.KindOf(err) != tt.kind || !errors.Is(err, tt.err) {
+		err := notConnected(tt.err)
+		if hosterr.KindOf(err) != tt.kind || !errors.Is(err, tt.err) || err.Error() != tt.err.Error() {
 			t.Errorf("%s: error %q is of kind %v, want %v and %v", tt.about, err, hosterr.KindOf(err), tt.kind, tt.err)
 		}
-		for _, part := range []string{c.api, c.at, tt.text, tt.err.Error()} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: error %q does not say %q", tt.about, err, part)
-			}
+		if got, want := errors.Is(err, errors.ErrUnsupported), tt.kind == hosterr.ErrUnimplemented; got != want {
+			t.Errorf("%s: %q is ErrUnsupported: %t, want %t", tt.about, err, got, want)
 		}
+		if errors.Is(err, hosterr.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) != errors.Is(tt.err, context.DeadlineExceeded) {
+			t.Errorf("%s: %q hides the deadline", tt.about, err)
+		}
+	}
+}
+
+// TestAnswersThatAreNonsense are of a proxy that does not keep to the old API.
+func TestAnswersThatAreNonsense(t *testing.T) {
+	c := &connection{group: "disk", version: "v1beta2"}
+	for _, id := range []string{"", "one", "-1", "4294967296"} {
+		_, err := byNumber(c, "ListDiskIDs", map[string]int{id: 1}, func(n int) int { return n })
+		var e *Error
+		if !errors.As(err, &e) || hosterr.KindOf(err) != nil {
+			t.Errorf("disk %q: error %v, want an Error of no kind", id, err)
+		}
+	}
+	if got, err := byNumber(c, "ListDiskIDs", map[string]int{"4294967295": 1}, func(n int) int { return n }); err != nil || got[1<<32-1] != 1 {
+		t.Errorf("the largest disk number: %v, %v", got, err)
 	}
 }

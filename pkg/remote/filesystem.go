@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -22,4 +23,22 @@ func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidReques
 		text:   "PathValid cannot be asked through a pipe: no version of the filesystem API has this method",
 		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
 	}
+}
+
+// CreateSymlink was LinkPath before v1beta2.
+func (c *filesystemV1beta1) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
+	request := &v1beta1.LinkPathRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}
+	if err := c.pipe.callAs(ctx, "CreateSymlink", "LinkPath", request, new(v1beta1.LinkPathResponse)); err != nil {
+		return nil, err
+	}
+	return &filesystem.CreateSymlinkResponse{}, nil
+}
+
+// IsSymlink was IsMountPoint before v1beta2.
+func (c *filesystemV1beta1) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
+	out := new(v1beta1.IsMountPointResponse)
+	if err := c.pipe.callAs(ctx, "IsSymlink", "IsMountPoint", &v1beta1.IsMountPointRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.IsSymlinkResponse{IsSymlink: out.IsMountPoint}, nil
 }

@@ -5,26 +5,51 @@ package remote
 import (
 	"context"
 
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v2alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 )
 
 // Filesystem is the filesystem group of a node through a pipe: [filesystem.Interface], spoken
-// in version v2alpha1 of the API. Several goroutines may use it at once.
-type Filesystem struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type Filesystem struct {
+	pipe *connection
+	as   filesystemSpeaker
+}
 
 var _ filesystem.Interface = (*Filesystem)(nil)
 
-// NewFilesystem connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewFilesystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewFilesystem(ctx context.Context, opts ...Option) (*Filesystem, error) {
-	c, err := connect(ctx, "filesystem", "v2alpha1", v2alpha1.Filesystem_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "filesystem", []spoken{
+		{"v2alpha1", &v2alpha1.Filesystem_ServiceDesc},
+		{"v1", &v1.Filesystem_ServiceDesc},
+		{"v1beta2", &v1beta2.Filesystem_ServiceDesc},
+		{"v1beta1", &v1beta1.Filesystem_ServiceDesc},
+		{"v1alpha1", &v1alpha1.Filesystem_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Filesystem{c}, nil
+	c := &Filesystem{pipe: p}
+	switch p.version {
+	case "v2alpha1", "v1", "v1beta2":
+		c.as = &filesystemV2alpha1{p}
+	case "v1beta1", "v1alpha1":
+		c.as = &filesystemV1beta1{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *Filesystem) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,11 +60,7 @@ func (c *Filesystem) CreateSymlink(ctx context.Context, in *filesystem.CreateSym
 	if in == nil {
 		return nil, noRequest("CreateSymlink")
 	}
-	out := new(v2alpha1.CreateSymlinkResponse)
-	if err := c.pipe.call(ctx, "CreateSymlink", &v2alpha1.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.CreateSymlinkResponse{}, nil
+	return c.as.CreateSymlink(ctx, in)
 }
 
 // IsSymlink implements [filesystem.Interface].
@@ -47,11 +68,7 @@ func (c *Filesystem) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequ
 	if in == nil {
 		return nil, noRequest("IsSymlink")
 	}
-	out := new(v2alpha1.IsSymlinkResponse)
-	if err := c.pipe.call(ctx, "IsSymlink", &v2alpha1.IsSymlinkRequest{Path: in.Path}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.IsSymlinkResponse{IsSymlink: out.IsSymlink}, nil
+	return c.as.IsSymlink(ctx, in)
 }
 
 // Mkdir implements [filesystem.Interface].
@@ -59,11 +76,7 @@ func (c *Filesystem) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*f
 	if in == nil {
 		return nil, noRequest("Mkdir")
 	}
-	out := new(v2alpha1.MkdirResponse)
-	if err := c.pipe.call(ctx, "Mkdir", &v2alpha1.MkdirRequest{Path: in.Path}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.MkdirResponse{}, nil
+	return c.as.Mkdir(ctx, in)
 }
 
 // PathExists implements [filesystem.Interface].
@@ -71,11 +84,7 @@ func (c *Filesystem) PathExists(ctx context.Context, in *filesystem.PathExistsRe
 	if in == nil {
 		return nil, noRequest("PathExists")
 	}
-	out := new(v2alpha1.PathExistsResponse)
-	if err := c.pipe.call(ctx, "PathExists", &v2alpha1.PathExistsRequest{Path: in.Path}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
+	return c.as.PathExists(ctx, in)
 }
 
 // Rmdir implements [filesystem.Interface].
@@ -83,11 +92,7 @@ func (c *Filesystem) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*f
 	if in == nil {
 		return nil, noRequest("Rmdir")
 	}
-	out := new(v2alpha1.RmdirResponse)
-	if err := c.pipe.call(ctx, "Rmdir", &v2alpha1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.RmdirResponse{}, nil
+	return c.as.Rmdir(ctx, in)
 }
 
 // RmdirContents implements [filesystem.Interface].
@@ -95,9 +100,101 @@ func (c *Filesystem) RmdirContents(ctx context.Context, in *filesystem.RmdirCont
 	if in == nil {
 		return nil, noRequest("RmdirContents")
 	}
+	return c.as.RmdirContents(ctx, in)
+}
+
+// filesystemSpeaker speaks a family of versions. No request is nil.
+type filesystemSpeaker interface {
+	CreateSymlink(context.Context, *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error)
+	IsSymlink(context.Context, *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error)
+	Mkdir(context.Context, *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error)
+	PathExists(context.Context, *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error)
+	Rmdir(context.Context, *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error)
+	RmdirContents(context.Context, *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error)
+}
+
+// filesystemV2alpha1 speaks v2alpha1, v1, v1beta2.
+type filesystemV2alpha1 struct{ pipe *connection }
+
+var _ filesystemSpeaker = (*filesystemV2alpha1)(nil)
+
+func (c *filesystemV2alpha1) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
+	out := new(v2alpha1.CreateSymlinkResponse)
+	if err := c.pipe.call(ctx, "CreateSymlink", &v2alpha1.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.CreateSymlinkResponse{}, nil
+}
+
+func (c *filesystemV2alpha1) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
+	out := new(v2alpha1.IsSymlinkResponse)
+	if err := c.pipe.call(ctx, "IsSymlink", &v2alpha1.IsSymlinkRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.IsSymlinkResponse{IsSymlink: out.IsSymlink}, nil
+}
+
+func (c *filesystemV2alpha1) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
+	out := new(v2alpha1.MkdirResponse)
+	if err := c.pipe.call(ctx, "Mkdir", &v2alpha1.MkdirRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.MkdirResponse{}, nil
+}
+
+func (c *filesystemV2alpha1) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
+	out := new(v2alpha1.PathExistsResponse)
+	if err := c.pipe.call(ctx, "PathExists", &v2alpha1.PathExistsRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
+}
+
+func (c *filesystemV2alpha1) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
+	out := new(v2alpha1.RmdirResponse)
+	if err := c.pipe.call(ctx, "Rmdir", &v2alpha1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.RmdirResponse{}, nil
+}
+
+func (c *filesystemV2alpha1) RmdirContents(ctx context.Context, in *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
 	out := new(v2alpha1.RmdirContentsResponse)
 	if err := c.pipe.call(ctx, "RmdirContents", &v2alpha1.RmdirContentsRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.RmdirContentsResponse{}, nil
+}
+
+// filesystemV1beta1 speaks v1beta1, v1alpha1.
+type filesystemV1beta1 struct{ pipe *connection }
+
+var _ filesystemSpeaker = (*filesystemV1beta1)(nil)
+
+func (c *filesystemV1beta1) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
+	out := new(v1beta1.MkdirResponse)
+	if err := c.pipe.call(ctx, "Mkdir", &v1beta1.MkdirRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.MkdirResponse{}, nil
+}
+
+func (c *filesystemV1beta1) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
+	out := new(v1beta1.PathExistsResponse)
+	if err := c.pipe.call(ctx, "PathExists", &v1beta1.PathExistsRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
+}
+
+func (c *filesystemV1beta1) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
+	out := new(v1beta1.RmdirResponse)
+	if err := c.pipe.call(ctx, "Rmdir", &v1beta1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.RmdirResponse{}, nil
+}
+
+func (c *filesystemV1beta1) RmdirContents(context.Context, *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
+	return nil, c.pipe.lacks("RmdirContents")
 }

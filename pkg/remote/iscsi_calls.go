@@ -5,26 +5,43 @@ package remote
 import (
 	"context"
 
+	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
 // ISCSI is the iscsi group of a node through a pipe: [iscsi.Interface], spoken
-// in version v1alpha2 of the API. Several goroutines may use it at once.
-type ISCSI struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type ISCSI struct {
+	pipe *connection
+	as   iscsiSpeaker
+}
 
 var _ iscsi.Interface = (*ISCSI)(nil)
 
-// NewISCSI connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewISCSI connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewISCSI(ctx context.Context, opts ...Option) (*ISCSI, error) {
-	c, err := connect(ctx, "iscsi", "v1alpha2", v1alpha2.Iscsi_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "iscsi", []spoken{
+		{"v1alpha2", &v1alpha2.Iscsi_ServiceDesc},
+		{"v1alpha1", &v1alpha1.Iscsi_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &ISCSI{c}, nil
+	c := &ISCSI{pipe: p}
+	switch p.version {
+	case "v1alpha2", "v1alpha1":
+		c.as = &iscsiV1alpha2{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *ISCSI) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,11 +52,7 @@ func (c *ISCSI) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRe
 	if in == nil {
 		return nil, noRequest("AddTargetPortal")
 	}
-	out := new(v1alpha2.AddTargetPortalResponse)
-	if err := c.pipe.call(ctx, "AddTargetPortal", &v1alpha2.AddTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
-		return nil, err
-	}
-	return &iscsi.AddTargetPortalResponse{}, nil
+	return c.as.AddTargetPortal(ctx, in)
 }
 
 // ConnectTarget implements [iscsi.Interface].
@@ -47,6 +60,83 @@ func (c *ISCSI) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetReques
 	if in == nil {
 		return nil, noRequest("ConnectTarget")
 	}
+	return c.as.ConnectTarget(ctx, in)
+}
+
+// DisconnectTarget implements [iscsi.Interface].
+func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
+	if in == nil {
+		return nil, noRequest("DisconnectTarget")
+	}
+	return c.as.DisconnectTarget(ctx, in)
+}
+
+// DiscoverTargetPortal implements [iscsi.Interface].
+func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
+	if in == nil {
+		return nil, noRequest("DiscoverTargetPortal")
+	}
+	return c.as.DiscoverTargetPortal(ctx, in)
+}
+
+// GetTargetDisks implements [iscsi.Interface].
+func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetTargetDisks")
+	}
+	return c.as.GetTargetDisks(ctx, in)
+}
+
+// ListTargetPortals implements [iscsi.Interface].
+func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
+	if in == nil {
+		return nil, noRequest("ListTargetPortals")
+	}
+	return c.as.ListTargetPortals(ctx, in)
+}
+
+// RemoveTargetPortal implements [iscsi.Interface].
+func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
+	if in == nil {
+		return nil, noRequest("RemoveTargetPortal")
+	}
+	return c.as.RemoveTargetPortal(ctx, in)
+}
+
+// SetMutualChapSecret implements [iscsi.Interface].
+func (c *ISCSI) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
+	if in == nil {
+		return nil, noRequest("SetMutualChapSecret")
+	}
+	return c.as.SetMutualChapSecret(ctx, in)
+}
+
+// iscsiSpeaker speaks a family of versions. No request is nil.
+type iscsiSpeaker interface {
+	AddTargetPortal(context.Context, *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error)
+	ConnectTarget(context.Context, *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error)
+	DisconnectTarget(context.Context, *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error)
+	DiscoverTargetPortal(context.Context, *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error)
+	GetTargetDisks(context.Context, *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error)
+	ListTargetPortals(context.Context, *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error)
+	RemoveTargetPortal(context.Context, *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error)
+	SetMutualChapSecret(context.Context, *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error)
+}
+
+// iscsiV1alpha2 speaks v1alpha2, v1alpha1.
+type iscsiV1alpha2 struct{ pipe *connection }
+
+var _ iscsiSpeaker = (*iscsiV1alpha2)(nil)
+
+func (c *iscsiV1alpha2) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error) {
+	out := new(v1alpha2.AddTargetPortalResponse)
+	if err := c.pipe.call(ctx, "AddTargetPortal", &v1alpha2.AddTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
+		return nil, err
+	}
+	return &iscsi.AddTargetPortalResponse{}, nil
+}
+
+func (c *iscsiV1alpha2) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error) {
 	out := new(v1alpha2.ConnectTargetResponse)
 	if err := c.pipe.call(ctx, "ConnectTarget", &v1alpha2.ConnectTargetRequest{
 		TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal),
@@ -60,11 +150,7 @@ func (c *ISCSI) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetReques
 	return &iscsi.ConnectTargetResponse{}, nil
 }
 
-// DisconnectTarget implements [iscsi.Interface].
-func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
-	if in == nil {
-		return nil, noRequest("DisconnectTarget")
-	}
+func (c *iscsiV1alpha2) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
 	out := new(v1alpha2.DisconnectTargetResponse)
 	if err := c.pipe.call(ctx, "DisconnectTarget", &v1alpha2.DisconnectTargetRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
 		return nil, err
@@ -72,11 +158,7 @@ func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTarget
 	return &iscsi.DisconnectTargetResponse{}, nil
 }
 
-// DiscoverTargetPortal implements [iscsi.Interface].
-func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
-	if in == nil {
-		return nil, noRequest("DiscoverTargetPortal")
-	}
+func (c *iscsiV1alpha2) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
 	out := new(v1alpha2.DiscoverTargetPortalResponse)
 	if err := c.pipe.call(ctx, "DiscoverTargetPortal", &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
 		return nil, err
@@ -84,11 +166,7 @@ func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTarg
 	return &iscsi.DiscoverTargetPortalResponse{IQNs: out.Iqns}, nil
 }
 
-// GetTargetDisks implements [iscsi.Interface].
-func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
-	if in == nil {
-		return nil, noRequest("GetTargetDisks")
-	}
+func (c *iscsiV1alpha2) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
 	out := new(v1alpha2.GetTargetDisksResponse)
 	if err := c.pipe.call(ctx, "GetTargetDisks", &v1alpha2.GetTargetDisksRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
 		return nil, err
@@ -96,11 +174,7 @@ func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequ
 	return &iscsi.GetTargetDisksResponse{DiskIDs: out.DiskIDs}, nil
 }
 
-// ListTargetPortals implements [iscsi.Interface].
-func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
-	if in == nil {
-		return nil, noRequest("ListTargetPortals")
-	}
+func (c *iscsiV1alpha2) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
 	out := new(v1alpha2.ListTargetPortalsResponse)
 	if err := c.pipe.call(ctx, "ListTargetPortals", &v1alpha2.ListTargetPortalsRequest{}, out); err != nil {
 		return nil, err
@@ -108,11 +182,7 @@ func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPorta
 	return &iscsi.ListTargetPortalsResponse{TargetPortals: each(out.TargetPortals, fromISCSIV1alpha2TargetPortal)}, nil
 }
 
-// RemoveTargetPortal implements [iscsi.Interface].
-func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
-	if in == nil {
-		return nil, noRequest("RemoveTargetPortal")
-	}
+func (c *iscsiV1alpha2) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
 	out := new(v1alpha2.RemoveTargetPortalResponse)
 	if err := c.pipe.call(ctx, "RemoveTargetPortal", &v1alpha2.RemoveTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
 		return nil, err
@@ -120,11 +190,7 @@ func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPo
 	return &iscsi.RemoveTargetPortalResponse{}, nil
 }
 
-// SetMutualChapSecret implements [iscsi.Interface].
-func (c *ISCSI) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
-	if in == nil {
-		return nil, noRequest("SetMutualChapSecret")
-	}
+func (c *iscsiV1alpha2) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
 	out := new(v1alpha2.SetMutualChapSecretResponse)
 	if err := c.pipe.call(ctx, "SetMutualChapSecret", &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: in.MutualChapSecret}, out); err != nil {
 		return nil, err

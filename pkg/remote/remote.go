@@ -2,23 +2,25 @@ package remote
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/client"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/client/transport"
 )
 
 // An Option says how the proxy is reached. All constructors take the same ones.
 type Option func(*options)
 
 type options struct {
-	path func(group string, version apiversion.Version) string
-	conn grpc.ClientConnInterface
-	dial []grpc.DialOption
+	path     func(group string, version apiversion.Version) string
+	versions []apiversion.Version
+	conn     grpc.ClientConnInterface
+	dial     []grpc.DialOption
 }
 
 // WithPipePath names the pipe of a version of a group, if it is not the one of
@@ -28,8 +30,16 @@ func WithPipePath(path func(group string, version apiversion.Version) string) Op
 	return func(o *options) { o.path = path }
 }
 
+// WithVersions are the versions that may be spoken, instead of all that the group
+// has. A version that the group does not have is an error of the constructor.
+func WithVersions(versions ...apiversion.Version) Option {
+	return func(o *options) { o.versions = versions }
+}
+
 // WithConn takes a connection that exists already, whose server has the
-// service of the group. It stays the caller's: Close leaves it open.
+// service of the group. It stays the caller's: Close leaves it open. The version of
+// a [negotiate.Conn] is spoken, and on another connection the newest that may
+// be: see [WithVersions].
 func WithConn(conn grpc.ClientConnInterface) Option {
 	return func(o *options) { o.conn = conn }
 }
@@ -40,51 +50,95 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
 
+// spoken is a version of a group that can be spoken.
+type spoken struct {
+	name string
+	desc *grpc.ServiceDesc
+}
+
 // connection is the way to one group. The version that is spoken is a name in
 // it, not code: versions of one family have the same bytes.
 type connection struct {
 	grpc.ClientConnInterface
-	api     string // "disk/v1", for error texts
-	service string // "v1.Disk"
-	at      string // what the connection leads to, for error texts
+	group   string
+	version string
+	desc    *grpc.ServiceDesc // of the version
+	at      string            // what the connection leads to, for error texts
 	close   func() error
 }
 
-// connect makes the connection of a constructor. ctx is for the connecting
-// only, not for later calls.
-func connect(ctx context.Context, group, version, service string, opts []Option) (*connection, error) {
-	o := options{}
+// connect makes the connection of a constructor, to the first of the versions
+// that is served: they are given newest first. ctx is for the connecting only, not
+// for later calls.
+func connect(ctx context.Context, group string, versions []spoken, opts []Option) (*connection, error) {
+	o := options{path: client.PipePath}
 	for _, set := range opts {
 		set(&o)
 	}
-	if o.path == nil {
-		o.path = client.PipePath
+	wanted, err := o.wanted(group, versions)
+	if err != nil {
+		return nil, err
 	}
-	c := &connection{api: group + "/" + version, service: service}
+	c := &connection{group: group}
+	speak := func(v apiversion.Version) error {
+		i := slices.IndexFunc(versions, func(s spoken) bool { return s.name == v.String() })
+		if i < 0 || !slices.Contains(wanted, v) {
+			return wrongVersion("%s: the connection that was given speaks %s, want one of %v", group, v, wanted)
+		}
+		c.version, c.desc = versions[i].name, versions[i].desc
+		return nil
+	}
 	if o.conn != nil {
 		c.ClientConnInterface, c.at, c.close = o.conn, "the connection that was given", func() error { return nil }
-		return c, nil
+		if n, ok := o.conn.(*negotiate.Conn); ok {
+			return c, speak(n.Version)
+		}
+		return c, speak(wanted[0])
 	}
-	path := o.path(group, apiversion.NewVersionOrPanic(version))
-	c.at = path
-	if name, err := pipe.Name(path); err == nil {
+	conn, err := negotiate.Connect(ctx, group, wanted, negotiate.WithPipePath(o.path), negotiate.WithDialOptions(o.dial...))
+	if err != nil {
+		return nil, notConnected(err)
+	}
+	c.ClientConnInterface, c.at, c.close = conn, conn.PipePath, conn.Close
+	if name, err := pipe.Name(conn.PipePath); err == nil {
 		c.at = `\\.\pipe\` + name
 	}
-	// Connect itself takes two seconds at the most.
-	if err := ctx.Err(); err != nil {
-		return nil, c.notConnected(err)
-	}
-	conn, err := transport.Connect(path, o.dial...)
-	if err != nil {
-		return nil, c.notConnected(err)
-	}
-	c.ClientConnInterface, c.close = conn, conn.Close
-	return c, nil
+	return c, speak(conn.Version)
 }
 
-// call calls a method of the API.
+// wanted are the versions that may be spoken, newest first.
+func (o *options) wanted(group string, versions []spoken) ([]apiversion.Version, error) {
+	var all []apiversion.Version
+	for _, s := range versions {
+		all = append(all, apiversion.NewVersionOrPanic(s.name))
+	}
+	if len(o.versions) == 0 {
+		return all, nil
+	}
+	for _, v := range o.versions {
+		if !slices.Contains(all, v) {
+			return nil, wrongVersion("%s: version %q cannot be spoken, want one of %v", group, v, all)
+		}
+	}
+	return slices.DeleteFunc(all, func(v apiversion.Version) bool { return !slices.Contains(o.versions, v) }), nil
+}
+
+// api is "disk/v1".
+func (c *connection) api() string { return c.group + "/" + c.version }
+
+func (c *connection) apiVersion() apiversion.Version { return apiversion.NewVersionOrPanic(c.version) }
+
+// call calls a method of the API, if the version has it.
 func (c *connection) call(ctx context.Context, method string, in, out proto.Message) error {
-	if err := c.Invoke(ctx, "/"+c.service+"/"+method, in, out); err != nil {
+	return c.callAs(ctx, method, method, in, out)
+}
+
+// callAs calls a method that had another name.
+func (c *connection) callAs(ctx context.Context, method, then string, in, out proto.Message) error {
+	if !slices.ContainsFunc(c.desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == then }) {
+		return c.lacks(method)
+	}
+	if err := c.Invoke(ctx, "/"+c.desc.ServiceName+"/"+then, in, out); err != nil {
 		return c.failed(ctx, method, in, err)
 	}
 	return nil

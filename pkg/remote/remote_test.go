@@ -68,13 +68,23 @@ func start(t *testing.T) *node {
 	for i := range pipes {
 		pipes[i].Name = n.prefix + pipes[i].Name
 	}
-	s, err := apiserver.Open(apiserver.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pipes...)
+	ready := make(chan struct{})
+	s, err := apiserver.Open(apiserver.Config{
+		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Ready: func() { close(ready) },
+	}, pipes...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
 	go func() { result <- s.Serve(ctx) }()
+	select {
+	case <-ready:
+	case err := <-result:
+		cancel()
+		t.Fatal(err)
+	}
 	n.stop = sync.OnceValue(func() error { cancel(); return <-result })
 	t.Cleanup(func() { n.stop() })
 	return n
@@ -156,43 +166,51 @@ func TestEveryFieldTravelsBothWays(t *testing.T) {
 	tried := map[string]bool{}
 	for _, m := range methods(connectAll(t, n.option())) {
 		tried[m.String()] = true
-		same := func(about string, fillIn, fillOut func(any)) {
-			t.Helper()
-			in := m.request()
-			fillIn(in.Interface())
-			n.set(fillOut, nil, nil)
-
-			want, err := m.call(t.Context(), n.recorder, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n.set(fillOut, nil, nil)
-			got, err := m.call(t.Context(), m.client, in)
-			if err != nil {
-				t.Fatalf("%s with %s: %v", m, about, err)
-			}
-			called, arrived := n.last()
-			if called != m.Name || !reflect.DeepEqual(arrived, in.Interface()) {
-				t.Errorf("%s with %s: the service got %s(%+v), want %+v", m, about, called, arrived, in.Interface())
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s with %s: answer %+v, want %+v", m, about, got, want)
-			}
-		}
-		bools := max(fill(m.request().Interface(), 0, false), fill(reflect.New(m.Type.Out(0).Elem()).Interface(), 0, false))
-		for b := range bools + 1 { // the last time, none is true
-			fills := func(p any) { fill(p, b, false) }
-			same(fmt.Sprintf("values, bool %d true", b), fills, fills)
-		}
-		most := func(p any) { fill(p, 0, true) }
-		same("the largest numbers", most, most)
-		nothing := func(any) {}
-		same("nothing", nothing, nothing)
+		n.travels(t, m, m.String(), func(any) {})
 	}
 	if len(tried) < 39-1 {
 		t.Errorf("tried %d methods, want the 39 of six groups but PathValid at least", len(tried))
 	}
 	t.Logf("%d methods", len(tried))
+}
+
+// travels sends values through a method. Whatever a version cannot say, without
+// takes out of a request.
+func (n *node) travels(t *testing.T, m method, name string, without func(request any)) {
+	t.Helper()
+	same := func(about string, fillIn, fillOut func(any)) {
+		t.Helper()
+		in := m.request()
+		fillIn(in.Interface())
+		without(in.Interface())
+		n.set(fillOut, nil, nil)
+
+		want, err := m.call(t.Context(), n.recorder, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.set(fillOut, nil, nil)
+		got, err := m.call(t.Context(), m.client, in)
+		if err != nil {
+			t.Fatalf("%s with %s: %v", name, about, err)
+		}
+		called, arrived := n.last()
+		if called != m.Name || !reflect.DeepEqual(arrived, in.Interface()) {
+			t.Errorf("%s with %s: the service got %s(%+v), want %+v", name, about, called, arrived, in.Interface())
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s with %s: answer %+v, want %+v", name, about, got, want)
+		}
+	}
+	bools := max(fill(m.request().Interface(), 0, false), fill(reflect.New(m.Type.Out(0).Elem()).Interface(), 0, false))
+	for b := range bools + 1 { // the last time, none is true
+		fills := func(p any) { fill(p, b, false) }
+		same(fmt.Sprintf("values, bool %d true", b), fills, fills)
+	}
+	most := func(p any) { fill(p, 0, true) }
+	same("the largest numbers", most, most)
+	nothing := func(any) {}
+	same("nothing", nothing, nothing)
 }
 
 // TestErrorsAreWhatTheyAreInProcess sends each kind of error through each group.
@@ -369,7 +387,7 @@ func TestNobodyServes(t *testing.T) {
 	}
 	for i, err := range all {
 		group := clients[i].name
-		want := group + "/v" // the version
+		want := "CSI Proxy: " + group + " v" // the versions
 		name := `\\.\pipe\` + n.prefix + "csi-proxy-" + group + "-v"
 		if !errors.Is(err, hosterr.ErrUnavailable) || !errors.Is(err, fs.ErrNotExist) ||
 			!strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), name) {

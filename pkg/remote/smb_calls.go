@@ -6,25 +6,48 @@ import (
 	"context"
 
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
 // SMB is the smb group of a node through a pipe: [smb.Interface], spoken
-// in version v1 of the API. Several goroutines may use it at once.
-type SMB struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type SMB struct {
+	pipe *connection
+	as   smbSpeaker
+}
 
 var _ smb.Interface = (*SMB)(nil)
 
-// NewSMB connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewSMB connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
-	c, err := connect(ctx, "smb", "v1", v1.Smb_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "smb", []spoken{
+		{"v1", &v1.Smb_ServiceDesc},
+		{"v1beta2", &v1beta2.Smb_ServiceDesc},
+		{"v1beta1", &v1beta1.Smb_ServiceDesc},
+		{"v1alpha1", &v1alpha1.Smb_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &SMB{c}, nil
+	c := &SMB{pipe: p}
+	switch p.version {
+	case "v1", "v1beta2":
+		c.as = &smbV1{p}
+	case "v1beta1", "v1alpha1":
+		c.as = &smbV1beta1{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *SMB) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,6 +58,29 @@ func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappi
 	if in == nil {
 		return nil, noRequest("NewSMBGlobalMapping")
 	}
+	return c.as.NewSMBGlobalMapping(ctx, in)
+}
+
+// RemoveSMBGlobalMapping implements [smb.Interface].
+func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
+	if in == nil {
+		return nil, noRequest("RemoveSMBGlobalMapping")
+	}
+	return c.as.RemoveSMBGlobalMapping(ctx, in)
+}
+
+// smbSpeaker speaks a family of versions. No request is nil.
+type smbSpeaker interface {
+	NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error)
+	RemoveSMBGlobalMapping(context.Context, *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error)
+}
+
+// smbV1 speaks v1, v1beta2.
+type smbV1 struct{ pipe *connection }
+
+var _ smbSpeaker = (*smbV1)(nil)
+
+func (c *smbV1) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
 	out := new(v1.NewSmbGlobalMappingResponse)
 	if err := c.pipe.call(ctx, "NewSmbGlobalMapping", &v1.NewSmbGlobalMappingRequest{
 		RemotePath: in.RemotePath,
@@ -47,13 +93,35 @@ func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappi
 	return &smb.NewSMBGlobalMappingResponse{}, nil
 }
 
-// RemoveSMBGlobalMapping implements [smb.Interface].
-func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
-	if in == nil {
-		return nil, noRequest("RemoveSMBGlobalMapping")
-	}
+func (c *smbV1) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
 	out := new(v1.RemoveSmbGlobalMappingResponse)
 	if err := c.pipe.call(ctx, "RemoveSmbGlobalMapping", &v1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
+		return nil, err
+	}
+	return &smb.RemoveSMBGlobalMappingResponse{}, nil
+}
+
+// smbV1beta1 speaks v1beta1, v1alpha1.
+type smbV1beta1 struct{ pipe *connection }
+
+var _ smbSpeaker = (*smbV1beta1)(nil)
+
+func (c *smbV1beta1) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
+	out := new(v1beta1.NewSmbGlobalMappingResponse)
+	if err := c.pipe.call(ctx, "NewSmbGlobalMapping", &v1beta1.NewSmbGlobalMappingRequest{
+		RemotePath: in.RemotePath,
+		LocalPath:  in.LocalPath,
+		Username:   in.Username,
+		Password:   in.Password,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &smb.NewSMBGlobalMappingResponse{}, nil
+}
+
+func (c *smbV1beta1) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
+	out := new(v1beta1.RemoveSmbGlobalMappingResponse)
+	if err := c.pipe.call(ctx, "RemoveSmbGlobalMapping", &v1beta1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
 		return nil, err
 	}
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil

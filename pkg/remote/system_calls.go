@@ -6,25 +6,40 @@ import (
 	"context"
 
 	"github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
 // System is the system group of a node through a pipe: [system.Interface], spoken
-// in version v1alpha1 of the API. Several goroutines may use it at once.
-type System struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type System struct {
+	pipe *connection
+	as   systemSpeaker
+}
 
 var _ system.Interface = (*System)(nil)
 
-// NewSystem connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewSystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewSystem(ctx context.Context, opts ...Option) (*System, error) {
-	c, err := connect(ctx, "system", "v1alpha1", v1alpha1.System_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "system", []spoken{
+		{"v1alpha1", &v1alpha1.System_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &System{c}, nil
+	c := &System{pipe: p}
+	switch p.version {
+	case "v1alpha1":
+		c.as = &systemV1alpha1{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *System) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,11 +50,7 @@ func (c *System) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSeri
 	if in == nil {
 		return nil, noRequest("GetBIOSSerialNumber")
 	}
-	out := new(v1alpha1.GetBIOSSerialNumberResponse)
-	if err := c.pipe.call(ctx, "GetBIOSSerialNumber", &v1alpha1.GetBIOSSerialNumberRequest{}, out); err != nil {
-		return nil, err
-	}
-	return &system.GetBIOSSerialNumberResponse{SerialNumber: out.SerialNumber}, nil
+	return c.as.GetBIOSSerialNumber(ctx, in)
 }
 
 // GetService implements [system.Interface].
@@ -47,6 +58,47 @@ func (c *System) GetService(ctx context.Context, in *system.GetServiceRequest) (
 	if in == nil {
 		return nil, noRequest("GetService")
 	}
+	return c.as.GetService(ctx, in)
+}
+
+// StartService implements [system.Interface].
+func (c *System) StartService(ctx context.Context, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
+	if in == nil {
+		return nil, noRequest("StartService")
+	}
+	return c.as.StartService(ctx, in)
+}
+
+// StopService implements [system.Interface].
+func (c *System) StopService(ctx context.Context, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
+	if in == nil {
+		return nil, noRequest("StopService")
+	}
+	return c.as.StopService(ctx, in)
+}
+
+// systemSpeaker speaks a family of versions. No request is nil.
+type systemSpeaker interface {
+	GetBIOSSerialNumber(context.Context, *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error)
+	GetService(context.Context, *system.GetServiceRequest) (*system.GetServiceResponse, error)
+	StartService(context.Context, *system.StartServiceRequest) (*system.StartServiceResponse, error)
+	StopService(context.Context, *system.StopServiceRequest) (*system.StopServiceResponse, error)
+}
+
+// systemV1alpha1 speaks v1alpha1.
+type systemV1alpha1 struct{ pipe *connection }
+
+var _ systemSpeaker = (*systemV1alpha1)(nil)
+
+func (c *systemV1alpha1) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error) {
+	out := new(v1alpha1.GetBIOSSerialNumberResponse)
+	if err := c.pipe.call(ctx, "GetBIOSSerialNumber", &v1alpha1.GetBIOSSerialNumberRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &system.GetBIOSSerialNumberResponse{SerialNumber: out.SerialNumber}, nil
+}
+
+func (c *systemV1alpha1) GetService(ctx context.Context, in *system.GetServiceRequest) (*system.GetServiceResponse, error) {
 	out := new(v1alpha1.GetServiceResponse)
 	if err := c.pipe.call(ctx, "GetService", &v1alpha1.GetServiceRequest{Name: in.Name}, out); err != nil {
 		return nil, err
@@ -58,11 +110,7 @@ func (c *System) GetService(ctx context.Context, in *system.GetServiceRequest) (
 	}, nil
 }
 
-// StartService implements [system.Interface].
-func (c *System) StartService(ctx context.Context, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
-	if in == nil {
-		return nil, noRequest("StartService")
-	}
+func (c *systemV1alpha1) StartService(ctx context.Context, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
 	out := new(v1alpha1.StartServiceResponse)
 	if err := c.pipe.call(ctx, "StartService", &v1alpha1.StartServiceRequest{Name: in.Name}, out); err != nil {
 		return nil, err
@@ -70,11 +118,7 @@ func (c *System) StartService(ctx context.Context, in *system.StartServiceReques
 	return &system.StartServiceResponse{}, nil
 }
 
-// StopService implements [system.Interface].
-func (c *System) StopService(ctx context.Context, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
-	if in == nil {
-		return nil, noRequest("StopService")
-	}
+func (c *systemV1alpha1) StopService(ctx context.Context, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
 	out := new(v1alpha1.StopServiceResponse)
 	if err := c.pipe.call(ctx, "StopService", &v1alpha1.StopServiceRequest{Name: in.Name, Force: in.Force}, out); err != nil {
 		return nil, err

@@ -5,26 +5,53 @@ package remote
 import (
 	"context"
 
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // Volume is the volume group of a node through a pipe: [volume.Interface], spoken
-// in version v2alpha1 of the API. Several goroutines may use it at once.
-type Volume struct{ pipe *connection }
+// in the newest version of the API that is served. Several goroutines may use it
+// at once.
+type Volume struct {
+	pipe *connection
+	as   volumeSpeaker
+}
 
 var _ volume.Interface = (*Volume)(nil)
 
-// NewVolume connects to the CSI Proxy of this node. It fails at once if none
-// serves the group, with an [Error] that says why. ctx is for the connecting
-// only.
+// NewVolume connects to the CSI Proxy of this node. If ctx has a deadline it waits until
+// then for one that is still starting, and otherwise fails at once if none serves
+// the group, with an [Error] that says why. ctx is for the connecting only.
 func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
-	c, err := connect(ctx, "volume", "v2alpha1", v2alpha1.Volume_ServiceDesc.ServiceName, opts)
+	p, err := connect(ctx, "volume", []spoken{
+		{"v2alpha1", &v2alpha1.Volume_ServiceDesc},
+		{"v1", &v1.Volume_ServiceDesc},
+		{"v1beta3", &v1beta3.Volume_ServiceDesc},
+		{"v1beta2", &v1beta2.Volume_ServiceDesc},
+		{"v1beta1", &v1beta1.Volume_ServiceDesc},
+		{"v1alpha1", &v1alpha1.Volume_ServiceDesc},
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Volume{c}, nil
+	c := &Volume{pipe: p}
+	switch p.version {
+	case "v2alpha1", "v1", "v1beta3":
+		c.as = &volumeV2alpha1{p}
+	case "v1beta2", "v1beta1", "v1alpha1":
+		c.as = &volumeV1beta2{p}
+	}
+	return c, nil
 }
+
+// Version is the version of the API that is spoken.
+func (c *Volume) Version() apiversion.Version { return c.pipe.apiVersion() }
 
 // Close ends the connection, unless it came by [WithConn]. Calls that are under
 // way fail, and so do later ones.
@@ -35,11 +62,7 @@ func (c *Volume) FormatVolume(ctx context.Context, in *volume.FormatVolumeReques
 	if in == nil {
 		return nil, noRequest("FormatVolume")
 	}
-	out := new(v2alpha1.FormatVolumeResponse)
-	if err := c.pipe.call(ctx, "FormatVolume", &v2alpha1.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.FormatVolumeResponse{}, nil
+	return c.as.FormatVolume(ctx, in)
 }
 
 // GetClosestVolumeIDFromTargetPath implements [volume.Interface].
@@ -47,11 +70,7 @@ func (c *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volum
 	if in == nil {
 		return nil, noRequest("GetClosestVolumeIDFromTargetPath")
 	}
-	out := new(v2alpha1.GetClosestVolumeIDFromTargetPathResponse)
-	if err := c.pipe.call(ctx, "GetClosestVolumeIDFromTargetPath", &v2alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &volume.GetClosestVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
+	return c.as.GetClosestVolumeIDFromTargetPath(ctx, in)
 }
 
 // GetDiskNumberFromVolumeID implements [volume.Interface].
@@ -59,11 +78,7 @@ func (c *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDi
 	if in == nil {
 		return nil, noRequest("GetDiskNumberFromVolumeID")
 	}
-	out := new(v2alpha1.GetDiskNumberFromVolumeIDResponse)
-	if err := c.pipe.call(ctx, "GetDiskNumberFromVolumeID", &v2alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
+	return c.as.GetDiskNumberFromVolumeID(ctx, in)
 }
 
 // GetVolumeIDFromTargetPath implements [volume.Interface].
@@ -71,11 +86,7 @@ func (c *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVo
 	if in == nil {
 		return nil, noRequest("GetVolumeIDFromTargetPath")
 	}
-	out := new(v2alpha1.GetVolumeIDFromTargetPathResponse)
-	if err := c.pipe.call(ctx, "GetVolumeIDFromTargetPath", &v2alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &volume.GetVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
+	return c.as.GetVolumeIDFromTargetPath(ctx, in)
 }
 
 // GetVolumeStats implements [volume.Interface].
@@ -83,11 +94,7 @@ func (c *Volume) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRe
 	if in == nil {
 		return nil, noRequest("GetVolumeStats")
 	}
-	out := new(v2alpha1.GetVolumeStatsResponse)
-	if err := c.pipe.call(ctx, "GetVolumeStats", &v2alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
+	return c.as.GetVolumeStats(ctx, in)
 }
 
 // IsVolumeFormatted implements [volume.Interface].
@@ -95,11 +102,7 @@ func (c *Volume) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeForma
 	if in == nil {
 		return nil, noRequest("IsVolumeFormatted")
 	}
-	out := new(v2alpha1.IsVolumeFormattedResponse)
-	if err := c.pipe.call(ctx, "IsVolumeFormatted", &v2alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
+	return c.as.IsVolumeFormatted(ctx, in)
 }
 
 // ListVolumesOnDisk implements [volume.Interface].
@@ -107,11 +110,7 @@ func (c *Volume) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOn
 	if in == nil {
 		return nil, noRequest("ListVolumesOnDisk")
 	}
-	out := new(v2alpha1.ListVolumesOnDiskResponse)
-	if err := c.pipe.call(ctx, "ListVolumesOnDisk", &v2alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
-		return nil, err
-	}
-	return &volume.ListVolumesOnDiskResponse{VolumeIDs: out.VolumeIds}, nil
+	return c.as.ListVolumesOnDisk(ctx, in)
 }
 
 // MountVolume implements [volume.Interface].
@@ -119,11 +118,7 @@ func (c *Volume) MountVolume(ctx context.Context, in *volume.MountVolumeRequest)
 	if in == nil {
 		return nil, noRequest("MountVolume")
 	}
-	out := new(v2alpha1.MountVolumeResponse)
-	if err := c.pipe.call(ctx, "MountVolume", &v2alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &volume.MountVolumeResponse{}, nil
+	return c.as.MountVolume(ctx, in)
 }
 
 // ResizeVolume implements [volume.Interface].
@@ -131,11 +126,7 @@ func (c *Volume) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeReques
 	if in == nil {
 		return nil, noRequest("ResizeVolume")
 	}
-	out := new(v2alpha1.ResizeVolumeResponse)
-	if err := c.pipe.call(ctx, "ResizeVolume", &v2alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
-		return nil, err
-	}
-	return &volume.ResizeVolumeResponse{}, nil
+	return c.as.ResizeVolume(ctx, in)
 }
 
 // UnmountVolume implements [volume.Interface].
@@ -143,11 +134,7 @@ func (c *Volume) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequ
 	if in == nil {
 		return nil, noRequest("UnmountVolume")
 	}
-	out := new(v2alpha1.UnmountVolumeResponse)
-	if err := c.pipe.call(ctx, "UnmountVolume", &v2alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &volume.UnmountVolumeResponse{}, nil
+	return c.as.UnmountVolume(ctx, in)
 }
 
 // WriteVolumeCache implements [volume.Interface].
@@ -155,8 +142,161 @@ func (c *Volume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCac
 	if in == nil {
 		return nil, noRequest("WriteVolumeCache")
 	}
+	return c.as.WriteVolumeCache(ctx, in)
+}
+
+// volumeSpeaker speaks a family of versions. No request is nil.
+type volumeSpeaker interface {
+	FormatVolume(context.Context, *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error)
+	GetClosestVolumeIDFromTargetPath(context.Context, *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error)
+	GetDiskNumberFromVolumeID(context.Context, *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error)
+	GetVolumeIDFromTargetPath(context.Context, *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error)
+	GetVolumeStats(context.Context, *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error)
+	IsVolumeFormatted(context.Context, *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error)
+	ListVolumesOnDisk(context.Context, *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error)
+	MountVolume(context.Context, *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error)
+	ResizeVolume(context.Context, *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error)
+	UnmountVolume(context.Context, *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error)
+	WriteVolumeCache(context.Context, *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error)
+}
+
+// volumeV2alpha1 speaks v2alpha1, v1, v1beta3.
+type volumeV2alpha1 struct{ pipe *connection }
+
+var _ volumeSpeaker = (*volumeV2alpha1)(nil)
+
+func (c *volumeV2alpha1) FormatVolume(ctx context.Context, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
+	out := new(v2alpha1.FormatVolumeResponse)
+	if err := c.pipe.call(ctx, "FormatVolume", &v2alpha1.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.FormatVolumeResponse{}, nil
+}
+
+func (c *volumeV2alpha1) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
+	out := new(v2alpha1.GetClosestVolumeIDFromTargetPathResponse)
+	if err := c.pipe.call(ctx, "GetClosestVolumeIDFromTargetPath", &v2alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetClosestVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
+}
+
+func (c *volumeV2alpha1) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
+	out := new(v2alpha1.GetDiskNumberFromVolumeIDResponse)
+	if err := c.pipe.call(ctx, "GetDiskNumberFromVolumeID", &v2alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
+}
+
+func (c *volumeV2alpha1) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
+	out := new(v2alpha1.GetVolumeIDFromTargetPathResponse)
+	if err := c.pipe.call(ctx, "GetVolumeIDFromTargetPath", &v2alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
+}
+
+func (c *volumeV2alpha1) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
+	out := new(v2alpha1.GetVolumeStatsResponse)
+	if err := c.pipe.call(ctx, "GetVolumeStats", &v2alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
+}
+
+func (c *volumeV2alpha1) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
+	out := new(v2alpha1.IsVolumeFormattedResponse)
+	if err := c.pipe.call(ctx, "IsVolumeFormatted", &v2alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
+}
+
+func (c *volumeV2alpha1) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
+	out := new(v2alpha1.ListVolumesOnDiskResponse)
+	if err := c.pipe.call(ctx, "ListVolumesOnDisk", &v2alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
+		return nil, err
+	}
+	return &volume.ListVolumesOnDiskResponse{VolumeIDs: out.VolumeIds}, nil
+}
+
+func (c *volumeV2alpha1) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
+	out := new(v2alpha1.MountVolumeResponse)
+	if err := c.pipe.call(ctx, "MountVolume", &v2alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &volume.MountVolumeResponse{}, nil
+}
+
+func (c *volumeV2alpha1) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
+	out := new(v2alpha1.ResizeVolumeResponse)
+	if err := c.pipe.call(ctx, "ResizeVolume", &v2alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
+		return nil, err
+	}
+	return &volume.ResizeVolumeResponse{}, nil
+}
+
+func (c *volumeV2alpha1) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
+	out := new(v2alpha1.UnmountVolumeResponse)
+	if err := c.pipe.call(ctx, "UnmountVolume", &v2alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &volume.UnmountVolumeResponse{}, nil
+}
+
+func (c *volumeV2alpha1) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
 	out := new(v2alpha1.WriteVolumeCacheResponse)
 	if err := c.pipe.call(ctx, "WriteVolumeCache", &v2alpha1.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.WriteVolumeCacheResponse{}, nil
+}
+
+// volumeV1beta2 speaks v1beta2, v1beta1, v1alpha1.
+type volumeV1beta2 struct{ pipe *connection }
+
+var _ volumeSpeaker = (*volumeV1beta2)(nil)
+
+func (c *volumeV1beta2) FormatVolume(ctx context.Context, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
+	out := new(v1beta2.FormatVolumeResponse)
+	if err := c.pipe.call(ctx, "FormatVolume", &v1beta2.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.FormatVolumeResponse{}, nil
+}
+
+func (c *volumeV1beta2) GetClosestVolumeIDFromTargetPath(context.Context, *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
+	return nil, c.pipe.lacks("GetClosestVolumeIDFromTargetPath")
+}
+
+func (c *volumeV1beta2) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
+	out := new(v1beta2.IsVolumeFormattedResponse)
+	if err := c.pipe.call(ctx, "IsVolumeFormatted", &v1beta2.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
+		return nil, err
+	}
+	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
+}
+
+func (c *volumeV1beta2) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
+	out := new(v1beta2.MountVolumeResponse)
+	if err := c.pipe.call(ctx, "MountVolume", &v1beta2.MountVolumeRequest{VolumeId: in.VolumeID, Path: in.TargetPath}, out); err != nil {
+		return nil, err
+	}
+	return &volume.MountVolumeResponse{}, nil
+}
+
+func (c *volumeV1beta2) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
+	out := new(v1beta2.ResizeVolumeResponse)
+	if err := c.pipe.call(ctx, "ResizeVolume", &v1beta2.ResizeVolumeRequest{VolumeId: in.VolumeID, Size: in.SizeBytes}, out); err != nil {
+		return nil, err
+	}
+	return &volume.ResizeVolumeResponse{}, nil
+}
+
+func (c *volumeV1beta2) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
+	out := new(v1beta2.WriteVolumeCacheResponse)
+	if err := c.pipe.call(ctx, "WriteVolumeCache", &v1beta2.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.WriteVolumeCacheResponse{}, nil

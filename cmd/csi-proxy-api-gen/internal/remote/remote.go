@@ -1,23 +1,26 @@
 // Package remote generates the bulk of package pkg/remote: for each group a
-// client that has the methods of the group's Interface and speaks one version
-// of the API.
+// client that has the methods of the group's Interface, over a way to speak each
+// family of its versions.
 //
 // It is the way back of internal/wire, and stands on the same descriptors, the
-// same spelling of names and the same exceptions (package rows): a field of a
-// request that the version cannot carry, and a field of a response that has no
+// same families, spelling of names and exceptions (package rows): a field of a
+// request that a family cannot carry, and a field of a response that has no
 // place in pkg, is an error and not left out.
 //
-// # Which version is spoken
+// # Methods
 //
-// The one in [Published]. A version that came later changes nothing here by
-// itself: nodes whose proxy is older do not serve it. A method that is added to
-// an Interface does: the version that is spoken has to have it, or the method
-// is written by hand.
+// The newest version of a group has to have every method of the Interface. Of an
+// older family each method is generated, or written by hand where names or
+// types changed, or listed in [Lacking]: a method that is none of these is an error.
+// A version that lacks a method which its family has needs nothing: the client
+// looks at the version's own methods before it calls.
 //
 // # Methods written by hand
 //
-// A method of the client that stands in another file of the package is left
-// out here, and printed in a list.
+// A method that stands in another file of the package is left out here, and
+// printed in a list: of the way to speak a family, which is named after the
+// newest version of the family, as in diskV1beta2.PartitionDisk; or of the client
+// itself, as Filesystem.PathValid.
 package remote
 
 import (
@@ -30,7 +33,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,30 +44,30 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
 )
 
-// Published is the version of each group that pkg/remote speaks: the newest one
-// that has all methods of the group's Interface.
-func Published() map[string]string {
-	return map[string]string{
-		"disk":       "v1",
-		"filesystem": "v2alpha1", // for RmdirContents
-		"iscsi":      "v1alpha2", // for SetMutualChapSecret
-		"smb":        "v1",
-		"system":     "v1alpha1",
-		"volume":     "v2alpha1", // for GetClosestVolumeIDFromTargetPath
+// A Lack is a method of a group's Interface that no version of a family has.
+type Lack struct {
+	Group, Family, Method string // Family by its newest version
+}
+
+// Lacking are those of the published API.
+func Lacking() []Lack {
+	return []Lack{
+		{"filesystem", "v1beta1", "RmdirContents"},
+		{"volume", "v1beta2", "GetClosestVolumeIDFromTargetPath"},
 	}
 }
 
-// Config says where things are and what is spoken.
+// Config says where things are and what is lacking.
 type Config struct {
-	Rows   *rows.Config
-	Dir    string            // of the output, below Rows.Root, with slashes
-	Spoken map[string]string // version by group
-	Log    io.Writer         // gets the list of methods that are written by hand
+	Rows    *rows.Config
+	Dir     string // of the output, below Rows.Root, with slashes
+	Lacking []Lack
+	Log     io.Writer // gets the list of methods that are written by hand
 }
 
 // New is the configuration for this repository.
 func New(root string, log io.Writer) *Config {
-	return &Config{Rows: rows.New(root, log), Dir: "pkg/remote", Spoken: Published(), Log: log}
+	return &Config{Rows: rows.New(root, log), Dir: "pkg/remote", Lacking: Lacking(), Log: log}
 }
 
 //go:embed calls.go.tmpl
@@ -75,21 +77,42 @@ var callsTemplate = template.Must(template.New("calls").Option("missingkey=error
 
 // client is what the template is given.
 type client struct {
-	Type    string // "Disk"
-	Package string // "disk"
-	Import  string // of Package
-	Version string // "v1"
-	API     string // import path of its messages
-	Group   string // "disk"
-	Service string // "Disk"
-	Methods []call
-	Needed  string
+	Type     string // "Disk"
+	Package  string // "disk"
+	Import   string // of Package
+	Group    string // "disk"
+	Service  string // "Disk"
+	Versions []version
+	Methods  []method // of Interface that the client does not have by hand
+	Families []family
 }
 
-// call is one method. ToRequest and FromResponse are composite literals.
+// version is one that is spoken.
+type version struct {
+	Name, API string // "v1", import path of its messages
+}
+
+// method is a method of Interface.
+type method struct {
+	Name    string
+	In, Out string // structs of Package
+}
+
+// family is a way to speak: the methods of a family, in the messages of its
+// newest version.
+type family struct {
+	Type     string // "diskV1"
+	Version  string // "v1"
+	Versions []string
+	Methods  []call
+	Needed   string
+}
+
+// call is one method. ToRequest and FromResponse are composite literals; RPC is
+// empty if the family lacks the method.
 type call struct {
-	Name, RPC               string
-	In, Out                 string // structs of Package
+	method
+	RPC                     string
 	Answer                  string // message
 	ToRequest, FromResponse string
 }
@@ -103,15 +126,12 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var problems []error
 	var left []string
-	unused := maps.Clone(c.Spoken)
+	unused := map[Lack]bool{}
+	for _, l := range c.Lacking {
+		unused[l] = true
+	}
 	for _, g := range set.Groups {
-		delete(unused, g.Name)
-		v, err := c.spoken(g)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		text, hand, err := c.client(set, v, byHand)
+		text, hand, err := c.client(set, g, byHand, unused)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -119,8 +139,12 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 		files[path.Join(c.Dir, g.Name+"_calls.go")] = text
 		left = append(left, hand...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(unused)) {
-		problems = append(problems, fmt.Errorf("there is no group %s to speak", name))
+	if len(problems) == 0 {
+		for _, l := range c.Lacking {
+			if unused[l] {
+				problems = append(problems, fmt.Errorf("Lacking has %s/%s %s, which lacks nowhere", l.Group, l.Family, l.Method))
+			}
+		}
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -133,61 +157,80 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	return files, nil
 }
 
-// spoken is the version of a group that the table names.
-func (c *Config) spoken(g *apis.Group) (*apis.Version, error) {
-	name, ok := c.Spoken[g.Name]
-	if !ok {
-		return nil, fmt.Errorf("group %s: which version is spoken? Say it in Published, in internal/remote/remote.go", g.Name)
-	}
-	for _, v := range g.Versions {
-		if v.Name == name {
-			return v, nil
+// client writes the client of a group, and lists the methods that it leaves to
+// hands.
+func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]string, unused map[Lack]bool) (text []byte, left []string, err error) {
+	out := client{Type: rows.GoName(g.Service), Group: g.Name, Service: g.Service}
+	hand := func(name string, what any) bool {
+		file, ok := byHand[name]
+		if ok {
+			left = append(left, fmt.Sprintf("%s: %s is written by hand (%s)", path.Join(c.Dir, file), name, what))
 		}
+		return ok
 	}
-	return nil, fmt.Errorf("%s/%s is to be spoken, and does not exist", g.Name, name)
-}
-
-// client writes the client of a version, and lists the methods that it leaves
-// to hands.
-func (c *Config) client(set *apis.Set, v *apis.Version, byHand map[string]string) (text []byte, left []string, err error) {
-	conv, err := c.Rows.Converter(set, v, "method")
-	if err != nil {
-		return nil, nil, err
-	}
-	out := client{
-		Type: rows.GoName(v.Group.Service), Package: conv.Package(), Import: conv.Import(),
-		Version: v.Name, API: v.ImportPath, Group: v.Group.Name, Service: v.Group.Service,
+	// Newest first, as Published lists the families of a group.
+	for _, v := range slices.Backward(g.Versions) {
+		out.Versions = append(out.Versions, version{v.Name, v.ImportPath})
 	}
 	var problems []error
-	for _, m := range conv.Methods() {
-		name := out.Type + "." + m.Name
-		if file, ok := byHand[name]; ok {
-			left = append(left, fmt.Sprintf("%s: %s is written by hand (%s)", path.Join(c.Dir, file), name, v))
+	for _, f := range c.Rows.Families {
+		if f.Group != g.Name {
 			continue
 		}
-		if m.RPC == nil {
-			problems = append(problems, fmt.Errorf("%s has no method for %s.Interface.%s: speak a version that has it, or write %s by hand in %s",
-				v, out.Package, m.Name, name, c.Dir))
-			continue
+		head := slices.IndexFunc(g.Versions, func(v *apis.Version) bool { return v.Name == f.Versions[0] })
+		if head < 0 {
+			continue // package rows tells
 		}
-		out.Methods = append(out.Methods, call{
-			Name: m.Name, RPC: string(m.RPC.Desc.Name()),
-			In: m.Request, Out: m.Response, Answer: m.RPC.Output.GoIdent.GoName,
-			ToRequest:    conv.ToMessage(m.RPC.Input, m.Request, "in"),
-			FromResponse: conv.FromMessage(m.RPC.Output, m.Response, "out"),
-		})
+		v := g.Versions[head]
+		conv, err := c.Rows.Converter(set, v, "method")
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(out.Families) == 0 {
+			out.Package, out.Import = conv.Package(), conv.Import()
+			for _, m := range conv.Methods() {
+				if !hand(out.Type+"."+m.Name, g.Name) {
+					out.Methods = append(out.Methods, method{m.Name, m.Request, m.Response})
+				}
+			}
+		}
+		w := family{Type: g.Name + strings.ToUpper(v.Name[:1]) + v.Name[1:], Version: v.Name, Versions: f.Versions}
+		for _, m := range conv.Methods() {
+			if _, ok := byHand[out.Type+"."+m.Name]; ok || hand(w.Type+"."+m.Name, v) {
+				continue
+			}
+			k := call{method: method{m.Name, m.Request, m.Response}}
+			lack := Lack{g.Name, v.Name, m.Name}
+			switch {
+			case m.RPC != nil:
+				k.RPC, k.Answer = string(m.RPC.Desc.Name()), m.RPC.Output.GoIdent.GoName
+				k.ToRequest = conv.ToMessage(m.RPC.Input, m.Request, "in")
+				k.FromResponse = conv.FromMessage(m.RPC.Output, m.Response, "out")
+			case slices.Contains(c.Lacking, lack):
+				delete(unused, lack)
+			default:
+				problems = append(problems, fmt.Errorf("%s has no method for %s.Interface.%s: write %s.%s by hand in %s, or list it in Lacking, in internal/remote/remote.go",
+					v, out.Package, m.Name, w.Type, m.Name, c.Dir))
+			}
+			w.Methods = append(w.Methods, k)
+		}
+		problems = append(problems, conv.Err())
+		w.Needed = conv.Needed()
+		out.Families = append(out.Families, w)
 	}
-	if err := errors.Join(append(problems, conv.Err())...); err != nil {
+	if len(out.Families) == 0 {
+		problems = append(problems, fmt.Errorf("group %s: no family of versions", g.Name))
+	}
+	if err := errors.Join(problems...); err != nil {
 		return nil, nil, err
 	}
-	out.Needed = conv.Needed()
 
 	var b bytes.Buffer
 	if err := callsTemplate.Execute(&b, out); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", v, err)
+		return nil, nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
 	if text, err = format.Source(b.Bytes()); err != nil {
-		return nil, nil, fmt.Errorf("%s: generated code: %w", v, err)
+		return nil, nil, fmt.Errorf("%s: generated code: %w", g.Name, err)
 	}
 	return text, left, nil
 }

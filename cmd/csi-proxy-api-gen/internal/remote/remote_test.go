@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
 )
 
 const repository = "../../../.."
@@ -58,14 +59,14 @@ func generate(t *testing.T, edits map[string][2]string, change func(*remote.Conf
 	for name := range edits {
 		t.Fatalf("%s was not there to be edited", name)
 	}
-	set, err := apis.Load(filepath.Join(root, "client", "api"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log bytes.Buffer
 	c := remote.New(root, &log)
 	if change != nil {
 		change(c)
+	}
+	set, err := apis.Load(filepath.Join(root, "client", "api"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	files, err := c.Generate(set)
 	return files, log.String(), err
@@ -92,19 +93,42 @@ func TestWhatIsCheckedInIsWhatIsGenerated(t *testing.T) {
 	if len(files) != len(want) {
 		t.Errorf("generated %q, want one file for each of %q", slices.Sorted(maps.Keys(files)), want)
 	}
-	if want := "pkg/remote/filesystem.go: Filesystem.PathValid is written by hand (filesystem/v2alpha1)\n"; log != want {
-		t.Errorf("printed %q, want %q", log, want)
+	for _, want := range []string{
+		"pkg/remote/filesystem.go: Filesystem.PathValid is written by hand (filesystem)\n",
+		"pkg/remote/disk.go: diskV1beta2.PartitionDisk is written by hand (disk/v1beta2)\n",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("printed %q, want %q in it", log, want)
+		}
 	}
 }
 
-// A version may be older than the newest as long as it has all methods.
-func TestVersionOfTheSameFamily(t *testing.T) {
-	files, _, err := generate(t, nil, func(c *remote.Config) { c.Spoken["disk"] = "v1beta3" })
+// A new version in front of a family is spoken first, in the messages of its own.
+func TestNewVersionIsSpokenFirst(t *testing.T) {
+	proto, err := os.ReadFile(filepath.Join(repository, "client/api/disk/v1/api.proto"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(files["pkg/remote/disk_calls.go"]); !strings.Contains(text, "v1beta3.Disk_ServiceDesc.ServiceName") || strings.Contains(text, "v1.") {
-		t.Errorf("not in the messages of v1beta3:\n%s", text)
+	files, _, err := generate(t, nil, func(c *remote.Config) {
+		dir := filepath.Join(c.Rows.Root, "client/api/disk/v2")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("package v1;", "package v2;", "disk/v1", "disk/v2").Replace(string(proto))
+		if err := os.WriteFile(filepath.Join(dir, "api.proto"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.Rows.Families = rows.Published()
+		c.Rows.Families[0].Versions = append([]string{"v2"}, c.Rows.Families[0].Versions...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files["pkg/remote/disk_calls.go"])
+	for _, want := range []string{`{"v2", &v2.Disk_ServiceDesc},` + "\n\t\t" + `{"v1", &v1.`, `case "v2", "v1", "v1beta3":`, "type diskV2 struct", "&v2.PartitionDiskRequest{"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
 	}
 }
 
@@ -138,25 +162,29 @@ func TestRefusals(t *testing.T) {
 			[]string{"enum value MUTUAL_CHAP is 2, and iscsi.MUTUAL_CHAP is 3"}},
 		{"a method that the version does not have",
 			map[string][2]string{diskTypes: {"type Interface interface {", "type Interface interface {\n\tErase(context.Context, *RescanRequest) (*RescanResponse, error)"}}, nil,
-			[]string{"disk/v1 has no method for disk.Interface.Erase: speak a version that has it, or write Disk.Erase by hand in pkg/remote"}},
+			[]string{"disk/v1 has no method for disk.Interface.Erase: write diskV1.Erase by hand in pkg/remote, or list it in Lacking", "disk/v1beta2 has no method for disk.Interface.Erase"}},
 		{"a method that was renamed in the version",
 			map[string][2]string{diskProto: {"rpc Rescan(", "rpc ScanAgain("}}, nil,
 			[]string{"disk/v1 has no method for disk.Interface.Rescan"}},
 		{"a method that was written by hand and no longer is",
 			map[string][2]string{"pkg/remote/filesystem.go": {") PathValid(", ") PathIsValid("}}, nil,
-			[]string{"filesystem/v2alpha1 has no method for filesystem.Interface.PathValid"}},
-		{"an older version that has not all methods",
-			nil, func(c *remote.Config) { c.Spoken["filesystem"] = "v1" },
-			[]string{"filesystem/v1 has no method for filesystem.Interface.RmdirContents"}},
-		{"a version that does not exist",
-			nil, func(c *remote.Config) { c.Spoken["disk"] = "v9" },
-			[]string{"disk/v9 is to be spoken, and does not exist"}},
-		{"a group of which nobody said what is spoken",
-			nil, func(c *remote.Config) { delete(c.Spoken, "disk") },
-			[]string{"group disk: which version is spoken?"}},
-		{"a group that does not exist",
-			nil, func(c *remote.Config) { c.Spoken["tape"] = "v1" },
-			[]string{"there is no group tape to speak"}},
+			[]string{"filesystem/v2alpha1 has no method for filesystem.Interface.PathValid: write filesystemV2alpha1.PathValid by hand"}},
+		{"a method of an older family whose types changed",
+			map[string][2]string{"pkg/remote/disk.go": {") PartitionDisk(", ") PartitionTheDisk("}}, nil,
+			[]string{"disk/v1beta2: cannot place field PartitionDiskRequest.diskID"}},
+		{"a method that an older family lacks, and nobody said so",
+			nil, func(c *remote.Config) { c.Lacking = c.Lacking[1:] },
+			[]string{"filesystem/v1beta1 has no method for filesystem.Interface.RmdirContents: write filesystemV1beta1.RmdirContents by hand"}},
+		{"a method that is said to be lacking and is there",
+			nil, func(c *remote.Config) {
+				c.Lacking = append(c.Lacking, remote.Lack{Group: "smb", Family: "v1", Method: "NewSMBGlobalMapping"})
+			},
+			[]string{"Lacking has smb/v1 NewSMBGlobalMapping, which lacks nowhere"}},
+		{"a group without a family",
+			nil, func(c *remote.Config) {
+				c.Rows.Families = slices.DeleteFunc(rows.Published(), func(f rows.Family) bool { return f.Group == "smb" })
+			},
+			[]string{"group smb: no family of versions"}},
 		{"a directory that does not exist",
 			nil, func(c *remote.Config) { c.Dir = "pkg/far" },
 			[]string{"pkg/far"}},

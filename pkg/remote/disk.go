@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+)
+
+// Before v1beta3 disks were named by decimal strings, in requests and as keys
+// of maps, and identifiers by the keys of a map.
+
+func diskID(number uint32) string { return strconv.FormatUint(uint64(number), 10) }
+
+// byNumber makes a map by disk number of one by decimal string.
+func byNumber[A, B any](c *connection, method string, in map[string]A, convert func(A) B) (map[uint32]B, error) {
+	if in == nil {
+		return nil, nil
+	}
+	out := make(map[uint32]B, len(in))
+	for id, a := range in {
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, c.nonsense(method, "a disk number", err)
+		}
+		out[uint32(n)] = convert(a)
+	}
+	return out, nil
+}
+
+func (c *diskV1beta2) ListDiskLocations(ctx context.Context, _ *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
+	out := new(v1beta2.ListDiskLocationsResponse)
+	if err := c.pipe.call(ctx, "ListDiskLocations", &v1beta2.ListDiskLocationsRequest{}, out); err != nil {
+		return nil, err
+	}
+	locations, err := byNumber(c.pipe, "ListDiskLocations", out.DiskLocations, func(l *v1beta2.DiskLocation) *disk.DiskLocation {
+		return &disk.DiskLocation{Adapter: l.GetAdapter(), Bus: l.GetBus(), Target: l.GetTarget(), LUNID: l.GetLUNID()}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &disk.ListDiskLocationsResponse{DiskLocations: locations}, nil
+}
+
+func (c *diskV1beta2) ListDiskIDs(ctx context.Context, _ *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+	out := new(v1beta2.ListDiskIDsResponse)
+	if err := c.pipe.call(ctx, "ListDiskIDs", &v1beta2.ListDiskIDsRequest{}, out); err != nil {
+		return nil, err
+	}
+	ids, err := byNumber(c.pipe, "ListDiskIDs", out.DiskIDs, func(ids *v1beta2.DiskIDs) *disk.DiskIDs {
+		return &disk.DiskIDs{Page83: ids.GetIdentifiers()["page83"], SerialNumber: ids.GetIdentifiers()["serialNumber"]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &disk.ListDiskIDsResponse{DiskIDs: ids}, nil
+}
+
+func (c *diskV1beta2) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
+	if err := c.pipe.call(ctx, "PartitionDisk", &v1beta2.PartitionDiskRequest{DiskID: diskID(in.DiskNumber)}, new(v1beta2.PartitionDiskResponse)); err != nil {
+		return nil, err
+	}
+	return &disk.PartitionDiskResponse{}, nil
+}
+
+// GetDiskStats was DiskStats.
+func (c *diskV1beta2) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
+	out := new(v1beta2.DiskStatsResponse)
+	if err := c.pipe.callAs(ctx, "GetDiskStats", "DiskStats", &v1beta2.DiskStatsRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
+		return nil, err
+	}
+	return &disk.GetDiskStatsResponse{TotalBytes: out.DiskSize}, nil
+}
+
+// SetDiskState was SetAttachState.
+func (c *diskV1beta2) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
+	request := &v1beta2.SetAttachStateRequest{DiskID: diskID(in.DiskNumber), IsOnline: in.IsOnline}
+	if err := c.pipe.callAs(ctx, "SetDiskState", "SetAttachState", request, new(v1beta2.SetAttachStateResponse)); err != nil {
+		return nil, err
+	}
+	return &disk.SetDiskStateResponse{}, nil
+}
+
+// GetDiskState was GetAttachState.
+func (c *diskV1beta2) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
+	out := new(v1beta2.GetAttachStateResponse)
+	if err := c.pipe.callAs(ctx, "GetDiskState", "GetAttachState", &v1beta2.GetAttachStateRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
+		return nil, err
+	}
+	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
+}
