@@ -15,18 +15,17 @@ const caseDir = `C:\var\lib\kubelet\plugins\contract`
 
 // Why a case cannot be shown here.
 const (
-	noFolders  = "SetVolumeMountPoint is a stub in Wine 10, and so is a volume in a folder"
-	noLinks    = "Wine 10 has no reparse points"
-	noFiles    = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
-	noShares   = "Wine reaches no server, and has no links by which a mapping is used; TestGlobalMappings shows the calls"
-	noModel    = "what it is about is not behind the driver; TestInProcess of pkg/hosttest runs it under Wine too"
-	oneAtATime = "a place for one request after another: Wine runs a driver in one thread"
+	noFolders = "SetVolumeMountPoint is a stub in Wine 10, and so is a volume in a folder"
+	noLinks   = "Wine 10 has no reparse points"
+	noFiles   = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
+	noShares  = "Wine reaches no server, and has no links by which a mapping is used; TestGlobalMappings shows the calls"
+	noModel   = "what it is about is not behind the driver; TestInProcess of pkg/hosttest runs it under Wine too"
 )
 
 // groupsNotHere are groups of cases of which nothing would be shown by the driver.
 var groupsNotHere = map[string]string{
 	"mount": noFolders, "driver": noFolders, "volume_of_a_path": noFolders, "filesystem": noLinks,
-	"smb": noShares, "system": noModel, "at_once": oneAtATime,
+	"smb": noShares, "system": noModel,
 }
 
 // casesNotHere are cases of the other groups.
@@ -39,6 +38,12 @@ var casesNotHere = map[string]string{
 	"iscsi/a_disk_of_a_target_becomes_a_volume,_which_the_next_login_brings_back": noFolders,
 	"faults/no_answer_is_made_up_while_Windows_fails":                             noFolders,
 	"faults/whatever_is_called_in_whatever_order,_data_stays":                     noFolders,
+	"at_once/64_callers_take_a_volume_through_its_whole_life_once":                noFolders,
+	"at_once/64_callers_make_and_remove_trees":                                    noLinks,
+	"at_once/callers_for_different_disks_do_not_wait_for_each_other":              noFolders,
+	"at_once/a_format_that_outlives_its_caller_is_joined_by_the_retry":            noFiles,
+	"at_once/deadlines_are_kept_while_Windows_hangs":                              noFolders,
+	"at_once/disks_come_and_go_while_all_is_asked_for":                            noFolders,
 	"arguments/texts_that_are_nothing":                                            noLinks,
 }
 
