@@ -40,7 +40,7 @@ func lists() map[string][]stage {
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "binaries for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
 	kill := stage{"kill", "the daemon killed 200 times amidst the calls of many: what was answered is there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
