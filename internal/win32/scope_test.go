@@ -62,7 +62,7 @@ func constants(t testing.TB) []goConstant {
 	scope := declared(t)
 	for _, name := range scope.Names() {
 		c, ok := scope.Lookup(name).(*types.Const)
-		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") {
+		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") || name == "TraceLevel" { // the log's
 			continue
 		}
 		v, exact := constant.Uint64Val(constant.ToInt(c.Val()))
