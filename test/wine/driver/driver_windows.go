@@ -219,6 +219,9 @@ func Serve(model, api win32.API) (s *Server, stop func() error, err error) {
 	return s, stop, nil
 }
 
+// largest is the longest request that is taken, bytes. Writes are the long ones.
+const largest = 8 << 20
+
 // loop serves one request after another. Each is answered on its own goroutine,
 // because one may wait for another; opening and closing go in order.
 func (s *Server) loop(serving, replies *control) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 )
 
-// volumes of a host that has a system disk, and one volume without file system.
+// rawVolume attaches a disk with a volume that has no file system.
 func rawVolume(t *testing.T, h *host) string {
 	t.Helper()
 	before, err := h.model.VolumeNames()
@@ -33,11 +33,9 @@ func rawVolume(t *testing.T, h *host) string {
 	return ""
 }
 
-var systemOnly = emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}}}
-
 // What FormatEx2 tells its callback, in a process of its own, becomes one answer.
 func TestFormatHears(t *testing.T) {
-	h := newHost(t, systemOnly)
+	h := newHost(t, systemOnly())
 	finished := func(success byte, result uint32) Event {
 		return Event{EventFinished, binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)}
 	}
@@ -81,7 +79,7 @@ func TestFormatHears(t *testing.T) {
 
 // What a format was asked for arrives.
 func TestFormatOptions(t *testing.T) {
-	h := newHost(t, systemOnly)
+	h := newHost(t, systemOnly())
 	for _, o := range []win32.FormatOptions{
 		{FileSystem: "NTFS", Quick: true, Label: "Ünï & 日本", ClusterSize: 8192},
 		{FileSystem: "NTFS", Label: "full"},

@@ -21,7 +21,7 @@ const (
 // iscsiHost is a host that reaches targets at one address, and whose initiator runs.
 func iscsiHost(t *testing.T, targets ...emulated.ISCSITargetConfig) *host {
 	t.Helper()
-	config := systemOnly
+	config := systemOnly()
 	for i := range targets {
 		targets[i].Portals = []emulated.ISCSIPortalConfig{{Address: address}}
 	}

@@ -72,8 +72,6 @@ type request struct {
 const (
 	requestSize = 48
 	replySize   = 16
-	// largest is the longest request that is taken. Writes are the long ones.
-	largest = 8 << 20
 )
 
 func decodeRequest(b []byte) (request, error) {

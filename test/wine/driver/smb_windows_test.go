@@ -13,7 +13,7 @@ import (
 // smbHost is a host that reaches a server with shares.
 func smbHost(t *testing.T) *host {
 	t.Helper()
-	config := systemOnly
+	config := systemOnly()
 	config.SMBServers = []emulated.SMBServerConfig{{
 		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
 		Accounts: []emulated.SMBAccountConfig{{User: `CORP\ann`, Password: "pässword"}},
