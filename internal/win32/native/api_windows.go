@@ -1,8 +1,10 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"syscall"
@@ -112,4 +114,13 @@ func grow(first int, get func(u []uint16) (want int, short bool, err error)) ([]
 		}
 		u = make([]uint16, max(want, 2*len(u)))
 	}
+}
+
+// defaults fills in what is not said.
+func (o Options) defaults() Options {
+	o.Format, o.SMB = cmp.Or(o.Format, backend.WMI), cmp.Or(o.SMB, backend.WMI)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
 }

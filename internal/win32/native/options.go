@@ -1,7 +1,6 @@
 package native
 
 import (
-	"cmp"
 	"log/slog"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
@@ -20,12 +19,4 @@ type Options struct {
 	FormatHelper string
 	// Log is slog's default if nil.
 	Log *slog.Logger
-}
-
-func (o Options) defaults() Options {
-	o.Format, o.SMB = cmp.Or(o.Format, backend.WMI), cmp.Or(o.SMB, backend.WMI)
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	return o
 }

@@ -88,7 +88,7 @@ func (s *session) mappings(visit func(*object, row) error) error {
 		return err
 	}
 	for _, o := range found {
-		r, err := s.read(mappingClass, o, mappingProperties...)
+		r, err := s.read(mappingClass, o, "RemotePath", "LocalPath", "Status")
 		if err != nil {
 			return err
 		}

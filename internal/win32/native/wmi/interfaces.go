@@ -1,11 +1,5 @@
 package wmi
 
-// Classes and interfaces of COM (wbemcli.h).
-const (
-	classWbemLocator     = "{4590F811-1D3A-11D0-891F-00AA004B2E24}"
-	interfaceWbemLocator = "{DC12A687-737F-11CF-884D-00AA004B2E24}"
-)
-
 // method is the place of a method in the table of its interface.
 type method uintptr
 

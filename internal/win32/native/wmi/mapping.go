@@ -12,9 +12,6 @@ const SMBNamespace = `root\Microsoft\Windows\SMB`
 
 const mappingClass = "MSFT_SmbGlobalMapping"
 
-// mappingProperties are read of a mapping.
-var mappingProperties = []string{"RemotePath", "LocalPath", "Status"}
-
 // useOf is a mapping as package win32 has it. The numbers of Status are those of
 // USE_OK and on. Windows tells no user here.
 func useOf(r row) (win32.Use, error) {

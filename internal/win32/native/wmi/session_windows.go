@@ -78,6 +78,12 @@ func (s *session) bstr(text string) uintptr {
 // wide is a string that a method only reads.
 func wide(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 
+// A class and an interface of COM (wbemcli.h).
+const (
+	classWbemLocator     = "{4590F811-1D3A-11D0-891F-00AA004B2E24}"
+	interfaceWbemLocator = "{DC12A687-737F-11CF-884D-00AA004B2E24}"
+)
+
 func (s *session) connect(namespace string) error {
 	op := "connect to " + namespace
 	locator, err := ole.CreateInstance(ole.NewGUID(classWbemLocator), ole.NewGUID(interfaceWbemLocator))
