@@ -22,12 +22,11 @@ import (
 // it.
 const LevelRequest = slog.Level(-2)
 
-// guarded is the service of p with a guard around each method.
-func (s *Server) guarded(p Pipe) *grpc.ServiceDesc {
-	desc := *p.Desc
-	desc.Methods = make([]grpc.MethodDesc, len(p.Desc.Methods))
-	g := newGate(p.Name)
-	for i, m := range p.Desc.Methods {
+// guarded is a service with a guard around each method.
+func (s *Server) guarded(service *grpc.ServiceDesc, g *gate) *grpc.ServiceDesc {
+	desc := *service
+	desc.Methods = make([]grpc.MethodDesc, len(service.Methods))
+	for i, m := range service.Methods {
 		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.guard(g, desc.ServiceName, m)}
 	}
 	return &desc
@@ -121,17 +120,37 @@ func (s *Server) answer(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 	return handle(ctx, in)
 }
 
-// guardStream is the guard of the health and reflection services; the API
-// itself has no streams.
-func (s *Server) guardStream(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	start := time.Now()
-	defer func() {
-		if p := (*node.PanicError)(nil); errors.As(err, &p) {
-			s.logFailure(stream.Context(), nil, info.FullMethod, time.Since(start), err)
+// guardStream is the guard of streams. Only the health and reflection services
+// have them; they may stay open for as long as their clients live.
+func (s *Server) guardStream(g *gate) grpc.StreamServerInterceptor {
+	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+		start := time.Now()
+		defer func() {
+			p, b := (*node.PanicError)(nil), (*BusyError)(nil)
+			if errors.As(err, &p) || errors.As(err, &b) {
+				s.logFailure(stream.Context(), g, info.FullMethod, time.Since(start), err)
+			}
+		}()
+		defer recovered(&err)
+		leave, err := g.open()
+		if err != nil {
+			return failed(err)
 		}
-	}()
-	defer recovered(&err)
-	return handle(impl, stream)
+		defer leave()
+		return handle(impl, stream)
+	}
+}
+
+// beside registers a service beside that of a pipe: guarded as well, with a gate
+// of its own, so that it has a word even if all turns of the API are taken.
+type beside struct {
+	*grpc.Server
+	guarded func(*grpc.ServiceDesc) *grpc.ServiceDesc
+}
+
+// RegisterService implements [grpc.ServiceRegistrar].
+func (b beside) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	b.Server.RegisterService(b.guarded(desc), impl)
 }
 
 // recovered turns a panic into an error. It is deferred.
@@ -157,19 +176,20 @@ func (f *failure) GRPCStatus() *status.Status { return f.status }
 // logFailure writes the one line that a failed call leaves. It says nothing of
 // the request but what the error says: requests hold secrets.
 //
-// A flood is not one in the log as well: of calls that got no turn, one in
-// [sayEvery] leaves a line, for all.
+// A flood is not one in the log as well: of the calls of a pipe that failed,
+// [mostFailures] in [sayEvery] leave a line, and of those that got no turn, one.
 func (s *Server) logFailure(ctx context.Context, g *gate, method string, took time.Duration, err error) {
-	code := status.Code(err)
-	var attrs []slog.Attr
-	if g != nil {
-		attrs = append(attrs, slog.String("pipe", g.pipe))
-	}
+	told := &g.failures
 	if b := (*BusyError)(nil); errors.As(err, &b) {
-		before, now := g.busy.say()
-		if !now {
-			return
-		}
+		told = &g.busy
+	}
+	before, now := told.say()
+	if !now {
+		return
+	}
+	code := status.Code(err)
+	attrs := []slog.Attr{slog.String("pipe", g.pipe)}
+	if before > 0 {
 		attrs = append(attrs, slog.Int("not told of before", before))
 	}
 	attrs = append(attrs,

@@ -18,11 +18,24 @@ type gate struct {
 	turns    *semaphore.Weighted
 	arriving atomic.Int32
 	waiting  atomic.Int32
-	busy     seldom // told in the log
+	streams  atomic.Int32
+
+	// What is told in the log: that calls got no turn, and failures of those that
+	// did.
+	busy, failures seldom
 }
 
 func newGate(pipe string) *gate {
-	return &gate{pipe: pipe, turns: semaphore.NewWeighted(maxRunning)}
+	return &gate{pipe: pipe, turns: semaphore.NewWeighted(maxRunning), failures: seldom{most: mostFailures}}
+}
+
+// open lets a stream begin, unless too many are open.
+func (g *gate) open() (leave func(), err error) {
+	if g.streams.Add(1) > maxStreams {
+		g.streams.Add(-1)
+		return nil, &BusyError{Pipe: g.pipe, why: fmt.Sprintf("%d streams are open, and more are not taken", maxStreams)}
+	}
+	return func() { g.streams.Add(-1) }, nil
 }
 
 // arrive lets a call send its request, unless too many are at it.
@@ -68,25 +81,39 @@ func (e *BusyError) Error() string { return "pipe " + e.Pipe + " is busy: " + e.
 
 const busyHint = "call again later; a call whose caller gave up runs until Windows lets go of it"
 
-// seldom lets something be said once in a while, however often it happens.
+// seldom lets something be said so many times in a while, however often it
+// happens.
 type seldom struct {
+	most int // 0 is 1
+
 	mu     sync.Mutex
-	said   time.Time
+	since  time.Time
+	said   int // since then
 	unsaid int
 }
 
-// sayEvery is the while.
-const sayEvery = 10 * time.Second
+const (
+	// sayEvery is the while.
+	sayEvery = 10 * time.Second
+
+	// mostFailures is how many failures of calls of a pipe are told in sayEvery.
+	// Drivers that call once in a while have all of theirs in the log.
+	mostFailures = 100
+)
 
 // say reports whether it is time to speak, and of how many times nothing was
 // said before this one.
 func (s *seldom) say() (before int, now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := time.Now(); s.said.IsZero() || t.Sub(s.said) >= sayEvery {
-		before, s.unsaid, s.said = s.unsaid, 0, t
-		return before, true
+	if t := time.Now(); s.since.IsZero() || t.Sub(s.since) >= sayEvery {
+		s.since, s.said = t, 0
 	}
-	s.unsaid++
-	return 0, false
+	if s.said >= max(s.most, 1) {
+		s.unsaid++
+		return 0, false
+	}
+	s.said++
+	before, s.unsaid = s.unsaid, 0
+	return before, true
 }

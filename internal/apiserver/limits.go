@@ -29,10 +29,17 @@ const (
 	// this number and queue what is above it themselves.
 	maxCalls = 32
 
-	// maxRequest is the size of a request in bytes. The largest that the API has
-	// a use for, a share with a path and credentials, has less than 4 KiB. It is
-	// also what HTTP/2 lets a client send before anybody reads: a smaller limit
-	// would save no memory.
+	// maxStreams is how many streams of the health and reflection services are
+	// open: one for each connection. They have no limit of time, and each may
+	// hold a message of which a part has come.
+	maxStreams = maxConnections
+
+	// maxRequest is the size of a request in bytes. Windows has paths of 32,767
+	// characters, which may be 96 KiB, but the published limit of a path in a
+	// request is 260 bytes. So the largest that the API has a use for, a share
+	// with a path and credentials, has less than 4 KiB. It is also what HTTP/2
+	// lets a client send before anybody reads: a smaller limit would save no
+	// memory.
 	maxRequest = 64 << 10
 
 	// maxAnswer is the size of an answer in bytes: gRPC clients take no larger

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -160,11 +161,14 @@ func hello(c net.Conn) half {
 }
 
 // headers begins a call.
-func (h half) headers(stream uint32) {
+func (h half) headers(stream uint32) { h.begin(stream, "/v1.Disk/Rescan") }
+
+// begin begins a call of any method.
+func (h half) begin(stream uint32, path string) {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/v1.Disk/Rescan"}, {":authority", "x"},
+		{":method", "POST"}, {":scheme", "http"}, {":path", path}, {":authority", "x"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
 		e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
@@ -311,6 +315,102 @@ func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		if err := call(); err != nil {
 			t.Errorf("when they have been given up: %v", err)
+		}
+	})
+}
+
+// The services beside the API hold no more for clients than it does: a call that
+// sends half of its message is over in seconds, and streams, which have no limit
+// of time, are so many and no more.
+func TestHealthAndReflectionAreBounded(t *testing.T) {
+	reflect := func(t *testing.T, l *memory) error {
+		s, err := grpc_reflection_v1.NewServerReflectionClient(l.client(t)).ServerReflectionInfo(t.Context())
+		if err != nil {
+			return err
+		}
+		if err := s.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}); err != nil {
+			return err
+		}
+		_, err = s.Recv()
+		return err
+	}
+	for _, c := range []struct {
+		path string
+		call func(*testing.T, *memory) error
+		too  string        // what the one too many is told
+		over time.Duration // after how long they are given up; 0 is never
+	}{
+		{
+			"/grpc.health.v1.Health/Check",
+			func(t *testing.T, l *memory) error {
+				_, err := grpc_health_v1.NewHealthClient(l.client(t)).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+				return err
+			},
+			"1024 calls have begun", 11 * time.Second,
+		},
+		{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflect, "256 streams are open", 0},
+		{"/grpc.health.v1.Health/Watch", reflect, "256 streams are open", 0},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newMemory()
+				inMemory(t, quiet, l, rescans())
+				if err := c.call(t, l); err != nil {
+					t.Fatalf("before there are too many: %v", err)
+				}
+				var held []half
+				for range 32 {
+					h := hello(l.dial())
+					defer h.Close()
+					h.frames.WriteSettings()
+					synctest.Wait()
+					for i := range uint32(32) {
+						h.begin(2*i+1, c.path)
+						h.frames.WriteData(2*i+1, false, []byte{0, 0, 0, 100, 1})
+					}
+					held = append(held, h)
+				}
+				synctest.Wait()
+				if err := c.call(t, l); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), c.too) {
+					t.Errorf("one call too many = %v, want ResourceExhausted and %q", err, c.too)
+				}
+				if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+					t.Errorf("the API meanwhile: %v", err)
+				}
+				if c.over == 0 {
+					for _, h := range held {
+						h.Close()
+					}
+				}
+				time.Sleep(c.over)
+				synctest.Wait()
+				if err := c.call(t, l); err != nil {
+					t.Errorf("when they are gone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Who fails as fast as it can does not fill the log.
+func TestFailuresDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		var log logBuffer
+		inMemory(t, log.logger(slog.LevelInfo), l, &fakeDisk{rescan: func(context.Context) error { return errors.New("no") }})
+		c := diskv1.NewDiskClient(l.client(t))
+		call := func() { c.Rescan(t.Context(), &diskv1.RescanRequest{}) }
+		for range 500 {
+			call()
+		}
+		if n := strings.Count(log.String(), "\n"); n != 100 {
+			t.Errorf("500 failures at once left %d lines, want 100", n)
+		}
+		time.Sleep(10 * time.Second)
+		call()
+		call()
+		if n := strings.Count(log.String(), "\n"); n != 102 || strings.Count(log.String(), `"not told of before"=400`) != 1 {
+			t.Errorf("two more left %d lines, want 2, the first of which tells of the 400 that have none", n-100)
 		}
 	})
 }

@@ -11,8 +11,9 @@
 // All that is the same for every call happens here and nowhere else: a panic
 // becomes the answer Internal and leaves the server running, a call without a
 // deadline gets one, calls wait for their turn when too many run, an error
-// becomes a gRPC status ([statusOf]), and each failure is logged once. Beside its
-// API every pipe serves the gRPC health and reflection services.
+// becomes a gRPC status ([statusOf]), and each failure is logged once, unless
+// there are too many for a log. Beside its API every pipe serves the gRPC health
+// and reflection services.
 //
 // # What a client may cost
 //
@@ -157,16 +158,18 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Unwrap() []error { return e.Refused }
 
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
+	api, others := newGate(p.Name), newGate(p.Name)
 	g := grpc.NewServer(append(limits(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.answer})...),
-		grpc.StreamInterceptor(s.guardStream),
+		grpc.StreamInterceptor(s.guardStream(others)),
 	)...)
-	g.RegisterService(s.guarded(p), p.Impl)
+	g.RegisterService(s.guarded(p.Desc, api), p.Impl)
+	aside := beside{g, func(d *grpc.ServiceDesc) *grpc.ServiceDesc { return s.guarded(d, others) }}
 	h := health.NewServer()
 	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(g, h)
-	reflection.Register(g)
+	grpc_health_v1.RegisterHealthServer(aside, h)
+	reflection.Register(aside)
 	return &pipeServer{Pipe: p, listener: newConns(p.Name, l, s.config.Log), grpc: g, health: h}
 }
 
