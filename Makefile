@@ -23,7 +23,7 @@ test: ## everything that can run on this machine; installs what it needs; what C
 	@$(GO) run ./test/stages test
 
 .PHONY: check
-check: ## the quick loop: format, vet, unit tests, generated code, import rules
+check: ## the quick loop: format, vet, generated code, import rules, the tests that are quick
 	@$(GO) run ./test/stages check
 
 .PHONY: wine

@@ -16,4 +16,9 @@ func TestThroughPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughPipes) }
 
 // The cases that the oldest families of versions can do, by a driver that asks
 // for the newest.
-func TestThroughOldPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughOldPipes) }
+func TestThroughOldPipes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
+	hosttest.Run(t, simulated.ThroughOldPipes)
+}

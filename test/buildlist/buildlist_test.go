@@ -174,6 +174,9 @@ var samples = []struct {
 // TestBuildLists builds each driver for Windows, and compares what it gained
 // with the page.
 func TestBuildLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	var text strings.Builder
 	text.WriteString(`<!-- Written by the test of test/buildlist (go test ./buildlist -update in test). DO NOT EDIT. -->
 
@@ -280,6 +283,9 @@ func writeTable(text *strings.Builder, before, after built) {
 // pkg/remote: it needs more of the client than was published so far, and go.mod
 // of a dependency cannot say where that is.
 func TestOneReplaceLineIsNotEnoughForBoth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, map[string]string{libraryModule: "."})
 	if out, err := d.try("mod", "tidy"); err == nil {
 		t.Errorf("go mod tidy worked (%q): the page on modules asks for a line too many", out)
@@ -291,6 +297,9 @@ func TestOneReplaceLineIsNotEnoughForBoth(t *testing.T) {
 // TestWorkspace builds the driver that runs either way without any replace line:
 // in a workspace the lines of the modules that are used do count.
 func TestWorkspace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, nil)
 	d.write("go.work", fmt.Sprintf("go 1.25.0\n\nuse .\n\nuse %s\n", absolute(t, ".")))
 	d.env = append(d.env, "GOWORK="+filepath.Join(d.dir, "go.work"), "GOFLAGS=")
@@ -301,6 +310,9 @@ func TestWorkspace(t *testing.T) {
 // import with the versions in their own go.mod. In this project's workspace they
 // are built with newer ones, which the commands require.
 func TestModulesBuildWithWhatTheyRequire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	for _, m := range []string{".", "client"} {
 		for _, system := range []string{"linux", "windows"} {
 			d := &driver{t: t, dir: filepath.Join(root, m), env: []string{"GOWORK=off", "GOOS=" + system, "CGO_ENABLED=0"}}

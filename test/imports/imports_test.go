@@ -133,6 +133,9 @@ func needsLinux(t *testing.T) {
 }
 
 func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	needsLinux(t)
 	t.Parallel()
 	ours := public(t)
@@ -152,6 +155,9 @@ func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
 
 // Each kind of thing that a package may do at import is noticed.
 func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	needsLinux(t)
 	t.Parallel()
 	before := program(t, nil, "")

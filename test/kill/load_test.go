@@ -77,6 +77,9 @@ func number(t *testing.T, name string, without uint64) uint64 {
 // answered is there as a whole, or not at all, or as far as one of its steps; and
 // the same request, made again, completes it.
 func TestUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs SIGKILL, and sockets in a directory of its own: a Linux machine")
 	}

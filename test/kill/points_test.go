@@ -135,6 +135,9 @@ type outcome struct {
 }
 
 func TestEveryPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
 	if runtime.GOOS != "linux" {
 		t.Skip("copies sparse files as they are, which a Linux machine can")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -16,10 +17,18 @@ type event struct {
 	ImportPath                    string
 }
 
+// quick is the flag of the quick loop: tests that take long skip themselves, and
+// go test's results of what has not changed count.
+const quick = "-short"
+
 // goTest runs go test in dir and counts its tests. The output of what failed is
 // shown, that of what passed is not.
 func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
-	c := r.command(ctx, dir, env, "go", append([]string{"test", "-json", "-count=1", "-timeout=10m"}, args...)...)
+	flags := []string{"test", "-json", "-timeout=10m"}
+	if !slices.Contains(args, quick) {
+		flags = append(flags, "-count=1")
+	}
+	c := r.command(ctx, dir, env, "go", append(flags, args...)...)
 	c.Stdout = nil
 	pipe, err := c.StdoutPipe()
 	if err != nil {

@@ -34,7 +34,8 @@ func lists() map[string][]stage {
 	static := stage{"staticcheck", "staticcheck of every module for linux and windows", 3 * time.Minute, staticcheck}
 	workflows := stage{"workflows", "actionlint of what runs on a real Windows, elsewhere", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
-	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests}
+	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
+	quickly := stage{"unit", "tests of every module but those that take long; of what has not changed, the last results", 2 * time.Minute, unitTests(quick)}
 	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules, compiled for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
@@ -49,7 +50,7 @@ func lists() map[string][]stage {
 	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls, on the daemon that was built", 90 * time.Second, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
-		"check": {format, generated, vet, unit},
+		"check": {format, generated, vet, quickly},
 		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
 		"fuzz":  {fuzz},
 		"kill":  {setup, build, kill},

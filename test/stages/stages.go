@@ -278,12 +278,15 @@ func govulncheck(ctx context.Context, r *report) error {
 	return nil
 }
 
-func unitTests(ctx context.Context, r *report) error {
-	var errs []error
-	for _, m := range modules {
-		errs = append(errs, r.goTest(ctx, m, nil, "./..."))
+// unitTests runs the tests of every module with further flags of go test.
+func unitTests(flags ...string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		var errs []error
+		for _, m := range modules {
+			errs = append(errs, r.goTest(ctx, m, nil, append(flags[:len(flags):len(flags)], "./...")...))
+		}
+		return errors.Join(errs...)
 	}
-	return errors.Join(errs...)
 }
 
 // externalModule vets and tests the module outside of the workspace.
@@ -323,7 +326,7 @@ func raceTests(ctx context.Context, r *report) error {
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
 		r.goTest(ctx, ".", env, "-race", "./internal/...", "./pkg/..."),
-		r.goTest(ctx, "client", env, "-race", "./groups/...", "./pipe/...", "./internal/..."),
+		r.goTest(ctx, "client", env, "-race", "./..."),
 		r.goTest(ctx, "cmd", env, "-race", "./csi-proxy/...", "./csi-proxyctl/...", "./internal/..."),
 	)
 }
