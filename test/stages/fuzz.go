@@ -56,19 +56,20 @@ func fuzzTargets() ([]fuzzTarget, error) {
 	return targets, nil
 }
 
-// fuzzAll runs every fuzz target for a time, each in one process, as many at once
-// as there are CPUs.
+// fuzzAll runs every fuzz target for a time, each in one process, twice as many at
+// once as there are CPUs: while one fuzzes, another one starts or compiles.
 func fuzzAll(each time.Duration) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		targets, err := fuzzTargets()
 		if err != nil {
 			return err
 		}
-		r.logf("%d targets, %v each, %d at a time", len(targets), each, runtime.NumCPU())
+		atOnce := 2 * runtime.NumCPU()
+		r.logf("%d targets, %v each, %d at a time", len(targets), each, atOnce)
 		var (
 			wg    sync.WaitGroup
 			errs  = make([]error, len(targets))
-			turns = make(chan struct{}, runtime.NumCPU())
+			turns = make(chan struct{}, atOnce)
 		)
 		for i, t := range targets {
 			turns <- struct{}{}

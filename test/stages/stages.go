@@ -325,7 +325,7 @@ func raceTests(ctx context.Context, r *report) error {
 	}
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
-		r.goTest(ctx, ".", env, "-race", "./internal/...", "./pkg/..."),
+		r.goTest(ctx, ".", env, "-race", quick, "./internal/...", "./pkg/..."),
 		r.goTest(ctx, "client", env, "-race", "./..."),
 		r.goTest(ctx, "cmd", env, "-race", "./csi-proxy/...", "./csi-proxyctl/...", "./internal/..."),
 	)
