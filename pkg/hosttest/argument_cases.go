@@ -94,7 +94,10 @@ func argumentCases() []testCase {
 			})
 		}},
 		{name: "requests with nothing in them", run: func(e *env) {
-			// Their disk is disk 0, of which nothing may be changed.
+			// Their disk is disk 0, of which nothing may be changed if Windows is on it.
+			if e.n.SystemDisk != 0 {
+				e.lacks("spare its disk 0, which Windows does not need")
+			}
 			before := e.list(e.n.SystemDisk, 0)
 			e.everyMethod(func(name string, request reflect.Type, call func(reflect.Value) (reflect.Value, error)) {
 				out, err := call(reflect.New(request.Elem()))

@@ -49,7 +49,7 @@ func wineTests(ctx context.Context, r *report) error {
 	r.operations = nil
 	errs := []error{
 		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
-		test("test", nil, "./wine"),
+		test("test", nil, "./wine", "./windows"),
 		test(".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode/...", "./pkg/remote", "./pkg/hosttest"),
 		test("client", nil, "./..."),

@@ -142,7 +142,7 @@ type mappingAsTold struct {
 func mappingsAsTold(t *testing.T) []mappingAsTold {
 	t.Helper()
 	var list []mappingAsTold
-	ask(t, &list, `,@(Get-SmbGlobalMapping | ForEach-Object { @{RemotePath="$($_.RemotePath)"; Status="$($_.Status)"; RequirePrivacy=[bool]$_.RequirePrivacy} })`)
+	askList(t, &list, "Get-SmbGlobalMapping", `@{RemotePath="$($_.RemotePath)"; Status="$($_.Status)"; RequirePrivacy=[bool]$_.RequirePrivacy}`)
 	return list
 }
 
@@ -235,11 +235,15 @@ func localShare(t *testing.T) (share, user, password string) {
 	}
 	password = "Aa1-" + rand.Text()
 	var ok string
-	t.Cleanup(func() {
-		ask(t, &ok, `& { Remove-SmbShare -Name %[1]s -Force -ErrorAction SilentlyContinue; Remove-LocalUser -Name %[1]s -ErrorAction SilentlyContinue; 'gone' }`, name)
-	})
+	share = `\\` + host + `\` + name
+	remove := func() {
+		ask(t, &ok, `& { Get-SmbGlobalMapping | Where-Object RemotePath -eq '%[2]s' | Remove-SmbGlobalMapping -Force -ErrorAction SilentlyContinue; `+
+			`Remove-SmbShare -Name %[1]s -Force -ErrorAction SilentlyContinue; Remove-LocalUser -Name %[1]s -ErrorAction SilentlyContinue; 'gone' }`, name, share)
+	}
+	remove() // what a run that was killed left
+	t.Cleanup(remove)
 	ask(t, &ok, `& { New-LocalUser -Name %[1]s -Password (ConvertTo-SecureString '%[2]s' -AsPlainText -Force) | Out-Null; `+
 		`icacls '%[3]s' /grant '%[1]s:(OI)(CI)F' | Out-Null; `+
 		`New-SmbShare -Name %[1]s -Path '%[3]s' -FullAccess %[1]s -EncryptData $true | Out-Null; 'made' }`, name, password, dir)
-	return `\\` + host + `\` + name, host + `\` + name, password
+	return share, host + `\` + name, password
 }

@@ -63,12 +63,16 @@ func (idle) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<-
 // administrator skips the test for users that may not do any of this.
 func administrator(t *testing.T) {
 	t.Helper()
-	if proc := windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version"); proc.Find() == nil {
+	if underWine() {
 		t.Skip("this is Wine, whose disks answer nothing; any Windows Server runs the test")
 	}
 	if !windows.GetCurrentProcessToken().IsElevated() {
 		t.Skip("needs an administrator: run it from an elevated prompt")
 	}
+}
+
+func underWine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 }
 
 // native is the Windows that the test runs on. At the end of the test no handle may
@@ -199,7 +203,20 @@ func (s *services) set(want hosttest.Service) error {
 	if err != nil {
 		return err
 	}
-	made, err := m.CreateService(want.Name, exe, mgr.Config{StartType: mgr.StartManual, Dependencies: want.DependsOn}, asService, want.Name)
+	config := mgr.Config{StartType: mgr.StartManual, Dependencies: want.DependsOn}
+	made, err := m.CreateService(want.Name, exe, config, asService, want.Name)
+	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		switch {
+		case errors.Is(err, windows.ERROR_SERVICE_EXISTS): // left by a run that was killed
+			err = discard(m, want.Name)
+		case errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE): // somebody has it open
+			err = nil
+		}
+		if err != nil {
+			break
+		}
+		made, err = m.CreateService(want.Name, exe, config, asService, want.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("make service %s: %w", want.Name, err)
 	}
@@ -225,21 +242,32 @@ func (s *services) remove() {
 	}
 	defer m.Disconnect()
 	for _, name := range slices.Backward(s.made) {
-		made, err := m.OpenService(name)
-		if err != nil {
-			s.t.Errorf("service %s: %v", name, err)
-			continue
-		}
-		if _, err := made.Control(svc.Stop); err == nil {
-			err = awaitState(made, svc.Stopped)
-			if err != nil {
-				s.t.Errorf("stop service %s: %v", name, err)
-			}
-		}
-		if err := errors.Join(made.Delete(), made.Close()); err != nil {
-			s.t.Errorf("delete service %s: %v", name, err)
+		if err := discard(m, name); err != nil {
+			s.t.Errorf("remove service %s: %v", name, err)
 		}
 	}
+}
+
+// discard stops a service, which needs those stopped that depend on it, and deletes it.
+func discard(m *mgr.Mgr, name string) error {
+	s, err := m.OpenService(name)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if dependents, err := s.ListDependentServices(svc.Active); err == nil {
+		for _, d := range dependents {
+			if err := discard(m, d); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := s.Control(svc.Stop); err == nil {
+		if err := awaitState(s, svc.Stopped); err != nil {
+			return err
+		}
+	}
+	return s.Delete()
 }
 
 func awaitState(s *mgr.Service, want svc.State) error {

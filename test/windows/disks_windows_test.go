@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -147,7 +148,7 @@ func TestTableThatWeMake(t *testing.T) {
 			Offset      uint64
 			DriveLetter string
 		}
-		ask(t, &told, `,@(Get-Partition -DiskNumber %d | ForEach-Object { @{Type="$($_.Type)"; Offset=$_.Offset; DriveLetter="$($_.DriveLetter)".Trim([char]0)} })`, number)
+		askList(t, &told, fmt.Sprintf("Get-Partition -DiskNumber %d", number), `@{Type="$($_.Type)"; Offset=$_.Offset; DriveLetter="$($_.DriveLetter)".Trim([char]0)}`)
 		if len(told) != 2 || told[0].Type != "Reserved" || told[1].Type != "Basic" || told[1].Offset != 16<<20 || told[1].DriveLetter != "" {
 			t.Errorf("sectors of %d: Get-Partition tells %+v, want a reserved one and a basic one from 16 MiB without a letter", sector, told)
 		}

@@ -77,6 +77,13 @@ func TestISCSI(t *testing.T) {
 		}
 		login.ChapSecret = *iscsiSecret
 	}
+	defer func() {
+		for range 2 {
+			if _, err := i.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: *iscsiIQN}); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
+				t.Errorf("DisconnectTarget: %v", err)
+			}
+		}
+	}()
 	for range 2 { // once more is success
 		if _, err := i.ConnectTarget(ctx, &login); err != nil {
 			t.Fatalf("ConnectTarget: %v", err)
@@ -101,11 +108,6 @@ func TestISCSI(t *testing.T) {
 		TargetNodeAddress string
 		IsPersistent      bool
 	}
-	ask(t, &told, `,@(Get-IscsiSession | ForEach-Object { @{TargetNodeAddress="$($_.TargetNodeAddress)"; IsPersistent=$_.IsPersistent} })`)
+	askList(t, &told, "Get-IscsiSession", `@{TargetNodeAddress="$($_.TargetNodeAddress)"; IsPersistent=$_.IsPersistent}`)
 	t.Logf("Get-IscsiSession tells %+v", told)
-	for range 2 {
-		if _, err := i.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: *iscsiIQN}); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
-			t.Errorf("DisconnectTarget: %v", err)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ type machine struct {
 	node   *node.Node
 	volume volume.Interface
 	disks  map[uint32]*virtualDisk
+	dir    string // of their files
+	files  int
 }
 
 type virtualDisk struct {
@@ -40,7 +43,8 @@ type virtualDisk struct {
 }
 
 func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
-	m := &machine{t: t, node: n, volume: v, disks: map[uint32]*virtualDisk{}}
+	// Cleanups run in reverse: the directory goes after the disks in it are detached.
+	m := &machine{t: t, node: n, volume: v, disks: map[uint32]*virtualDisk{}, dir: t.TempDir()}
 	t.Cleanup(func() {
 		for _, d := range m.disks {
 			if err := d.detach(); err != nil {
@@ -49,6 +53,31 @@ func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
 		}
 	})
 	return m
+}
+
+// newFile is the name of another disk's file.
+func (m *machine) newFile() string {
+	m.files++
+	return filepath.Join(m.dir, fmt.Sprintf("disk%d.vhdx", m.files))
+}
+
+// The files of attached disks cannot be removed, so they are there until these are
+// detached.
+func TestFilesOutliveTheirDisks(t *testing.T) {
+	m := newMachine(t, nil, nil)
+	var file string
+	t.Cleanup(func() { // as newMachine's own
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("when disks are detached: %v", err)
+		}
+	})
+	file = m.newFile()
+	if file == m.newFile() {
+		t.Errorf("two disks are %s", file)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // create makes the file of an empty disk.
@@ -78,7 +107,8 @@ func (m *machine) plug(d *virtualDisk) (uint32, error) {
 		flags |= vhd.AttachVirtualDiskFlagReadOnly
 	}
 	number, err := func() (uint32, error) {
-		if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 2}); err != nil {
+		// Version 2 of the parameters is not known to Windows Server 2019.
+		if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 1}); err != nil {
 			return 0, fmt.Errorf("attach %s: %w", d.file, err)
 		}
 		path, err := vhd.GetVirtualDiskPhysicalPath(h)
@@ -159,7 +189,7 @@ func (m *machine) Attach(d hosttest.Disk) (uint32, error) {
 	if sector == 0 {
 		sector = 512
 	}
-	file := filepath.Join(m.t.TempDir(), "disk.vhdx")
+	file := m.newFile()
 	if err := create(file, d.Size, sector); err != nil {
 		return 0, err
 	}
@@ -360,9 +390,18 @@ func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []h
 			}
 		}
 		if p.Letter != "" {
-			if err := m.node.API.SetMountPoint(p.Letter+`:\`, ids[i]); err != nil {
+			root := p.Letter + `:\`
+			if kind := windows.GetDriveType(windows.StringToUTF16Ptr(root)); kind != windows.DRIVE_NO_ROOT_DIR {
+				return fmt.Errorf("this machine has a drive %s: %w", p.Letter, errors.ErrUnsupported)
+			}
+			if err := m.node.API.SetMountPoint(root, ids[i]); err != nil {
 				return fmt.Errorf("drive %s: %w", p.Letter, err)
 			}
+			m.t.Cleanup(func() {
+				if err := windows.DeleteVolumeMountPoint(windows.StringToUTF16Ptr(root)); err != nil && !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+					m.t.Errorf("drive %s: %v", p.Letter, err)
+				}
+			})
 		}
 	}
 	return nil
