@@ -1,6 +1,7 @@
 package wmi
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -14,6 +15,16 @@ type Error struct {
 	HRESULT uint32
 
 	missing bool // whatever the HRESULT is otherwise used for
+	begun   bool // a method of an object that exists was called: nothing is missing
+}
+
+// begunError is the error of a method that was called on an object. What it did is
+// not known, so no other backend may do it again, whatever the HRESULT is.
+func begunError(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return &Error{Op: e.Op, HRESULT: e.HRESULT, begun: true}
+	}
+	return err
 }
 
 // missingClass is the error of the question for a class, which is WBEM_E_NOT_FOUND,
@@ -33,7 +44,7 @@ func (e *Error) Error() string {
 // Unwrap implements the interface of package errors.
 func (e *Error) Unwrap() []error {
 	_, errno, missing := meaning(e.HRESULT)
-	if missing || e.missing {
+	if (missing || e.missing) && !e.begun {
 		return []error{win32.ERROR_NOT_SUPPORTED, backend.ErrUnavailable}
 	}
 	return []error{errno}

@@ -228,6 +228,9 @@ func (s *session) invoke(class string, on *object, name string, in []parameter, 
 	}
 	var answer *object
 	if _, err := call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), 0, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(&answer)), 0); err != nil {
+		if on != nil {
+			err = begunError(err)
+		}
 		return row{}, err
 	}
 	if answer, err = s.own(op, answer); err != nil {

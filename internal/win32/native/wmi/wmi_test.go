@@ -184,6 +184,18 @@ func TestHRESULTs(t *testing.T) {
 		t.Errorf("a class that may not be seen is taken for missing: %v", err)
 	}
 
+	// What a method of an object answers does not send the work to the other backend,
+	// which would format once more what is perhaps half formatted.
+	for _, hr := range []uint32{0x8004100E, 0x80041010, 0x80041011, 0x8004102E, 0x80041055, 0x80040154} {
+		call := error(&Error{Op: "MSFT_Volume.Format", HRESULT: hr})
+		if err := begunError(call); !errors.Is(call, backend.ErrUnavailable) || errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || err.Error() != call.Error() {
+			t.Errorf("%v of an object's method: %v, want what is not ErrUnavailable", call, err)
+		}
+	}
+	if other := errors.New("another"); begunError(other) != other {
+		t.Errorf("%v is made %v", other, begunError(other))
+	}
+
 	var asserts []mingwtest.Assert
 	for hr := uint32(0x80041000); hr < 0x80041080; hr++ {
 		asserts = append(asserts, named(hr)...)
