@@ -117,9 +117,6 @@ func codeOf(err error) codes.Code {
 	if e, ok := win32.Code(err); ok {
 		return codeOfWin32(e)
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		return codes.Unimplemented
-	}
 	return codes.Unknown
 }
 
@@ -133,8 +130,6 @@ func codeOfWin32(e win32.Errno) codes.Code {
 		return codes.DataLoss
 	case win32.ERROR_IO_DEVICE, win32.ERROR_GEN_FAILURE:
 		return codes.Internal
-	case win32.ERROR_NOT_SUPPORTED:
-		return codes.Unimplemented
 	}
 	return codes.Unknown
 }

@@ -46,6 +46,7 @@ func TestStatusOf(t *testing.T) {
 		{"the kind goes before the number", fmt.Errorf("%w: %w", hosterr.ErrFailedPrecondition, win32.ERROR_FILE_NOT_FOUND), codes.FailedPrecondition, "ERROR_FILE_NOT_FOUND"},
 		{"the kind goes before the context", hosterr.Text(hosterr.ErrUnavailable, "busy: %w", context.DeadlineExceeded), codes.Unavailable, "UNAVAILABLE"},
 		{"unsupported by this system", node.ErrNoWindows, codes.Unimplemented, "UNIMPLEMENTED"},
+		{"unsupported by Windows", win32.ERROR_NOT_SUPPORTED, codes.Unimplemented, "ERROR_NOT_SUPPORTED"},
 		{"a number that nobody knows", win32.Errno(4711), codes.Unknown, "ERROR_4711"},
 	} {
 		s := statusOf(c.err)
@@ -69,8 +70,21 @@ func TestEveryKindHasACodeOfItsOwn(t *testing.T) {
 	}
 }
 
+// A client makes a kind of the code: an error must be of it in process, too.
+func TestNoNumberHasTheCodeOfAKindThatItIsNotOf(t *testing.T) {
+	kinds := map[codes.Code]error{}
+	for _, kind := range hosterr.Kinds() {
+		kinds[statusOf(kind).Code()] = kind
+	}
+	for e := range win32.Errno(20_000) {
+		if got, want := kinds[statusOf(e).Code()], hosterr.KindOf(node.Typed(e)); got != want {
+			t.Errorf("%s is %v by its code, and %v in process", e.Name(), got, want)
+		}
+	}
+}
+
 func TestEveryCodeHasAReason(t *testing.T) {
-	for _, e := range []win32.Errno{win32.ERROR_DISK_FULL, win32.ERROR_CRC, win32.ERROR_IO_DEVICE, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_PARAMETER} {
+	for _, e := range []win32.Errno{win32.ERROR_DISK_FULL, win32.ERROR_CRC, win32.ERROR_IO_DEVICE, win32.ERROR_INVALID_PARAMETER} {
 		if code := codeOfWin32(e); reasons[code] == "" {
 			t.Errorf("%v becomes %v, which has no reason", e, code)
 		}

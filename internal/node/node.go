@@ -10,7 +10,6 @@ package node
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // Node is one Windows node. Its fields are set before first use and not changed
@@ -131,7 +131,7 @@ func (n *Node) Do(ctx context.Context, key string, work func() error) error {
 }
 
 // ErrNoWindows is answered by the native node where there is no Windows.
-var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the simulated one of pkg/simnode: %w", errors.ErrUnsupported)
+var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the simulated one of pkg/simnode: %w", hosterr.ErrUnimplemented)
 
 // Native is the node that this process runs on, as a driver in process gets it,
 // opened at the first call.

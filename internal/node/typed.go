@@ -8,19 +8,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Typed gives err the kind that its Windows error number stands for, unless it
-// has one already or is the end of a context. Its text stays. This is the one
-// place that judges those numbers, so that an error is of the same kind in
+// Typed gives err the kind that its Windows error number stands for, or that
+// errors.ErrUnsupported does, unless it has one already or is the end of a
+// context. Its text stays. This is the one place that judges those numbers, so that an error is of the same kind in
 // process and through a pipe.
 func Typed(err error) error {
 	if err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	code, ok := win32.Code(err)
-	if !ok {
-		return err
+	var kind error
+	if code, ok := win32.Code(err); ok {
+		kind = kindOf(code)
+	} else if errors.Is(err, errors.ErrUnsupported) {
+		kind = hosterr.ErrUnimplemented
 	}
-	kind := kindOf(code)
 	if kind == nil {
 		return err
 	}
@@ -49,6 +50,8 @@ func kindOf(code win32.Errno) error {
 		win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
 		win32.ERROR_UNEXP_NET_ERR, win32.ERROR_TIMEOUT: // a server that does not answer may do so later
 		return hosterr.ErrUnavailable
+	case win32.ERROR_NOT_SUPPORTED: // of this Windows, whatever is asked
+		return hosterr.ErrUnimplemented
 	}
 	return nil
 }

@@ -20,6 +20,10 @@ func TestTypedGivesWindowsErrorsTheirKind(t *testing.T) {
 		{win32.ERROR_ALREADY_EXISTS, hosterr.ErrAlreadyExists},
 		{win32.ERROR_INVALID_NAME, hosterr.ErrInvalid},
 		{win32.ERROR_NOT_READY, hosterr.ErrUnavailable},
+		{win32.ERROR_NOT_SUPPORTED, hosterr.ErrUnimplemented},
+		{win32.ERROR_INVALID_FUNCTION, nil}, // by one device, which may have another way
+		{fmt.Errorf("here: %w", errors.ErrUnsupported), hosterr.ErrUnimplemented},
+		{ErrNoWindows, hosterr.ErrUnimplemented},
 		{win32.ERROR_INVALID_PARAMETER, nil}, // chosen by us
 		{said, hosterr.ErrInvalid},           // whoever knew better
 		{ended, nil},

@@ -29,9 +29,15 @@ var (
 	ErrOutOfRange = errors.New("out of range")
 	// ErrUnavailable: in the way now, may work when repeated.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrUnimplemented: this host or version cannot do it at all.
-	ErrUnimplemented = errors.New("not implemented")
+	// ErrUnimplemented: this host or version cannot do it at all. Such an error is
+	// an [errors.ErrUnsupported], too.
+	ErrUnimplemented error = unimplemented{}
 )
+
+type unimplemented struct{}
+
+func (unimplemented) Error() string        { return "not implemented" }
+func (unimplemented) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Kinds lists the kinds, for tables that must name each of them.
 func Kinds() []error {

@@ -54,6 +54,15 @@ func TestKindOfFailureWithoutKindIsNil(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsNotImplementedIsUnsupported(t *testing.T) {
+	for _, kind := range hosterr.Kinds() {
+		err := hosterr.Wrap("resize", "disk 1", hosterr.Text(kind, "no"))
+		if got, want := errors.Is(err, errors.ErrUnsupported), kind == hosterr.ErrUnimplemented; got != want {
+			t.Errorf("%v is errors.ErrUnsupported: %t, want %t", kind, got, want)
+		}
+	}
+}
+
 func TestHintNearestTheSurfaceWins(t *testing.T) {
 	inner := hosterr.WithHint("a", "", hosterr.ErrInvalid, "inner")
 	if got := hosterr.HintOf(hosterr.Wrap("b", "", inner)); got != "inner" {
