@@ -381,7 +381,7 @@ type DiskIDs struct {
 	// if the disk reports it in binary, its text otherwise. Empty if it reports
 	// none.
 	Page83 string `protobuf:"bytes,1,opt,name=page83,proto3" json:"page83,omitempty"`
-	// The serial number as the disk reports it, blanks included. May be empty.
+	// The serial number as the disk reports it, without blanks at its ends. May be empty.
 	SerialNumber  string `protobuf:"bytes,2,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
