@@ -169,6 +169,9 @@ func FuzzControl(f *testing.F) {
 	f.Add(uint8(13), false, win32.SetDiskAttributes{Attributes: 3, Mask: 3}.Encode(), uint16(0))
 	f.Add(uint8(19), true, win32.EncodeSectors(6000), uint16(0))
 	f.Add(uint8(1), true, win32.PropertyQuery{PropertyID: 2}.Encode(), uint16(4096))
+	half := data(1, mib, mib)
+	half.Name = "\xed\xa0\xbd" // of a surrogate pair
+	f.Add(uint8(6), false, gpt(half).Encode(), uint16(0))
 	n := start(f, Config{Log: quiet, Disks: []DiskConfig{{Size: 32 * mib}, {Size: 32 * mib}}})
 	f.Fuzz(func(t *testing.T, code uint8, volume bool, in []byte, room uint16) {
 		disk, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)

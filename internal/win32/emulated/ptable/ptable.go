@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
@@ -197,7 +196,7 @@ func name(b []byte) string {
 		}
 		units = append(units, u)
 	}
-	return string(utf16.Decode(units))
+	return win32.FromUTF16(units)
 }
 
 // recognized are the MBR types that get a volume (winioctl.h,
@@ -307,7 +306,7 @@ func Check(l win32.Layout, d Disk) error {
 				return bad(i, "partition id %v is zero or not unique", p.ID)
 			}
 			ids[p.ID] = true
-			if len(utf16.Encode([]rune(p.Name))) > 36 {
+			if len(win32.UTF16(p.Name)) > 36 {
 				return bad(i, "name %q is longer than 36", p.Name)
 			}
 		} else if p.Active {
@@ -378,7 +377,7 @@ func encodeGPT(l win32.Layout, d Disk) []Write {
 		le.PutUint64(at[32:], p.Offset/s)
 		le.PutUint64(at[40:], (p.Offset+p.Length)/s-1)
 		le.PutUint64(at[48:], p.Attributes)
-		for i, u := range utf16.Encode([]rune(p.Name)) {
+		for i, u := range win32.UTF16(p.Name) {
 			le.PutUint16(at[56+2*i:], u)
 		}
 		at = at[entrySize:]

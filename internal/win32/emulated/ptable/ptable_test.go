@@ -60,7 +60,7 @@ func id(n byte) win32.GUID { return win32.GUID{Data1: uint32(n), Data4: [8]byte{
 func basic(n byte, off, length uint64) win32.Partition {
 	return win32.Partition{
 		Style: win32.PARTITION_STYLE_GPT, Number: uint32(n), Offset: off, Length: length,
-		Type: win32.PARTITION_BASIC_DATA_GUID, ID: id(n), Attributes: 1 << 63, Name: "données 💾",
+		Type: win32.PARTITION_BASIC_DATA_GUID, ID: id(n), Attributes: 1 << 63, Name: "données 💾 \xed\xa0\xbd", // and half a surrogate pair
 	}
 }
 
