@@ -37,6 +37,9 @@ type Node struct {
 	bareSMB smbapi.SMBAPI
 }
 
+// String tells nothing of what is in the node, so that a log has no passwords: Show does.
+func (n *Node) String() string { return "simulated node" }
+
 // Open makes the node that config describes, or takes up the one that is in
 // config.StateDir. Close it at the end; tests have [New].
 func Open(config Config) (*Node, error) {

@@ -3,6 +3,7 @@ package simnode_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,6 +203,20 @@ func TestConfigIsRefused(t *testing.T) {
 				n.Close()
 			}
 			t.Errorf("%s: Open = %v, want an error with %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestANodePrintsNoSecret(t *testing.T) {
+	const secret = "seldomSeenText"
+	n := simnode.New(t, func(c *simnode.Config) {
+		c.SMBServers = []simnode.SMBServer{{Name: "nas", Accounts: []simnode.SMBAccount{{User: "u", Password: secret}}}}
+		c.ISCSI.Targets = []simnode.ISCSITarget{{IQN: "iqn.2000-01.com.example:t", Portals: []simnode.ISCSIPortal{{Address: "192.0.2.1"}},
+			CHAP: &simnode.CHAP{User: "u", Secret: secret}}}
+	})
+	for _, verb := range []string{"%v", "%+v", "%s", "%q"} {
+		if got := fmt.Sprintf(verb, n); strings.Contains(got, secret) {
+			t.Errorf("%s prints a secret: %s", verb, got)
 		}
 	}
 }
