@@ -154,14 +154,23 @@ func (e *Error) tell(info *errdetails.ErrorInfo) {
 	}
 }
 
+// advise adds a hint, for those too that ask for it as they do in process.
+func (e *Error) advise(op, target, hint string) {
+	if hint != "" {
+		e.Hint = hint
+		e.causes = append(e.causes, hosterr.WithHint(op, target, errors.New(e.text), hint))
+	}
+}
+
 // lacks is the error for what the version that is spoken cannot say. Nothing is
 // asked of the proxy.
 func (c *connection) lacks(what string) error {
-	return &Error{
-		Hint:   "upgrade the CSI Proxy of this node, or mount the pipes of newer versions",
+	e := &Error{
 		text:   fmt.Sprintf("%s %s: version %s of the %s API, the newest at hand, does not have it", c.api(), what, c.version, c.group),
 		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
 	}
+	e.advise("call", c.api()+" "+what, "upgrade the CSI Proxy of this node, or mount the pipes of newer versions")
+	return e
 }
 
 // wrongVersion is the error of an option that cannot be followed.
@@ -189,7 +198,8 @@ func notConnected(err error) error {
 		{negotiate.ErrAccessDenied, []error{hosterr.ErrPermissionDenied}, "run the driver as an account that may open the pipes"},
 	} {
 		if errors.Is(err, k.reason) {
-			e.causes, e.Hint = append(e.causes, k.kinds...), k.hint
+			e.causes = append(e.causes, k.kinds...)
+			e.advise("connect to", "the CSI Proxy", k.hint)
 		}
 	}
 	return e

@@ -34,6 +34,10 @@ func TestNotConnected(t *testing.T) {
 		if hosterr.KindOf(err) != tt.kind || !errors.Is(err, tt.err) || err.Error() != tt.err.Error() {
 			t.Errorf("%s: error %q is of kind %v, want %v and %v", tt.about, err, hosterr.KindOf(err), tt.kind, tt.err)
 		}
+		var e *Error
+		if errors.As(err, &e); e.Hint != hosterr.HintOf(err) {
+			t.Errorf("%s: hints %q and %q, want the same", tt.about, e.Hint, hosterr.HintOf(err))
+		}
 		if got, want := errors.Is(err, errors.ErrUnsupported), tt.kind == hosterr.ErrUnimplemented; got != want {
 			t.Errorf("%s: %q is ErrUnsupported: %t, want %t", tt.about, err, got, want)
 		}

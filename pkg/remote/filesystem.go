@@ -18,11 +18,12 @@ func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidReques
 	if in == nil {
 		return none, noRequest("PathValid")
 	}
-	return none, &Error{
-		Hint:   "ask PathExists, or run the driver as a HostProcess container",
+	e := &Error{
 		text:   "PathValid cannot be asked through a pipe: no version of the filesystem API has this method",
 		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
 	}
+	e.advise("ask", "PathValid", "ask PathExists, or run the driver as a HostProcess container")
+	return none, e
 }
 
 // CreateSymlink was LinkPath before v1beta2.

@@ -358,7 +358,7 @@ func TestPathValidSaysWhyItCannotBeAsked(t *testing.T) {
 	defer f.Close()
 	out, err := f.PathValid(t.Context(), &filesystem.PathValidRequest{Path: `C:\a`})
 	var e *remote.Error
-	if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &e) || e.Hint == "" ||
+	if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &e) || e.Hint == "" || e.Hint != hosterr.HintOf(err) ||
 		!strings.Contains(err.Error(), "no version of the filesystem API has this method") {
 		t.Errorf("error %v, want one that is unsupported and says why", err)
 	}

@@ -74,7 +74,7 @@ func TestEveryVersion(t *testing.T) {
 				used[svc.String()] = true
 				n.set(nil, nil, nil)
 				_, err := m.call(t.Context(), m.client, m.request())
-				if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !strings.HasPrefix(err.Error(), svc.String()+" "+m.Name+": ") {
+				if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || !strings.HasPrefix(err.Error(), svc.String()+" "+m.Name+": ") {
 					t.Errorf("%s %s: error %v, want one that is unsupported, and names both", svc, m.Name, err)
 				}
 				if called, _ := n.last(); called != "" {
