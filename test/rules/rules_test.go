@@ -420,3 +420,32 @@ func TestBuildTagsAreUnderstood(t *testing.T) {
 		t.Error("x_windows.go must build on windows alone")
 	}
 }
+
+// Who builds on Windows, where there is no make, builds what make does: without its
+// version resource, say, a program fails the tests that read it.
+func TestWindowsBuildsWhatShips(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	makefile := read("Makefile")
+	variable := func(name string) string {
+		found := regexp.MustCompile(`(?m)^` + name + `\s*:?= *(.+)$`).FindStringSubmatch(makefile)
+		if found == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		return found[1]
+	}
+	ldflags := strings.Replace(variable("LDFLAGS"), "$(VERSION)", "$version", 1)
+	build := strings.NewReplacer("CGO_ENABLED=0 $(GO)", "go", "$(TAGS)", variable("TAGS"), "'$(LDFLAGS)'", `"`+ldflags+`"`).Replace(variable("BUILD"))
+	for _, path := range []string{".github/workflows/windows.yml", "docs/windows.md"} {
+		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxyctl", "go run ./cmd/internal/stamp -version $version bin/csi-proxy.exe bin/csi-proxyctl.exe"} {
+			if !strings.Contains(read(path), want) {
+				t.Errorf("%s does not have the line %s", path, want)
+			}
+		}
+	}
+}

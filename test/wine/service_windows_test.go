@@ -42,6 +42,15 @@ func sc(t *testing.T, args ...string) {
 // test stops and deletes it.
 func service(t *testing.T, further string) *mgr.Service {
 	t.Helper()
+	m, err := mgr.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Disconnect()
+	if s, err := m.OpenService(serviceName); err == nil { // somebody's, or left by a run that was killed
+		s.Close()
+		t.Fatalf("this machine has a service %s, whose program the test would replace: sc.exe delete %[1]s", serviceName)
+	}
 	from, err := os.Open(binary(t))
 	if err != nil {
 		t.Fatal(err)
@@ -65,11 +74,6 @@ func service(t *testing.T, further string) *mgr.Service {
 	os.Remove(logFile)
 
 	sc(t, "create", serviceName, "binPath=", installed+" "+flags+further)
-	m, err := mgr.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Disconnect()
 	s, err := m.OpenService(serviceName)
 	if err != nil {
 		t.Fatal(err)
