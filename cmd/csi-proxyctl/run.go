@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -181,6 +182,9 @@ func explain(err error) string {
 	}
 	if s := statusIn(err); s != nil {
 		text += brief(err)
+		if s.Code() == codes.DeadlineExceeded { // said by the client itself, if there are no details
+			hint = "csi-proxy gave no answer within --timeout: its log tells whether it still works at this, or hangs"
+		}
 		for _, d := range s.Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok {
 				hint = info.Metadata["hint"]
