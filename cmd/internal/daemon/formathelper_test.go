@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -14,7 +15,19 @@ func TestFormatHelper(t *testing.T) {
 	run := func(stdin string, args ...string) (string, int) {
 		c := exec.Command(os.Args[0], append([]string{"format-helper"}, args...)...)
 		c.Env = append(os.Environ(), asDaemon+"=1")
-		c.Stdin = strings.NewReader(stdin)
+		if stdin == "" {
+			out, _ := c.Output()
+			return string(out), c.ProcessState.ExitCode()
+		}
+		// The end of its input is the end of its parent: it stays open.
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if _, err := io.WriteString(in, stdin); err != nil {
+			t.Fatal(err)
+		}
 		out, _ := c.Output()
 		return string(out), c.ProcessState.ExitCode()
 	}
