@@ -79,6 +79,7 @@ func (r *report) count(lines *bufio.Scanner) int {
 				counted++
 				r.ended(e, key, parents[key], output[key])
 			} else if e.Action == "fail" {
+				r.died(e.Package, output)
 				r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))
 			}
 			delete(output, key)
@@ -88,6 +89,16 @@ func (r *report) count(lines *bufio.Scanner) int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return counted
+}
+
+// died shows the ends of what tests said that had not ended when their process did.
+func (r *report) died(pkg string, output map[string][]string) {
+	const most = 200
+	for key, lines := range output {
+		if name, ok := strings.CutPrefix(key, pkg+" "); ok && name != "" && len(lines) > 0 {
+			r.logf("%s did not end:\n%s", name, strings.TrimRight(strings.Join(lines[max(0, len(lines)-most):], ""), "\n"))
+		}
+	}
 }
 
 // Attributes of tests that passed so far.

@@ -82,3 +82,17 @@ func TestOperationsComeFromRecords(t *testing.T) {
 		t.Errorf("what was measured is not shown: %q", out.String())
 	}
 }
+
+// What a test said that died with its process is shown: its fail event never comes.
+func TestOutputOfATestThatDiedIsShown(t *testing.T) {
+	var out strings.Builder
+	r := &report{out: &out, cur: &result{skips: map[string][]string{}}}
+	r.count(bufio.NewScanner(strings.NewReader(`{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"SIGSEGV\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\n"}
+{"Action":"fail","Package":"p"}
+`)))
+	if got := out.String(); !strings.Contains(got, "TestA did not end:\nSIGSEGV") {
+		t.Errorf("shown: %q", got)
+	}
+}

@@ -83,7 +83,7 @@ func wineTests(ctx context.Context, r *report) error {
 	race := []string{"CGO_ENABLED=1", "CC=x86_64-w64-mingw32-gcc"}
 	return errors.Join(append(errs,
 		// TestThousandCalls measures memory, of which the race detector takes some per call.
-		test(".", race, "-race", "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
+		test(".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
 		test("client", race, "-race", "./pipe", "./transport"))...)
 }
 
