@@ -158,6 +158,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// SetDeadline is that of reading: each write has its own. gRPC sets one for the
+// handshake, and takes it away once that is over, when the first answer may be
+// waiting for a client that does not read.
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	c.of.forget(c)

@@ -142,6 +142,12 @@ type watchedConn struct {
 	ended chan struct{}
 }
 
+// SetDeadline is for nobody to call: it would change the deadline of a write that
+// is under way.
+func (c *watchedConn) SetDeadline(time.Time) error {
+	return errors.New("set the one of reads, or of writes")
+}
+
 func (c *watchedConn) Close() error {
 	c.once.Do(func() { close(c.ended) })
 	return c.Conn.Close()
