@@ -50,8 +50,11 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
+		over, ok := s.running.start()
+		if !ok {
+			return nil, failed(hosterr.WithHint("call", m.MethodName, errStopping, "call again once csi-proxy runs again"))
+		}
 		leave := func() {}
-		over := s.running.start()
 		ctx, end := node.WithTurn(ctx, func() { leave(); over() })
 		defer end()
 		// A call gets its turn when its request is there: those that are slow to
@@ -210,47 +213,53 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 	s.config.Log.LogAttrs(ctx, level, "Request failed", attrs...)
 }
 
-// inFlight counts running calls.
+// errStopping is the answer to a call that came when the server was stopping.
+// gRPC lets calls in until it has told every client, which one that has just
+// connected and says nothing can hold up for [handshakeLimit].
+var errStopping = hosterr.Text(hosterr.ErrUnavailable, "csi-proxy is stopping, and nothing was done")
+
+// inFlight counts running calls, and once it is closed lets no more begin.
 type inFlight struct {
-	mu   sync.Mutex
-	n    int
-	none chan struct{} // closed while n is 0
+	mu     sync.Mutex
+	n      int
+	closed bool
+	none   chan struct{} // closed once closed is true and n is 0
 }
 
-func newInFlight() *inFlight {
-	f := &inFlight{none: make(chan struct{})}
-	close(f.none)
-	return f
-}
+func newInFlight() *inFlight { return &inFlight{none: make(chan struct{})} }
 
-// start counts a call and returns the function that ends it.
-func (f *inFlight) start() (end func()) {
+// start counts a call, if it may begin, and returns the function that ends it.
+func (f *inFlight) start() (end func(), ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n == 0 {
-		f.none = make(chan struct{})
+	if f.closed {
+		return nil, false
 	}
 	f.n++
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.n--
-		if f.n == 0 {
+		if f.closed && f.n == 0 {
 			close(f.none)
 		}
+	}, true
+}
+
+// close lets no further call begin. It returns how many run and a channel that
+// is closed once they are over. It is called once.
+func (f *inFlight) close() (running int, none <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.n == 0 {
+		close(f.none)
 	}
+	return f.n, f.none
 }
 
 func (f *inFlight) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.n
-}
-
-// idle returns a channel that is closed once the calls that run now, and those
-// that started before they ended, are over.
-func (f *inFlight) idle() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.none
 }

@@ -240,6 +240,7 @@ func (s *Server) Close() {
 
 // stop ends all gRPC servers.
 func (s *Server) stop() error {
+	running, over := s.running.close()
 	stopped := make(chan struct{}, len(s.pipes))
 	for _, p := range s.pipes {
 		go func() {
@@ -261,8 +262,8 @@ func (s *Server) stop() error {
 			}
 		}
 	}
-	if n := s.running.count(); n > 0 {
-		s.config.Log.Info("Waiting for running calls to finish", "calls", n, "limit", s.config.Grace)
+	if running > 0 {
+		s.config.Log.Info("Waiting for running calls to finish", "calls", running, "limit", s.config.Grace)
 	}
 	// GracefulStop waits for watchers of the health service and for idle
 	// reflection streams, which never end by themselves, and not for calls whose
@@ -271,7 +272,7 @@ func (s *Server) stop() error {
 	grace := time.NewTimer(s.config.Grace)
 	defer grace.Stop()
 	select {
-	case <-s.running.idle():
+	case <-over:
 	case <-grace.C:
 	}
 	cut := s.running.count()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -382,6 +383,59 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
 		t.Errorf("sockets left behind: %q", left)
+	}
+}
+
+// A client that has connected and says nothing keeps gRPC from telling the others
+// that the server stops. What they still call is not begun: it would be cut off.
+func TestStopBeginsNoFurtherCalls(t *testing.T) {
+	socketDir(t)
+	var calls atomic.Int32
+	started, finish := make(chan struct{}), make(chan struct{})
+	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		if calls.Add(1) == 2 {
+			close(started)
+			<-finish
+		}
+		return nil
+	}}})
+	silent, err := pipe.Dial(t.Context(), pipe.Path("csi-proxy-disk-v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c := dialDisk(t)
+	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		_, err := c.Rescan(context.Background(), &diskv1.RescanRequest{})
+		answer <- err
+	}()
+	<-started
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for { // the pipe goes once calls are refused
+		other, err := diskclient.NewClient()
+		if err != nil {
+			break
+		}
+		other.Close()
+	}
+	_, err = c.Rescan(t.Context(), &diskv1.RescanRequest{})
+	if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
+		t.Errorf("a call while the server stops = %v, want Unavailable that says so", err)
+	}
+	close(finish)
+	if err := <-answer; err != nil {
+		t.Errorf("running call = %v, want its answer", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("%d calls were made, want 2", n)
 	}
 }
 

@@ -34,7 +34,7 @@ func Typed(err error) error {
 func kindOf(code win32.Errno) error {
 	switch code {
 	case win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE, win32.ERROR_NO_SUCH_DEVICE,
-		win32.ERROR_NOT_FOUND, win32.ERROR_BAD_NET_NAME, win32.ERROR_NOT_CONNECTED:
+		win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_NOT_FOUND, win32.ERROR_BAD_NET_NAME, win32.ERROR_NOT_CONNECTED:
 		return hosterr.ErrNotFound
 	case win32.ERROR_FILE_EXISTS, win32.ERROR_ALREADY_EXISTS:
 		return hosterr.ErrAlreadyExists
@@ -47,7 +47,7 @@ func kindOf(code win32.Errno) error {
 		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_INVALID_REPARSE_DATA, win32.ERROR_SESSION_CREDENTIAL_CONFLICT:
 		return hosterr.ErrFailedPrecondition
 	case win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY, win32.ERROR_NOT_READY, win32.ERROR_DELETE_PENDING,
-		win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
+		win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
 		win32.ERROR_UNEXP_NET_ERR, win32.ERROR_TIMEOUT: // a server that does not answer may do so later
 		return hosterr.ErrUnavailable
 	case win32.ERROR_NOT_SUPPORTED: // of this Windows, whatever is asked

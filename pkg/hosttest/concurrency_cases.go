@@ -272,6 +272,54 @@ func concurrencyCases() []testCase {
 			number = back()
 			e.ok(e.format(e.volume(number)))
 		}},
+		{name: "a disk that is pulled out at any moment is not found", run: func(e *env) {
+			type volume struct {
+				number uint32
+				id     string
+			}
+			blank := func() volume { return volume{number: e.blank(gib)} }
+			data := func() volume {
+				number, id := e.data(gib)
+				return volume{number, id}
+			}
+			partition := func(v volume) error { return e.partition(v.number) }
+			size := func(v volume) error { _, err := e.size(v.number); return err }
+			online := func(v volume) error { return e.setOnline(v.number, false) }
+			resize := func(v volume) error { return e.resize(v.id, 2*gib) }
+			stats := func(v volume) error { _, _, err := e.stats(v.id); return err }
+			for _, c := range []struct {
+				what string
+				call string
+				code uint32
+				make func() volume
+				do   func(volume) error
+			}{
+				{"PartitionDisk", "DeviceIoControl", getLayout, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", getLength, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", createDisk, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
+				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
+				{"SetDiskState", "DeviceIoControl", setAttributes, blank, online},
+				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
+				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
+				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},
+				{"GetVolumeStats", "FreeSpace", 0, data, stats},
+			} {
+				v := c.make()
+				if v.id != "" {
+					e.grow(v.number, 3*gib)
+				}
+				reached := e.fail(Fault{Call: c.call, Code: c.code, Delay: time.Hour, Times: 1})
+				done := make(chan error, 1)
+				go func() { done <- c.do(v) }()
+				what := fmt.Sprintf("%s at %s %#x", c.what, c.call, c.code)
+				e.until(what, func() bool { return reached() == 1 })
+				e.detach(v.number)
+				e.n.Heal()
+				e.want(what, <-done, hosterr.ErrNotFound)
+			}
+		}},
 		{name: "disks come and go while all is asked for", run: func(e *env) {
 			dir := e.dir("m")
 			var wg sync.WaitGroup
