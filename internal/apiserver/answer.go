@@ -52,7 +52,7 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 		}
 		over, ok := s.running.start()
 		if !ok {
-			return nil, failed(hosterr.WithHint("call", m.MethodName, errStopping, "call again once csi-proxy runs again"))
+			return nil, failed(stopping(m.MethodName))
 		}
 		leave := func() {}
 		ctx, end := node.WithTurn(ctx, func() { leave(); over() })
@@ -213,10 +213,13 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 	s.config.Log.LogAttrs(ctx, level, "Request failed", attrs...)
 }
 
-// errStopping is the answer to a call that came when the server was stopping.
-// gRPC lets calls in until it has told every client, which one that has just
+// stopping is the answer to a call that came when the server was stopping. gRPC
+// lets calls in until it has told every client, which one that has just
 // connected and says nothing can hold up for [handshakeLimit].
-var errStopping = hosterr.Text(hosterr.ErrUnavailable, "csi-proxy is stopping, and nothing was done")
+func stopping(method string) error {
+	return hosterr.WithHint("call", method, hosterr.Text(hosterr.ErrUnavailable, "csi-proxy is stopping, and nothing was done"),
+		"call again once csi-proxy runs again")
+}
 
 // inFlight counts running calls, and once it is closed lets no more begin.
 type inFlight struct {
