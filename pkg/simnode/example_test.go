@@ -101,12 +101,12 @@ func ExampleFault() {
 	}
 	for _, number := range []uint32{1, 2} {
 		_, err := n.Disk().PartitionDisk(context.Background(), &disk.PartitionDiskRequest{DiskNumber: number})
-		fmt.Printf("disk %d: %v, worth another try: %t\n", number, err, errors.Is(err, hosterr.ErrUnavailable))
+		fmt.Printf("disk %d: %v, gone: %t\n", number, err, errors.Is(err, hosterr.ErrNotFound))
 	}
 
 	// Output:
-	// disk 1: <nil>, worth another try: false
-	// disk 2: partition disk 2: create the partition table: The device is not connected., worth another try: true
+	// disk 1: <nil>, gone: false
+	// disk 2: partition disk 2: create the partition table: The device is not connected., gone: true
 }
 
 // A disk comes later than the driver wants it. In a test the bubble of package
