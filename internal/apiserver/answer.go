@@ -50,7 +50,7 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
-		over, ok := s.running.start()
+		over, ok := g.running.start()
 		if !ok {
 			return nil, failed(stopping(m.MethodName))
 		}
@@ -124,7 +124,7 @@ func (s *Server) answer(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 }
 
 // guardStream is the guard of streams. Only the health and reflection services
-// have them; they may stay open for as long as their clients live.
+// have them; they may stay open for as long as their clients live and calls run.
 func (s *Server) guardStream(g *gate) grpc.StreamServerInterceptor {
 	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 		start := time.Now()
@@ -134,13 +134,24 @@ func (s *Server) guardStream(g *gate) grpc.StreamServerInterceptor {
 				s.logFailure(stream.Context(), g, info.FullMethod, time.Since(start), err)
 			}
 		}()
-		defer recovered(&err)
 		leave, err := g.open()
 		if err != nil {
 			return failed(err)
 		}
-		defer leave()
-		return handle(impl, stream)
+		done := make(chan error, 1)
+		go func() {
+			defer leave()
+			var err error
+			defer func() { done <- err }()
+			defer recovered(&err)
+			err = handle(impl, stream)
+		}()
+		select {
+		case err := <-done:
+			return err
+		case <-s.over: // gRPC ends what goes on here
+			return failed(stopping(info.FullMethod))
+		}
 	}
 }
 
@@ -214,8 +225,8 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 }
 
 // stopping is the answer to a call that came when the server was stopping. gRPC
-// lets calls in until it has told every client, which one that has just
-// connected and says nothing can hold up for [handshakeLimit].
+// lets calls in until it has told every client, which one that has connected and
+// said half of what it has to can hold up for [handshakeLimit].
 func stopping(method string) error {
 	return hosterr.WithHint("call", method, hosterr.Text(hosterr.ErrUnavailable, "csi-proxy is stopping, and nothing was done"),
 		"call again once csi-proxy runs again")

@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,21 +31,42 @@ type conns struct {
 	closed  chan struct{}
 
 	mu      sync.Mutex
-	open    int
+	open    map[*conn]struct{}
 	silent  *list.List // of *conn, the oldest first
 	refused seldom
 }
 
 func newConns(pipe string, l net.Listener, log *slog.Logger) *conns {
 	closed := make(chan struct{})
-	return &conns{Listener: l, pipe: pipe, log: log, silent: list.New(),
+	return &conns{Listener: l, pipe: pipe, log: log, open: map[*conn]struct{}{}, silent: list.New(),
 		closed: closed, closing: sync.OnceFunc(func() { close(closed) })}
 }
 
-// Close implements [net.Listener].
+// Close implements [net.Listener]. Those that have connected and not said who they
+// are go with it: they are as good as those that come too late.
 func (l *conns) Close() error {
 	l.closing()
-	return l.Listener.Close()
+	err := l.Listener.Close()
+	l.mu.Lock()
+	var silent []*conn
+	for e := l.silent.Front(); e != nil; e = e.Next() {
+		silent = append(silent, e.Value.(*conn))
+	}
+	l.mu.Unlock()
+	for _, c := range silent {
+		c.Close()
+	}
+	return err
+}
+
+// hangUp closes all connections.
+func (l *conns) hangUp() {
+	l.mu.Lock()
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range open {
+		c.Close()
+	}
 }
 
 // acceptLimit is for how long a pipe may fail to take connections before it is
@@ -76,45 +99,55 @@ func (l *conns) Accept() (net.Conn, error) {
 		}
 		failing, pause = time.Time{}, 5*time.Millisecond
 		c := &conn{Conn: nc, of: l}
-		if l.admit(c) {
-			return c, nil
+		if !l.admit(c) {
+			nc.Close()
+			continue
 		}
-		nc.Close()
-		if before, now := l.refused.say(); now {
-			l.log.Warn("A connection was closed at once: there are too many", "pipe", l.pipe, "limit", maxConnections, "not told of before", before)
+		select {
+		case <-l.closed:
+			c.Close() // Close may not have known of it
+		default:
+			return c, nil
 		}
 	}
 }
 
-// admit finds a place for c.
+// admit finds a place for c, or says in the log why there is none: before c is
+// closed, so that whoever sees that can read it.
 func (l *conns) admit(c *conn) bool {
-	l.mu.Lock()
-	var out *conn
-	if l.open >= maxConnections {
-		oldest := l.silent.Front()
-		if oldest == nil {
-			l.mu.Unlock()
-			return false
+	out, free := l.place(c)
+	if !free {
+		if before, now := l.refused.say(); now {
+			l.log.Warn("A connection was closed at once: there are too many", "pipe", l.pipe, "limit", maxConnections, "not told of before", before)
 		}
-		out = oldest.Value.(*conn)
-		l.forget(out)
+		return false
 	}
-	l.open++
-	c.place = l.silent.PushBack(c)
-	l.mu.Unlock()
 	if out != nil {
 		out.Close()
 	}
 	return true
 }
 
+// place puts c on the books, in the place of out if that has to go.
+func (l *conns) place(c *conn) (out *conn, free bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= maxConnections {
+		oldest := l.silent.Front()
+		if oldest == nil {
+			return nil, false
+		}
+		out = oldest.Value.(*conn)
+		l.forget(out)
+	}
+	l.open[c] = struct{}{}
+	c.place = l.silent.PushBack(c)
+	return out, true
+}
+
 // forget takes c off the books. It is called with mu held.
 func (l *conns) forget(c *conn) {
-	if c.gone {
-		return
-	}
-	c.gone = true
-	l.open--
+	delete(l.open, c)
 	if c.place != nil {
 		l.silent.Remove(c.place)
 		c.place = nil
@@ -128,7 +161,6 @@ type conn struct {
 	said atomic.Int64 // bytes, until greeting
 
 	place *list.Element // in of.silent; nil once it has said who it is
-	gone  bool
 }
 
 func (c *conn) Read(p []byte) (int, error) {

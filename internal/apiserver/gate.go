@@ -15,6 +15,7 @@ import (
 // which they came.
 type gate struct {
 	pipe     string
+	running  *inFlight
 	turns    *semaphore.Weighted
 	arriving atomic.Int32
 	waiting  atomic.Int32
@@ -25,8 +26,9 @@ type gate struct {
 	busy, failures seldom
 }
 
-func newGate(pipe string) *gate {
-	return &gate{pipe: pipe, turns: semaphore.NewWeighted(maxRunning), failures: seldom{most: mostFailures}}
+// newGate makes the gate of a pipe, whose calls are counted by running.
+func newGate(pipe string, running *inFlight) *gate {
+	return &gate{pipe: pipe, running: running, turns: semaphore.NewWeighted(maxRunning), failures: seldom{most: mostFailures}}
 }
 
 // open lets a stream begin, unless too many are open.

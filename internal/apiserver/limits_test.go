@@ -96,8 +96,9 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.memory.Accept()
 }
 
-// inMemory serves the newest version of the disk API until the bubble ends.
-func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) {
+// inMemory serves the newest version of the disk API until the bubble ends, or stop
+// is called.
+func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop func()) {
 	t.Helper()
 	services := wire.Disk(d)
 	s, err := apiserver.Open(apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
@@ -108,12 +109,14 @@ func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Serve = %v", err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 var quiet = slog.New(slog.DiscardHandler)

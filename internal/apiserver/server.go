@@ -27,7 +27,8 @@
 // [Open] makes all pipes before [Server.Serve] answers on any of them, so a
 // driver that finds one finds all. The end of Serve's context stops the server:
 // pipes are closed to new calls, running calls finish, and only those that
-// take longer than [Config.Grace] are cut off.
+// take longer than [Config.Grace] are cut off. When Serve returns no pipe is left
+// and nobody is connected.
 package apiserver
 
 import (
@@ -87,8 +88,11 @@ const (
 	readyLimit = 10 * time.Second
 
 	// flushLimit is how long answers that are ready may take to reach clients
-	// after the last call, and after the grace.
-	flushLimit = time.Second
+	// after the last call. Only clients that do not read come near it.
+	flushLimit = 5 * time.Second
+
+	// cutLimit is how long calls may take to notice that they were cut off.
+	cutLimit = time.Second
 )
 
 // Server serves a set of pipes.
@@ -96,12 +100,13 @@ type Server struct {
 	config  Config
 	pipes   []*pipeServer
 	running *inFlight
+	over    chan struct{} // closed once all calls are, and streams have to end
 }
 
 // pipeServer is one pipe and its gRPC server.
 type pipeServer struct {
 	Pipe
-	listener net.Listener
+	listener *conns
 	grpc     *grpc.Server
 	health   *health.Server
 }
@@ -121,7 +126,7 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
 	}
-	s := &Server{config: config, running: newInFlight()}
+	s := &Server{config: config, running: newInFlight(), over: make(chan struct{})}
 	var refused []error
 	for _, p := range pipes {
 		l, err := config.Listen(p.Name)
@@ -158,7 +163,9 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Unwrap() []error { return e.Refused }
 
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
-	api, others := newGate(p.Name), newGate(p.Name)
+	// What the services beside the API do is nothing to wait for, and they tell
+	// of a server that it stops.
+	api, others := newGate(p.Name, s.running), newGate(p.Name, newInFlight())
 	g := grpc.NewServer(append(limits(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.answer})...),
@@ -187,24 +194,23 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 		}()
 	}
+	checking, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if s.config.Ready != nil {
-		checking, cancel := context.WithCancel(ctx)
 		checked := make(chan struct{})
 		go func() {
 			defer close(checked)
 			s.checkPipes(checking)
 		}()
-		defer func() {
-			cancel()
-			<-checked
-		}()
+		defer func() { <-checked }()
 	}
+	var failure error
 	select {
 	case <-ctx.Done():
-		return s.stop()
-	case err := <-failed:
-		return errors.Join(err, s.stop())
+	case failure = <-failed:
 	}
+	cancel() // what stops does not become ready
+	return errors.Join(failure, s.stop())
 }
 
 // checkPipes connects to each pipe, and calls Ready. A pipe that refuses this
@@ -238,20 +244,25 @@ func (s *Server) Close() {
 	}
 }
 
-// stop ends all gRPC servers.
+// stop ends all gRPC servers. It may find that some have not begun.
 func (s *Server) stop() error {
 	running, over := s.running.close()
+	for _, p := range s.pipes {
+		p.health.Shutdown()
+	}
+	// Not left to gRPC: it does so for pipes that are served already, and before it
+	// tells its clients it waits for all that have connected to say something.
+	s.Close()
 	stopped := make(chan struct{}, len(s.pipes))
 	for _, p := range s.pipes {
 		go func() {
-			p.health.Shutdown()
 			p.grpc.GracefulStop()
 			stopped <- struct{}{}
 		}()
 	}
 	left := len(s.pipes)
-	flush := func() {
-		t := time.NewTimer(flushLimit)
+	await := func(limit time.Duration) {
+		t := time.NewTimer(limit)
 		defer t.Stop()
 		for left > 0 {
 			select {
@@ -267,8 +278,8 @@ func (s *Server) stop() error {
 	}
 	// GracefulStop waits for watchers of the health service and for idle
 	// reflection streams, which never end by themselves, and not for calls whose
-	// clients have gone. So calls are counted here: once none runs, only answers
-	// have to be flushed.
+	// clients have gone. So calls are counted here: once none runs, streams end
+	// and only answers have to be flushed.
 	grace := time.NewTimer(s.config.Grace)
 	defer grace.Stop()
 	select {
@@ -276,15 +287,16 @@ func (s *Server) stop() error {
 	case <-grace.C:
 	}
 	cut := s.running.count()
+	close(s.over)
 	if cut == 0 {
-		flush()
+		await(flushLimit)
 	}
 	for _, p := range s.pipes {
-		// Not here and now: Stop waits for a GracefulStop that waits for a
-		// call whose client has gone.
-		go p.grpc.Stop()
+		// gRPC's own Stop would wait here for a GracefulStop that waits for a call
+		// whose client has gone.
+		p.listener.hangUp()
 	}
-	flush()
+	await(cutLimit)
 	if cut > 0 {
 		return fmt.Errorf("%d running calls took longer than %v and were cut off", cut, s.config.Grace)
 	}

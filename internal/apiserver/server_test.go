@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,9 +365,11 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 		t.Errorf("health while stopping = %v, %v, want NOT_SERVING", got, err)
 	}
 	for { // the socket goes before the running call ends
-		if _, err := diskclient.NewClient(); err != nil {
+		other, err := diskclient.NewClient()
+		if err != nil {
 			break
 		}
+		other.Close()
 	}
 	select {
 	case err := <-stopped:
@@ -386,99 +388,127 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	}
 }
 
-// A client that has connected and says nothing keeps gRPC from telling the others
+// A client that has said half of its settings keeps gRPC from telling the others
 // that the server stops. What they still call is not begun: it would be cut off.
 func TestStopBeginsNoFurtherCalls(t *testing.T) {
-	socketDir(t)
-	var calls atomic.Int32
-	started, finish := make(chan struct{}), make(chan struct{})
-	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
-		if calls.Add(1) == 2 {
-			close(started)
-			<-finish
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newMemory(), held{release: make(chan struct{})}
+		stop := inMemory(t, quiet, l, h.disk())
+		conn := l.client(t)
+		call := func() error {
+			_, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{})
+			return err
 		}
-		return nil
-	}}})
-	silent, err := pipe.Dial(t.Context(), pipe.Path("csi-proxy-disk-v1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	c := dialDisk(t)
-	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	answer := make(chan error, 1)
-	go func() {
-		_, err := c.Rescan(context.Background(), &diskv1.RescanRequest{})
-		answer <- err
-	}()
-	<-started
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	for { // the pipe goes once calls are refused
-		other, err := diskclient.NewClient()
+		half := hello(l.dial())
+		defer half.Close()
+		half.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0})
+		running := make(chan error, 1)
+		go func() { running <- call() }()
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		synctest.Wait()
+
+		if s := status.Convert(call()); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
+			t.Errorf("a call while the server stops = %v, want Unavailable that says so", s)
+		}
+		if n := h.running.Load(); n != 1 {
+			t.Errorf("%d calls run, want the one that ran before", n)
+		}
+		if got, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "v1.Disk"}); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("health of a server that stops = %v, %v, want NOT_SERVING", got, err)
+		}
+		close(h.release)
+		if err := <-running; err != nil {
+			t.Errorf("running call = %v, want its answer", err)
+		}
+		<-stopped
+	})
+}
+
+// Who has connected and says nothing, as published clients leave it, and who
+// watches or has an idle stream, does not hold up the stop. All are told, and
+// nobody stays connected.
+func TestStopWaitsForNobodyWhoIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		stop := inMemory(t, quiet, l, rescans())
+		silent := l.dial()
+		defer silent.Close()
+		left := make(chan struct{})
+		go func() { io.Copy(io.Discard, silent); close(left) }()
+		conn := l.client(t)
+		watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "v1.Disk"})
 		if err != nil {
-			break
+			t.Fatal(err)
 		}
-		other.Close()
-	}
-	_, err = c.Rescan(t.Context(), &diskv1.RescanRequest{})
-	if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
-		t.Errorf("a call while the server stops = %v, want Unavailable that says so", err)
-	}
-	close(finish)
-	if err := <-answer; err != nil {
-		t.Errorf("running call = %v, want its answer", err)
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("Serve = %v, want nil", err)
-	}
-	if n := calls.Load(); n != 2 {
-		t.Errorf("%d calls were made, want 2", n)
-	}
+		reflection, err := grpc_reflection_v1.NewServerReflectionClient(l.client(t)).ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+
+		start := time.Now()
+		stop()
+		if took := time.Since(start); took >= time.Second {
+			t.Errorf("stopping took %v, want no time", took)
+		}
+		synctest.Wait()
+		select {
+		case <-left:
+		default:
+			t.Error("the silent client is still connected")
+		}
+		var watched error
+		for watched == nil { // SERVING, and NOT_SERVING if there is time
+			_, watched = watch.Recv()
+		}
+		_, reflected := reflection.Recv()
+		for what, err := range map[string]error{"watcher": watched, "reflection": reflected} {
+			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
+				t.Errorf("%s: the stream ended with %v, want Unavailable that says why", what, err)
+			}
+		}
+	})
 }
 
 // Work goes on when its caller gives up and hangs up, and is as much worth waiting
 // for as any.
 func TestStopFinishesCallsWhoseClientsHaveGone(t *testing.T) {
-	socketDir(t)
-	started, finish, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
-		_, err := node.Await(ctx, func() (struct{}, error) {
-			close(started)
-			<-finish
-			close(finished)
-			return struct{}{}, nil
-		})
-		return err
-	}}})
-	c := dialDisk(t)
-	ctx, giveUp := context.WithCancel(t.Context())
-	answer := make(chan error, 1)
-	go func() {
-		_, err := c.Rescan(ctx, &diskv1.RescanRequest{})
-		answer <- err
-	}()
-	<-started
-	giveUp()
-	if err := <-answer; err == nil {
-		t.Fatal("Rescan succeeded, want that its caller gave up")
-	}
-	c.Close()
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	select {
-	case err := <-stopped:
-		close(finish)
-		t.Fatalf("Serve = %v before the call was over", err)
-	case <-time.After(300 * time.Millisecond):
-	}
-	close(finish)
-	if err := <-stopped; err != nil {
-		t.Errorf("Serve = %v, want nil", err)
-	}
-	<-finished
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newMemory(), held{release: make(chan struct{})}
+		work := h.disk().rescan
+		stop := inMemory(t, quiet, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, err := node.Await(ctx, func() (struct{}, error) { return struct{}{}, work(ctx) })
+			return err
+		}})
+		conn := l.client(t)
+		ctx, giveUp := context.WithCancel(t.Context())
+		answer := make(chan error, 1)
+		go func() {
+			_, err := diskv1.NewDiskClient(conn).Rescan(ctx, &diskv1.RescanRequest{})
+			answer <- err
+		}()
+		synctest.Wait()
+		giveUp()
+		if err := <-answer; err == nil {
+			t.Fatal("Rescan succeeded, want that its caller gave up")
+		}
+		conn.Close()
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		time.Sleep(30 * time.Second)
+		select {
+		case <-stopped:
+			t.Error("the server stopped before the call was over")
+		default:
+		}
+		close(h.release)
+		<-stopped
+		if n := h.running.Load(); n != 0 {
+			t.Errorf("%d calls run when the server has stopped", n)
+		}
+	})
 }
 
 func TestStopCutsOffWhatOutlivesTheGrace(t *testing.T) {
@@ -510,6 +540,33 @@ func TestStoppedBeforeItIsReady(t *testing.T) {
 	if err := s.Serve(ctx); err != nil {
 		t.Errorf("Serve = %v, want nil", err)
 	}
+}
+
+// lateListener does not say where it is before it is closed.
+type lateListener struct{ *memory }
+
+func (l lateListener) Addr() net.Addr { <-l.closed; return l.memory.Addr() }
+
+func TestNotReadyOnceAPipeHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
+		s, err := apiserver.Open(apiserver.Config{
+			Log: quiet,
+			Listen: func(name string) (net.Listener, error) {
+				if name == pipes[0].Name {
+					return lateListener{newMemory()}, nil // holds up what asks whether all are there
+				}
+				return &failingListener{memory: newMemory(), times: 1, err: net.ErrClosed}, nil
+			},
+			Ready: func() { t.Error("Ready was called") },
+		}, pipes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Serve(t.Context()); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Serve = %v, want the failure", err)
+		}
+	})
 }
 
 func TestOneFailingPipeStopsAll(t *testing.T) {

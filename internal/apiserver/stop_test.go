@@ -1,0 +1,31 @@
+package apiserver
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+)
+
+// idle is a listener that is not served; it counts its Closes.
+type idle struct {
+	net.Listener
+	closed *atomic.Int32
+}
+
+func (l idle) Close() error { l.closed.Add(1); return nil }
+
+// A server may be told to stop before gRPC has looked at its pipes. They are gone
+// when it has stopped, or the next server would find them taken.
+func TestStopRemovesPipesThatAreNotServedYet(t *testing.T) {
+	var closed atomic.Int32
+	pipes := Pipes(wire.Disk(nil))
+	s, err := Open(Config{Listen: func(string) (net.Listener, error) { return idle{closed: &closed}, nil }}, pipes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil || int(closed.Load()) != len(pipes) {
+		t.Errorf("stop = %v, and %d of %d pipes are closed", err, closed.Load(), len(pipes))
+	}
+}
