@@ -324,7 +324,7 @@ iscsi:
 // try sends one request and judges its answer. portal tells that the request was
 // one of those without a portal.
 func try(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, in input) (code codes.Code, portal bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	var out []byte
 	err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), in.bytes, &out, grpc.ForceCodec(asItIs{}))

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -60,7 +60,7 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 				in := dynamicpb.NewMessage(m.Input())
 				secrets += fill(in, m, secret)
 				methods++
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), hung)
 				out := dynamicpb.NewMessage(m.Output())
 				err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, out)
 				cancel()
@@ -80,7 +80,12 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	if methods < 2*139 || secrets < 2*7 {
 		t.Fatalf("called %d methods with %d secrets, want at least 278 and 14", methods, secrets)
 	}
-	log, _ := p.said()
+	told := scrape(t, p)
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	log, _ := p.said() // all of it: the daemon has ended, and its state is as it leaves it
 	if n := strings.Count(log, "NewSmbGlobalMapping"); n < 8 {
 		t.Fatalf("the log names NewSmbGlobalMapping %d times, so it is not the log of all requests:\n%s", n, log)
 	}
@@ -92,7 +97,6 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 
 	holds(t, "the log", []byte(log), secret)
 	holds(t, "an answer or error", answers.Bytes(), secret)
-	told := scrape(t, p)
 	if !strings.Contains(told, `grpc_server_handled_total{grpc_code="OK",grpc_method="ConnectTarget",`) {
 		t.Errorf("the metrics do not count ConnectTarget:\n%s", told)
 	}

@@ -280,6 +280,10 @@ type process struct {
 	done   chan error
 }
 
+// startLimit is how long a daemon takes to start that never will; it takes
+// milliseconds.
+const startLimit = 2 * time.Minute
+
 // startDaemon starts the daemon and waits until it serves.
 func startDaemon(ctx context.Context, out io.Writer, program string, args ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -310,9 +314,9 @@ func startDaemon(ctx context.Context, out io.Writer, program string, args ...str
 	case err := <-p.done:
 		p.done <- err
 		return nil, fmt.Errorf("csi-proxy did not start: %w\n%s", err, p.output)
-	case <-time.After(30 * time.Second):
+	case <-time.After(startLimit):
 		p.kill()
-		return nil, fmt.Errorf("csi-proxy does not serve after 30 s\n%s", p.output)
+		return nil, fmt.Errorf("csi-proxy does not serve after %v\n%s", startLimit, p.output)
 	}
 }
 
