@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -115,6 +116,15 @@ func connect(path string) (*grpc.ClientConn, error) {
 		return nil, &failure{err: err}
 	}
 	return conn, nil
+}
+
+// quickly is ctx with the time that an answer may take which is expected at once,
+// unless --timeout says how long to wait.
+func (a *app) quickly(ctx context.Context, usual time.Duration) (context.Context, context.CancelFunc) {
+	if a.patient() {
+		usual = a.timeout
+	}
+	return context.WithTimeout(ctx, usual)
 }
 
 // limited is ctx with the time that an answer may take.

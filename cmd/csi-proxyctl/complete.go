@@ -18,7 +18,7 @@ import (
 )
 
 // Completions are asked for while somebody types: what needs the node has this
-// long, and its failure completes nothing.
+// long, or --timeout if that is on the line, and its failure completes nothing.
 const completionLimit = time.Second
 
 // completer completes the arguments of a command.
@@ -73,7 +73,7 @@ func fieldWords(d protoreflect.MessageDescriptor, before string) []string {
 
 // completeFirst completes the first argument of a command by what the node
 // has; each further one too if there can be any number.
-func completeFirst(many bool, list func(context.Context) []string) completer {
+func (a *app) completeFirst(many bool, list func(context.Context) []string) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !many {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -82,7 +82,7 @@ func completeFirst(many bool, list func(context.Context) []string) completer {
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		ctx, cancel := context.WithTimeout(ctx, completionLimit)
+		ctx, cancel := a.quickly(ctx, completionLimit)
 		defer cancel()
 		words := slices.DeleteFunc(list(ctx), func(w string) bool {
 			word, _, _ := strings.Cut(w, "\t")

@@ -21,7 +21,7 @@ func (a *app) diskCommand() *cobra.Command {
 		Example: `  csi-proxyctl disk list
   csi-proxyctl disk list 1 --bytes
   csi-proxyctl disk list --watch`,
-		ValidArgsFunction: completeFirst(true, diskWords),
+		ValidArgsFunction: a.completeFirst(true, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			only := map[uint32]bool{}
 			for _, text := range args {

@@ -115,7 +115,7 @@ func (a *app) iscsiPortalCommand(name, short, method string, call func(context.C
 		Short:             short,
 		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
@@ -149,7 +149,7 @@ With --auth chap or mutual the secret is taken from the environment variable
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
 				return err
@@ -184,7 +184,7 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 		Use:               "disks PORTAL TARGET",
 		Short:             "List the disks that a target provides",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
@@ -214,7 +214,7 @@ func (a *app) iscsiDisconnectCommand() *cobra.Command {
 		Use:               "disconnect PORTAL TARGET",
 		Short:             "Log out of a target, through whichever portal",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {

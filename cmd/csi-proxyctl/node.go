@@ -179,7 +179,7 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 		Use:               "detach NUMBER",
 		Short:             "Take a disk away, whatever uses it",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeFirst(false, diskWords),
+		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
@@ -202,7 +202,7 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 		Short:             "Make a disk larger; Windows notices with the next rescan",
 		Example:           "  csi-proxyctl node grow 1 2GiB",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeFirst(false, diskWords),
+		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {

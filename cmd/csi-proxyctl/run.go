@@ -35,6 +35,7 @@ type app struct {
 	output         string
 	exact          bool // sizes in bytes
 	timeout        time.Duration
+	patient        func() bool // whether --timeout was given
 }
 
 // run is the command. Results go to stdout, everything else to stderr, each
@@ -96,6 +97,7 @@ something, 130 interrupted.`,
 	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
 	f.BoolVar(&a.exact, "bytes", false, "sizes in tables as exact numbers of bytes")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long to wait for each answer")
+	a.patient = func() bool { return f.Changed("timeout") }
 	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy answers, up to --timeout")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(flagError)

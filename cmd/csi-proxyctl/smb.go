@@ -157,7 +157,7 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 		Short:   "Remove the mapping of a share, unless a link uses it",
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
 		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: completeFirst(false, func(ctx context.Context) []string {
+		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
 			mappings, err := a.smbMappings(ctx)
 			if err != nil {
 				return nil

@@ -47,7 +47,7 @@ func (a *app) systemServiceCommand() *cobra.Command {
 		Short:             "Show services",
 		Example:           "  csi-proxyctl system service MSiSCSI",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeFirst(true, serviceWords),
+		ValidArgsFunction: a.completeFirst(true, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			entries, rows := []serviceEntry{}, [][]string{}
 			for _, name := range args {
@@ -76,7 +76,7 @@ func (a *app) systemStartCommand() *cobra.Command {
 		Short:             "Start a service and wait until it runs",
 		Example:           "  csi-proxyctl system start MSiSCSI",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeFirst(false, serviceWords),
+		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client *system.Client) error {
 				_, err := client.StartService(ctx, &v1alpha1.StartServiceRequest{Name: args[0]})
@@ -92,7 +92,7 @@ func (a *app) systemStopCommand() *cobra.Command {
 		Use:               "stop NAME",
 		Short:             "Stop a service and wait until it has stopped",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeFirst(false, serviceWords),
+		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client *system.Client) error {
 				_, err := client.StopService(ctx, &v1alpha1.StopServiceRequest{Name: args[0], Force: force})

@@ -66,7 +66,8 @@ type probed struct {
 	detail string // what is special
 }
 
-// probeLimit is how long a server that lives takes at most to say so.
+// probeLimit is how long a server that lives takes at most to say so, unless
+// somebody says by --timeout how slow the node is.
 const probeLimit = 5 * time.Second
 
 // awaitInterval is how long await sleeps between looks.
@@ -92,7 +93,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 		return p
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, min(a.timeout, probeLimit))
+	ctx, cancel := a.quickly(ctx, probeLimit)
 	defer cancel()
 	var header metadata.MD
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: string(svc.service.FullName())}, grpc.Header(&header))
