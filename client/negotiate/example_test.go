@@ -21,7 +21,7 @@ import (
 func Example() {
 	// Nobody serves here, and the minute is a short one.
 	os.Setenv(pipe.DirVariable, "/nowhere")
-	const minute = 100 * time.Millisecond
+	const minute = 2 * time.Second
 
 	ctx, cancel := context.WithTimeout(context.Background(), minute)
 	defer cancel()

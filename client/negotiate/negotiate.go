@@ -190,11 +190,15 @@ func (s *search) round(ctx context.Context) (*Conn, *Error) {
 		// The versions before it were looked for while the proxy may have been
 		// starting. It has answered now, so all of its pipes are there.
 		newer := s.wanted[:slices.Index(s.wanted, conn.Version)]
-		if better, _ := s.first(ctx, newer); better != nil {
-			conn.Close()
-			return better, nil
+		better, refused := s.first(ctx, newer)
+		if better == nil && refused[ErrBusy] == nil {
+			return conn, nil
 		}
-		return conn, nil
+		conn.Close()
+		if better == nil {
+			return nil, s.failed(ErrBusy, nil, refused[ErrBusy])
+		}
+		return better, nil
 	}
 	for _, reason := range []error{ErrBusy, ErrAccessDenied, errUnreachable} {
 		if err := refused[reason]; err != nil {
@@ -204,8 +208,11 @@ func (s *search) round(ctx context.Context) (*Conn, *Error) {
 	// None of the pipes is there. Others tell why.
 	served, answering := s.others(ctx)
 	if len(served) > 0 || len(answering) > 0 {
-		if conn, _ := s.first(ctx, s.wanted); conn != nil {
+		switch conn, refused := s.first(ctx, s.wanted); {
+		case conn != nil:
 			return conn, nil // it was starting
+		case refused[ErrBusy] != nil:
+			return nil, s.failed(ErrBusy, nil, refused[ErrBusy])
 		}
 	}
 	switch {

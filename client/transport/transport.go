@@ -80,12 +80,13 @@ func probe(pipePath string) error {
 }
 
 // ErrNoAnswer says that something holds the pipe open and does not answer as a
-// gRPC server does: one that is still starting, or none at all.
+// gRPC server does, or hangs up as soon as it did: one that is still starting, one
+// that is stopping, or none at all.
 var ErrNoAnswer = errors.New("nobody answers as a gRPC server")
 
 // ConnectContext is [Connect] in the time that ctx leaves, and with more to
 // rely on: the server has answered on the connection that is returned. A server
-// that made its pipe and does not serve it yet is waited for.
+// that made its pipe and does not serve it yet is waited for, five seconds at most.
 //
 // The errors are those of [pipe.Dial], the one of ctx, and [ErrNoAnswer]. Nothing
 // is dialed but the connection that is returned, and after an error none is open.
@@ -110,16 +111,18 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 // answered waits until the server has sent its side of the handshake.
 func answered(ctx context.Context, conn *grpc.ClientConn) error {
 	conn.Connect()
-	for {
-		switch s := conn.GetState(); s {
-		case connectivity.Ready:
+	for begun := false; ; begun = true {
+		s := conn.GetState()
+		switch {
+		case s == connectivity.Ready:
 			return nil
-		case connectivity.TransientFailure, connectivity.Shutdown:
+		case s == connectivity.TransientFailure, s == connectivity.Shutdown,
+			// It was ready and is not any more. Nothing would change that.
+			s == connectivity.Idle && begun:
 			return ErrNoAnswer
-		default:
-			if !conn.WaitForStateChange(ctx, s) {
-				return ctx.Err()
-			}
+		}
+		if !conn.WaitForStateChange(ctx, s) {
+			return ctx.Err()
 		}
 	}
 }

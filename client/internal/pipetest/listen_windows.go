@@ -1,9 +1,8 @@
 package pipetest
 
 import (
-	"context"
 	"net"
-	"time"
+	"syscall"
 
 	"github.com/Microsoft/go-winio"
 )
@@ -15,11 +14,14 @@ func listen(path string) (net.Listener, error) {
 	}
 	// go-winio keeps an instance of the pipe that nobody serves. On Windows no
 	// client gets it; on Wine the first one does, and is never answered. So
-	// that one is here.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	if c, err := winio.DialPipeContext(ctx, path); err == nil {
-		c.Close()
+	// that one is here. The pipe is busy where there is no such instance, or another
+	// client got it.
+	name, err := syscall.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	if h, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_EXISTING, 0, 0); err == nil {
+		syscall.CloseHandle(h)
 	}
 	return l, nil
 }

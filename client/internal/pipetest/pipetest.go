@@ -78,7 +78,7 @@ func (l *Listener) Accepted() int {
 }
 
 // WaitOpen waits until accepted connections were closed so that want of them
-// are open. It fails the test after ten seconds.
+// are open. It fails the test after a minute.
 func (l *Listener) WaitOpen(t testing.TB, want int) {
 	t.Helper()
 	l.wait(t, func() (bool, string) {
@@ -89,7 +89,7 @@ func (l *Listener) WaitOpen(t testing.TB, want int) {
 // wait waits until done, which is called with l.mu held.
 func (l *Listener) wait(t testing.TB, done func() (bool, string)) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		l.mu.Lock()
 		ok, state := done()
