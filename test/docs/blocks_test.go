@@ -15,14 +15,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
-// pageLimit is how long the commands of one page may take.
-const pageLimit = 2 * time.Minute
+// pageLimit is how long the commands of one page may take: they take seconds, and
+// this is for those that hang.
+const pageLimit = 5 * time.Minute
 
 // build builds the programs once for all pages.
 var build = sync.OnceValues(func() (string, error) {
@@ -154,6 +156,13 @@ func steps(b block) []step {
 	return all
 }
 
+// seenEnough runs a command until it has printed something, and interrupts it as a
+// reader does who has seen enough.
+const seenEnough = `%s & watch=$!
+while ! test -s %s && kill -0 $watch; do sleep 0.1; done
+while kill -INT $watch; do sleep 0.1; done 2>/dev/null
+wait $watch`
+
 // script is the shell script of a page. Before each block it says on
 // descriptor 3 which one it is; what steps print it puts into files.
 func script(p page, dir string) (string, []step, error) {
@@ -176,11 +185,11 @@ func script(p page, dir string) (string, []step, error) {
 			continue
 		}
 		for _, s := range steps(bl) {
-			command := s.command
+			command, to := s.command, fmt.Sprintf("step%d", len(all))
 			if strings.Contains(command, "--watch") || strings.Contains(command, " -w") {
-				command = "timeout --preserve-status -s INT 1 " + command // as a reader does who has seen enough
+				command = fmt.Sprintf(seenEnough, command, to)
 			}
-			fmt.Fprintf(&b, "{ %s\n} >step%d 2>&1 || test $? -lt 126\n", command, len(all))
+			fmt.Fprintf(&b, "{ %s\n} >%s 2>&1 || test $? -lt 126\n", command, to)
 			all = append(all, s)
 		}
 	}
@@ -274,14 +283,16 @@ func shell(ctx context.Context, dir string, env []string, text string) (said, lo
 		return "", "", err
 	}
 	defer out.Close()
-	// With -m each job is a process group, which is ended as a whole.
+	// With -m each job is a process group, which is ended as a whole, also when the
+	// time is over.
 	const around = `set -m
-csi-proxy & daemon=$!
+jobs=
+trap 'kill -- $jobs 2>/dev/null' EXIT
+trap 'exit 1' TERM
+csi-proxy & jobs=-$!
 csi-proxyctl versions --wait >/dev/null || exit 1
-bash page & page=$!
-wait $page; code=$?
-kill -- -$page -$daemon 2>/dev/null
-exit $code
+bash page & page=$!; jobs="-$page $jobs"
+wait $page
 `
 	if err := os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600); err != nil {
 		w.Close()
@@ -291,6 +302,7 @@ exit $code
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	c.Stdout, c.Stderr = out, out
 	c.ExtraFiles = []*os.File{w}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	err = c.Run()
 	w.Close()
 	said = <-read
@@ -351,6 +363,34 @@ func TestBlocksThatAreWrongAreFound(t *testing.T) {
 
 // A command that fails fails its page, and what it started does not stay.
 func TestACommandThatFailsIsFound(t *testing.T) {
+	said, log, err := runText(t, t.Context(), t.TempDir(), "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
+	if err == nil || said != "1\n4\n" {
+		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, said, log)
+	}
+}
+
+// A page whose time is over fails, and what it started does not stay.
+func TestAPageThatHangsIsFound(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "hangs")); err == nil {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	said, log, err := runText(t, ctx, dir, "```sh\nsleep 1000 &\ntouch hangs\nsleep 1000\n```\n")
+	if err == nil || said != "1\n" {
+		t.Errorf("a block that hangs: %v, blocks %q, want an error at line 1\n%s", err, said, log)
+	}
+}
+
+// runText runs the commands of a page in dir, for at most as long as a page may take.
+func runText(t *testing.T, ctx context.Context, dir, text string) (said, log string, err error) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell: run it on Linux")
 	}
@@ -358,21 +398,16 @@ func TestACommandThatFailsIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := parse("a.md", "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
-	dir := t.TempDir()
-	text, _, err := script(p, dir)
+	commands, _, err := script(parse("a.md", text), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets, err := os.MkdirTemp("", "doc")
+	sockets, err := os.MkdirTemp("", "doc") // short: the path of a socket has 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(sockets)
-	ctx, cancel := context.WithTimeout(t.Context(), pageLimit)
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	ctx, cancel := context.WithTimeout(ctx, pageLimit)
 	defer cancel()
-	said, log, err := shell(ctx, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "CSI_PROXY_DIR=" + sockets, "TMPDIR=" + dir}, text)
-	if err == nil || said != "1\n4\n" {
-		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, said, log)
-	}
+	return shell(ctx, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "CSI_PROXY_DIR=" + sockets, "TMPDIR=" + dir}, commands)
 }

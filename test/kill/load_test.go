@@ -196,7 +196,7 @@ func (h *harness) await(d *daemon) {
 	case <-d.ready:
 	case <-d.ended:
 		h.Fatalf("the daemon does not start from the state that a kill left:\n%s", d.stderr)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		d.kill()
 		h.Fatalf("the daemon does not serve:\n%s", d.stderr)
 	}
@@ -216,7 +216,9 @@ type clients struct {
 
 func (h *harness) connect() *clients {
 	h.Helper()
-	ctx, c := h.Context(), &clients{}
+	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
+	defer cancel()
+	c := &clients{}
 	keep := func(close func() error, err error) {
 		h.Helper()
 		if err != nil {
@@ -289,8 +291,8 @@ func (h *harness) life(all []*caller, r *rand.Rand) {
 	c := h.connect()
 	defer c.close()
 	if h.check(c, all); h.Failed() {
+		d.kill() // what it has said can be read now
 		h.Logf("the daemon said\n%s", d.stderr)
-		d.kill()
 		return
 	}
 	h.linger(c)
