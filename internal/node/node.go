@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
@@ -47,10 +45,15 @@ type Node struct {
 
 	Locks Locks
 
-	work singleflight.Group
-
 	mu     sync.Mutex
+	work   map[string]*work // by key, while it runs
 	shared map[string]any
+}
+
+// work is what [Node.Do] runs.
+type work struct {
+	done chan struct{} // closed when err says how it ended
+	err  error
 }
 
 // Locks are taken in this order: path, share, volume, disk. Who holds one of a
@@ -108,26 +111,54 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Do runs work on a goroutine of its own, because a Win32 call cannot be
-// cancelled, and waits for it or for ctx. Work that outlives its caller goes
-// on; whoever asks again for the same key joins it and gets its result. A panic
-// in work becomes a [PanicError].
-func (n *Node) Do(ctx context.Context, key string, work func() error) error {
-	done := n.work.DoChan(key, func() (_ any, err error) {
-		defer use(ctx)()
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
-		return nil, work()
-	})
+// Do runs f on a goroutine of its own, because a Win32 call cannot be cancelled,
+// and waits for it or for ctx. An f that outlives its caller goes on; whoever asks
+// again for the same key joins it and gets its result. A panic in f becomes a
+// [PanicError].
+//
+// f is not begun for a ctx that has ended. Who begins it makes it part of his turn
+// ([WithTurn]) before anybody can notice that ctx ends: so it is not singleflight's
+// DoChan, which begins later and does not say for whom.
+func (n *Node) Do(ctx context.Context, key string, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := n.begin(ctx, key, f)
 	select {
-	case r := <-done:
-		return r.Err
+	case <-w.done:
+		return w.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// begin is the work of that key, begun if nobody is at it.
+func (n *Node) begin(ctx context.Context, key string, f func() error) *work {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w, ok := n.work[key]; ok {
+		return w
+	}
+	if n.work == nil {
+		n.work = map[string]*work{}
+	}
+	w := &work{done: make(chan struct{})}
+	n.work[key] = w
+	finished := use(ctx)
+	go func() {
+		defer finished()
+		defer func() {
+			if v := recover(); v != nil {
+				w.err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+			n.mu.Lock()
+			delete(n.work, key) // first: who has the result may begin anew
+			n.mu.Unlock()
+			close(w.done)
+		}()
+		w.err = f()
+	}()
+	return w
 }
 
 // ErrNoWindows is answered by the native node where there is no Windows.

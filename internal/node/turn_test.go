@@ -45,6 +45,50 @@ func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
 	}
 }
 
+// ending ends when it is first asked for its channel.
+type ending struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func (c ending) Done() <-chan struct{} { c.end(); return c.Context.Done() }
+
+// Work that has not begun to run when its caller gives up is part of the turn too.
+func TestTurnLastsForWorkWhoseCallerGivesUpAtOnce(t *testing.T) {
+	n := node.New(nil)
+	for name, run := range map[string]func(context.Context, func()) error{
+		"Await": func(ctx context.Context, work func()) error {
+			_, err := node.Await(ctx, func() (int, error) { work(); return 0, nil })
+			return err
+		},
+		"Do": func(ctx context.Context, work func()) error {
+			return n.Do(ctx, "k", func() error { work(); return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var over, done atomic.Bool
+				ctx, end := node.WithTurn(t.Context(), func() {
+					if !done.Load() {
+						t.Error("the turn was over before the work")
+					}
+					over.Store(true)
+				})
+				ctx, cancel := context.WithCancel(ctx)
+				run(ending{ctx, cancel}, func() {
+					time.Sleep(time.Minute)
+					done.Store(true)
+				})
+				end()
+				time.Sleep(2 * time.Minute)
+				if !over.Load() {
+					t.Error("the turn is not over after the work")
+				}
+			})
+		})
+	}
+}
+
 func TestTurnIsOverOnce(t *testing.T) {
 	over := 0
 	ctx, end := node.WithTurn(t.Context(), func() { over++ })
@@ -57,11 +101,16 @@ func TestTurnIsOverOnce(t *testing.T) {
 	}
 }
 
-func TestAwaitBeginsNothingForACallerThatIsGone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	began := false
-	if _, err := node.Await(ctx, func() (int, error) { began = true; return 0, nil }); err != context.Canceled || began {
-		t.Errorf("Await = %v, begun: %t, want Canceled and nothing begun", err, began)
-	}
+func TestNothingIsBegunForACallerThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := false
+		_, await := node.Await(ctx, func() (int, error) { began = true; return 0, nil })
+		do := node.New(nil).Do(ctx, "k", func() error { began = true; return nil })
+		synctest.Wait()
+		if await != context.Canceled || do != context.Canceled || began {
+			t.Errorf("Await = %v, Do = %v, begun: %t, want Canceled and nothing begun", await, do, began)
+		}
+	})
 }
