@@ -57,7 +57,7 @@ func removeIfAbandoned(dir string) error {
 			return nil
 		}
 	}
-	lock := flock.New(path)
+	lock := lockOf(path)
 	if held, err := lock.TryLock(); err != nil || !held {
 		return err // held is false: its process lives
 	}
@@ -68,3 +68,7 @@ func removeIfAbandoned(dir string) error {
 	}
 	return os.RemoveAll(dir)
 }
+
+// lockOf is a lock that is there. Its process may be removing it at this moment,
+// together with the directory: a new one would be in its way.
+func lockOf(path string) *flock.Flock { return flock.New(path, flock.SetFlag(os.O_RDWR)) }

@@ -56,3 +56,15 @@ func TestAbandonedDirectories(t *testing.T) {
 		}
 	}
 }
+
+// A directory that its node removes meanwhile gets no new lock, which would be left
+// in it.
+func TestALockThatIsGoneStaysGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), lockName)
+	if held, err := lockOf(path).TryLock(); held || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("TryLock = %t, %v, want that there is none", held, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after it: %v, want that there is none", err)
+	}
+}

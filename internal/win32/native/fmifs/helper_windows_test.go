@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -83,7 +84,7 @@ func TestJobEndsTheHelper(t *testing.T) {
 	leave()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it lives on without its job")
 		c.Process.Kill()
 	}
@@ -103,11 +104,11 @@ func TestEndOfTheParentEndsTheHelper(t *testing.T) {
 	defer parent.Wait()
 	defer parent.Process.Kill()
 	var child uint32
-	for limit := time.Now().Add(20 * time.Second); child == 0; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); child == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the parent starts no helper")
 		}
-		child = childOf(t, uint32(parent.Process.Pid))
+		child = childOf(t, uint32(parent.Process.Pid), filepath.Base(exe))
 	}
 	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, child)
 	if err != nil {
@@ -118,13 +119,14 @@ func TestEndOfTheParentEndsTheHelper(t *testing.T) {
 		t.Fatalf("the helper ended by itself: %d, %v", s, err)
 	}
 	parent.Process.Kill()
-	if s, err := windows.WaitForSingleObject(h, 10_000); s != windows.WAIT_OBJECT_0 {
+	if s, err := windows.WaitForSingleObject(h, 60_000); s != windows.WAIT_OBJECT_0 {
 		t.Errorf("the helper lives on without its parent: %d, %v", s, err)
 	}
 }
 
-// childOf is a process that another one started; 0 if there is none.
-func childOf(t *testing.T, parent uint32) uint32 {
+// childOf is a process of this program that another one started; 0 if there is none.
+// A console may be its child as well.
+func childOf(t *testing.T, parent uint32, program string) uint32 {
 	t.Helper()
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
 	if err != nil {
@@ -133,7 +135,7 @@ func childOf(t *testing.T, parent uint32) uint32 {
 	defer windows.CloseHandle(snapshot)
 	p := windows.ProcessEntry32{Size: uint32(unsafe.Sizeof(windows.ProcessEntry32{}))}
 	for err := windows.Process32First(snapshot, &p); err == nil; err = windows.Process32Next(snapshot, &p) {
-		if p.ParentProcessID == parent {
+		if p.ParentProcessID == parent && strings.EqualFold(windows.UTF16ToString(p.ExeFile[:]), program) {
 			return p.ProcessID
 		}
 	}
