@@ -35,7 +35,7 @@ all its fields, and calls nothing.`,
   csi-proxyctl call iscsi/v1alpha2 AddTargetPortal target_portal.target_address=10.0.0.1
   csi-proxyctl call disk/v1 GetDiskState '{"disk_number": 1}'
   csi-proxyctl call volume/v1 FormatVolume @request.json`,
-		Args:              cobra.MinimumNArgs(2),
+		Args:              callArgs,
 		ValidArgsFunction: completeCall,
 		RunE: func(c *cobra.Command, args []string) error {
 			svc, err := findAPI(args[0])
@@ -81,6 +81,21 @@ all its fields, and calls nothing.`,
 	}
 	c.Flags().BoolVar(&template, "template", false, "print a request with all its fields, and call nothing")
 	return c
+}
+
+// callArgs wants a method, and tells which there are.
+func callArgs(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return &hinted{errors.New("call needs GROUP/VERSION METHOD"), "csi-proxyctl versions tells the groups and versions"}
+	case 1:
+		svc, err := findAPI(args[0])
+		if err != nil {
+			return err
+		}
+		return &hinted{fmt.Errorf("call %s needs a method", svc), didYouMean("", svc.methods())}
+	}
+	return nil
 }
 
 // fill puts an empty message into every field that holds one.

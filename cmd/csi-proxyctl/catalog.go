@@ -52,17 +52,12 @@ func catalog() []api {
 // findAPI finds a group and version by a name such as disk/v1.
 func findAPI(name string) (api, error) {
 	all := catalog()
-	var known []string
 	for _, a := range all {
 		if a.String() == name {
 			return a, nil
 		}
-		known = append(known, a.String())
 	}
 	group, version, ok := strings.Cut(name, "/")
-	if !ok {
-		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name), didYouMean(name, known)}
-	}
 	var groups, versions []string
 	for _, a := range all {
 		if !slices.Contains(groups, a.group) {
@@ -72,7 +67,14 @@ func findAPI(name string) (api, error) {
 			versions = append(versions, a.version.String())
 		}
 	}
-	if versions == nil {
+	switch {
+	case !ok && versions != nil:
+		newest := versions[len(versions)-1]
+		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name),
+			fmt.Sprintf("%s has the versions %s; csi-proxyctl call %s/%s tells the methods", name, strings.Join(versions, ", "), name, newest)}
+	case !ok:
+		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name), didYouMean(name, groups)}
+	case versions == nil:
 		return api{}, &hinted{fmt.Errorf("there is no API group %q", group), didYouMean(group, groups)}
 	}
 	return api{}, &hinted{fmt.Errorf("%s has no version %q", group, version), didYouMean(version, versions)}
@@ -84,20 +86,26 @@ func (a api) method(name string) (protoreflect.MethodDescriptor, error) {
 	if m := methods.ByName(protoreflect.Name(name)); m != nil {
 		return m, nil
 	}
-	var known, elsewhere []string
-	for i := range methods.Len() {
-		known = append(known, string(methods.Get(i).Name()))
-	}
+	var elsewhere []string
 	for _, other := range catalog() {
 		if other.service.Methods().ByName(protoreflect.Name(name)) != nil {
 			elsewhere = append(elsewhere, other.String())
 		}
 	}
-	hint := didYouMean(name, known)
+	hint := didYouMean(name, a.methods())
 	if elsewhere != nil {
 		hint = "it is in " + strings.Join(elsewhere, ", ")
 	}
 	return nil, &hinted{fmt.Errorf("%s has no method %q", a, name), hint}
+}
+
+// methods are the names of all methods.
+func (a api) methods() []string {
+	var all []string
+	for i := range a.service.Methods().Len() {
+		all = append(all, string(a.service.Methods().Get(i).Name()))
+	}
+	return all
 }
 
 // newMessage makes an empty message of a type.

@@ -39,10 +39,7 @@ func completeCall(_ *cobra.Command, args []string, typed string) ([]string, cobr
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	if len(args) == 1 {
-		for i := range svc.service.Methods().Len() {
-			words = append(words, string(svc.service.Methods().Get(i).Name()))
-		}
-		return words, cobra.ShellCompDirectiveNoFileComp
+		return svc.methods(), cobra.ShellCompDirectiveNoFileComp
 	}
 	if strings.HasPrefix(typed, "@") {
 		return nil, cobra.ShellCompDirectiveDefault
