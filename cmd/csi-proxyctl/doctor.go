@@ -278,7 +278,7 @@ func examineSMB(mappings []smbMapping) []finding {
 	for _, m := range mappings {
 		switch {
 		case len(m.UsedBy) == 0:
-			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless somebody uses it by its path"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless somebody uses it by its path; it stays if a link in another place uses it"})
 		case m.Status != "ok":
 			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping makes it anew; restart the pod, or check the server"})
 		}

@@ -15,6 +15,7 @@ import (
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	smbgroup "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
@@ -153,8 +154,10 @@ or with --password-stdin from the first line of standard input.`,
 
 func (a *app) smbRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove REMOTE",
-		Short:   "Remove the mapping of a share, unless a link uses it",
+		Use:   "remove REMOTE",
+		Short: "Remove the mapping of a share, unless a link uses it",
+		Long: `Remove the mapping of a share. While a link uses it, it stays, which is said, and
+goes with a later request to the same csi-proxy once no link does.`,
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
@@ -171,10 +174,38 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
 				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})
+				if err == nil {
+					a.tellWhatStays(ctx, args[0])
+				}
 				return err
 			})
 		},
 	}
+}
+
+// tellWhatStays says so if a share is still mapped: a mapping that links use goes
+// with a later request, and the answer does not tell.
+func (a *app) tellWhatStays(ctx context.Context, remote string) {
+	mappings, err := a.smbMappings(ctx)
+	if err != nil {
+		return
+	}
+	for _, m := range mappings {
+		switch {
+		case !sameShare(m.Remote, remote):
+		case len(m.UsedBy) > 0:
+			a.note("%s stays: %s links to it", m.Remote, m.UsedBy[0])
+		default:
+			a.note("%s stays: a link to it is in a place where csi-proxyctl does not look; the log of csi-proxy names it", m.Remote)
+		}
+	}
+}
+
+// sameShare tells whether two paths are of one share.
+func sameShare(a, b string) bool {
+	x, errX := smbgroup.ParseRemotePath(a)
+	y, errY := smbgroup.ParseRemotePath(b)
+	return errX == nil && errY == nil && strings.EqualFold(x.Server, y.Server) && strings.EqualFold(x.Share, y.Share)
 }
 
 // onSMB makes one call of the API.
