@@ -170,7 +170,7 @@ func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
 		"flags":       `import "flag"; var verbose = flag.Bool("v", false, "")`,
 		"environment": `import "os"; func init() { os.Setenv("A", "b") }`,
 		"directory":   `import "os"; func init() { os.Chdir("/") }`,
-		"process":     `import ("os"; "os/signal"; "syscall"); func init() { signal.Ignore(os.Signal(syscall.SIGHUP)) }`,
+		"process":     `import ("os"; "os/signal"; "syscall"); func init() { signal.Ignore(os.Signal(syscall.SIGUSR1)) }`,
 		"loggers":     `import ("log/slog"; "os"); func init() { slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil))) }`,
 		"written":     `import "os"; func init() { os.WriteFile("state", nil, 0o600) }`,
 	} {
