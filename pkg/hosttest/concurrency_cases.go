@@ -106,21 +106,17 @@ func concurrencyCases() []testCase {
 		}},
 		{name: "callers for different disks do not wait for each other", run: func(e *env) {
 			_, slow := e.fresh(gib)
-			e.fail(Fault{Call: "Format", Delay: time.Hour, Times: 1})
+			formats := e.fail(Fault{Call: "Format", Delay: time.Hour, Times: 1})
 			done := make(chan error, 1)
 			go func() { done <- e.format(slow) }()
+			e.until("the other format begins", func() bool { return formats() == 1 })
 			number := e.blank(gib)
 			dir := e.dir("m")
 			e.ok(e.partition(number))
 			id := e.volume(number)
-			e.until("the other format began", func() bool {
-				ctx, cancel := context.WithTimeout(e.ctx, patient)
-				defer cancel()
-				_, err := e.with(ctx).formatted(slow)
-				return errors.Is(err, context.DeadlineExceeded)
-			})
 			e.ok(e.format(id))
 			e.ok(e.mount(id, dir))
+			e.keeps("IsVolumeFormatted of the other", func(e *env) error { _, err := e.formatted(slow); return err })
 			e.n.Heal()
 			e.ok(<-done)
 		}},

@@ -167,9 +167,14 @@ func partitionCases() []testCase {
 		}},
 		testCase{name: "a volume that arrives late is found by the retry", setup: Setup{ArrivalDelay: 400 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)
-			ctx, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond)
-			defer cancel()
-			e.want("PartitionDisk", e.with(ctx).partition(number), context.DeadlineExceeded)
+			looks := e.fail(Fault{Call: "VolumeNames", Delay: time.Hour, Times: 1})
+			ctx, cancel := context.WithCancel(e.ctx)
+			first := make(chan error, 1)
+			go func() { first <- e.with(ctx).partition(number) }()
+			e.until("the volume is looked for", func() bool { return looks() == 1 })
+			cancel()
+			e.want("PartitionDisk of a caller who went away", <-first, context.Canceled)
+			e.n.Heal()
 			partitioned(e, number)
 		}},
 		testCase{name: "a failure at any step is made up for by the retry", run: func(e *env) {
