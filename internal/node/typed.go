@@ -17,9 +17,14 @@ func Typed(err error) error {
 		return err
 	}
 	var kind error
-	if code, ok := win32.Code(err); ok {
+	switch code, ok := win32.Code(err); {
+	case errors.Is(err, win32.STATUS_FILE_DELETED): // for both, Win32 has no more than ERROR_ACCESS_DENIED
+		kind = hosterr.ErrNotFound
+	case errors.Is(err, win32.STATUS_DELETE_PENDING):
+		kind = hosterr.ErrUnavailable
+	case ok:
 		kind = kindOf(code)
-	} else if errors.Is(err, errors.ErrUnsupported) {
+	case errors.Is(err, errors.ErrUnsupported):
 		kind = hosterr.ErrUnimplemented
 	}
 	if kind == nil {

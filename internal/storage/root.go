@@ -15,22 +15,23 @@ var own = []string{".", "..", "System Volume Information", "$RECYCLE.BIN"}
 // FirstName is the name of something in the root directory of a volume's file
 // system, or "" if there is nothing but what Windows puts there itself.
 func FirstName(ctx context.Context, n *node.Node, id string) (string, error) {
-	name, err := firstName(ctx, n, id)
-	return name, hosterr.Wrap("list the root directory", "", err)
+	var name string
+	// All of it anew: a volume that goes away is not ready where its root directory
+	// is open, and not found by whoever opens it.
+	err := Retry(ctx, n, func() (err error) {
+		name, err = firstName(ctx, n, id)
+		return err
+	})
+	return name, hosterr.Wrap("list the root directory", "", Gone(err))
 }
 
 func firstName(ctx context.Context, n *node.Node, id string) (string, error) {
 	// `\\?\Volume{…}\` is `\??\Volume{…}\` to the Nt functions.
-	path := `\??\` + strings.TrimPrefix(id, `\\?\`)
-	var h win32.Handle
-	err := Retry(ctx, n, func() (err error) {
-		h, err = n.API.NtCreateFile(0, path, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
-			win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, win32.FILE_OPEN,
-			win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT|win32.FILE_OPEN_FOR_BACKUP_INTENT)
-		return err
-	})
+	h, err := n.API.NtCreateFile(0, `\??\`+strings.TrimPrefix(id, `\\?\`), win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, win32.FILE_OPEN,
+		win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT|win32.FILE_OPEN_FOR_BACKUP_INTENT)
 	if err != nil {
-		return "", Gone(err)
+		return "", err
 	}
 	defer device{node: n, h: h}.Close()
 	buf := make([]byte, 16<<10)

@@ -160,6 +160,7 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error 
 		return err
 	}
 	defer o.close(h)
+	o.begun = true
 	if _, err = o.n.API.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link.Encode(), nil); err != nil {
 		return errors.Join(err, o.markDeleted(h))
 	}

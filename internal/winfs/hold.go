@@ -137,25 +137,31 @@ func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	s, err := o.walk(p, look, shareAll, plain, reading)
+	volume, err = o.volumeAt(p)
 	if _, windows := win32.Code(err); windows && link.Volume != "" && o.ctx.Err() == nil {
 		// The volume is gone, has no file system or a damaged one: it has to be
 		// named all the same, or nobody could unmount it.
 		return link.Volume, true, nil
 	}
+	return volume, linked && err == nil, err
+}
+
+// volumeAt is the volume on which p lies, links followed.
+func (o *op) volumeAt(p winpath.Path) (string, error) {
+	s, err := o.walk(p, look, shareAll, plain, reading)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	defer o.close(s.h)
 	if err := o.allow(s.h, s.rest, reading); err != nil {
-		return "", false, err
+		return "", err
 	}
 	at, ok, err := o.finalPath(s.h, win32.VOLUME_NAME_GUID)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	if !ok {
-		return "", false, hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is on no volume of this node", hosterr.Quote(s.at.String()))
+		return "", hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is on no volume of this node", hosterr.Quote(s.at.String()))
 	}
-	return at.Root().String(), linked, nil
+	return at.Root().String(), nil
 }

@@ -3,6 +3,7 @@ package winfs
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -49,6 +50,7 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 			if err := o.search(h, p); err != nil {
 				return err
 			}
+			o.begun = true
 			r := removal{op: o, left: MaxRemoved}
 			r.directory(h, p, 0)
 			return r.err
@@ -81,6 +83,7 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 		if err := o.search(e.h, p); err != nil {
 			return err
 		}
+		o.begun = true
 		r := removal{op: o, left: MaxRemoved}
 		r.clear(e.h, p, 0)
 		return r.err
@@ -105,7 +108,7 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 			if unmounted {
 				return errMounted(p)
 			}
-			if err := o.unmount(p); err != nil {
+			if err := o.unmount(p); err != nil && !win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) { // somebody was faster
 				return err
 			}
 			unmounted = true
@@ -142,13 +145,17 @@ func errMounted(p winpath.Path) error {
 	return hosterr.Text(hosterr.ErrFailedPrecondition, "a volume is mounted on %s; unmount it first", hosterr.Quote(p.String()))
 }
 
-// delete deletes what h is open on, once it can be.
+// delete deletes what h is open on, once it can be. What somebody else has deleted
+// meanwhile is success.
 func (o *op) delete(h win32.Handle) error {
 	for {
 		if err := o.ctx.Err(); err != nil {
 			return err
 		}
 		err := o.markDeleted(h)
+		if errors.Is(err, win32.STATUS_FILE_DELETED) {
+			return nil
+		}
 		if err == nil || win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !o.again(o.ctx, err) {
 			return err
 		}
@@ -333,12 +340,12 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 	var err error
 	for {
 		h, err = r.open(dir, d.Name, access, shareAll, itself)
+		if isMissing(err) || errors.Is(err, win32.STATUS_DELETE_PENDING) && r.gone(dir) {
+			return true
+		}
 		if err == nil || !r.again(r.ctx, err) {
 			break
 		}
-	}
-	if isMissing(err) {
-		return true
 	}
 	if err != nil {
 		r.failed(p, err)
@@ -366,6 +373,12 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 		return false
 	}
 	return true
+}
+
+// gone tells whether somebody else has removed dir itself: it has no place any more.
+func (r *removal) gone(dir win32.Handle) bool {
+	_, _, err := r.finalPath(dir, win32.VOLUME_NAME_DOS)
+	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
 }
 
 // directory removes the directory h and all below it.

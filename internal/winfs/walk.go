@@ -203,6 +203,9 @@ func (o *op) link(h win32.Handle) (Link, bool, error) {
 	}
 	buf := make([]byte, win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
 	n, err := o.n.API.DeviceIoControl(h, win32.FSCTL_GET_REPARSE_POINT, nil, buf)
+	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) {
+		return Link{}, false, nil // it was unmounted just now
+	}
 	if err != nil {
 		return Link{}, false, err
 	}

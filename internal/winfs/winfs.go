@@ -43,6 +43,7 @@ package winfs
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -193,6 +194,20 @@ const (
 	changing     // what stands there goes away, is emptied, or is covered
 )
 
+// looks is how often an operation begins at the root when somebody changes what it
+// works on under its hands.
+const looks = 3
+
+// changed tells whether err may say no more than that: a handle to what somebody
+// else has removed answers like a place that may not be entered
+// (STATUS_DELETE_PENDING, STATUS_FILE_DELETED), a volume that was unmounted is
+// outside of the working directories all at once, a link was none when it was
+// read, and a volume is not ready that is gone. A second look tells which it is.
+func changed(err error) bool {
+	return errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_REPARSE_POINT_ENCOUNTERED,
+		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_NOT_READY)
+}
+
 // op is one operation: the node, its caller's patience, and what was already
 // found out about the working directories.
 type op struct {
@@ -201,10 +216,12 @@ type op struct {
 	dirs  []winpath.Path // the working directories as configured
 	names []winpath.Path // their other names, once resolved
 	known bool           // names is valid
+	begun bool           // something was changed: what failed then is final
 	patience
 }
 
-// run parses path, hands it to do, and says in its error what was being done.
+// run parses path, hands it to do, and says in its error what was being done. do is
+// called again when things [changed], unless it has begun to change some itself.
 func run(ctx context.Context, n *node.Node, doing, path string, do func(*op, winpath.Path) error) error {
 	dirs, err := winpath.ParseList(n.WorkingDirs)
 	if err != nil {
@@ -212,7 +229,13 @@ func run(ctx context.Context, n *node.Node, doing, path string, do func(*op, win
 	}
 	p, err := parse(path)
 	if err == nil {
-		err = do(&op{ctx: ctx, n: n, dirs: dirs, patience: newPatience(n)}, p)
+		o := &op{ctx: ctx, n: n, dirs: dirs, patience: newPatience(n)}
+		for range looks {
+			if err = do(o, p); !changed(err) || o.begun || ctx.Err() != nil {
+				break
+			}
+			o.names, o.known = nil, false
+		}
 	}
 	// The removal of a tree says itself which of its entries it failed at; that
 	// may be path.

@@ -457,7 +457,8 @@ func (w *world) rename(from, to string) error {
 	return w.raw.SetInformation(h, win32.FileRenameInformation, append(b, 0, 0, 0, 0))
 }
 
-// TestNoHandleIsLeftWhateverFails makes every call of every operation fail once.
+// TestNoHandleIsLeftWhateverFails makes every call of every operation fail, as often
+// as it is made from then on: an operation may look again.
 func TestNoHandleIsLeftWhateverFails(t *testing.T) {
 	for _, op := range operations() {
 		for _, below := range []string{`\a`, `\a\link`, `\a\nothing`} {
@@ -475,6 +476,8 @@ func TestNoHandleIsLeftWhateverFails(t *testing.T) {
 					w.hook = func(c *win32.Call) error {
 						if w.calls.Load() == int64(k) && c.Name != "CloseHandle" {
 							failed = c.String()
+						}
+						if c.String() == failed {
 							return win32.ERROR_IO_DEVICE
 						}
 						return c.Do()

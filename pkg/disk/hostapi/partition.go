@@ -49,8 +49,12 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := storage.Guard(d.ctx, disk, l); err != nil {
 		return err
 	}
-	if err := d.vacant(diskNumber, disk); err != nil {
-		return err
+	if taken := d.vacant(diskNumber, disk); taken != nil {
+		// It may be what another program has written just now.
+		if l, err := disk.Layout(d.ctx); err == nil && l.Style != win32.PARTITION_STYLE_RAW {
+			return nil
+		}
+		return taken
 	}
 	if err := disk.Usable(d.ctx); err != nil {
 		return err
@@ -78,7 +82,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	}
 	// Windows may have put a reserved partition of its own size into the table.
 	_, actual, err := d.planned(disk, size)
-	if err != nil || actual == start {
+	if err != nil || actual == start || actual == 0 {
 		return err
 	}
 	return d.erase(disk, actual, size)
@@ -94,10 +98,10 @@ func (d DiskAPI) erase(disk *storage.Disk, start, size uint64) error {
 }
 
 // planned is the disk's table with the data partition that is still to be made,
-// and where that begins.
+// and where that begins: 0 if another program has made one by now.
 func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
 	l, err := disk.Layout(d.ctx)
-	if err != nil {
+	if err != nil || len(storage.Partitions(l)) > 0 {
 		return l, 0, err
 	}
 	g, err := disk.Geometry(d.ctx)
@@ -137,8 +141,11 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 		return err
 	}
 	l, offset, err := d.addPartition(diskNumber)
-	if err != nil || offset == 0 {
+	if err != nil {
 		return err
+	}
+	if offset == 0 {
+		return d.AwaitPartition(diskNumber)
 	}
 	_, err = storage.AwaitVolume(d.ctx, d.node, diskNumber, l, offset)
 	return err
@@ -174,7 +181,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, err
 	}
 	l, offset, err := d.planned(disk, size)
-	if err != nil {
+	if err != nil || offset == 0 {
 		return win32.Layout{}, 0, err
 	}
 	if err := disk.SetLayout(d.ctx, l); err != nil {

@@ -54,6 +54,9 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 		if ended := d.ctx.Err(); ended != nil {
 			return ended
 		}
+		if _, gone := d.attributes(diskNumber); gone != nil {
+			return gone
+		}
 		d.node.Log.Warn("a disk is online and its volume is not", "disk", diskNumber, "error", err)
 	}
 	return nil

@@ -350,6 +350,23 @@ func (i ISCSIAPI) connectTarget(portal *TargetPortal, iqn, authType, chapUser, c
 	if err != nil {
 		return err
 	}
+	for range rounds {
+		if err = i.login(p, iqn, login); !ended(err) {
+			return err
+		}
+	}
+	return hosterr.Text(hosterr.ErrUnavailable, "others connect and disconnect the target at the same time: %w", err)
+}
+
+// rounds bounds how often a login begins anew because somebody else has ended the
+// session.
+const rounds = 3
+
+// ended tells that a session is no more.
+func ended(err error) bool { return errors.Is(err, win32.ISDSC_INVALID_SESSION_ID) }
+
+// login makes sure that there is a session through p. It may end before it returns.
+func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) error {
 	sessions, err := i.sessions(iqn)
 	if err != nil {
 		return err
@@ -393,7 +410,10 @@ func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
 	if s != nil {
 		return i.awaitDisks(s.ID)
 	}
-	if _, ip := ipAddress(p.Address); !ip && len(sessions) > 0 {
+	if len(sessions) == 0 {
+		return win32.ISDSC_INVALID_SESSION_ID // it has ended since
+	}
+	if _, ip := ipAddress(p.Address); !ip {
 		// Sessions name their portals by address, so that a host name cannot be
 		// compared: the one that is there has to be it.
 		return i.awaitDisks(sessions[0].ID)
@@ -516,7 +536,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 		if errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
 			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: %w", s.ID, err), "unmount the volumes on its disks, or take the disks offline"}
 		}
-		if err != nil && !errors.Is(err, win32.ISDSC_INVALID_SESSION_ID) { // it has ended by itself
+		if err != nil && !ended(err) {
 			return fmt.Errorf("session %s: %w", s.ID, initiatorError(err))
 		}
 	}
@@ -547,8 +567,8 @@ func (i ISCSIAPI) getTargetDisks(portal *TargetPortal, iqn string) ([]string, er
 	var numbers []uint32
 	for _, s := range sessions {
 		disks, err := i.disksOf(s.ID)
-		if errors.Is(err, win32.ISDSC_INVALID_SESSION_ID) {
-			continue // it has ended
+		if ended(err) {
+			continue
 		}
 		if err != nil {
 			return nil, err

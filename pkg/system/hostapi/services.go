@@ -327,7 +327,9 @@ func (s SystemAPI) dependents(name string) ([]string, error) {
 		for _, d := range list {
 			if key := strings.ToLower(d.Name); !seen[key] {
 				seen[key] = true
-				if err := visit(d.Name); err != nil {
+				if err := visit(d.Name); errors.Is(err, hosterr.ErrNotFound) {
+					continue // it was removed just now
+				} else if err != nil {
 					return err
 				}
 				order = append(order, d.Name)

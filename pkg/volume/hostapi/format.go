@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -58,19 +59,29 @@ func (v volumeAPI) vacant(volumeID string) error {
 	return nil
 }
 
+// content is fileSystem of a volume that, if it has none, is vacant.
+func (v volumeAPI) content(volumeID string) (string, error) {
+	fs, err := v.fileSystem(volumeID)
+	if err != nil || fs != "" {
+		return fs, err
+	}
+	taken := v.vacant(volumeID)
+	if errors.Is(taken, hosterr.ErrFailedPrecondition) {
+		// What is there now may be what another program has formatted just now.
+		if fs, err := v.fileSystem(volumeID); err == nil && fs != "" {
+			return fs, nil
+		}
+	}
+	return "", taken
+}
+
 // IsVolumeFormatted implements [HostAPI].
 func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
 	if err := v.known(volumeID); err != nil {
 		return false, err
 	}
-	fs, err := v.fileSystem(volumeID)
-	if err != nil {
-		return false, err
-	}
-	if fs != "" {
-		return true, nil
-	}
-	return false, v.vacant(volumeID)
+	fs, err := v.content(volumeID)
+	return fs != "" && err == nil, err
 }
 
 // FormatVolume implements [HostAPI]. Formats of one volume at the same time are
@@ -112,13 +123,13 @@ func (v volumeAPI) format(volumeID string) error {
 // formatted tells whether the volume is as a format leaves it; anything else
 // that is on it is an error.
 func (v volumeAPI) formatted(volumeID string) (bool, error) {
-	fs, err := v.fileSystem(volumeID)
+	fs, err := v.content(volumeID)
 	if err != nil {
 		return false, err
 	}
 	switch fs {
 	case "":
-		return false, v.vacant(volumeID)
+		return false, nil
 	case ntfs:
 		name, err := storage.FirstName(v.ctx, v.node, volumeID)
 		if err != nil || name == "" {
