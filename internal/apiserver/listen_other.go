@@ -54,7 +54,8 @@ func ListenAt(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket on which nobody answers.
+// removeStale removes a socket on which nobody answers. A server that ends may
+// remove its own at any moment.
 func removeStale(socket string) error {
 	info, err := os.Lstat(socket)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,9 +72,12 @@ func removeStale(socket string) error {
 		conn.Close()
 		return fmt.Errorf("%s: another CSI Proxy answers there", socket)
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		// A socket of another user, or a server too busy to accept.
-		return err
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = os.Remove(socket)
 	}
-	return os.Remove(socket)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	// Else a socket of another user, or a server too busy to accept.
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -36,6 +37,30 @@ func TestListenReplacesTheSocketOfAKilledServer(t *testing.T) {
 	l.Close()
 	if _, err := os.Stat(socket); err == nil {
 		t.Error("the socket outlived its listener")
+	}
+}
+
+// A server that goes takes its socket with it at any moment while the next one looks
+// whether somebody answers there.
+func TestListenWhileAnotherServerGoes(t *testing.T) {
+	socketDir(t)
+	for range 100 {
+		first, err := apiserver.Listen("csi-proxy-disk-v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go first.Close()
+		for {
+			second, err := apiserver.Listen("csi-proxy-disk-v1")
+			if err == nil {
+				second.Close()
+				break
+			}
+			if !strings.Contains(err.Error(), "answers") {
+				t.Fatalf("Listen = %v, want success, or that another one answers", err)
+			}
+			runtime.Gosched()
+		}
 	}
 }
 
