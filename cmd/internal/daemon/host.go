@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -172,7 +174,34 @@ func nodeConfig(file string) (simnode.Config, error) {
 		return config, fmt.Errorf("-node-config: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(text, &config); err != nil {
-		return config, fmt.Errorf("-node-config %s: %w", file, err)
+		return config, fmt.Errorf("-node-config %s: %s%w", file, lines(string(text), err), err)
 	}
 	return config, nil
+}
+
+// unknownField is how the YAML library tells of a field that nothing has: without
+// the line, which it tells of all that is no YAML.
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// lines are the lines of text that have the field that err does not know, as the
+// beginning of an error; empty if it is about something else. A field that is
+// known in another place is in several.
+func lines(text string, err error) string {
+	name := unknownField.FindStringSubmatch(err.Error())
+	if name == nil {
+		return ""
+	}
+	field := regexp.MustCompile(`(^|[\s{,"'])` + regexp.QuoteMeta(name[1]) + `["']?\s*:`)
+	var found []string
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if code, _, _ := strings.Cut(line, "#"); field.MatchString(code) {
+			found = append(found, strconv.Itoa(n))
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return "line " + strings.Join(found, " or ") + ": "
 }

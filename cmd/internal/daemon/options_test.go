@@ -108,6 +108,11 @@ func TestNodeConfig(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", "disks:\n- sise: 1GiB\n", `unknown field "sise"`},
+		{"the line of an unknown field", "# diks: []\ndisks: []\ndiks: []\n", `node.yaml: line 3: `},
+		{"one in a list", "disks:\n- size: 1GiB\n- sise: 1GiB\n", `node.yaml: line 3: `},
+		{"one in braces", "disks:\n- {size: 1GiB, 'sise': 1GiB}\n", `node.yaml: line 2: `},
+		{"one that others have", "size: 1GiB\ndisks: [{size: 1GiB}]\n", `node.yaml: line 1 or 2: `},
+		{"the line of what is no YAML", "disks:\n- size: 1GiB\n  size: 2GiB\n", `line 3`},
 		{"a field given twice", "stateDir: a\nstateDir: b\n", "stateDir"},
 		{"a bad size", "disks:\n- size: 1 elephant\n", "elephant"},
 		{"no YAML", "disks: [", "node.yaml"},
