@@ -85,6 +85,7 @@ inside_build() {
 		path-exclude /usr/share/man/*
 		path-exclude /usr/share/locale/*
 	SLIM
+	echo 'Acquire::Retries "3";' >"$new/etc/apt/apt.conf.d/retries"
 	chroot "$new" sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends wine wine64 && apt-get clean && rm -rf /var/lib/apt/lists/*'
 	chroot "$new" env HOME=/root WINEDEBUG=-all WINEPREFIX=/root/.wine sh -c "$wine wineboot -i && /usr/lib/wine/wineserver64 -w"
 	test -f "$new/root/.wine/system.reg"

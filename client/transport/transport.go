@@ -21,9 +21,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// busyLimit is how long [Connect] waits for a pipe of which all instances are
-// busy.
-const busyLimit = 2 * time.Second
+// busyLimit is how long [Connect] waits for a pipe of which all instances are busy. A
+// server has one free instance at a time, for which clients that wait do not queue: when
+// all drivers of a busy node connect at once, some have no luck for seconds. (Published
+// clients wait for two, which was too short for forty of them.)
+const busyLimit = 10 * time.Second
 
 // reconnect is how to come back after the server went away. It is on this
 // node, so there is no network to spare: a driver should notice within
@@ -36,8 +38,8 @@ var reconnect = grpc.ConnectParams{
 // Connect returns a gRPC connection to the server of a named pipe, or of the
 // unix socket that stands in for it; package pipe tells which paths it takes.
 //
-// It fails at once if nobody serves there, with the error of [pipe.Dial] as it
-// is. Whether the server is there later shows in each call: one for which there
+// It fails at once if nobody serves there, and after ten seconds in which all
+// instances of the pipe were busy, with the error of [pipe.Dial] as it is. Whether the server is there later shows in each call: one for which there
 // is no server ends with the status Unavailable, and the connection comes back
 // by itself when the server does. Close it when it is no longer used.
 //

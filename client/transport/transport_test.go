@@ -359,3 +359,24 @@ func TestServerThatHangsUpAfterItsHandshake(t *testing.T) {
 		}
 	}
 }
+
+// A pipe that is busy is waited for, for longer than the two seconds that published
+// clients have. Here it is busy because nobody takes connections yet.
+func TestBusyPipeIsWaitedFor(t *testing.T) {
+	if runtime.GOOS != "windows" {
+		t.Skip("a socket takes connections before anybody accepts them: run it on Windows")
+	}
+	path := pipetest.Path(t)
+	l := pipetest.Listen(t, path)
+	s := grpc.NewServer()
+	t.Cleanup(s.Stop)
+	go func() {
+		time.Sleep(3 * time.Second)
+		s.Serve(l)
+	}()
+	conn, err := transport.Connect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}

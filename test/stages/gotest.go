@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is a record of go test -json (cmd/test2json).
@@ -21,10 +22,14 @@ type event struct {
 // go test's results of what has not changed count.
 const quick = "-short"
 
+// hung is how long the tests of a package may take before they are taken to hang.
+// Most take less than two minutes, and that a machine is slow is no failure.
+const hung = 30 * time.Minute
+
 // goTest runs go test in dir and counts its tests. The output of what failed is
 // shown, that of what passed is not.
 func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
-	flags := []string{"test", "-json", "-timeout=10m"}
+	flags := []string{"test", "-json", "-timeout=" + hung.String()}
 	if !slices.Contains(args, quick) {
 		flags = append(flags, "-count=1")
 	}

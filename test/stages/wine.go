@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // wineCannot is the exit code by which hack/wine.sh says that this machine
@@ -40,10 +41,10 @@ func wineTests(ctx context.Context, r *report) error {
 		return err
 	}
 
-	env := append(platform{"windows", "amd64"}.env(), "CSI_PROXY_WINE_LIMIT=300",
+	env := append(platform{"windows", "amd64"}.env(), fmt.Sprintf("CSI_PROXY_WINE_LIMIT=%.0f", (hung+time.Minute).Seconds()),
 		"CSI_PROXY_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy.exe"), "/", `\`))
 	test := func(dir string, more []string, args ...string) error {
-		args = append([]string{"-exec", "'" + script + "' exec", "-timeout=280s"}, args...)
+		args = append([]string{"-exec", "'" + script + "' exec"}, args...)
 		return r.goTest(ctx, dir, append(env[:len(env):len(env)], more...), args...)
 	}
 	r.operations = nil

@@ -37,6 +37,9 @@ func measured(t *testing.T, format string, args ...any) {
 	t.Attr("measured", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 }
 
+// patience is how long is waited for what is to come. Only what hangs takes so long.
+const patience = 2 * time.Minute
+
 // process is a csi-proxy.exe that runs in the background.
 type process struct {
 	t       *testing.T
@@ -86,16 +89,22 @@ func launch(t *testing.T, args ...string) *process {
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := launch(t, args...)
-	for {
-		if m := serving.FindStringSubmatch(p.said()); m != nil {
-			p.ready = time.Since(p.started)
-			p.pipes, _ = strconv.Atoi(m[1])
-			return p
+	p.pipes, _ = strconv.Atoi(p.awaitSaid(serving)[1])
+	p.ready = time.Since(p.started)
+	return p
+}
+
+// awaitSaid waits until the process has said what matches. What it says before it
+// answers a call may be heard after the answer.
+func (p *process) awaitSaid(what *regexp.Regexp) (match []string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if m := what.FindStringSubmatch(p.said()); m != nil {
+			return m
 		}
-		if time.Since(p.started) > 30*time.Second {
-			t.Fatal("csi-proxy did not say that it serves")
+		if time.Now().After(end) {
+			p.t.Fatalf("csi-proxy did not say %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -135,7 +144,7 @@ func answering(t *testing.T, names []string) int {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		out, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 		cancel()
 		conn.Close()

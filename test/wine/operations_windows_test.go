@@ -2,7 +2,7 @@ package wine
 
 import (
 	"os"
-	"strings"
+	"regexp"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -127,7 +127,5 @@ func TestDaemonWithDriver(t *testing.T) {
 	if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("SetDiskState of disk 0: %v, want FailedPrecondition", err)
 	}
-	if !strings.Contains(p.said(), `"Win32 call" call="DeviceIoControl"`) {
-		t.Error("-v=6 did not log the Win32 calls")
-	}
+	p.awaitSaid(regexp.MustCompile(`"Win32 call" call="DeviceIoControl"`)) // by -v=6
 }

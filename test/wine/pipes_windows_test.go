@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -40,7 +41,7 @@ func TestAllPipesAnswerAtOnce(t *testing.T) {
 	slices.Sort(took)
 	measured(t, "from the process's start until its %d pipes take connections: %v the fastest, %v the median, %v the slowest of %d",
 		pipes, took[0], took[len(took)/2], took[len(took)-1], len(took))
-	if took[len(took)/2] > 10*time.Second {
+	if took[len(took)/2] > 30*time.Second {
 		t.Errorf("start-up takes %v", took)
 	}
 }
@@ -50,9 +51,11 @@ func TestManyCallers(t *testing.T) {
 	const clients, calls = 40, 25
 	begin := time.Now()
 	var wg sync.WaitGroup
-	for range clients {
+	var connected [clients]time.Duration
+	for i := range clients {
 		wg.Go(func() {
 			c, err := disk.NewClient()
+			connected[i] = time.Since(begin)
 			if err != nil {
 				t.Errorf("NewClient: %v", err)
 				return
@@ -68,30 +71,37 @@ func TestManyCallers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	measured(t, "%d clients, %d calls each: %v", clients, calls, time.Since(begin))
+	measured(t, "%d clients at once, of which the last was connected after %v, %d calls each: %v", clients, slices.Max(connected[:]), calls, time.Since(begin))
 }
 
 // A client meets a server that is not there, comes, goes, and comes back.
 func TestClientAndServerComeAndGo(t *testing.T) {
 	binary(t)
+	// Each is refused at once: were a pipe waited for that is not there, as one is that
+	// is busy, it would take two seconds.
 	begin := time.Now()
-	if c, err := filesystem.NewClient(); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("without a server: NewClient = %v, %v, want fs.ErrNotExist", c, err)
+	const times = 30
+	for range times {
+		if c, err := filesystem.NewClient(); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("without a server: NewClient = %v, %v, want fs.ErrNotExist", c, err)
+		}
 	}
-	if took := time.Since(begin); took > time.Second {
-		t.Errorf("without a server: NewClient took %v", took)
+	if took := time.Since(begin); took > times*time.Second {
+		t.Errorf("without a server: NewClient, %d times, took %v", times, took)
 	}
 
-	// While it starts NewClient fails at once or returns a client that works.
+	// While it starts NewClient fails, at once or because the pipe stays busy, or
+	// returns a client that works.
+	begin = time.Now()
 	p := launch(t, "-host=simulated")
 	var c *filesystem.Client
 	for c == nil {
 		var err error
 		c, err = filesystem.NewClient()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !os.IsTimeout(err) {
 			t.Errorf("while it starts: NewClient: %v, want fs.ErrNotExist", err)
 		}
-		if time.Since(begin) > 30*time.Second {
+		if time.Since(begin) > patience {
 			t.Fatalf("no client in %v: %v", time.Since(begin), err)
 		}
 	}
@@ -125,7 +135,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 func TestSilentAndHalfOpenClients(t *testing.T) {
 	start(t, "-host=simulated")
 	connect := func(group string) net.Conn {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		c, err := pipe.Dial(ctx, client.PipePath(group, apiversion.NewVersionOrPanic("v1")))
 		if err != nil {
@@ -136,25 +146,26 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 	}
 	begin := time.Now()
 	var wg sync.WaitGroup
-	hungUp := func(what string, within time.Duration, say string, deaf time.Duration) {
+	hungUp := func(what string, say string, deaf, within time.Duration) {
 		c := connect("disk")
 		wg.Go(func() {
 			// A pipe has no buffer: who writes waits for the other one to read.
 			go io.WriteString(c, say)
 			time.Sleep(deaf)
+			listens := time.Now()
 			io.Copy(io.Discard, c)
-			took := time.Since(begin)
-			if took > within {
+			if took := time.Since(listens); took > within {
 				t.Errorf("a client with %s was hung up on after %v, want %v at most", what, took, within)
 			}
-			measured(t, "%s: hung up on after %v", what, took.Round(100*time.Millisecond))
+			measured(t, "%s: hung up on after %v", what, time.Since(begin).Round(100*time.Millisecond))
 		})
 	}
 	const preface, settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-	hungUp("not a word", 15*time.Second, "", 0)
-	hungUp("not a word, and deaf for 15 s", 18*time.Second, "", 15*time.Second)
-	hungUp("half a preface", 15*time.Second, preface[:10], 0)
-	hungUp("half a frame", 30*time.Second, preface+settings+"\x00\x00\x64", 0)
+	hungUp("not a word", "", 0, time.Minute)
+	// It was hung up on before it listens; it has ten seconds only from its connection on.
+	hungUp("not a word, and deaf for 15 s", "", 15*time.Second, 8*time.Second)
+	hungUp("half a preface", preface[:10], 0, time.Minute)
+	hungUp("half a frame", preface+settings+"\x00\x00\x64", 0, time.Minute)
 	idle, err := disk.NewClient()
 	if err != nil {
 		t.Fatal(err)

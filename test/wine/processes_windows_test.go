@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -130,12 +129,7 @@ func TestNoMethodStartsAProcess(t *testing.T) {
 	for _, host := range []string{"windows", "simulated"} {
 		p := launch(t, "-host="+host, "-smb-allow-loopback")
 		started := watched(t, p.cmd.Process.Pid)
-		for !serving.MatchString(p.said()) {
-			if time.Since(p.started) > 30*time.Second {
-				t.Fatalf("-host=%s does not say that it serves", host)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		p.awaitSaid(serving)
 		called, done := 0, 0
 		for _, name := range apiPipes() {
 			group, version, _ := strings.Cut(strings.TrimPrefix(name, "csi-proxy-"), "-")
@@ -176,7 +170,7 @@ func callAll(t *testing.T, conn grpc.ClientConnInterface, group, version string)
 				m := s.Methods().Get(j)
 				in := dynamicpb.NewMessage(m.Input())
 				something(in, m)
-				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, dynamicpb.NewMessage(m.Output()))
 				cancel()
 				called++

@@ -106,7 +106,7 @@ func service(t *testing.T, further string) *mgr.Service {
 // awaitState waits until the service is in a state.
 func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		st, err := s.Query()
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +178,9 @@ func TestServiceStopsDuringACall(t *testing.T) {
 	}
 	defer conn.Close()
 	node := nodecontrol.NewNodeClient(conn)
-	_, err = node.Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: 3000}})
+	// Long enough for the stop to be asked for meanwhile.
+	const delay = 8 * time.Second
+	_, err = node.Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: delay.Milliseconds()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +220,7 @@ func TestServiceStopsDuringACall(t *testing.T) {
 	if got := <-answered; got.err != nil || !got.exists {
 		t.Errorf("the call that ran: exists %t, %v; want its answer", got.exists, got.err)
 	}
-	if took := time.Since(begin); took < 3*time.Second {
+	if took := time.Since(begin); took < delay {
 		t.Errorf("the call took %v, so it was not held up", took)
 	}
 	if st := awaitState(t, s, svc.Stopped); st.Win32ExitCode != 0 || st.ServiceSpecificExitCode != 0 {
@@ -232,7 +234,7 @@ func TestServiceThatCannotServe(t *testing.T) {
 	s := service(t, "")
 	exec.Command("sc.exe", "start", serviceName).Run() // some Windows tell of the failure here
 	st := awaitState(t, s, svc.Stopped)
-	for limit := time.Now().Add(10 * time.Second); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(patience); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		st = awaitState(t, s, svc.Stopped)
 	}
 	if st.Win32ExitCode != uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) || st.ServiceSpecificExitCode != 1 {

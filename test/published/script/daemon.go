@@ -74,7 +74,7 @@ func Start(t *testing.T) *Daemon {
 // before one answers.
 func (d *Daemon) await(t *testing.T) {
 	t.Helper()
-	limit := time.Now().Add(20 * time.Second)
+	limit := time.Now().Add(2 * time.Minute)
 	for {
 		out, err := d.try("node", "show")
 		if err == nil {

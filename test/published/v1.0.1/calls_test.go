@@ -77,7 +77,7 @@ var module = script.Module{
 // pipe path is the dial target, and so the :authority of every request.
 func dial(group, version string, socket func(pipe string) string) (*grpc.ClientConn, error) {
 	pipe := client.PipePath(group, apiversion.NewVersionOrPanic(version))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return grpc.DialContext(ctx, pipe, grpc.WithInsecure(), grpc.WithBlock(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {

@@ -32,7 +32,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	disks := disk.NewDiskClient(connect(t, d, "disk"))
 	volumes := volume.NewVolumeClient(connect(t, d, "volume"))
 	files := filesystem.NewFilesystemClient(connect(t, d, "filesystem"))
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	must := func(err error) {
 		t.Helper()

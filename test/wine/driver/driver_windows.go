@@ -59,7 +59,7 @@ func Load(dir string) error {
 	}
 	defer windows.CloseServiceHandle(h)
 	// Right after Windows has come up its service database may be locked.
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		err = windows.StartService(h, 0, nil)
 		if !errors.Is(err, windows.ERROR_SERVICE_DATABASE_LOCKED) || time.Now().After(end) {
 			break
