@@ -280,7 +280,14 @@ func concurrencyCases() []testCase {
 			}
 			partition := func(v volume) error { return e.partition(v.number) }
 			size := func(v volume) error { _, err := e.size(v.number); return err }
-			online := func(v volume) error { return e.setOnline(v.number, false) }
+			offline := func(v volume) error { return e.setOnline(v.number, false) }
+			online := func(v volume) error { return e.setOnline(v.number, true) }
+			put := func() volume { // offline, with a partition
+				number := e.blank(gib)
+				e.ok(e.partition(number))
+				e.ok(e.setOnline(number, false))
+				return volume{number: number}
+			}
 			resize := func(v volume) error { return e.resize(v.id, 2*gib) }
 			stats := func(v volume) error { _, _, err := e.stats(v.id); return err }
 			for _, c := range []struct {
@@ -296,7 +303,8 @@ func concurrencyCases() []testCase {
 				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
 				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
 				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
-				{"SetDiskState", "DeviceIoControl", setAttributes, blank, online},
+				{"SetDiskState", "DeviceIoControl", setAttributes, blank, offline},
+				{"SetDiskState", "VolumeNames", 0, put, online},
 				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
 				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
 				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},

@@ -1,0 +1,266 @@
+package meanwhile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+)
+
+// event is what happens on the node before one of a request's calls.
+type event struct {
+	name   string
+	happen func(me, other *caller)
+	// undo takes it back, and the same request succeeds; nil if it stays.
+	undo func(me *caller)
+	ops  []op
+	// kinds are the errors that the request may be answered with, beside success;
+	// special are those of single operations, in their place.
+	kinds   []error
+	special map[string][]error
+	// check looks at the node afterwards.
+	check func(me *caller)
+}
+
+var (
+	missing  = hosterr.ErrNotFound
+	refused  = hosterr.ErrFailedPrecondition
+	later    = hosterr.ErrUnavailable
+	denied   = hosterr.ErrPermissionDenied
+	occupied = hosterr.ErrAlreadyExists
+)
+
+// TestEveryPoint lets each event happen before each call of each operation.
+func TestEveryPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
+	var points atomic.Int64
+	t.Run("events", func(t *testing.T) {
+		for _, e := range events() {
+			t.Run(e.name, func(t *testing.T) {
+				t.Parallel()
+				for _, o := range e.ops {
+					for skip := uint32(0); e.before(t, o, skip) && !t.Failed(); skip++ {
+						points.Add(1)
+					}
+				}
+			})
+		}
+	})
+	n := points.Load()
+	t.Attr("measured", fmt.Sprintf("%d points at which %d kinds of changes happened to a node amidst a request", n, len(events())))
+	if n < 3000 && !t.Failed() {
+		t.Errorf("%d points, want more: the test looks at too little", n)
+	}
+}
+
+// before lets the event happen before a call of the operation, after so many that
+// go through. It tells whether there was such a call.
+func (e event) before(t *testing.T, o op, skip uint32) (reached bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := simnode.New(t, config)
+		me, other := newCaller(t, n), newCaller(t, n)
+		o.setup(me)
+		other.id = me.id
+		var call string
+		rec := n.Record()
+		fault, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Do: func() {
+			call = "after " + last(rec.Calls())
+			rec.Stop()
+			e.happen(me, other)
+		}})
+		me.must(err)
+		err = o.do(me)
+		reached = fault.Hits() == 1
+		if !reached {
+			me.must(err)
+			return
+		}
+		kinds := e.kinds
+		if special, ok := e.special[o.name]; ok {
+			kinds = special
+		}
+		if !among(err, kinds) {
+			t.Errorf("%s, %s: %s = %v, want success or one of %q", e.name, call, o.name, err, kinds)
+		}
+		if e.check != nil {
+			e.check(me)
+		}
+		if o.once && err == nil {
+			return
+		}
+		if e.undo != nil {
+			e.undo(me)
+			kinds = o.left
+		}
+		if err := o.do(me); !among(err, kinds) {
+			t.Errorf("%s, %s: %s, once more = %v, want success or one of %q", e.name, call, o.name, err, kinds)
+		}
+	})
+	return reached
+}
+
+func among(err error, kinds []error) bool {
+	return err == nil || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+}
+
+// last is the call that went before.
+func last(calls []simnode.Call) string {
+	if len(calls) == 0 {
+		return "no call"
+	}
+	return fmt.Sprintf("call %d, %s", len(calls), calls[len(calls)-1])
+}
+
+func config(c *simnode.Config) {
+	c.Disks = []simnode.Disk{{Content: "system", Size: gib}, {ID: "data", Size: gib}}
+	c.Directories = []string{kubelet}
+	c.Services = []simnode.Service{{Name: "MSiSCSI", StartType: "auto"},
+		{Name: "Base", StartDelay: simnode.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: simnode.Duration(time.Second)}}
+	c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+// newCaller is a program that asks in vain for an hour at most.
+func newCaller(t *testing.T, n *simnode.Node) *caller {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	c := &caller{T: t, ctx: ctx, n: n}
+	c.restart()
+	return c
+}
+
+// restart makes the program forget what it knew.
+func (c *caller) restart() {
+	var err error
+	c.Process, err = c.n.NewProcess(simnode.Rules{WorkingDirs: []string{kubelet}})
+	c.must(err)
+}
+
+// strange is a disk with a volume that nobody asks for.
+var strange = simnode.Disk{ID: "strange", Size: gib, Content: "gpt", Partitions: []simnode.Partition{{Size: 300 << 20, FileSystem: "NTFS"}}}
+
+// untouched checks that nothing was done to the strange disk.
+func untouched(c *caller) {
+	c.Helper()
+	state, err := c.n.Show()
+	c.must(err)
+	for _, d := range state.Disks {
+		if d.ID == strange.ID && (d.Style != "GPT" || !d.Online || d.ReadOnly) {
+			c.Errorf("the disk that took the number is %+v", d)
+		}
+	}
+	found := false
+	for _, v := range state.Volumes {
+		if v.Size == strange.Partitions[0].Size {
+			found = true
+			if v.FileSystem != "NTFS" || len(v.MountedAt) != 0 {
+				c.Errorf("the volume of the disk that took the number is %+v", v)
+			}
+		}
+	}
+	if !found {
+		c.Errorf("the volume of the disk that took the number is not among %+v", state.Volumes)
+	}
+}
+
+// half are requests that end where they are when the volume goes away under them.
+func half(kinds ...error) map[string][]error {
+	return map[string][]error{"Rmdir within": append(kinds, later), "RmdirContents within": append(kinds, later), "CreateSymlink within": append(kinds, later)}
+}
+
+func events() []event {
+	back := func(me *caller) { me.must(ignore(me.n.AttachDisk(simnode.Disk{ID: "data"}))) }
+	// A link to a directory is another than one to what is not there.
+	moved := []error{missing, occupied}
+	return []event{
+		{name: "its disk is pulled out", ops: diskOps, kinds: []error{missing}, special: half(missing), undo: back,
+			happen: func(me, _ *caller) { me.must(me.n.DetachDisk(1)) }},
+		{name: "another disk takes its number", kinds: []error{missing, later, refused}, check: untouched,
+			ops: named(diskOps, "PartitionDisk", "FormatVolume", "ResizeVolume", "MountVolume", "UnmountVolume", "GetVolumeStats", "IsVolumeFormatted", "WriteVolumeCache"),
+			happen: func(me, _ *caller) {
+				me.must(me.n.DetachDisk(1), ignore(me.n.AttachDisk(strange)))
+			}},
+		{name: "its disk is taken offline", kinds: []error{missing, refused}, special: half(missing, refused),
+			ops:    named(diskOps, "PartitionDisk", "SetDiskState online", "FormatVolume", "ResizeVolume", "MountVolume", "Mkdir within", "Rmdir within"),
+			happen: func(_, other *caller) { other.online(false) },
+			undo:   func(me *caller) { me.must(me.online(true)) }},
+		{name: "another program partitions", ops: named(diskOps, "PartitionDisk"), happen: func(_, other *caller) { other.partition() }},
+		{name: "another program formats", ops: named(diskOps, "FormatVolume", "IsVolumeFormatted of an empty one"), happen: func(_, other *caller) { other.format() }},
+		{name: "another program unmounts", ops: pathOps, kinds: []error{missing}, happen: func(_, other *caller) { other.unmount() },
+			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved}},
+
+		{name: "the directory above is removed", ops: treeOps, kinds: []error{missing},
+			happen:  func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },
+			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
+		{name: "the directory is removed", ops: treeOps, kinds: []error{missing},
+			happen:  func(_, other *caller) { other.unmount(); other.rmdir(dir+`\a`, true); other.rmdir(at, true) },
+			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
+		{name: "something in the directory is removed", ops: treeOps, kinds: []error{missing},
+			happen: func(_, other *caller) {
+				other.rmdir(dir+`\a\c\d`, true)
+				other.rmdir(dir+`\a\file`, true)
+				other.rmdir(dir+`\link`, true)
+			}},
+		{name: "the directory becomes a file", ops: treeOps, kinds: []error{missing, refused, occupied},
+			happen: func(_, other *caller) { other.rmdir(dir+`\a`, true); other.n.MakeFile(dir + `\a`) }},
+		{name: "the directory becomes a link to Windows", ops: treeOps, kinds: []error{missing, refused, denied, occupied},
+			happen: func(me, other *caller) {
+				other.rmdir(dir+`\a`, true)
+				free, err := me.n.NewProcess(simnode.Rules{})
+				me.must(err)
+				(&caller{T: me.T, ctx: me.ctx, n: me.n, Process: free}).link(`C:\Windows`, dir+`\a`)
+			}},
+		{name: "another program makes it", ops: treeOps, kinds: []error{refused},
+			happen: func(_, other *caller) {
+				other.mkdir(dir + `\a\b\c`)
+				other.link(dir+`\a\b`, dir+`\a\l`)
+				other.mount()
+			}},
+
+		{name: "the server goes down", ops: shareOps, kinds: []error{later},
+			happen: func(me, _ *caller) { me.must(me.n.SetSMBServerDown(server, true)) },
+			undo:   func(me *caller) { me.must(me.n.SetSMBServerDown(server, false)) }},
+		{name: "the share is removed", ops: shareOps, kinds: []error{missing},
+			happen: func(me, _ *caller) { me.must(me.n.RemoveSMBShare(server, "data")) }},
+		{name: "its mapping no longer works", ops: shareOps, kinds: []error{denied, later},
+			happen: func(me, _ *caller) { me.n.SetSMBMappingStatus(share, "disconnected") }},
+		{name: "another program removes link and mapping", ops: shareOps, kinds: []error{missing, denied},
+			happen: func(_, other *caller) { other.rmdir(staged, true); other.unmap() }},
+		{name: "the directory of its link is removed", ops: shareOps, kinds: []error{missing},
+			happen: func(_, other *caller) { other.rmdir(staging, true) }},
+		{name: "another program maps the share", ops: shareOps, happen: func(_, other *caller) { other.mapShare(staged) }},
+
+		{name: "the target is removed", ops: targetOps, kinds: []error{missing, later},
+			happen: func(me, _ *caller) { me.must(me.n.RemoveISCSITarget(target)) }},
+		{name: "another program logs out", ops: targetOps, happen: func(_, other *caller) { other.disconnect() }},
+		{name: "another program logs in", ops: targetOps, happen: func(_, other *caller) { other.addPortal(); other.connect() }},
+		{name: "another program removes the portal", ops: targetOps, kinds: []error{missing}, happen: func(_, other *caller) { other.removePortal() }},
+		{name: "the service of iSCSI stops", ops: targetOps, kinds: []error{refused},
+			happen: func(_, other *caller) { other.stop("MSiSCSI") },
+			undo:   func(me *caller) { me.must(me.start("MSiSCSI")) }},
+
+		{name: "another program starts the service", ops: serviceOps, kinds: []error{later}, happen: func(_, other *caller) { other.start("Top") }},
+		{name: "another program stops the service", ops: serviceOps, kinds: []error{refused}, happen: func(_, other *caller) { other.stop("Base") }},
+		{name: "the service is disabled", ops: serviceOps, kinds: []error{refused},
+			happen: func(me, _ *caller) {
+				me.must(me.n.SetService(simnode.Service{Name: "Top", StartType: "disabled"}))
+			}},
+	}
+}
+
+// named are the operations of these names.
+func named(ops []op, names ...string) []op {
+	return slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return !slices.Contains(names, o.name) })
+}
