@@ -407,6 +407,29 @@ func (l *levels) DependentServices(name string, state uint32) ([]win32.Dependent
 	return slices.DeleteFunc(all, func(d win32.DependentService) bool { return need[d.Name] != name }), err
 }
 
+// A service can be removed between the list in which it is and the question what
+// needs it. That is nothing to say of the one that shall stop.
+func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
+	f := newFixture(t, services(
+		emulated.ServiceConfig{Name: "base", State: "running"},
+		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"base"}},
+	))
+	removed := false
+	f.hook = func(c *win32.Call) error {
+		if c.Name == "DependentServices" && c.Path == "top" {
+			removed = true
+			if _, err := f.win.ControlService("top", win32.SERVICE_CONTROL_STOP); err != nil {
+				t.Error(err)
+			}
+			return win32.ERROR_SERVICE_DOES_NOT_EXIST
+		}
+		return c.Do()
+	}
+	if err := f.stop("base", true); err != nil || !removed || f.status("base") != system.SERVICE_STATUS_STOPPED {
+		t.Errorf("stop = %v, removed %t, base is %v", err, removed, f.status("base"))
+	}
+}
+
 func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
 	f := newFixture(t, services(
 		emulated.ServiceConfig{Name: "base", State: "running"},
