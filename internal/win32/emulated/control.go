@@ -898,7 +898,7 @@ func (n *Node) closeHandles(also func(*tx)) error {
 	}
 	clear(n.handles)
 	for _, v := range n.volumes {
-		v.formatting = false
+		v.formatting = 0
 	}
 	return nil
 }

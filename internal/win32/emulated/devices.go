@@ -162,7 +162,7 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	}
 	list := d.handles()
 	if h.read || h.write {
-		if v, ok := d.(*volume); ok && v.formatting {
+		if v, ok := d.(*volume); ok && v.formatting != 0 {
 			return 0, win32.ERROR_ACCESS_DENIED // locked by the format
 		}
 		for _, o := range *list {

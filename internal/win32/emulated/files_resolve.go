@@ -105,7 +105,7 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, which this project opens with CreateFile
 	case vol.offline:
 		return place{}, "", win32.STATUS_DEVICE_NOT_READY // as volume.ready has it
-	case vol.formatting:
+	case vol.formatting != 0:
 		return place{}, "", win32.STATUS_ACCESS_DENIED // locked (FSCTL_LOCK_VOLUME)
 	case vol.tree == nil:
 		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // win32.md 4.3

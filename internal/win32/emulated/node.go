@@ -50,6 +50,7 @@ type Node struct {
 	smb      smbState
 	iscsi    iscsiState
 	lastOpen win32.Handle
+	formats  uint64 // how many have begun that take their time
 }
 
 // openHandle is an entry of the handle table.

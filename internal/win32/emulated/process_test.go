@@ -124,6 +124,42 @@ func TestKilledWhileFormatting(t *testing.T) {
 	}
 }
 
+// A format does not go on behind the end of its process: the next one may have made
+// a file system meanwhile, and files.
+func TestAFormatEndsWithItsProcess(t *testing.T) {
+	for name, end := range map[string]func(*Node) error{"the process": (*Node).EndProcess, "Windows": (*Node).Reboot} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
+				{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}}}
+			var n *Node
+			meanwhile := func() {
+				if err := errors.Join(end(n), n.Format(one(t, n, 1), quick)); err != nil {
+					t.Fatal(err)
+				}
+				h, err := n.NtCreateFile(0, `\??\E:\new`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := n.CloseHandle(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cfg.Sleep = func(time.Duration) {
+				do := meanwhile
+				meanwhile = func() {}
+				do()
+			}
+			n = start(t, cfg)
+			if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_PROCESS_ABORTED) {
+				t.Errorf("the format that was interrupted: %v, want ERROR_PROCESS_ABORTED", err)
+			}
+			if _, err := n.Attributes(`E:\new`); err != nil {
+				t.Errorf("what came after it: %v", err)
+			}
+		})
+	}
+}
+
 // A disk that was grown in its file and not yet in the journal is as before.
 func TestKilledWhileGrowing(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir()}

@@ -58,9 +58,9 @@ type volume struct {
 	arrives   time.Time
 
 	opens      []*deviceHandle
-	gone       bool // removed: its handles are good for closing only
-	offline    bool // IOCTL_VOLUME_OFFLINE
-	formatting bool
+	gone       bool      // removed: its handles are good for closing only
+	offline    bool      // IOCTL_VOLUME_OFFLINE
+	formatting uint64    // number of the format under way; 0 if there is none
 	share      *shareRef // of a share of an SMB server, which has files and nothing else of a volume
 
 	// What is on it, by its boot sector. tree is nil if that is nothing that
@@ -247,7 +247,7 @@ func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
 		return nil, "", false
 	}
 	v.look(&n.tx)
-	if v.formatting {
+	if v.formatting != 0 {
 		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
 	}
 	return v, rest, true
@@ -543,7 +543,7 @@ func (v *volume) ready() error {
 		return win32.ERROR_NO_SUCH_DEVICE
 	case v.offline:
 		return win32.ERROR_NOT_READY
-	case v.formatting:
+	case v.formatting != 0:
 		return win32.ERROR_ACCESS_DENIED
 	}
 	return nil

@@ -134,44 +134,60 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 //   - ERROR_WRITE_PROTECT for a disk that is,
 //   - ERROR_ACCESS_DENIED while the volume, or a file on it, is open: it cannot be
 //     locked (win32.md 4.4, callback type 8),
-//   - ERROR_NO_SUCH_DEVICE if the volume goes away meanwhile.
+//   - ERROR_NO_SUCH_DEVICE if the volume goes away meanwhile,
+//   - ERROR_PROCESS_ABORTED if the process that formats, or Windows, ends
+//     meanwhile, when nobody is left to hear it.
 //
 // The numbers are this node's: format.com's helper answers with callback
 // packets, WMI with return codes of its own.
 func (n *Node) Format(vol string, o win32.FormatOptions) error {
+	if n.cfg.FormatDuration == 0 {
+		return n.do(func(t *tx) error {
+			v, err := n.formattable(vol, o)
+			if err != nil {
+				return err
+			}
+			n.forgetFiles(t, v)
+			return n.finishFormat(t, v, o)
+		})
+	}
 	var v *volume
+	var number uint64
 	err := n.do(func(t *tx) (err error) {
 		if v, err = n.formattable(vol, o); err != nil {
 			return err
 		}
-		if n.cfg.FormatDuration > 0 {
-			n.wipe(t, v)
-			t.onCommit(func() { v.formatting = true })
-		}
+		n.wipe(t, v)
+		n.formats++
+		number = n.formats
+		t.onCommit(func() { v.formatting = number })
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if n.cfg.FormatDuration > 0 {
-		n.sleep(time.Duration(n.cfg.FormatDuration))
-	}
+	n.sleep(time.Duration(n.cfg.FormatDuration))
 	return n.do(func(t *tx) error {
-		v.formatting = false
-		if v.gone {
+		switch {
+		case v.gone:
 			return win32.ERROR_NO_SUCH_DEVICE
+		case v.formatting != number:
+			return win32.ERROR_PROCESS_ABORTED
 		}
+		v.formatting = 0
 		if err := v.writable(); err != nil {
 			return err
 		}
-		if n.cfg.FormatDuration == 0 {
-			n.forgetFiles(t, v)
-		}
-		_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
-		// What is on the volume now is found the next time it is looked at.
-		t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
-		return err
+		return n.finishFormat(t, v, o)
 	})
+}
+
+// finishFormat writes the file system that is asked for.
+func (n *Node) finishFormat(t *tx, v *volume, o win32.FormatOptions) error {
+	_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
+	// What is on the volume now is found the next time it is looked at.
+	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
+	return err
 }
 
 // wipe removes the file system of v: its first sector and its last, in which
