@@ -74,14 +74,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// native is this Windows, which formats in children of this program.
-var native = sync.OnceValues(func() (*node.Node, error) {
+// openNative opens this Windows, which formats in children of this program.
+func openNative() (*node.Node, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	return node.OpenNative(node.NativeOptions{FormatHelper: self, Format: "native", SMB: "native", Log: quiet})
-})
+}
+
+// native is this Windows, for all tests that teach it nothing.
+var native = sync.OnceValues(openNative)
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
