@@ -307,6 +307,10 @@ func (h *harness) life(all []*caller, r *rand.Rand) {
 		seed := r.Uint64()
 		wg.Go(func() { read(ctx, c, rand.New(rand.NewPCG(seed, 2)), &killed) })
 	}
+	// On a machine that is slow, or busy with others, a time alone would be too short.
+	for enough := h.answered.Load() + int64(r.IntN(30)); h.answered.Load() < enough && !h.Failed(); {
+		time.Sleep(time.Millisecond)
+	}
 	pause := time.Duration(r.IntN(120_000)) * time.Microsecond
 	if r.IntN(12) == 0 {
 		pause += 600 * time.Millisecond // long enough for what waits for disks
