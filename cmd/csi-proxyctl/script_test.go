@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 )
 
@@ -112,7 +113,8 @@ func TestScripts(t *testing.T) {
 					}
 				}
 			},
-			// await NAME waits until a pipe is served.
+			// await NAME waits until somebody answers at a pipe: one that is there is
+			// not yet one that a client can wait for.
 			"await": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 1 {
 					ts.Fatalf("usage: await NAME")
@@ -121,7 +123,7 @@ func TestScripts(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), hung)
 				defer cancel()
 				for {
-					conn, err := pipe.Dial(ctx, socket)
+					conn, err := transport.ConnectContext(ctx, socket)
 					if err == nil {
 						conn.Close()
 						return
