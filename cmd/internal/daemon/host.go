@@ -191,7 +191,10 @@ func lines(text string, err error) string {
 	if name == nil {
 		return ""
 	}
-	field := regexp.MustCompile(`(^|[\s{,"'])` + regexp.QuoteMeta(name[1]) + `["']?\s*:`)
+	field, bad := regexp.Compile(`(^|[\s{,"'])` + regexp.QuoteMeta(name[1]) + `["']?\s*:`)
+	if bad != nil { // of bytes that are no text
+		return ""
+	}
 	var found []string
 	n := 0
 	for line := range strings.Lines(text) {

@@ -23,6 +23,8 @@ func FuzzNodeConfig(f *testing.F) {
 		"firmware: {serialNumber: X, smbios: '0001'}",
 		"a: &a [*a]",
 		"{}: 1",
+		`"unknown field \"x\"": 1`,
+		"diks: []",
 	} {
 		f.Add([]byte(text))
 	}
