@@ -19,6 +19,10 @@
 // (GetFinalPathNameByHandle) and held against the node's working directories, and
 // the work is done on, or relative to, that same handle.
 //
+// Others work in the same directories. What they remove, unmount or replace in the
+// middle of a walk shows in errors that say something else, so such a walk is made
+// again, from the root and with all its checks, up to three times.
+//
 // # Confinement
 //
 // When the node has WorkingDirs, the place reached must lie in one of them, under
