@@ -184,6 +184,8 @@ func TestInterceptorsSeeTheVersionCalledAndTheStatus(t *testing.T) {
 	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo), Interceptors: []grpc.UnaryServerInterceptor{watch}},
 		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return hosterr.Wrap("rescan", "", hosterr.ErrUnavailable) }}})
 	dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
+	mu.Lock()
+	defer mu.Unlock()
 	if want := []string{"/v1.Disk/Rescan Unavailable"}; !slices.Equal(seen, want) {
 		t.Errorf("interceptor saw %q, want %q", seen, want)
 	}
