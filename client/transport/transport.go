@@ -39,9 +39,11 @@ var reconnect = grpc.ConnectParams{
 // unix socket that stands in for it; package pipe tells which paths it takes.
 //
 // It fails at once if nobody serves there, and after ten seconds in which all
-// instances of the pipe were busy, with the error of [pipe.Dial] as it is. Whether the server is there later shows in each call: one for which there
-// is no server ends with the status Unavailable, and the connection comes back
-// by itself when the server does. Close it when it is no longer used.
+// instances of the pipe were busy, with the error of [pipe.Dial] as it is; those
+// seconds are Windows' alone, and [ConnectContext] is for who has less. Whether the
+// server is there later shows in each call: one for which there is no server ends
+// with the status Unavailable, and the connection comes back by itself when the
+// server does. Close it when it is no longer used.
 //
 // Neither side encrypts or proves who it is: who may open the pipe may call.
 func Connect(pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
@@ -97,43 +99,70 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 	if err != nil {
 		return nil, err
 	}
-	d := &dialed{path: pipePath, first: first}
+	d := newDialed(ctx, pipePath, first)
 	defer d.drop()
 	conn, err := newClient(pipePath, d.dial, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := answered(ctx, conn); err != nil {
+	conn.Connect()
+	if !answered(d.open, conn) {
 		conn.Close()
+		err := ctx.Err()
+		if err == nil {
+			err = ErrNoAnswer
+		}
 		return nil, fmt.Errorf("%q: %w", pipePath, err)
 	}
 	return conn, nil
 }
 
-// answered waits until the server has sent its side of the handshake.
-func answered(ctx context.Context, conn *grpc.ClientConn) error {
-	conn.Connect()
-	for begun := false; ; begun = true {
+// answered waits until the server has sent its side of the handshake, or ctx ends,
+// or it is known that the server will not.
+func answered(ctx context.Context, conn *grpc.ClientConn) bool {
+	for {
 		s := conn.GetState()
-		switch {
-		case s == connectivity.Ready:
-			return nil
-		case s == connectivity.TransientFailure, s == connectivity.Shutdown,
-			// It was ready and is not any more. Nothing would change that.
-			s == connectivity.Idle && begun:
-			return ErrNoAnswer
+		switch s {
+		case connectivity.Ready:
+			return true
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return false
 		}
 		if !conn.WaitForStateChange(ctx, s) {
-			return ctx.Err()
+			return false
 		}
 	}
 }
 
 // dialed hands gRPC the connection that is there already, and then new ones.
 type dialed struct {
-	path  string
+	path string
+
+	// open ends with that connection. The states of a grpc.ClientConn do not tell all:
+	// it may have been ready and be idle again before anybody looks.
+	open   context.Context
+	hungUp context.CancelFunc
+
 	mu    sync.Mutex
 	first net.Conn
+}
+
+func newDialed(ctx context.Context, path string, first net.Conn) *dialed {
+	d := &dialed{path: path}
+	d.open, d.hungUp = context.WithCancel(ctx)
+	d.first = &watched{first, d.hungUp}
+	return d
+}
+
+// watched is a connection that tells of its end.
+type watched struct {
+	net.Conn
+	closed func()
+}
+
+func (c *watched) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func (d *dialed) take() net.Conn {
@@ -151,8 +180,10 @@ func (d *dialed) dial(ctx context.Context) (net.Conn, error) {
 	return pipe.Dial(ctx, d.path)
 }
 
-// drop closes the first connection if gRPC has not taken it.
+// drop ends what only the search for an answer needed: the context, and the first
+// connection if gRPC has not taken it.
 func (d *dialed) drop() {
+	d.hungUp()
 	if c := d.take(); c != nil {
 		c.Close()
 	}
