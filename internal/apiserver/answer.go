@@ -221,6 +221,9 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 		// The caller's affair: the node is well.
 		level = slog.LevelWarn
 	}
+	if errors.As(err, new(stoppingError)) {
+		level = slog.LevelWarn // the administrator's
+	}
 	s.config.Log.LogAttrs(ctx, level, "Request failed", attrs...)
 }
 
@@ -228,9 +231,15 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 // lets calls in until it has told every client, which one that has connected and
 // said half of what it has to can hold up for [handshakeLimit].
 func stopping(method string) error {
-	return hosterr.WithHint("call", method, hosterr.Text(hosterr.ErrUnavailable, "csi-proxy is stopping, and nothing was done"),
-		"call again once csi-proxy runs again")
+	return hosterr.WithHint("call", method, stoppingError{}, "call again once csi-proxy runs again")
 }
+
+// stoppingError is why a call is not begun. It is of a kind of its own because the
+// log has it as no failure of the node.
+type stoppingError struct{}
+
+func (stoppingError) Error() string { return "csi-proxy is stopping, and nothing was done" }
+func (stoppingError) Unwrap() error { return hosterr.ErrUnavailable }
 
 // inFlight counts running calls, and once it is closed lets no more begin.
 type inFlight struct {

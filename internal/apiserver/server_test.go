@@ -394,8 +394,9 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 // that the server stops. What they still call is not begun: it would be cut off.
 func TestStopBeginsNoFurtherCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
 		l, h := newMemory(), held{release: make(chan struct{})}
-		stop := inMemory(t, quiet, l, h.disk())
+		stop := inMemory(t, log.logger(slog.LevelInfo), l, h.disk())
 		conn := l.client(t)
 		call := func() error {
 			_, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{})
@@ -413,6 +414,9 @@ func TestStopBeginsNoFurtherCalls(t *testing.T) {
 
 		if s := status.Convert(call()); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
 			t.Errorf("a call while the server stops = %v, want Unavailable that says so", s)
+		}
+		if want := `level=WARN msg="Request failed"`; !strings.Contains(log.String(), want) {
+			t.Errorf("the log of a call that was refused is %q, want %s: nothing failed on the node", log.String(), want)
 		}
 		if n := h.running.Load(); n != 1 {
 			t.Errorf("%d calls run, want the one that ran before", n)
