@@ -69,7 +69,8 @@ func fieldWords(d protoreflect.MessageDescriptor, before string) []string {
 }
 
 // completeFirst completes the first argument of a command by what the node
-// has; each further one too if there can be any number.
+// has; each further one too if there can be any number. What list waits for may
+// have no end that ctx could bring, as a pipe that is busy has none: it is left behind.
 func (a *app) completeFirst(many bool, list func(context.Context) []string) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !many {
@@ -81,7 +82,14 @@ func (a *app) completeFirst(many bool, list func(context.Context) []string) comp
 		}
 		ctx, cancel := a.quickly(ctx, completionLimit)
 		defer cancel()
-		words := slices.DeleteFunc(list(ctx), func(w string) bool {
+		listed := make(chan []string, 1)
+		go func() { listed <- list(ctx) }()
+		var words []string
+		select {
+		case words = <-listed:
+		case <-ctx.Done():
+		}
+		words = slices.DeleteFunc(words, func(w string) bool {
 			word, _, _ := strings.Cut(w, "\t")
 			return slices.Contains(args, word)
 		})

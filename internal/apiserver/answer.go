@@ -222,7 +222,7 @@ func (s *Server) logFailure(ctx context.Context, g *gate, method string, took ti
 		level = slog.LevelWarn
 	}
 	if errors.As(err, new(stoppingError)) {
-		level = slog.LevelWarn // the administrator's
+		level = slog.LevelWarn // the administrator's affair
 	}
 	s.config.Log.LogAttrs(ctx, level, "Request failed", attrs...)
 }
