@@ -83,6 +83,11 @@ type Config struct {
 const (
 	defaultGrace = time.Minute
 
+	// rivalLimit is how long a server that has made a pipe waits for others that
+	// have those it still lacks, and rivalPause how long between two looks.
+	rivalLimit = 2 * time.Second
+	rivalPause = 5 * time.Millisecond
+
 	// readyLimit is how long it may take until the server has connected to all
 	// of its pipes.
 	readyLimit = 10 * time.Second
@@ -113,6 +118,10 @@ type pipeServer struct {
 
 // Open makes all pipes. If one cannot be made none is left, and the error names
 // each pipe that cannot be made and why.
+//
+// Of servers that start at once, the one that makes the first pipe has them all. The
+// others still find out which they cannot have, and give back at once what they get;
+// so does one that ends and has closed some of its pipes. Two seconds are enough for it.
 func Open(config Config, pipes ...Pipe) (*Server, error) {
 	if len(pipes) == 0 {
 		return nil, errors.New("no pipes to serve")
@@ -128,16 +137,25 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	}
 	s := &Server{config: config, running: newInFlight(), over: make(chan struct{})}
 	var refused []error
+	limit := time.Now().Add(rivalLimit)
 	for _, p := range pipes {
 		l, err := config.Listen(p.Name)
-		if err != nil {
-			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
-			continue
+		for err != nil && len(s.pipes) > 0 && time.Now().Before(limit) {
+			time.Sleep(rivalPause)
+			l, err = config.Listen(p.Name)
 		}
-		s.pipes = append(s.pipes, s.newPipeServer(p, l))
+		switch {
+		case err != nil:
+			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
+			s.Close()
+			s.pipes = nil
+		case len(refused) > 0:
+			l.Close()
+		default:
+			s.pipes = append(s.pipes, s.newPipeServer(p, l))
+		}
 	}
 	if len(refused) > 0 {
-		s.Close()
 		return nil, &OpenError{Pipes: len(pipes), Refused: refused}
 	}
 	return s, nil

@@ -306,7 +306,35 @@ func TestSecondServerFailsAndNamesEachPipe(t *testing.T) {
 	}
 }
 
+func TestOfServersThatStartAtOnceOneServes(t *testing.T) {
+	socketDir(t)
+	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
+	for range 100 {
+		var starting sync.WaitGroup
+		var servers [3]*apiserver.Server
+		var errs [3]error
+		for i := range servers {
+			starting.Go(func() { servers[i], errs[i] = apiserver.Open(apiserver.Config{}, pipes...) })
+		}
+		starting.Wait()
+		opened := 0
+		for _, s := range servers {
+			if s != nil {
+				opened++
+				s.Close()
+			}
+		}
+		if opened != 1 {
+			t.Fatalf("%d servers have pipes, want one: %v", opened, errs)
+		}
+	}
+}
+
 func TestNoPipeAnswersBeforeAllAreMade(t *testing.T) {
+	synctest.Test(t, testNoPipeAnswersBeforeAllAreMade)
+}
+
+func testNoPipeAnswersBeforeAllAreMade(t *testing.T) {
 	var made, closed int
 	listen := func(name string) (net.Listener, error) {
 		if made == 2 {
