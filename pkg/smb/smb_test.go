@@ -815,6 +815,25 @@ func TestDirectoriesInUseWhileLinksAreLookedFor(t *testing.T) {
 	}
 }
 
+// A directory, or a link, that somebody removes just then is none.
+func TestWhatIsBeingRemovedWhileLinksAreLookedFor(t *testing.T) {
+	f := begin(t)
+	link := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, link, "ann", "ann-1"))
+	dir := strings.TrimSuffix(f.volume("v2"), `\globalmount`)
+	for _, path := range []string{dir, link} {
+		f.start()
+		h, err := f.win.NtCreateFile(0, `\??\`+path, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE,
+			win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_OPEN_REPARSE_POINT|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		f.ok(err)
+		f.ok(f.win.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS)))
+		f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+		f.ok(f.unmap(`\\files\logs`))
+		f.ok(f.win.CloseHandle(h))
+	}
+	f.mappings(`\\files\data ann ok`)
+}
+
 func TestUsersAreTheSame(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -339,8 +339,7 @@ type search struct {
 	skipped  string // one for which it was not enough
 }
 
-// list is what is in a directory; one that is missing, or is in a place that is
-// not allowed, has nothing.
+// list is what is in a directory; one that is [absent] has nothing.
 func (s *search) list(dir string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
 		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
@@ -357,10 +356,16 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 		s.skipped = dir
 		return nil, nil
 	}
-	if errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_DIRECTORY) {
+	if absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY) {
 		return nil, nil
 	}
 	return entries, err
+}
+
+// absent tells whether err says that something is missing, is being removed by
+// somebody, or is in a place that is not allowed.
+func absent(err error) bool {
+	return errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied)
 }
 
 func (s *search) pods(dir string) error {
@@ -407,7 +412,7 @@ func (s *search) plugins(dir string, depth int) error {
 
 func (s *search) link(path string) error {
 	link, ok, err := winfs.Readlink(s.api.ctx, s.api.node, path)
-	if errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrPermissionDenied) {
+	if absent(err) {
 		return nil
 	}
 	if err != nil || !ok {
