@@ -137,31 +137,40 @@ func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	volume, err = o.volumeAt(p)
-	if _, windows := win32.Code(err); windows && link.Volume != "" && o.ctx.Err() == nil {
+	volume, s, err := o.volumeAt(p)
+	_, windows := win32.Code(err)
+	switch {
+	case windows && link.Volume != "" && o.ctx.Err() == nil:
 		// The volume is gone, has no file system or a damaged one: it has to be
 		// named all the same, or nobody could unmount it.
 		return link.Volume, true, nil
+	case err != nil:
+		return "", false, err
+	case link.Volume != "" && winpath.Fold(s.at.Root().String()) != winpath.Fold(link.Volume):
+		return "", false, hosterr.Text(hosterr.ErrUnavailable, "volumes are mounted and unmounted there at this moment: %w", win32.ERROR_CANT_RESOLVE_FILENAME)
+	case !linked && len(s.rest) > 0:
+		return "", false, win32.ERROR_FILE_NOT_FOUND // it went away, perhaps with the volume on which it was
 	}
-	return volume, linked && err == nil, err
+	return volume, linked, nil
 }
 
-// volumeAt is the volume on which p lies, links followed.
-func (o *op) volumeAt(p winpath.Path) (string, error) {
+// volumeAt is the volume on which p lies, links followed, and how far the walk
+// came. The spot's handle is closed.
+func (o *op) volumeAt(p winpath.Path) (string, spot, error) {
 	s, err := o.walk(p, look, shareAll, plain, reading)
 	if err != nil {
-		return "", err
+		return "", spot{}, err
 	}
 	defer o.close(s.h)
 	if err := o.allow(s.h, s.rest, reading); err != nil {
-		return "", err
+		return "", spot{}, err
 	}
 	at, ok, err := o.finalPath(s.h, win32.VOLUME_NAME_GUID)
 	if err != nil {
-		return "", err
+		return "", spot{}, err
 	}
 	if !ok {
-		return "", hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is on no volume of this node", hosterr.Quote(s.at.String()))
+		return "", spot{}, hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is on no volume of this node", hosterr.Quote(s.at.String()))
 	}
-	return at.Root().String(), nil
+	return at.Root().String(), s, nil
 }

@@ -2,6 +2,7 @@ package winfs_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -221,4 +222,79 @@ func TestWhatIsHeldStays(t *testing.T) {
 	wantErr(t, "hold a file", err, hosterr.ErrFailedPrecondition)
 	_, err = winfs.HoldParent(ctx, w.Node, pods+`\nothing`)
 	wantErr(t, "hold nothing", err, hosterr.ErrNotFound)
+}
+
+// A volume is unmounted, or other things happen to it, before each call of a look
+// in turn. The answer is the volume that was there or nothing, never the volume
+// below the mount point: a caller might go on to grow that.
+func TestTheVolumeBelowAMountPointIsNeverTakenForTheMountedOne(t *testing.T) {
+	const mnt = pods + `\mnt`
+	unmount := func(w *world) { must(w.t, "unmount", w.raw.DeleteMountPoint(mnt+`\`)) }
+	remove := func(w *world) {
+		unmount(w)
+		must(w.t, "remove", winfs.Remove(context.Background(), plainNode(w), mnt))
+	}
+	mounted := func(w *world, path string) (string, error) {
+		v, ok, err := winfs.MountedVolume(w.t.Context(), w.Node, path)
+		if !ok && v != "" {
+			w.t.Errorf("MountedVolume(%q) = %q, false; want no name", path, v)
+		}
+		return v, err
+	}
+	const none, below = "none", "the volume below"
+	volumeOf := func(w *world, path string) (string, error) { return winfs.VolumeOf(w.t.Context(), w.Node, path) }
+	for _, tt := range []struct {
+		name   string
+		path   string
+		ask    func(*world, string) (string, error)
+		happen func(*world)
+		plain  string // the answer for the directory that is left
+	}{
+		{"MountedVolume, unmounted", mnt, mounted, unmount, none},
+		{"MountedVolume, removed", mnt, mounted, remove, ""},
+		{"VolumeOf, unmounted", mnt, volumeOf, unmount, below},
+		{"VolumeOf, removed", mnt, volumeOf, remove, ""},
+		{"VolumeOf within, unmounted", mnt + `\a`, volumeOf, unmount, ""},
+		{"VolumeOf within, removed", mnt + `\a`, volumeOf, remove, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			points := int64(0)
+			for k := int64(1); ; k++ {
+				w := newWorld(t)
+				c, bare, _ := w.volumes()
+				w.dir(mnt)
+				w.mount(mnt, bare)
+				must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, mnt+`\a`))
+				w.calls.Store(0)
+				w.hook = func(call *win32.Call) error {
+					if w.calls.Load() == k {
+						tt.happen(w)
+					}
+					return call.Do()
+				}
+				v, err := tt.ask(w, tt.path)
+				w.hook = nil
+				if w.calls.Load() < k {
+					break
+				}
+				points++
+				switch {
+				case err == nil && (v == bare || v == "" && tt.plain == none || v == c && tt.plain == below):
+				case v == "" && errors.Is(err, hosterr.ErrNotFound):
+				default:
+					t.Errorf("before call %d: %q, %v; want %q or nothing there", k, v, err, bare)
+				}
+			}
+			if points < 4 {
+				t.Errorf("looked at %d points only", points)
+			}
+		})
+	}
+}
+
+// plainNode is the node without hooks and working directories, as another program has it.
+func plainNode(w *world) *node.Node {
+	n := node.New(w.raw)
+	n.Clock = w
+	return n
 }
