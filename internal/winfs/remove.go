@@ -91,9 +91,9 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 }
 
 // removeAt opens what stands at p for removal and hands it to do. A volume mount
-// point becomes a plain directory before.
+// point becomes a plain directory before, once: who mounts a volume after that wants
+// it there.
 func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
-	unmounted := false
 	for {
 		e, err := o.entry(p, remove|list, shareAll, changing)
 		if err != nil {
@@ -105,13 +105,13 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 		link, _, err := o.link(e.h)
 		if err == nil && link.Volume != "" {
 			e.close()
-			if unmounted {
+			if o.unmounted {
 				return errMounted(p)
 			}
 			if err := o.unmount(p); err != nil && !win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) { // somebody was faster
 				return err
 			}
-			unmounted = true
+			o.unmounted = true
 			continue
 		}
 		defer e.close()

@@ -202,6 +202,37 @@ func TestRemovingAMountPointKeepsTheVolume(t *testing.T) {
 	}
 }
 
+// A removal unmounts what it finds, once. Who mounts a volume there after that wants
+// it there, however often the removal looks again.
+func TestARemovalUnmountsOneVolume(t *testing.T) {
+	const mnt = pods + `\mnt`
+	for _, again := range []error{nil, win32.ERROR_NOT_READY} {
+		w := newWorld(t)
+		_, bare, e := w.volumes()
+		w.dir(mnt)
+		w.mount(mnt, bare)
+		unmounted, looked := false, false
+		w.hook = func(c *win32.Call) error {
+			if unmounted && !looked && c.Name != "CloseHandle" {
+				looked = true
+				w.mount(mnt, e)
+				if again != nil {
+					return again
+				}
+			}
+			err := c.Do()
+			unmounted = unmounted || c.Name == "DeleteMountPoint" && err == nil
+			return err
+		}
+		err := winfs.RemoveAll(t.Context(), w.Node, mnt)
+		w.hook = nil
+		wantErr(t, fmt.Sprintf("remove, and look again because of %v", again), err, hosterr.ErrFailedPrecondition)
+		if v, mounted, err := winfs.MountedVolume(t.Context(), w.Node, mnt); v != e || !mounted || err != nil {
+			t.Errorf("mounted afterwards, with %v: %q, %t, %v; want %q", again, v, mounted, err, e)
+		}
+	}
+}
+
 func TestReadOnlyFilesAreRemoved(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("without POSIX deletes %t", old), func(t *testing.T) {

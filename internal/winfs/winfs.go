@@ -221,6 +221,8 @@ type op struct {
 	names []winpath.Path // their other names, once resolved
 	known bool           // names is valid
 	begun bool           // something was changed: what failed then is final
+	// unmounted: a mount point was removed, and no second one will be.
+	unmounted bool
 	patience
 }
 
