@@ -381,6 +381,27 @@ func TestNothingIsLeftOfALinkThatCouldNotBeMade(t *testing.T) {
 	w.wantTree(pods)
 }
 
+// What a look that was given up has seen is no part of the answer.
+func TestReadDirListsWhatTheLastLookSaw(t *testing.T) {
+	w := newWorld(t)
+	w.dir(pods + `\a`)
+	w.file(pods + `\file`)
+	lists := 0
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "QueryDirectory" {
+			if lists++; lists == 2 {
+				must(t, "remove a file", winfs.Remove(t.Context(), plainNode(w), pods+`\file`))
+				return win32.ERROR_NOT_READY
+			}
+		}
+		return c.Do()
+	}
+	found, err := winfs.ReadDir(t.Context(), w.Node, pods)
+	if err != nil || len(found) != 1 || found[0].Name != "a" || lists < 3 {
+		t.Errorf("ReadDir = %v, %v after %d questions; want a", found, err, lists)
+	}
+}
+
 func TestLinkTargetExists(t *testing.T) {
 	w := newWorld(t)
 	_, bare, _ := w.volumes()

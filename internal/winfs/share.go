@@ -89,6 +89,7 @@ func ReadDir(ctx context.Context, n *node.Node, path string) ([]Entry, error) {
 		if len(s.rest) > 0 {
 			return win32.ERROR_FILE_NOT_FOUND
 		}
+		found = nil // of an earlier look
 		return o.entries(s.h, func(e win32.DirEntry) error {
 			found = append(found, Entry{e.Name, Info{Attributes: e.Attributes, ReparseTag: e.ReparseTag}})
 			return nil
