@@ -383,7 +383,8 @@ func TestAPathOutsideIsRefusedWithoutALink(t *testing.T) {
 }
 
 // TestSwapAtEveryCall lets an attacker replace a directory by a junction
-// to a place outside, before each single call that an operation makes in turn.
+// to a place outside, before each single call that an operation makes in turn. The
+// call then fails, too, with what makes an operation look again.
 func TestSwapAtEveryCall(t *testing.T) {
 	victim := pods + `\victim`
 	swaps := map[string]int{}
@@ -394,47 +395,55 @@ func TestSwapAtEveryCall(t *testing.T) {
 			}
 		}
 	}()
+	every := func(op operation, below string, fail error) {
+		t.Run(fmt.Sprintf("%s%s, %v", op.name, below, fail), func(t *testing.T) {
+			for k := 1; ; k++ {
+				w := newWorld(t)
+				for _, d := range []string{``, `\deep`, `\deep\deeper`} {
+					w.dir(victim + d)
+				}
+				w.file(victim + `\deep\deeper\file`)
+				swapped := false
+				w.hook = func(c *win32.Call) error {
+					if w.calls.Load() == int64(k) {
+						w.hook = nil
+						swapped = true
+						// What is open inside cannot be renamed; then the
+						// attacker is out of luck this time.
+						if w.rename(victim, `aside`) == nil {
+							w.plant(victim, junction(outside), true)
+							swaps[op.name]++
+						}
+						if fail != nil && c.Name != "CloseHandle" {
+							return fail
+						}
+					}
+					return c.Do()
+				}
+				w.calls.Store(0)
+				err := op.do(w, victim+below)
+				w.hook = nil
+				w.intact()
+				if open := w.em.OpenHandles(); len(open) > 0 {
+					t.Fatalf("swap before call %d: handles left open: %q", k, open)
+				}
+				if t.Failed() {
+					t.Fatalf("swap before call %d of %s(%q) = %v", k, op.name, victim+below, err)
+				}
+				if !swapped {
+					if k == 1 {
+						t.Fatal("the operation made no call")
+					}
+					return
+				}
+			}
+		})
+	}
 	for _, op := range operations() {
 		for _, below := range []string{``, `\deep`, `\deep\deeper`, `\missing\deeper`} {
-			t.Run(op.name+below, func(t *testing.T) {
-				for k := 1; ; k++ {
-					w := newWorld(t)
-					for _, d := range []string{``, `\deep`, `\deep\deeper`} {
-						w.dir(victim + d)
-					}
-					w.file(victim + `\deep\deeper\file`)
-					swapped := false
-					w.hook = func(c *win32.Call) error {
-						if w.calls.Load() == int64(k) {
-							w.hook = nil
-							swapped = true
-							// What is open inside cannot be renamed; then the
-							// attacker is out of luck this time.
-							if w.rename(victim, `aside`) == nil {
-								w.plant(victim, junction(outside), true)
-								swaps[op.name]++
-							}
-						}
-						return c.Do()
-					}
-					w.calls.Store(0)
-					err := op.do(w, victim+below)
-					w.hook = nil
-					w.intact()
-					if open := w.em.OpenHandles(); len(open) > 0 {
-						t.Fatalf("swap before call %d: handles left open: %q", k, open)
-					}
-					if t.Failed() {
-						t.Fatalf("swap before call %d of %s(%q) = %v", k, op.name, victim+below, err)
-					}
-					if !swapped {
-						if k == 1 {
-							t.Fatal("the operation made no call")
-						}
-						return
-					}
-				}
-			})
+			for _, fail := range []error{nil, win32.ERROR_NOT_READY} {
+				every(op, below, fail)
+			}
 		}
 	}
 }
