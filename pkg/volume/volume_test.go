@@ -503,6 +503,48 @@ func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+// Another program formats the volume, and fills it, before each call of a format in
+// turn. What it wrote is lost only where nothing is asked any more.
+func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
+	happened := 0
+	for k := 1; ; k++ {
+		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		id := f.id(1)
+		calls, filled, before := 0, false, ""
+		f.observe(func(c *win32.Call) error {
+			if calls++; calls == k {
+				before = c.Name
+				// It does not while this program has the volume open.
+				if err := f.win.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err == nil {
+					h, err := f.win.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+						win32.FILE_SHARE_READ, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+					if err := errors.Join(err, f.win.CloseHandle(h)); err != nil {
+						t.Fatal(err)
+					}
+					filled = true
+				} else if !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+					t.Fatal(err)
+				}
+			}
+			return c.Do()
+		})
+		err := f.format(id)
+		f.observe(nil)
+		if filled && before != "Format" {
+			happened++
+			if _, lost := f.win.Attributes(id + `precious`); lost != nil {
+				t.Errorf("before call %d, %s: %v, and then: %v", k, before, err, lost)
+			}
+		}
+		if before == "Format" {
+			break
+		}
+	}
+	if happened < 10 {
+		t.Errorf("it happened %d times, want more", happened)
+	}
+}
+
 // A format whose process died may leave a boot sector and nothing behind it. What
 // Windows then says is also what it says of damage, so the volume is not formatted
 // over, and the error says what is in the way.

@@ -106,6 +106,11 @@ func (v volumeAPI) format(volumeID string) error {
 		if err := v.formattable(volumeID); err != nil {
 			return err
 		}
+		// That took a while, in which another program may have formatted and
+		// filled the volume: nothing comes between this look and the format.
+		if done, err := v.formatted(volumeID); err != nil || done {
+			return err
+		}
 		err = v.node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
 		if err == nil {
 			return v.verify(volumeID)
