@@ -63,7 +63,7 @@ func Gone(err error) error {
 type device struct {
 	node *node.Node
 	h    win32.Handle
-	once bool // one of a list: a failure is not waited out
+	once bool // one of a list, or tried again by the caller: a failure is not waited out
 }
 
 func open(ctx context.Context, n *node.Node, path string, access uint32) (device, error) {

@@ -33,6 +33,10 @@ func OpenDiskPath(ctx context.Context, n *node.Node, path string, access uint32)
 // Borrow is the disk of a handle that somebody else has opened, and closes.
 func Borrow(n *node.Node, h win32.Handle) *Disk { return &Disk{device{node: n, h: h}} }
 
+// Once is the same open disk for a caller who looks anew before each try: nothing
+// that is asked of it is repeated.
+func (d *Disk) Once() *Disk { return &Disk{device{node: d.node, h: d.h, once: true}} }
+
 // EachDisk opens every disk of the node in turn and tells visit its number. A
 // disk that cannot be opened, or that does not answer with its number, is logged
 // and passed over: it may be on its way out, and nobody else's call shall fail

@@ -396,6 +396,67 @@ func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
 	}
 }
 
+// Another program partitions the disk, and formats the volume, before each call of
+// PartitionDisk in turn; a call that writes a table is then refused for the moment.
+// What the other made stays.
+func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
+	happened := 0
+	for k := 1; ; k++ {
+		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		other, err := disk.New(diskapi.On(&node.Node{API: f.win, Clock: f.clock, Rand: f.node.Rand, Log: f.node.Log}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, what, volume := 0, "", ""
+		f.observe(func(c *win32.Call) error {
+			if calls++; calls == k {
+				what = c.String()
+				known := f.names()
+				if _, err := other.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+					t.Fatal(err)
+				}
+				for _, id := range f.names() {
+					if !slices.Contains(known, id) {
+						volume = id
+						if err := f.win.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if c.Code == win32.IOCTL_DISK_CREATE_DISK || c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX {
+					return win32.ERROR_BUSY
+				}
+			}
+			return c.Do()
+		})
+		err = f.partition(1)
+		f.observe(nil)
+		if what == "" {
+			break
+		}
+		if volume == "" {
+			continue // it was there before
+		}
+		happened++
+		if info, lost := f.win.VolumeInformation(volume); err != nil || lost != nil || info.FileSystem != "NTFS" {
+			t.Errorf("before call %d, %s: %v, and then %+v, %v", k, what, err, info, lost)
+		}
+	}
+	if happened < 20 {
+		t.Errorf("it happened %d times, want more", happened)
+	}
+}
+
+// names are the volumes of the node.
+func (f *fixture) names() []string {
+	f.t.Helper()
+	all, err := f.win.VolumeNames()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all
+}
+
 func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
 	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib})
 	f.write(1, 100, "some rubbish")

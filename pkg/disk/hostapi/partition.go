@@ -49,12 +49,8 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := storage.Guard(d.ctx, disk, l); err != nil {
 		return err
 	}
-	if taken := d.vacant(diskNumber, disk); taken != nil {
-		// It may be what another program has written just now.
-		if l, err := disk.Layout(d.ctx); err == nil && l.Style != win32.PARTITION_STYLE_RAW {
-			return nil
-		}
-		return taken
+	if err := d.vacant(diskNumber, disk); err != nil {
+		return d.unlessInitialized(disk, err)
 	}
 	if err := disk.Usable(d.ctx); err != nil {
 		return err
@@ -68,13 +64,10 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	// disk has a table, nobody can tell whose bytes these are.
 	start := storage.DataStart(size)
 	if err := d.erase(disk, start, size); err != nil {
-		return err
+		return d.unlessInitialized(disk, err)
 	}
-	id, err := storage.NewID(d.node.Rand)
-	if err != nil {
-		return err
-	}
-	if err := disk.CreateGPT(d.ctx, id); err != nil {
+	made, err := d.createGPT(disk)
+	if err != nil || !made {
 		return err
 	}
 	if err := disk.UpdateProperties(d.ctx); err != nil {
@@ -86,6 +79,36 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 		return err
 	}
 	return d.erase(disk, actual, size)
+}
+
+// unlessInitialized is err, or nil if the disk has a table by now: then err may come
+// of what another program has written.
+func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
+	if l, failed := disk.Layout(d.ctx); failed == nil && l.Style != win32.PARTITION_STYLE_RAW {
+		return nil
+	}
+	return err
+}
+
+// createGPT makes an empty table, unless another program has made one meanwhile: it
+// would be lost with all that is in it. So nothing comes between a look and the new
+// table, be it the pause before another try.
+func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
+	id, err := storage.NewID(d.node.Rand)
+	if err != nil {
+		return false, err
+	}
+	once := disk.Once()
+	err = storage.Retry(d.ctx, d.node, func() error {
+		l, err := once.Layout(d.ctx)
+		if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
+			return err
+		}
+		err = once.CreateGPT(d.ctx, id)
+		made = err == nil
+		return err
+	})
+	return made, err
 }
 
 // erase removes what a file system could be recognised by, if it began at start.
@@ -100,12 +123,12 @@ func (d DiskAPI) erase(disk *storage.Disk, start, size uint64) error {
 // planned is the disk's table with the data partition that is still to be made,
 // and where that begins: 0 if another program has made one by now.
 func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
-	l, err := disk.Layout(d.ctx)
-	if err != nil || len(storage.Partitions(l)) > 0 {
-		return l, 0, err
-	}
 	g, err := disk.Geometry(d.ctx)
 	if err != nil {
+		return win32.Layout{}, 0, err
+	}
+	l, err := disk.Layout(d.ctx)
+	if err != nil || len(storage.Partitions(l)) > 0 {
 		return l, 0, err
 	}
 	return storage.AddPartition(l, size, g.BytesPerSector, d.node.Rand)
@@ -180,11 +203,14 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	l, offset, err := d.planned(disk, size)
+	offset, once := uint64(0), disk.Once()
+	err = storage.Retry(d.ctx, d.node, func() (err error) { // as in createGPT
+		if l, offset, err = d.planned(once, size); err != nil || offset == 0 {
+			return err
+		}
+		return once.SetLayout(d.ctx, l)
+	})
 	if err != nil || offset == 0 {
-		return win32.Layout{}, 0, err
-	}
-	if err := disk.SetLayout(d.ctx, l); err != nil {
 		return win32.Layout{}, 0, err
 	}
 	return l, offset, disk.UpdateProperties(d.ctx)
