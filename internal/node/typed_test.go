@@ -17,6 +17,10 @@ func TestTypedGivesWindowsErrorsTheirKind(t *testing.T) {
 		{win32.ERROR_FILE_NOT_FOUND, hosterr.ErrNotFound},
 		{hosterr.Wrap("write", "disk 1", win32.ERROR_WRITE_PROTECT), hosterr.ErrFailedPrecondition},
 		{win32.STATUS_ACCESS_DENIED, hosterr.ErrPermissionDenied},
+		// Both are ERROR_ACCESS_DENIED to Win32, which is about neither.
+		{hosterr.Wrap("open", "it", win32.STATUS_DELETE_PENDING), hosterr.ErrUnavailable},
+		{win32.STATUS_FILE_DELETED, hosterr.ErrNotFound},
+		{win32.ERROR_DEVICE_NOT_CONNECTED, hosterr.ErrNotFound},
 		{win32.ERROR_ALREADY_EXISTS, hosterr.ErrAlreadyExists},
 		{win32.ERROR_INVALID_NAME, hosterr.ErrInvalid},
 		{win32.ERROR_NOT_READY, hosterr.ErrUnavailable},
