@@ -236,6 +236,7 @@ func TestSecondDaemonSaysWhyItCannotServe(t *testing.T) {
 // A busy machine may need longer for that than the call runs; then a call that
 // runs longer tells.
 func TestSIGTERMLetsARunningCallFinish(t *testing.T) {
+	sockets(t)
 	for _, long := range []time.Duration{time.Second, 10 * time.Second, 45 * time.Second} { // the server's grace is a minute
 		told := false
 		t.Run(long.String(), func(t *testing.T) { told = stopWhileACallRuns(t, long) })
@@ -249,7 +250,6 @@ func TestSIGTERMLetsARunningCallFinish(t *testing.T) {
 // stopWhileACallRuns tells the daemon to stop while a call of that length runs,
 // and whether the call still ran when the daemon took no more connections.
 func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
-	sockets(t)
 	p := start(t, "-host=simulated")
 	p.await(t, "Serving ")
 	node := control(t)
