@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/Microsoft/go-winio"
 
@@ -30,5 +31,30 @@ func ListenAt(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return listener{l}, nil
+}
+
+// listener is a pipe that can be closed at any moment.
+type listener struct{ net.Listener }
+
+// Close closes the pipe. go-winio forgets that it was told to if a client connects
+// and hangs up, as published clients do to look whether there is a server, at that
+// very moment: it tries again to connect the instance, and Close waits for ever
+// (ERROR_NO_DATA in listenerRoutine of v0.6.2). So it is told again. Seen under Wine.
+func (l listener) Close() error {
+	closed := make(chan error, 1)
+	for {
+		go func() {
+			err := l.Listener.Close()
+			select {
+			case closed <- err:
+			default:
+			}
+		}()
+		select {
+		case err := <-closed:
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
