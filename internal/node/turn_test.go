@@ -10,10 +10,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-// A caller that gives up does not free the thread that hangs in Windows.
-func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
+// waysToWork are the ways in which work may outlive its caller.
+func waysToWork() map[string]func(context.Context, func()) error {
 	n := node.New(nil)
-	for name, run := range map[string]func(context.Context, func()) error{
+	return map[string]func(context.Context, func()) error{
 		"Await": func(ctx context.Context, work func()) error {
 			_, err := node.Await(ctx, func() (int, error) { work(); return 0, nil })
 			return err
@@ -21,7 +21,12 @@ func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
 		"Do": func(ctx context.Context, work func()) error {
 			return n.Do(ctx, "k", func() error { work(); return nil })
 		},
-	} {
+	}
+}
+
+// A caller that gives up does not free the thread that hangs in Windows.
+func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
+	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var over atomic.Int32
@@ -55,16 +60,7 @@ func (c ending) Done() <-chan struct{} { c.end(); return c.Context.Done() }
 
 // Work that has not begun to run when its caller gives up is part of the turn too.
 func TestTurnLastsForWorkWhoseCallerGivesUpAtOnce(t *testing.T) {
-	n := node.New(nil)
-	for name, run := range map[string]func(context.Context, func()) error{
-		"Await": func(ctx context.Context, work func()) error {
-			_, err := node.Await(ctx, func() (int, error) { work(); return 0, nil })
-			return err
-		},
-		"Do": func(ctx context.Context, work func()) error {
-			return n.Do(ctx, "k", func() error { work(); return nil })
-		},
-	} {
+	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var over, done atomic.Bool
