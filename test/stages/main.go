@@ -35,7 +35,7 @@ func lists() map[string][]stage {
 	workflows := stage{"workflows", "actionlint of what runs on a real Windows, elsewhere", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
-	quickly := stage{"unit", "tests of every module but those that take long; of what has not changed, the last results", 2 * time.Minute, unitTests(quick)}
+	quickly := stage{"unit", "tests of every module but those that take long; of modules . and client, the last results where nothing has changed", 2 * time.Minute, unitTests(quick)}
 	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules, compiled for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}

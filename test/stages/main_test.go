@@ -115,3 +115,20 @@ func TestUnreached(t *testing.T) {
 		}
 	}
 }
+
+// What reads files of other modules, and all of make test, is run each time.
+func TestOnlyTheQuickLoopTakesLastResults(t *testing.T) {
+	for _, c := range []struct {
+		dir  string
+		args []string
+		want bool
+	}{
+		{".", []string{quick, "./..."}, true}, {"client", []string{quick, "./..."}, true},
+		{"test", []string{quick, "./..."}, false}, {"cmd", []string{quick, "./..."}, false},
+		{".", []string{"./..."}, false}, {".", []string{"-race", quick, "./..."}, false},
+	} {
+		if got := mayBeCached(c.dir, c.args); got != c.want {
+			t.Errorf("go test %q in %s: last results count: %t, want %t", c.args, c.dir, got, c.want)
+		}
+	}
+}
