@@ -3,7 +3,7 @@
 GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-MODULES := . client cmd test test/published/script
+MODULES := . client cmd hack test test/published/script
 # grpcnotrace leaves out x/net/trace, which nothing serves, and html/template with it.
 TAGS    := grpcnotrace
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
@@ -20,27 +20,27 @@ demo: build-host ## drive a volume through its life on a simulated node, each ca
 
 .PHONY: test
 test: ## everything that can run on this machine; installs what it needs; what CI runs
-	@$(GO) run ./test/stages test
+	@$(GO) run ./hack/stages test
 
 .PHONY: check
 check: ## the quick loop: format, vet, generated code, import rules, the tests that are quick
-	@$(GO) run ./test/stages check
+	@$(GO) run ./hack/stages check
 
 .PHONY: wine
 wine: ## of make test, the part that runs the Windows build under Wine
-	@$(GO) run ./test/stages wine
+	@$(GO) run ./hack/stages wine
 
 .PHONY: fuzz
 fuzz: ## of make test, the part that runs every fuzz target for ten seconds
-	@$(GO) run ./test/stages fuzz
+	@$(GO) run ./hack/stages fuzz
 
 .PHONY: kill
 kill: ## of make test, the part that kills the daemon 200 times amidst calls
-	@$(GO) run ./test/stages kill
+	@$(GO) run ./hack/stages kill
 
 .PHONY: soak
 soak: ## the long runs: 5,000 kills of the daemon, ten minutes of flood under the race detector, every fuzz target for five minutes
-	@$(GO) run ./test/stages soak
+	@$(GO) run ./hack/stages soak
 
 .PHONY: bench
 bench: ## the benchmarks
@@ -49,9 +49,9 @@ bench: ## the benchmarks
 .PHONY: generate
 generate: ## write all generated files anew
 	$(GO) run ./cmd/csi-proxy-api-gen -root .
-	$(GO) generate ./internal/win32/native ./internal/nodecontrol
-	$(GO) run ./test/evidence
-	$(GO) run ./test/screens
+	$(GO) generate ./internal/win32/native ./internal/simcontrol
+	$(GO) run ./hack/evidence
+	$(GO) run ./hack/screens
 
 .PHONY: build
 build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/
@@ -66,11 +66,11 @@ build-windows: build-windows-amd64 build-windows-arm64 ## bin/windows-amd64/*.ex
 .PHONY: build-windows-amd64 build-windows-arm64
 build-windows-amd64 build-windows-arm64: build-windows-%:
 	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxyctl
-	$(GO) run ./cmd/internal/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxyctl.exe
+	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxyctl.exe
 
 .PHONY: size
 size: ## docs/size.md: what takes the room in csi-proxy.exe
-	$(GO) run ./cmd/internal/exesize -tags $(TAGS) >bin/size.md && mv bin/size.md docs/size.md
+	$(GO) run ./hack/exesize -tags $(TAGS) >bin/size.md && mv bin/size.md docs/size.md
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module

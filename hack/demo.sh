@@ -19,4 +19,4 @@ fi
 if [ ! -x bin/csi-proxy ]; then
 	CGO_ENABLED=0 ${GO:-go} build -o bin/ ./cmd/csi-proxy
 fi
-exec ${GO:-go} run ./cmd/internal/demo -csi-proxy bin/csi-proxy
+exec ${GO:-go} run ./hack/demo -csi-proxy bin/csi-proxy

@@ -18,7 +18,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
 
@@ -240,7 +240,7 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 // command runs on. The API has no method that tells it.
 func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map[uint32]bool, known bool) {
 	numbers = map[uint32]bool{}
-	conn, err := connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		api := diskapi.New()
 		for _, d := range disks {
@@ -253,7 +253,7 @@ func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	state, err := nodecontrol.NewNodeClient(conn).Show(ctx, &nodecontrol.ShowRequest{})
+	state, err := simcontrol.NewNodeClient(conn).Show(ctx, &simcontrol.ShowRequest{})
 	if err != nil {
 		return nil, false
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
@@ -21,16 +21,16 @@ func (a *app) nodeCommand() *cobra.Command {
 }
 
 // onNode calls the control service.
-func onNode[Out any](a *app, ctx context.Context, what string, call func(context.Context, nodecontrol.NodeClient) (Out, error)) (Out, error) {
+func onNode[Out any](a *app, ctx context.Context, what string, call func(context.Context, simcontrol.NodeClient) (Out, error)) (Out, error) {
 	var none Out
-	conn, err := connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		return none, &hinted{err, "only a csi-proxy with -host=simulated has a node to control"}
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	out, err := call(ctx, nodecontrol.NewNodeClient(conn))
+	out, err := call(ctx, simcontrol.NewNodeClient(conn))
 	if err != nil {
 		return none, &failure{"node " + what, err}
 	}
@@ -43,8 +43,8 @@ func (a *app) nodeShowCommand() *cobra.Command {
 		Short: "Show the disks, volumes and faults of the node",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			state, err := onNode(a, c.Context(), "show", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ShowResponse, error) {
-				return n.Show(ctx, &nodecontrol.ShowRequest{})
+			state, err := onNode(a, c.Context(), "show", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ShowResponse, error) {
+				return n.Show(ctx, &simcontrol.ShowRequest{})
 			})
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ func (a *app) nodeShowCommand() *cobra.Command {
 	})
 }
 
-func (a *app) printState(state *nodecontrol.ShowResponse) error {
+func (a *app) printState(state *simcontrol.ShowResponse) error {
 	var rows [][]string
 	for _, d := range state.Disks {
 		mode := "offline"
@@ -136,7 +136,7 @@ func diskNumber(text string) (uint32, error) {
 }
 
 func (a *app) nodeAttachCommand() *cobra.Command {
-	in := &nodecontrol.AttachDiskRequest{}
+	in := &simcontrol.AttachDiskRequest{}
 	var size string
 	c := &cobra.Command{
 		Use:   "attach",
@@ -152,7 +152,7 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 				}
 				in.SizeBytes = uint64(n)
 			}
-			out, err := onNode(a, c.Context(), "attach", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.AttachDiskResponse, error) {
+			out, err := onNode(a, c.Context(), "attach", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.AttachDiskResponse, error) {
 				return n.AttachDisk(ctx, in)
 			})
 			if err != nil {
@@ -185,8 +185,8 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = onNode(a, c.Context(), "detach", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.DetachDiskResponse, error) {
-				return n.DetachDisk(ctx, &nodecontrol.DetachDiskRequest{DiskNumber: number})
+			_, err = onNode(a, c.Context(), "detach", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.DetachDiskResponse, error) {
+				return n.DetachDisk(ctx, &simcontrol.DetachDiskRequest{DiskNumber: number})
 			})
 			if err != nil {
 				return err
@@ -212,8 +212,8 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = onNode(a, c.Context(), "grow", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.GrowDiskResponse, error) {
-				return n.GrowDisk(ctx, &nodecontrol.GrowDiskRequest{DiskNumber: number, SizeBytes: uint64(size)})
+			_, err = onNode(a, c.Context(), "grow", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.GrowDiskResponse, error) {
+				return n.GrowDisk(ctx, &simcontrol.GrowDiskRequest{DiskNumber: number, SizeBytes: uint64(size)})
 			})
 			if err != nil {
 				return err
@@ -224,7 +224,7 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 }
 
 func (a *app) nodeFailCommand() *cobra.Command {
-	f := &nodecontrol.Fault{}
+	f := &simcontrol.Fault{}
 	var delay time.Duration
 	c := &cobra.Command{
 		Use:   "fail CALL",
@@ -235,8 +235,8 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
 			f.DelayMilliseconds = delay.Milliseconds()
-			_, err := onNode(a, c.Context(), "fail", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.FailResponse, error) {
-				return n.Fail(ctx, &nodecontrol.FailRequest{Fault: f})
+			_, err := onNode(a, c.Context(), "fail", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.FailResponse, error) {
+				return n.Fail(ctx, &simcontrol.FailRequest{Fault: f})
 			})
 			if err != nil {
 				return err
@@ -257,8 +257,8 @@ func (a *app) nodeClearCommand() *cobra.Command {
 		Short: "End all faults that fail has begun",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := onNode(a, c.Context(), "clear", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ClearFaultsResponse, error) {
-				return n.ClearFaults(ctx, &nodecontrol.ClearFaultsRequest{})
+			_, err := onNode(a, c.Context(), "clear", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ClearFaultsResponse, error) {
+				return n.ClearFaults(ctx, &simcontrol.ClearFaultsRequest{})
 			})
 			if err != nil {
 				return err
@@ -274,8 +274,8 @@ func (a *app) nodeRebootCommand() *cobra.Command {
 		Short: "Restart the node: handles are gone, disks come up as they were last set to",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := onNode(a, c.Context(), "reboot", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RebootResponse, error) {
-				return n.Reboot(ctx, &nodecontrol.RebootRequest{})
+			_, err := onNode(a, c.Context(), "reboot", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.RebootResponse, error) {
+				return n.Reboot(ctx, &simcontrol.RebootRequest{})
 			})
 			if err != nil {
 				return err

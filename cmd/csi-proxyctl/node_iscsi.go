@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
 func (a *app) nodeServiceCommand() *cobra.Command {
-	s := &nodecontrol.Service{}
+	s := &simcontrol.Service{}
 	var startDelay, stopDelay, waitHint time.Duration
 	c := &cobra.Command{
 		Use:   "service NAME",
@@ -25,8 +25,8 @@ func (a *app) nodeServiceCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Name = args[0]
 			s.StartDelayMilliseconds, s.StopDelayMilliseconds, s.WaitHintMilliseconds = startDelay.Milliseconds(), stopDelay.Milliseconds(), waitHint.Milliseconds()
-			_, err := onNode(a, c.Context(), "service", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetServiceResponse, error) {
-				return n.SetService(ctx, &nodecontrol.SetServiceRequest{Service: s})
+			_, err := onNode(a, c.Context(), "service", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.SetServiceResponse, error) {
+				return n.SetService(ctx, &simcontrol.SetServiceRequest{Service: s})
 			})
 			if err != nil {
 				return err
@@ -54,7 +54,7 @@ func (a *app) nodeISCSICommand() *cobra.Command {
 }
 
 func (a *app) nodeISCSISetCommand() *cobra.Command {
-	in := &nodecontrol.SetIscsiTargetRequest{}
+	in := &simcontrol.SetIscsiTargetRequest{}
 	var luns []string
 	var arrival time.Duration
 	c := &cobra.Command{
@@ -82,7 +82,7 @@ With --chap-user the secrets are taken from the environment variables
 				}
 			}
 			in.ArrivalDelayMilliseconds = arrival.Milliseconds()
-			_, err := onNode(a, c.Context(), "iscsi set", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetIscsiTargetResponse, error) {
+			_, err := onNode(a, c.Context(), "iscsi set", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.SetIscsiTargetResponse, error) {
 				return n.SetIscsiTarget(ctx, in)
 			})
 			if err != nil {
@@ -109,8 +109,8 @@ func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 		Short: "Take a target away, with its sessions and disks",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, err := onNode(a, c.Context(), "iscsi remove", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.RemoveIscsiTargetResponse, error) {
-				return n.RemoveIscsiTarget(ctx, &nodecontrol.RemoveIscsiTargetRequest{Iqn: args[0]})
+			_, err := onNode(a, c.Context(), "iscsi remove", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.RemoveIscsiTargetResponse, error) {
+				return n.RemoveIscsiTarget(ctx, &simcontrol.RemoveIscsiTargetRequest{Iqn: args[0]})
 			})
 			if err != nil {
 				return err
@@ -121,7 +121,7 @@ func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 }
 
 // printServices is the part of node show about services and iSCSI.
-func (a *app) printServices(state *nodecontrol.ShowResponse) error {
+func (a *app) printServices(state *simcontrol.ShowResponse) error {
 	var rows [][]string
 	for _, s := range state.Services {
 		rows = append(rows, []string{s.Name, s.State, s.StartType, strings.Join(s.DependsOn, " ")})

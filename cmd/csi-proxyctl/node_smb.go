@@ -7,15 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 func (a *app) nodeSMBCommand() *cobra.Command {
-	change := func(use, short string, args int, set func(in *nodecontrol.ChangeSmbServerRequest, args []string) error) *cobra.Command {
+	change := func(use, short string, args int, set func(in *simcontrol.ChangeSmbServerRequest, args []string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use, Short: short, Args: cobra.ExactArgs(args),
 			RunE: func(c *cobra.Command, args []string) error {
-				in := &nodecontrol.ChangeSmbServerRequest{Name: args[0]}
+				in := &simcontrol.ChangeSmbServerRequest{Name: args[0]}
 				if err := set(in, args); err != nil {
 					return err
 				}
@@ -26,7 +26,7 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 	yes, no := true, false
 	stdin := false
 	password := change("password SERVER USER", "Set the password of an account, which is made if there is none", 2,
-		func(in *nodecontrol.ChangeSmbServerRequest, args []string) (err error) {
+		func(in *simcontrol.ChangeSmbServerRequest, args []string) (err error) {
 			in.User = args[1]
 			in.Password, err = a.password(stdin)
 			return err
@@ -35,20 +35,20 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 	password.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
 	return group("smb", "Control the SMB servers that the node can reach",
 		a.nodeSMBAddCommand(),
-		change("share SERVER NAME", "Add an empty share to a server", 2, func(in *nodecontrol.ChangeSmbServerRequest, args []string) error {
+		change("share SERVER NAME", "Add an empty share to a server", 2, func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
 			in.AddShare = args[1]
 			return nil
 		}),
 		password,
-		change("down SERVER", "Take a server away, with all connections", 1, func(in *nodecontrol.ChangeSmbServerRequest, _ []string) error {
+		change("down SERVER", "Take a server away, with all connections", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
 			in.Down = &yes
 			return nil
 		}),
-		change("up SERVER", "Bring a server back, and the connections that it still takes", 1, func(in *nodecontrol.ChangeSmbServerRequest, _ []string) error {
+		change("up SERVER", "Bring a server back, and the connections that it still takes", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
 			in.Down = &no
 			return nil
 		}),
-		change("encryption SERVER on|off", "Let a server be able to encrypt, or not", 2, func(in *nodecontrol.ChangeSmbServerRequest, args []string) error {
+		change("encryption SERVER on|off", "Let a server be able to encrypt, or not", 2, func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
 			switch args[1] {
 			case "on":
 				in.Encryption = &yes
@@ -62,8 +62,8 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 		a.nodeSMBStatusCommand())
 }
 
-func (a *app) changeSMBServer(ctx context.Context, in *nodecontrol.ChangeSmbServerRequest) error {
-	_, err := onNode(a, ctx, "smb", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.ChangeSmbServerResponse, error) {
+func (a *app) changeSMBServer(ctx context.Context, in *simcontrol.ChangeSmbServerRequest) error {
+	_, err := onNode(a, ctx, "smb", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ChangeSmbServerResponse, error) {
 		return n.ChangeSmbServer(ctx, in)
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *app) changeSMBServer(ctx context.Context, in *nodecontrol.ChangeSmbServ
 }
 
 func (a *app) nodeSMBAddCommand() *cobra.Command {
-	in := &nodecontrol.AddSmbServerRequest{}
+	in := &simcontrol.AddSmbServerRequest{}
 	c := &cobra.Command{
 		Use:     "add SERVER",
 		Short:   "Put an SMB server on the network of the node",
@@ -81,7 +81,7 @@ func (a *app) nodeSMBAddCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in.Name = args[0]
-			_, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.AddSmbServerResponse, error) {
+			_, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.AddSmbServerResponse, error) {
 				return n.AddSmbServer(ctx, in)
 			})
 			if err != nil {
@@ -103,8 +103,8 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n nodecontrol.NodeClient) (*nodecontrol.SetSmbMappingStatusResponse, error) {
-				return n.SetSmbMappingStatus(ctx, &nodecontrol.SetSmbMappingStatusRequest{Remote: args[0], Status: args[1]})
+			_, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.SetSmbMappingStatusResponse, error) {
+				return n.SetSmbMappingStatus(ctx, &simcontrol.SetSmbMappingStatusRequest{Remote: args[0], Status: args[1]})
 			})
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 }
 
 // printSMB is the part of node show about SMB.
-func (a *app) printSMB(state *nodecontrol.ShowResponse) error {
+func (a *app) printSMB(state *simcontrol.ShowResponse) error {
 	var rows [][]string
 	for _, s := range state.SmbServers {
 		mode := "up"

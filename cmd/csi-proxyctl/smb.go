@@ -14,7 +14,7 @@ import (
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	smbgroup "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
@@ -54,7 +54,7 @@ type smbMapping struct {
 // is served here, else of the Windows that this command runs on. The API has no
 // method that lists them.
 func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
-	conn, err := connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		if runtime.GOOS != "windows" {
 			return nil, &hinted{&failure{err: err}, "mappings are listed of a simulated node, or on the Windows node itself"}
@@ -64,7 +64,7 @@ func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	state, err := nodecontrol.NewNodeClient(conn).Show(ctx, &nodecontrol.ShowRequest{})
+	state, err := simcontrol.NewNodeClient(conn).Show(ctx, &simcontrol.ShowRequest{})
 	if err != nil {
 		return nil, &failure{"node show", err}
 	}

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
@@ -58,7 +58,7 @@ type work struct {
 
 // Locks are taken in this order: path, share, volume, disk. Who holds one of a
 // service, an iSCSI portal or target takes no other.
-type Locks struct{ Paths, Shares, Volumes, Disks, Services, Portals, Targets keylock.Set }
+type Locks struct{ Paths, Shares, Volumes, Disks, Services, Portals, Targets keymutex.Set }
 
 // Clock is time, as far as hosts need it.
 type Clock interface {

@@ -49,7 +49,7 @@ func (d *Disk) on(ctx context.Context) diskapi.HostAPI {
 	return d.host
 }
 
-// lock is Lock or RLock of a keylock.Set.
+// lock is Lock or RLock of a keymutex.Set.
 type lock func(ctx context.Context, key string) (unlock func(), err error)
 
 // do does op to one disk, under its lock.

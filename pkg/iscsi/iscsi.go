@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
@@ -74,7 +74,7 @@ func portal(in *TargetPortal) (*iscsiapi.TargetPortal, error) {
 }
 
 // locked does work under the lock of what it is about.
-func locked[T any](ctx context.Context, i *ISCSI, locks *keylock.Set, key string, work func(iscsiapi.HostAPI) (T, error)) (T, error) {
+func locked[T any](ctx context.Context, i *ISCSI, locks *keymutex.Set, key string, work func(iscsiapi.HostAPI) (T, error)) (T, error) {
 	return node.Await(ctx, func() (T, error) {
 		unlock, err := locks.Lock(ctx, strings.ToLower(key))
 		if err != nil {

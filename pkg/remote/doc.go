@@ -83,7 +83,7 @@
 // unavailable and names the pipe; if a request is larger than the proxy takes, of
 // the kind invalid argument.
 //
-// The whole contract (package hosttest) is run through these clients over
+// The whole contract (package conformance) is run through these clients over
 // simulated nodes, with all versions served and with the oldest alone, on Linux
 // and, through named pipes, under Wine. Nothing has run on Windows.
 package remote

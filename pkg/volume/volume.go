@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/keylock"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -86,7 +86,7 @@ func (t *turn) readVolume(id string) error {
 }
 
 // diskOf locks the disk of a volume, alone or shared with others.
-func (t *turn) diskOf(id string, lock func(*keylock.Set, context.Context, string) (func(), error)) error {
+func (t *turn) diskOf(id string, lock func(*keymutex.Set, context.Context, string) (func(), error)) error {
 	n, err := t.host.GetDiskNumberFromVolumeID(id)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (v *Volume) FormatVolume(ctx context.Context, in *FormatVolumeRequest) (*Fo
 		if err := t.volume(id); err != nil {
 			return none{}, err
 		}
-		if err := t.diskOf(id, (*keylock.Set).RLock); err != nil {
+		if err := t.diskOf(id, (*keymutex.Set).RLock); err != nil {
 			return none{}, err
 		}
 		return none{}, t.host.FormatVolume(id)
@@ -272,7 +272,7 @@ func (v *Volume) ResizeVolume(ctx context.Context, in *ResizeVolumeRequest) (*Re
 		if err := t.volume(id); err != nil {
 			return none{}, err
 		}
-		if err := t.diskOf(id, (*keylock.Set).Lock); err != nil {
+		if err := t.diskOf(id, (*keymutex.Set).Lock); err != nil {
 			return none{}, err
 		}
 		return none{}, t.host.ResizeVolume(id, size)

@@ -3,12 +3,12 @@ package driver
 import (
 	"testing"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest/simulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance/simulated"
 )
 
 // A driver that does privileged work itself, as a HostProcess container.
-func TestContractInProcess(t *testing.T) { hosttest.Run(t, simulated.InProcess) }
+func TestContractInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
 
 // A driver that asks the daemon, through package remote.
-func TestContractThroughPipes(t *testing.T) { hosttest.Run(t, simulated.ThroughPipes) }
+func TestContractThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }

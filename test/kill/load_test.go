@@ -21,7 +21,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -210,7 +210,7 @@ type clients struct {
 	smb        smb.Interface
 	iscsi      iscsi.Interface
 	system     system.Interface
-	control    nodecontrol.NodeClient
+	control    simcontrol.NodeClient
 	closers    []func() error
 }
 
@@ -238,9 +238,9 @@ func (h *harness) connect() *clients {
 	keep(i.Close, err)
 	y, err := remote.NewSystem(ctx)
 	keep(y.Close, err)
-	conn, err := transport.Connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
 	keep(conn.Close, err)
-	c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, c.control = d, v, f, s, i, y, nodecontrol.NewNodeClient(conn)
+	c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, c.control = d, v, f, s, i, y, simcontrol.NewNodeClient(conn)
 	return c
 }
 
@@ -341,8 +341,8 @@ func (h *harness) life(all []*caller, r *rand.Rand) {
 func (h *harness) linger(c *clients) {
 	h.Helper()
 	for _, code := range []uint32{win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT} {
-		f := &nodecontrol.Fault{Call: "DeviceIoControl", Code: code, DelayMilliseconds: 3}
-		if _, err := c.control.Fail(h.Context(), &nodecontrol.FailRequest{Fault: f}); err != nil {
+		f := &simcontrol.Fault{Call: "DeviceIoControl", Code: code, DelayMilliseconds: 3}
+		if _, err := c.control.Fail(h.Context(), &simcontrol.FailRequest{Fault: f}); err != nil {
 			h.Fatal(err)
 		}
 	}
@@ -403,7 +403,7 @@ func (h *harness) check(c *clients, all []*caller) {
 	h.Helper()
 	v := &view{ctx: h.Context(), clients: c}
 	var err error
-	if v.node, err = c.control.Show(v.ctx, &nodecontrol.ShowRequest{}); err != nil {
+	if v.node, err = c.control.Show(v.ctx, &simcontrol.ShowRequest{}); err != nil {
 		h.Fatal(err)
 	}
 	for _, w := range all {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
@@ -45,7 +45,7 @@ type request struct {
 type view struct {
 	*clients
 	ctx  context.Context
-	node *nodecontrol.ShowResponse
+	node *simcontrol.ShowResponse
 }
 
 func (v *view) exists(path string) (bool, error) {
@@ -117,7 +117,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 	var id string
 	steps := []request{
 		{name: "attach", once: true, do: func(ctx context.Context, c *clients) error {
-			out, err := c.control.AttachDisk(ctx, &nodecontrol.AttachDiskRequest{SizeBytes: 128 * mib, Id: w.id()})
+			out, err := c.control.AttachDisk(ctx, &simcontrol.AttachDiskRequest{SizeBytes: 128 * mib, Id: w.id()})
 			number = out.GetDisk().GetNumber()
 			return err
 		}, apply: func() { w.attached, w.number, w.size = true, number, 128*mib }},
@@ -142,7 +142,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 		{name: "Mkdir", do: w.mkdir(`\a`), apply: func() { w.entries++ }},
 		{name: "Mkdir", do: w.mkdir(`\b`), apply: func() { w.entries++ }},
 		{name: "grow", once: true, do: func(ctx context.Context, c *clients) error {
-			return ignore(c.control.GrowDisk(ctx, &nodecontrol.GrowDiskRequest{DiskNumber: w.number, SizeBytes: 256 * mib}))
+			return ignore(c.control.GrowDisk(ctx, &simcontrol.GrowDiskRequest{DiskNumber: w.number, SizeBytes: 256 * mib}))
 		}, apply: func() { w.size = 256 * mib }},
 		{name: "ResizeVolume", do: func(ctx context.Context, c *clients) error {
 			return ignore(c.volume.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: w.volume}))
@@ -156,7 +156,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 			return ignore(c.filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: w.target()}))
 		}, apply: func() { w.dir = false }},
 		{name: "detach", once: true, do: func(ctx context.Context, c *clients) error {
-			return ignore(c.control.DetachDisk(ctx, &nodecontrol.DetachDiskRequest{DiskNumber: w.number}))
+			return ignore(c.control.DetachDisk(ctx, &simcontrol.DetachDiskRequest{DiskNumber: w.number}))
 		}, apply: func() { w.diskKnown = diskKnown{life: w.life, step: w.step} }},
 	}
 	if w.step == len(steps) {
@@ -189,7 +189,7 @@ func (w *diskWorker) setOnline(online bool) func(context.Context, *clients) erro
 }
 
 // find is the worker's disk on the node, and its volumes.
-func (w *diskWorker) find(v *view) (d *nodecontrol.Disk, volumes []*nodecontrol.Volume) {
+func (w *diskWorker) find(v *view) (d *simcontrol.Disk, volumes []*simcontrol.Volume) {
 	for _, d := range v.node.Disks {
 		if d.Id != w.id() {
 			continue
@@ -449,7 +449,7 @@ func (w *shareWorker) next(*rand.Rand) *request {
 }
 
 func (w *shareWorker) found(v *view) (mapped, link, left bool, err error) {
-	mapped = slices.ContainsFunc(v.node.SmbMappings, func(m *nodecontrol.SmbMapping) bool {
+	mapped = slices.ContainsFunc(v.node.SmbMappings, func(m *simcontrol.SmbMapping) bool {
 		return strings.EqualFold(m.Remote, w.remote) && m.Status == "ok" && m.User == "csi"
 	})
 	there, err := v.exists(w.at())

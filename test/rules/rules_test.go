@@ -124,7 +124,7 @@ const (
 
 func TestImportRules(t *testing.T) {
 	hosts := append(slices.Clone(services), "internal/storage", "internal/winfs", "internal/winpath", "pkg/hosterr",
-		"internal/keylock", "internal/node")
+		"internal/keymutex", "internal/node")
 	rules := []struct {
 		why    string
 		in     []string // directories the rule is about
@@ -154,7 +154,7 @@ func TestImportRules(t *testing.T) {
 		},
 		{
 			why:    "who runs the contract over a node of their own has only what is public",
-			in:     []string{"pkg/hosttest"},
+			in:     []string{"pkg/conformance"},
 			banned: func(i string) bool { return strings.HasPrefix(i, module+"/internal/") },
 		},
 		{
@@ -181,11 +181,8 @@ func TestImportRules(t *testing.T) {
 			in:  []string{"client", "pkg", "internal", "cmd"},
 			except: []string{
 				"internal/win32/native/fmifs",
-				"internal/win32/mingwtest",    // calls the C compiler; only tests import it
-				"cmd/csi-proxy-api-gen",       // calls protoc's plugins; not shipped
-				"cmd/internal/nodecontrolgen", // calls protoc's plugins; not shipped
-				"cmd/internal/exesize",        // calls the Go command; not shipped
-				"cmd/internal/demo",           // starts the daemon; not shipped
+				"internal/win32/mingwtest", // calls the C compiler; only tests import it
+				"cmd/csi-proxy-api-gen",    // calls protoc's plugins; not shipped
 			},
 			banned: func(i string) bool { return i == "os/exec" },
 		},
@@ -442,7 +439,7 @@ func TestWindowsBuildsWhatShips(t *testing.T) {
 	ldflags := strings.Replace(variable("LDFLAGS"), "$(VERSION)", "$version", 1)
 	build := strings.NewReplacer("CGO_ENABLED=0 $(GO)", "go", "$(TAGS)", variable("TAGS"), "'$(LDFLAGS)'", `"`+ldflags+`"`).Replace(variable("BUILD"))
 	for _, path := range []string{".github/workflows/windows.yml", "docs/windows.md"} {
-		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxyctl", "go run ./cmd/internal/stamp -version $version bin/csi-proxy.exe bin/csi-proxyctl.exe"} {
+		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxyctl", "go run ./hack/stamp -version $version bin/csi-proxy.exe bin/csi-proxyctl.exe"} {
 			if !strings.Contains(read(path), want) {
 				t.Errorf("%s does not have the line %s", path, want)
 			}

@@ -15,10 +15,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -63,16 +63,16 @@ func TestFormatBackendsAgree(t *testing.T) {
 	}
 	for _, d := range []struct {
 		name string
-		disk hosttest.Disk
+		disk conformance.Disk
 	}{
-		{"100 MiB", hosttest.Disk{Size: 100 << 20}},
-		{"1 GiB", hosttest.Disk{Size: 1 << 30}},
-		{"1 GiB in sectors of 4096", hosttest.Disk{Size: 1 << 30, SectorSize: 4096}},
-		{"3 TiB", hosttest.Disk{Size: 3 << 40}},
-		{"32 TiB", hosttest.Disk{Size: 32 << 40}},
+		{"100 MiB", conformance.Disk{Size: 100 << 20}},
+		{"1 GiB", conformance.Disk{Size: 1 << 30}},
+		{"1 GiB in sectors of 4096", conformance.Disk{Size: 1 << 30, SectorSize: 4096}},
+		{"3 TiB", conformance.Disk{Size: 3 << 40}},
+		{"32 TiB", conformance.Disk{Size: 32 << 40}},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			d.disk.Table, d.disk.Partitions = hosttest.GPT, []hosttest.Partition{{}}
+			d.disk.Table, d.disk.Partitions = conformance.GPT, []conformance.Partition{{}}
 			var made [len(backends)]ntfsSizes
 			var info [len(backends)]win32.VolumeInfo
 			for i, b := range backends {

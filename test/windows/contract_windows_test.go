@@ -17,11 +17,11 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -115,8 +115,8 @@ func native(t *testing.T) (n *node.Node, open func() ([]string, error)) {
 // our reading of Windows is wrong.
 func TestContract(t *testing.T) {
 	administrator(t)
-	hosttest.Run(t, func(t *testing.T, setup hosttest.Setup) *hosttest.Node {
-		if setup != (hosttest.Setup{}) {
+	conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
+		if setup != (conformance.Setup{}) {
 			t.Skipf("Windows cannot be told to be %+v; the simulated node runs the case", setup)
 		}
 		n, open := native(t)
@@ -134,7 +134,7 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		services := &services{t: t}
-		return &hosttest.Node{
+		return &conformance.Node{
 			Disk: d, Volume: v, Filesystem: f, System: s,
 			Dir:         workingDirectory(t, f),
 			SystemDisk:  number.DiskNumber,
@@ -193,7 +193,7 @@ type services struct {
 	made []string
 }
 
-func (s *services) set(want hosttest.Service) error {
+func (s *services) set(want conformance.Service) error {
 	m, err := mgr.Connect()
 	if err != nil {
 		return err

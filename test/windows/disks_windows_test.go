@@ -9,9 +9,9 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -43,7 +43,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) attach(d hosttest.Disk) uint32 {
+func (b *bench) attach(d conformance.Disk) uint32 {
 	b.t.Helper()
 	number, err := b.Attach(d)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestSerialNumbersAreThoseOfGetDisk(t *testing.T) {
 func TestTableThatWeMake(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		b := newBench(t)
-		number := b.attach(hosttest.Disk{Size: 2 << 30, SectorSize: sector})
+		number := b.attach(conformance.Disk{Size: 2 << 30, SectorSize: sector})
 		ctx := t.Context()
 		err := b.withDisk(ctx, number, func(d *storage.Disk) error {
 			id, err := newGUID()
@@ -159,7 +159,7 @@ func TestTableThatWeMake(t *testing.T) {
 // would make of it?
 func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
 	b := newBench(t)
-	number := b.attach(hosttest.Disk{Table: hosttest.GPT, Size: 1 << 30, Partitions: []hosttest.Partition{{FileSystem: "NTFS"}}})
+	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 1 << 30, Partitions: []conformance.Partition{{FileSystem: "NTFS"}}})
 	if err := b.Grow(number, 3<<30); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestRescan(t *testing.T) {
 // count as formatted, and is it safe from being formatted?
 func TestReFSIsSafe(t *testing.T) {
 	b := newBench(t)
-	number := b.attach(hosttest.Disk{Table: hosttest.GPT, Size: 8 << 30, Partitions: []hosttest.Partition{{}}})
+	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 8 << 30, Partitions: []conformance.Partition{{}}})
 	var done any
 	ask(t, &done, `Get-Partition -DiskNumber %d -PartitionNumber 2 | Format-Volume -FileSystem ReFS -Confirm:$false | ForEach-Object { "$($_.FileSystem)" }`, number)
 	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})

@@ -1,5 +1,5 @@
 // Package windows tests the whole of CSI Proxy on a real Windows: the contract of a
-// node (package hosttest) over native Win32, on virtual disks that the tests
+// node (package conformance) over native Win32, on virtual disks that the tests
 // attach, and the questions that only a Windows can answer, each a test of its
 // name. It wants Windows Server 2019 or later, an administrator, and nothing of
 // value on the machine: it attaches disks, makes services, shares and accounts

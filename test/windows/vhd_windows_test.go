@@ -20,7 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -130,7 +130,7 @@ func (d *virtualDisk) detach() error {
 	return errors.Join(vhd.DetachVirtualDisk(d.handle), syscall.CloseHandle(d.handle))
 }
 
-// Detach is hosttest.Node's.
+// Detach is conformance.Node's.
 func (m *machine) Detach(number uint32) (attach func() (uint32, error), err error) {
 	d := m.disks[number]
 	if d == nil {
@@ -142,7 +142,7 @@ func (m *machine) Detach(number uint32) (attach func() (uint32, error), err erro
 
 var procExpandVirtualDisk = windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
 
-// Grow is hosttest.Node's. Windows wants a disk detached for that
+// Grow is conformance.Node's. Windows wants a disk detached for that
 // (https://learn.microsoft.com/windows/win32/api/virtdisk/nf-virtdisk-expandvirtualdisk),
 // so it goes away and comes back larger: a storage array would not do so, and a case
 // that needs the volume mounted meanwhile has to find it again.
@@ -179,10 +179,10 @@ func (d *virtualDisk) expand(size uint64) error {
 	return nil
 }
 
-// Attach is hosttest.Node's. What a virtual disk cannot be is ErrUnsupported: its
+// Attach is conformance.Node's. What a virtual disk cannot be is ErrUnsupported: its
 // bus, identifiers and location are its own, and only Windows makes file systems.
-func (m *machine) Attach(d hosttest.Disk) (uint32, error) {
-	if d.Bus != "" || d.Serial != "" || d.Identifiers != nil || d.Location != "" || d.Address != nil || d.Table == hosttest.Superfloppy {
+func (m *machine) Attach(d conformance.Disk) (uint32, error) {
+	if d.Bus != "" || d.Serial != "" || d.Identifiers != nil || d.Location != "" || d.Address != nil || d.Table == conformance.Superfloppy {
 		return 0, fmt.Errorf("virtual disks cannot be like that: %w", errors.ErrUnsupported)
 	}
 	sector := d.SectorSize
@@ -239,7 +239,7 @@ func (m *machine) withDisk(ctx context.Context, number uint32, do func(*storage.
 
 // fill writes the table and the bytes of d, as an installer of another system would,
 // and lets Windows look again.
-func (m *machine) fill(ctx context.Context, number, sector uint32, d hosttest.Disk) error {
+func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance.Disk) error {
 	writes, err := table(d, sector)
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ func (m *machine) write(h win32.Handle, w ptable.Write, sector uint64) error {
 	return err
 }
 
-// The partition types that hosttest has names for (winioctl.h, and the UEFI
+// The partition types that conformance has names for (winioctl.h, and the UEFI
 // specification for the first).
 var partitionTypes = map[string]win32.GUID{
 	"basic":    win32.PARTITION_BASIC_DATA_GUID,
@@ -289,18 +289,18 @@ var partitionTypes = map[string]win32.GUID{
 }
 
 // table is what makes the table of d.
-func table(d hosttest.Disk, sector uint32) ([]ptable.Write, error) {
+func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 	const mib = 1 << 20
 	geometry := ptable.Disk{Size: d.Size, Sector: sector}
 	var l win32.Layout
 	var err error
 	at := uint64(mib)
 	switch d.Table {
-	case hosttest.Blank:
+	case conformance.Blank:
 		return nil, nil
-	case hosttest.MBR:
+	case conformance.MBR:
 		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: uint32(time.Now().UnixNano())}
-	case hosttest.GPT, hosttest.GPTNoMSR:
+	case conformance.GPT, conformance.GPTNoMSR:
 		id, err := newGUID()
 		if err != nil {
 			return nil, err
@@ -308,7 +308,7 @@ func table(d hosttest.Disk, sector uint32) ([]ptable.Write, error) {
 		if l, err = ptable.NewGPT(geometry, id, ptable.MinEntries); err != nil {
 			return nil, err
 		}
-		if d.Table == hosttest.GPT {
+		if d.Table == conformance.GPT {
 			if id, err = newGUID(); err != nil {
 				return nil, err
 			}
@@ -359,7 +359,7 @@ func newGUID() (win32.GUID, error) {
 
 // fileSystems formats and mounts partitions as they want, once their volumes have
 // arrived.
-func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []hosttest.Partition) error {
+func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []conformance.Partition) error {
 	var ids []string
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		out, err := m.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})

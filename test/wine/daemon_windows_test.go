@@ -17,7 +17,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
@@ -117,7 +117,7 @@ func (p *process) kill() {
 }
 
 // control is the pipe of a simulated node's own service.
-const control = nodecontrol.Pipe
+const control = simcontrol.Pipe
 
 // apiPipes are the names of the pipes of every published version.
 func apiPipes() []string {

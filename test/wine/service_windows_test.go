@@ -19,7 +19,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 // The service as the published instructions create it.
@@ -177,10 +177,10 @@ func TestServiceStopsDuringACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	node := nodecontrol.NewNodeClient(conn)
+	node := simcontrol.NewNodeClient(conn)
 	// Long enough for the stop to be asked for meanwhile.
 	const delay = 8 * time.Second
-	_, err = node.Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: delay.Milliseconds()}})
+	_, err = node.Fail(t.Context(), &simcontrol.FailRequest{Fault: &simcontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: delay.Milliseconds()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestServiceStopsDuringACall(t *testing.T) {
 		answered <- answer{out.GetExists(), err}
 	}()
 	for {
-		out, err := node.Show(t.Context(), &nodecontrol.ShowRequest{})
+		out, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ import (
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 // asDaemon makes this test's binary be csi-proxy: signals and exit codes are
@@ -142,14 +142,14 @@ func sockets(t *testing.T) string {
 	return dir
 }
 
-func control(t *testing.T) nodecontrol.NodeClient {
+func control(t *testing.T) simcontrol.NodeClient {
 	t.Helper()
-	conn, err := transport.Connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return nodecontrol.NewNodeClient(conn)
+	return simcontrol.NewNodeClient(conn)
 }
 
 func diskClient(t *testing.T) *disk.Client {
@@ -253,8 +253,8 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 	p := start(t, "-host=simulated")
 	p.await(t, "Serving ")
 	node := control(t)
-	slow := &nodecontrol.Fault{Call: "Reenumerate", Times: 1, DelayMilliseconds: long.Milliseconds()}
-	if _, err := node.Fail(t.Context(), &nodecontrol.FailRequest{Fault: slow}); err != nil {
+	slow := &simcontrol.Fault{Call: "Reenumerate", Times: 1, DelayMilliseconds: long.Milliseconds()}
+	if _, err := node.Fail(t.Context(), &simcontrol.FailRequest{Fault: slow}); err != nil {
 		t.Fatal(err)
 	}
 	c := diskClient(t)
@@ -264,7 +264,7 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 		answer <- err
 	}()
 	for { // until the call is in the middle of its work
-		state, err := node.Show(t.Context(), &nodecontrol.ShowRequest{})
+		state, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestStateDirOutlivesTheDaemon(t *testing.T) {
 	state := "-state-dir=" + t.TempDir()
 	p := start(t, "-host=simulated", state)
 	p.await(t, "Serving ")
-	attached, err := control(t).AttachDisk(t.Context(), &nodecontrol.AttachDiskRequest{SizeBytes: 1 << 30, SerialNumber: "KEPT", Page83: "kept-id"})
+	attached, err := control(t).AttachDisk(t.Context(), &simcontrol.AttachDiskRequest{SizeBytes: 1 << 30, SerialNumber: "KEPT", Page83: "kept-id"})
 	if err != nil {
 		t.Fatal(err)
 	}

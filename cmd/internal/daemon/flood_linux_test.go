@@ -32,7 +32,7 @@ import (
 	systemv1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 // The flood that TestFlood makes, and what it may cost the daemon.
@@ -121,9 +121,9 @@ func (p *process) files(t *testing.T) int {
 type holding struct{ files, goroutines, handles int }
 
 // holds counts what the daemon holds. Each scrape has some goroutines of its own.
-func (p *process) holds(t *testing.T, node nodecontrol.NodeClient) holding {
+func (p *process) holds(t *testing.T, node simcontrol.NodeClient) holding {
 	t.Helper()
-	state, err := node.Show(t.Context(), &nodecontrol.ShowRequest{})
+	state, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func (p *process) holds(t *testing.T, node nodecontrol.NodeClient) holding {
 }
 
 // settle waits until the daemon holds no more than an idle one.
-func (p *process) settle(t *testing.T, node nodecontrol.NodeClient, idle holding) {
+func (p *process) settle(t *testing.T, node simcontrol.NodeClient, idle holding) {
 	t.Helper()
 	for limit := time.Now().Add(hung); ; time.Sleep(50 * time.Millisecond) {
 		now := p.holds(t, node)
@@ -147,7 +147,7 @@ func (p *process) settle(t *testing.T, node nodecontrol.NodeClient, idle holding
 		case now.files <= idle.files && now.goroutines <= idle.goroutines && now.handles == 0:
 			return
 		case time.Now().After(limit):
-			state, _ := node.Show(t.Context(), &nodecontrol.ShowRequest{})
+			state, _ := node.Show(t.Context(), &simcontrol.ShowRequest{})
 			t.Fatalf("%v after the flood the daemon holds %+v, want no more than %+v; handles: %q, goroutines by what made them: %v",
 				hung, now, idle, state.GetOpenHandles(), p.goroutines(t))
 		}
@@ -204,7 +204,7 @@ func TestFlood(t *testing.T) {
 	})
 
 	// Nothing is left.
-	if _, err := node.ClearFaults(t.Context(), &nodecontrol.ClearFaultsRequest{}); err != nil {
+	if _, err := node.ClearFaults(t.Context(), &simcontrol.ClearFaultsRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	p.settle(t, node, idle)
@@ -400,13 +400,13 @@ func callFlood(ctx context.Context, t *testing.T, caller int, calls []floodCall,
 // trouble makes the node fail for a moment or take its time, over and over.
 func trouble(ctx context.Context, t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
-	conn, err := transport.Connect(pipe.Path(nodecontrol.Pipe))
+	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	node := nodecontrol.NewNodeClient(conn)
+	node := simcontrol.NewNodeClient(conn)
 	errs := map[string][]string{
 		"ERROR": {"CreateFile", "DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Interfaces", "Reenumerate", "VolumeNames", "VolumeInformation",
 			"FreeSpace", "VolumePathName", "VolumeNameForMountPoint", "VolumePathNames", "SetMountPoint", "DeleteMountPoint", "Format", "NtCreateFile",
@@ -418,16 +418,16 @@ func trouble(ctx context.Context, t *testing.T) {
 		if random.IntN(5) == 0 {
 			kind, texts = "ISDSC", []string{"ISDSC_SESSION_BUSY"}
 		}
-		f := &nodecontrol.Fault{Call: errs[kind][random.IntN(len(errs[kind]))], Times: uint32(1 + random.IntN(3)), DelayMilliseconds: int64(random.IntN(100))}
+		f := &simcontrol.Fault{Call: errs[kind][random.IntN(len(errs[kind]))], Times: uint32(1 + random.IntN(3)), DelayMilliseconds: int64(random.IntN(100))}
 		if random.IntN(2) == 0 || f.DelayMilliseconds == 0 {
 			f.Error = texts[random.IntN(len(texts))]
 		}
-		if _, err := node.Fail(ctx, &nodecontrol.FailRequest{Fault: f}); err != nil && ctx.Err() == nil {
+		if _, err := node.Fail(ctx, &simcontrol.FailRequest{Fault: f}); err != nil && ctx.Err() == nil {
 			t.Errorf("inject %v: %v", f, err)
 			return
 		}
 		if random.IntN(50) == 0 {
-			node.ClearFaults(ctx, &nodecontrol.ClearFaultsRequest{})
+			node.ClearFaults(ctx, &simcontrol.ClearFaultsRequest{})
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -490,7 +490,7 @@ func TestAFloodOfOnePipeStarvesNoOther(t *testing.T) {
 		return nil
 	}
 
-	if _, err := control(t).Fail(t.Context(), &nodecontrol.FailRequest{Fault: &nodecontrol.Fault{Call: "Interfaces", DelayMilliseconds: 3600_000}}); err != nil {
+	if _, err := control(t).Fail(t.Context(), &simcontrol.FailRequest{Fault: &simcontrol.Fault{Call: "Interfaces", DelayMilliseconds: 3600_000}}); err != nil {
 		t.Fatal(err)
 	}
 	var callers sync.WaitGroup
@@ -520,7 +520,7 @@ func TestAFloodOfOnePipeStarvesNoOther(t *testing.T) {
 		t.Errorf("%d calls were refused, want the 96 that are too many", n)
 	}
 	cancel()
-	if _, err := control(t).ClearFaults(t.Context(), &nodecontrol.ClearFaultsRequest{}); err != nil {
+	if _, err := control(t).ClearFaults(t.Context(), &simcontrol.ClearFaultsRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	callers.Wait()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/nodecontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -124,7 +124,7 @@ func openSimulated(o *options, dirs policy.Dirs) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	control := apiserver.Pipe{Name: nodecontrol.Pipe, Desc: &nodecontrol.Node_ServiceDesc, Impl: nodecontrol.NewServer(n)}
+	control := apiserver.Pipe{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: simcontrol.NewServer(n)}
 	g := wire.Groups{Disk: n.Disk(), Volume: n.Volume(), Filesystem: n.Filesystem(), ISCSI: n.ISCSI(), SMB: n.SMB(), System: n.System()}
 	return &host{pipes: append(pipes(g, o, dirs), control), survey: surveyOf(n.SMB()), close: n.Close}, nil
 }

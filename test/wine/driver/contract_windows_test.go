@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 )
 
 const caseDir = `C:\var\lib\kubelet\plugins\contract`
@@ -19,7 +19,7 @@ const (
 	noLinks   = "Wine 10 has no reparse points"
 	noFiles   = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
 	noShares  = "Wine reaches no server, and has no links by which a mapping is used; TestGlobalMappings shows the calls"
-	noModel   = "what it is about is not behind the driver; TestInProcess of pkg/hosttest runs it under Wine too"
+	noModel   = "what it is about is not behind the driver; TestInProcess of pkg/conformance runs it under Wine too"
 )
 
 // groupsNotHere are groups of cases of which nothing would be shown by the driver.
@@ -61,7 +61,7 @@ func notHere(t *testing.T) {
 var met = map[string]bool{}
 
 // contractNode is the host as the contract's cases see it.
-func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
+func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	notHere(t)
 	config := emulated.Config{
 		Disks:              []emulated.DiskConfig{{Content: emulated.ContentSystem}},
@@ -87,7 +87,7 @@ func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 			t.Error(err)
 		}
 	})
-	return &hosttest.Node{
+	return &conformance.Node{
 		Disk: h.disk, Volume: h.volume, Filesystem: h.files, ISCSI: h.iscsi, System: h.system,
 		Dir:     caseDir,
 		Spanned: []uint32{1, 2},
@@ -97,7 +97,7 @@ func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 			return h.changed(h.model.Grow(number, size))
 		},
 		Restart: func() error { return h.changed(h.model.Reboot()) },
-		SetISCSITarget: func(t hosttest.ISCSITarget) error {
+		SetISCSITarget: func(t conformance.ISCSITarget) error {
 			c := emulated.ISCSITargetConfig{IQN: t.IQN, Portals: []emulated.ISCSIPortalConfig{{Address: t.Address}}}
 			for _, size := range t.LUNs {
 				c.LUNs = append(c.LUNs, emulated.ISCSILUNConfig{DiskConfig: emulated.DiskConfig{Size: emulated.Size(size)}})
@@ -107,7 +107,7 @@ func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 			}
 			return h.changed(h.model.SetISCSITarget(c))
 		},
-		SetService: func(s hosttest.Service) error {
+		SetService: func(s conformance.Service) error {
 			c := emulated.ServiceConfig{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
 			if s.Running {
 				c.State = "running"
@@ -128,7 +128,7 @@ func contractNode(t *testing.T, setup hosttest.Setup) *hosttest.Node {
 // by Windows' own calls.
 func TestContract(t *testing.T) {
 	load(t)
-	hosttest.Run(t, contractNode)
+	conformance.Run(t, contractNode)
 	for _, names := range []map[string]string{groupsNotHere, casesNotHere} {
 		for name := range names {
 			if !met[name] {

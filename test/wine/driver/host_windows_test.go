@@ -17,11 +17,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosttest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
@@ -168,7 +168,7 @@ func (h *host) openHandles() ([]string, error) {
 }
 
 // attach attaches a disk of the contract's.
-func (h *host) attach(d hosttest.Disk) (uint32, error) {
+func (h *host) attach(d conformance.Disk) (uint32, error) {
 	c := emulated.DiskConfig{
 		Size: emulated.Size(d.Size), SectorSize: d.SectorSize, Content: emulated.Content(d.Table), WriteProtected: d.WriteProtected,
 		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
@@ -294,7 +294,7 @@ func (fs *faults) clear() {
 // of the model comes through it as a status.
 var forwarded = []string{"DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Reenumerate", "Format"}
 
-func (h *host) fail(c hosttest.Fault) (hits func() uint32, err error) {
+func (h *host) fail(c conformance.Fault) (hits func() uint32, err error) {
 	f := &fault{call: c.Call, code: c.Code, times: c.Times, delay: c.Delay, cleared: make(chan struct{})}
 	if n, err := strconv.ParseUint(c.Error, 0, 32); err == nil {
 		f.err = win32.Errno(n)

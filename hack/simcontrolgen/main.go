@@ -1,0 +1,132 @@
+// Command simcontrolgen writes the Go code of the simulated node's control
+// service from its .proto file, with the generators that are pinned in this
+// module's go.mod.
+//
+//	go run ./hack/simcontrolgen -dir internal/simcontrol
+//
+// csi-proxy-api-gen does not do it: that command knows the published API, and
+// refuses whatever is not like it.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
+	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the command: 0 is success, 1 failure or (with -check) a difference,
+// 2 wrong usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("simcontrolgen", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	dir := flags.String("dir", "internal/simcontrol", "`directory` of node.proto, where the output goes")
+	check := flags.Bool("check", false, "write nothing; fail if a file is not what it would be")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	files, err := generate(ctx, *dir)
+	for name, want := range files {
+		file := filepath.Join(*dir, name)
+		if !*check {
+			err = errors.Join(err, os.WriteFile(file, want, 0o644))
+			continue
+		}
+		if got, readErr := os.ReadFile(file); readErr != nil || !bytes.Equal(got, want) {
+			fmt.Fprintf(stdout, "%s: differs\n", file)
+			err = errors.New("generated files are not up to date; run: make generate")
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "simcontrolgen: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// generate returns the generated files by name.
+func generate(ctx context.Context, dir string) (map[string][]byte, error) {
+	c := protocompile.Compiler{
+		SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{dir}},
+	}
+	compiled, err := c.Compile(ctx, "node.proto")
+	if err != nil {
+		return nil, err
+	}
+	// The name is also the key in the registry of all files of a program, in
+	// which a plain node.proto might meet another one.
+	file := proto.CloneOf(protoutil.ProtoFromFileDescriptor(compiled[0]))
+	file.Name = proto.String(path.Join("simnode", "v1", "node.proto"))
+	req := &pluginpb.CodeGeneratorRequest{
+		FileToGenerate: []string{file.GetName()},
+		ProtoFile:      []*descriptorpb.FileDescriptorProto{file},
+		// The import path and what is not to be repeated of it.
+		Parameter: proto.String("module=" + file.GetOptions().GetGoPackage()),
+	}
+
+	plugin, err := protogen.Options{}.New(req)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range plugin.Files {
+		gengo.GenerateFile(plugin, f)
+	}
+	plugin.SupportedFeatures = gengo.SupportedFeatures
+	grpcResponse, err := protocGenGoGRPC(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, resp := range []*pluginpb.CodeGeneratorResponse{plugin.Response(), grpcResponse} {
+		if resp.GetError() != "" {
+			return nil, errors.New(resp.GetError())
+		}
+		for _, f := range resp.GetFile() {
+			files[f.GetName()] = []byte(f.GetContent())
+		}
+	}
+	if len(files) != 2 {
+		return nil, fmt.Errorf("generators wrote %d files, want messages and gRPC code", len(files))
+	}
+	return files, nil
+}
+
+func protocGenGoGRPC(ctx context.Context, req *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	in, err := proto.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "tool", "protoc-gen-go-grpc")
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("protoc-gen-go-grpc: %w\n%s", err, stderr.Bytes())
+	}
+	resp := &pluginpb.CodeGeneratorResponse{}
+	if err := proto.Unmarshal(out, resp); err != nil {
+		return nil, fmt.Errorf("answer of protoc-gen-go-grpc: %w", err)
+	}
+	return resp, nil
+}

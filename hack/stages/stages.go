@@ -1,0 +1,434 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// modules are the modules of the workspace.
+var modules = [...]string{".", "client", "cmd", "hack", "test", "test/published/script"}
+
+// externalDir is a module outside of it, and named so that it can import what is public only.
+const externalDir = "test/external"
+
+// driversDir is a module outside of it, of packages that use what drivers use.
+const driversDir = "test/drivers"
+
+// publishedModules are outside of it: each links a client that was published.
+func publishedModules() ([]string, error) {
+	dirs, err := filepath.Glob("test/published/v*")
+	if err == nil && len(dirs) == 0 {
+		err = errors.New("no module under test/published")
+	}
+	return dirs, err
+}
+
+// command is a command whose output goes to the reader.
+func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), env...)
+	c.Stdout, c.Stderr = r.out, r.out
+	return c
+}
+
+// packages that judges and cross-compilers come from: a program each brings,
+// and its Debian package.
+func installPackages(ctx context.Context, r *report) error {
+	var missing []string
+	for _, p := range [...]struct{ program, pkg, why string }{
+		{"sgdisk", "gdisk", "judges partition tables"},
+		{"mkfs.ext4", "e2fsprogs", "makes foreign file systems"},
+		{"blkid", "util-linux", "judges boot sectors"},
+		{"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64", "judges structure layouts by Windows' headers"},
+		{"gcc", "gcc", "the race detector needs cgo"},
+	} {
+		if have(p.program) {
+			r.logf("%-24s there", p.program)
+			r.pass()
+			continue
+		}
+		r.logf("%-24s missing: installing %s (%s)", p.program, p.pkg, p.why)
+		missing = append(missing, p.pkg)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if os.Geteuid() != 0 || !have("apt-get") {
+		r.skip(strings.Join(missing, " "), "needs root on Debian to install; the tests that use them are skipped one by one")
+		return nil
+	}
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	patient := []string{"-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"}
+	if err := r.command(ctx, ".", env, "apt-get", append(patient, "update")...).Run(); err != nil {
+		return fmt.Errorf("apt-get update: %w", err)
+	}
+	args := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
+	c := r.command(ctx, ".", env, "apt-get", append(patient, args...)...)
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	if err := c.Run(); err != nil {
+		r.logf("%s", log.String())
+		return fmt.Errorf("apt-get install %s: %w", strings.Join(missing, " "), err)
+	}
+	r.cur.passed += len(missing)
+	return nil
+}
+
+func have(program string) bool {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
+		if info, err := os.Stat(filepath.Join(dir, program)); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+func toolPath(name string) string {
+	p, err := filepath.Abs(filepath.Join("bin", "tools", name))
+	if err != nil {
+		return name
+	}
+	return p
+}
+
+func buildTools(ctx context.Context, r *report) error {
+	dir, err := filepath.Abs(filepath.Join("bin", "tools"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
+		if err := r.command(ctx, filepath.Join("hack", "tools"), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
+			return fmt.Errorf("build %s: %w", t, err)
+		}
+		r.pass()
+	}
+	return nil
+}
+
+// checkFormat runs gofmt over the Go files that git knows or would add.
+func checkFormat(ctx context.Context, r *report) error {
+	out, err := exec.CommandContext(ctx, "git", "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	files := strings.Fields(string(out))
+	if len(files) == 0 {
+		return errors.New("git lists no Go file")
+	}
+	var present []string
+	for _, f := range files {
+		if _, err := os.Stat(f); err == nil {
+			present = append(present, f)
+		}
+	}
+	bad, err := exec.CommandContext(ctx, "gofmt", append([]string{"-l"}, present...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("gofmt: %w\n%s", err, bad)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("gofmt -w would change:\n%s", bad)
+	}
+	r.pass()
+	return nil
+}
+
+// checkGenerated fails on a generated file that differs from what the
+// generators write now, naming the file and the command.
+func checkGenerated(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "go", "run", "./cmd/csi-proxy-api-gen", "-root", ".", "-check").Run(); err != nil {
+		return fmt.Errorf("generated API files differ; run make generate: %w", err)
+	}
+	r.pass()
+	if err := checkSyscalls(ctx, r); err != nil {
+		return err
+	}
+	published, err := publishedModules()
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, "hack/tools"}) {
+		if err := r.tidy(ctx, m, "go.mod"); err != nil {
+			return err
+		}
+	}
+	return r.tidy(ctx, driversDir, "published.mod")
+}
+
+// tidy tells whether a module's file is what go mod tidy makes of it. That needs the
+// go.mod files of many modules; those that are not in the cache are fetched.
+func (r *report) tidy(ctx context.Context, module, file string) error {
+	c := r.command(ctx, module, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff", "-modfile="+file)
+	var diff bytes.Buffer
+	c.Stdout = &diff
+	err := c.Run()
+	switch {
+	case err == nil:
+		r.pass()
+		return nil
+	case diff.Len() == 0:
+		return fmt.Errorf("go mod tidy of %s/%s did not come to an end: %w", module, file, err)
+	}
+	r.logf("%s", diff.String())
+	return fmt.Errorf("%s/%s is not tidy; run make tidy: %w", module, file, err)
+}
+
+// checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints.
+func checkSyscalls(ctx context.Context, r *report) error {
+	const dir = "internal/win32/native"
+	have, err := os.ReadFile(filepath.Join(dir, "zsyscall_windows.go"))
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "zsyscall")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	sources, err := filepath.Glob(filepath.Join(dir, "*_windows.go"))
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(tmp, "zsyscall_windows.go")
+	args := []string{"run", "golang.org/x/sys/windows/mkwinsyscall", "-output", out}
+	for _, s := range sources {
+		if base := filepath.Base(s); base != "zsyscall_windows.go" && !strings.HasSuffix(base, "_test.go") {
+			args = append(args, base)
+		}
+	}
+	if err := r.command(ctx, dir, nil, "go", args...).Run(); err != nil {
+		return fmt.Errorf("mkwinsyscall: %w", err)
+	}
+	want, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(have, want) {
+		return fmt.Errorf("%s/zsyscall_windows.go differs from what mkwinsyscall writes; run make generate", dir)
+	}
+	r.pass()
+	return nil
+}
+
+type platform struct{ os, arch string }
+
+func (p platform) env() []string {
+	return []string{"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0"}
+}
+
+func vetAll(ctx context.Context, r *report) error {
+	var errs []error
+	for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}, {"windows", "arm64"}, {"linux", "arm64"}} {
+		for _, m := range modules {
+			if err := r.command(ctx, m, p.env(), "go", "vet", "./...").Run(); err != nil {
+				errs = append(errs, fmt.Errorf("vet of module %s for %s/%s: %w", m, p.os, p.arch, err))
+				continue
+			}
+			r.pass()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func staticcheck(ctx context.Context, r *report) error {
+	var errs []error
+	for _, os := range [...]string{"linux", "windows"} {
+		for _, m := range modules {
+			if err := r.command(ctx, m, []string{"GOOS=" + os, "CGO_ENABLED=0"}, toolPath("staticcheck"), "./...").Run(); err != nil {
+				errs = append(errs, fmt.Errorf("staticcheck of module %s for %s: %w", m, os, err))
+				continue
+			}
+			r.pass()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lintWorkflows checks the workflows that run elsewhere.
+func lintWorkflows(ctx context.Context, r *report) error {
+	files, err := filepath.Glob(filepath.Join(".github", "workflows", "*.yml"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("no workflow found")
+	}
+	if err := r.command(ctx, ".", nil, toolPath("actionlint"), files...).Run(); err != nil {
+		return fmt.Errorf("actionlint: %w", err)
+	}
+	r.pass()
+	return nil
+}
+
+// govulncheck is skipped, and said to be, where its database cannot be reached.
+func govulncheck(ctx context.Context, r *report) error {
+	for _, m := range modules {
+		c := r.command(ctx, m, nil, toolPath("govulncheck"), "./...")
+		var log bytes.Buffer
+		c.Stdout, c.Stderr = &log, &log
+		err := c.Run()
+		switch {
+		case err == nil:
+			r.pass()
+		case c.ProcessState != nil && unreached(c.ProcessState.ExitCode(), log.String()):
+			r.skip("module "+m, "the vulnerability database cannot be reached from this machine")
+		default:
+			r.logf("%s", log.String())
+			return fmt.Errorf("govulncheck of module %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// unreached tells by govulncheck's exit code, and by what it said, that its database
+// was not to be had.
+func unreached(code int, said string) bool {
+	const found = 3
+	return code != found && slices.ContainsFunc([]string{"vuln.go.dev", "dial tcp", "fetching vulnerabilities"}, func(s string) bool { return strings.Contains(said, s) })
+}
+
+// unitTests runs the tests of every module with further flags of go test.
+func unitTests(flags ...string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		var errs []error
+		for _, m := range modules {
+			errs = append(errs, r.goTest(ctx, m, nil, append(flags[:len(flags):len(flags)], "./...")...))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// externalModule vets and tests the module outside of the workspace.
+func externalModule(ctx context.Context, r *report) error {
+	env := []string{"GOWORK=off"}
+	for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
+		if err := r.command(ctx, externalDir, append(p.env(), env...), "go", "vet", "./...").Run(); err != nil {
+			return fmt.Errorf("vet of module %s for %s: %w", externalDir, p.os, err)
+		}
+		r.pass()
+	}
+	return r.goTest(ctx, externalDir, env, "./...")
+}
+
+// driverPackages compiles what public drivers use, for Windows, against our modules
+// by their replace lines, and against the client that was published.
+func driverPackages(ctx context.Context, r *report) error {
+	for _, p := range [...]platform{{"windows", "amd64"}, {"windows", "arm64"}} {
+		env := append(p.env(), "GOWORK=off")
+		for _, args := range [...][]string{{"build", "./..."}, {"vet", "./..."}, {"build", "-modfile=published.mod", "./..."}} {
+			r.logf("go %s (module %s, %s)", strings.Join(args, " "), driversDir, p.arch)
+			if err := r.command(ctx, driversDir, env, "go", args...).Run(); err != nil {
+				return fmt.Errorf("go %s in %s for %s/%s: %w", strings.Join(args, " "), driversDir, p.os, p.arch, err)
+			}
+			r.pass()
+		}
+	}
+	return nil
+}
+
+// raceTests are the packages in which goroutines meet.
+func raceTests(ctx context.Context, r *report) error {
+	if !have("gcc") {
+		r.skip("all", "the race detector needs gcc")
+		return nil
+	}
+	env := []string{"CGO_ENABLED=1"}
+	return errors.Join(
+		r.goTest(ctx, ".", env, "-race", quick, "./internal/...", "./pkg/..."),
+		r.goTest(ctx, "client", env, "-race", "./..."),
+		r.goTest(ctx, "cmd", env, "-race", "./csi-proxy/...", "./csi-proxyctl/...", "./internal/..."),
+	)
+}
+
+// largest is how many bytes a Windows program may have; docs/size.md tells what has them.
+const largest = 16_000_000
+
+func buildAll(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "make", "build").Run(); err != nil {
+		return err
+	}
+	for _, p := range [...]string{"csi-proxy", "csi-proxyctl", "windows-amd64/csi-proxy.exe", "windows-amd64/csi-proxyctl.exe",
+		"windows-arm64/csi-proxy.exe", "windows-arm64/csi-proxyctl.exe"} {
+		info, err := os.Stat(filepath.Join("bin", p))
+		if err != nil {
+			return err
+		}
+		r.logf("%6.1f MB  bin/%s", float64(info.Size())/1e6, p)
+		if strings.HasSuffix(p, ".exe") && info.Size() > largest {
+			return fmt.Errorf("bin/%s has %d bytes, want no more than %d: make size tells what takes the room", p, info.Size(), largest)
+		}
+		r.pass()
+	}
+	return nil
+}
+
+// publishedClients runs each module under test/published outside of the
+// workspace, so that it links the published client and not ours.
+func publishedClients(ctx context.Context, r *report) error {
+	dirs, err := publishedModules()
+	if err != nil {
+		return err
+	}
+	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_BINARY=" + proxy}, "./..."); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// floodDaemon floods the binary that ships.
+func floodDaemon(ctx context.Context, r *report) error {
+	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+	if err != nil {
+		return err
+	}
+	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_BINARY=" + proxy, "CSI_PROXY_FLOOD=60s"}, "-run", "Flood", "./internal/daemon")
+}
+
+// floodUnderRace floods a daemon that is the test's own program, and so has the
+// race detector in it.
+func floodUnderRace(ctx context.Context, r *report) error {
+	if !have("gcc") {
+		r.skip("all", "the race detector needs gcc")
+		return nil
+	}
+	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-run", "Flood", "./internal/daemon")
+}
+
+// killTests kills the daemon that ships so many times, of which each takes a fifth
+// of a second.
+func killTests(times int) func(context.Context, *report) error {
+	limit := hung + time.Duration(times)*2*time.Second
+	return func(ctx context.Context, r *report) error {
+		proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy"))
+		if err != nil {
+			return err
+		}
+		env := []string{"CSI_PROXY_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
+		return r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestUnderLoad$", "./kill")
+	}
+}
+
+func demo(ctx context.Context, r *report) error {
+	if err := r.command(ctx, ".", nil, "make", "demo").Run(); err != nil {
+		return err
+	}
+	r.pass()
+	return nil
+}

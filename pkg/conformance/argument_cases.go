@@ -1,0 +1,199 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// made is a call that was made.
+type made struct {
+	method string
+	err    error
+}
+
+// calls calls every method on a disk, a volume, an empty directory to mount it
+// on, and another directory.
+func (e *env) calls(number uint32, id, dir, other string) []made {
+	e.Helper()
+	_, state := e.online(number)
+	_, size := e.size(number)
+	_, ids := e.ids()
+	_, locations := e.locations()
+	_, formatted := e.formatted(id)
+	_, _, stats := e.stats(id)
+	_, diskOf := e.diskOf(id)
+	_, mounted := e.mountedAt(dir)
+	_, closest := e.closest(dir)
+	_, exists := e.exists(dir)
+	_, isLink := e.isLink(dir)
+	_, list := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	return []made{
+		{"GetDiskState", state}, {"GetDiskStats", size}, {"ListDiskIDs", ids}, {"ListDiskLocations", locations},
+		{"PartitionDisk", e.partition(number)}, {"SetDiskState", e.setOnline(number, false)}, {"Rescan", e.rescan()},
+		{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"ListVolumesOnDisk", list},
+		{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest},
+		{"FormatVolume", e.format(id)}, {"ResizeVolume", e.resize(id, 0)}, {"WriteVolumeCache", e.flush(id)},
+		{"MountVolume", e.mount(id, dir)}, {"UnmountVolume", e.unmount(id, dir)},
+		{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(dir + `\new`)}, {"Rmdir", e.rmdir(other, true)},
+		{"RmdirContents", e.empty(other)}, {"CreateSymlink", e.link(other, dir+`\link`)},
+	}
+}
+
+// everyMethod lets visit call every method of every Interface that the node has.
+func (e *env) everyMethod(visit func(name string, request reflect.Type, call func(request reflect.Value) (reflect.Value, error))) {
+	e.Helper()
+	methods := 0
+	node := reflect.ValueOf(e.n).Elem()
+	for i := range node.NumField() {
+		field := node.Type().Field(i)
+		service := node.Field(i)
+		if service.Kind() != reflect.Interface || service.IsNil() {
+			continue
+		}
+		for j := range field.Type.NumMethod() {
+			m := field.Type.Method(j)
+			methods++
+			visit(field.Name+"."+m.Name, m.Type.In(1), func(request reflect.Value) (reflect.Value, error) {
+				out := service.MethodByName(m.Name).Call([]reflect.Value{reflect.ValueOf(e.ctx), request})
+				err, _ := out[1].Interface().(error)
+				return out[0], err
+			})
+		}
+	}
+	if methods == 0 {
+		e.Error("the node has no Interface")
+	}
+}
+
+// atOnce checks that a request is refused as invalid without much ado: work that
+// grows with the square of what it holds takes minutes.
+func (e *env) atOnce(what string, call func() error) {
+	e.Helper()
+	const limit = 20 * time.Second
+	start := time.Now()
+	err := call()
+	if took := time.Since(start); !errors.Is(err, hosterr.ErrInvalid) || took > limit {
+		e.Errorf("%s: %.100v after %v, want an error that is invalid, at once", what, err, took)
+	}
+}
+
+func argumentCases() []testCase {
+	return []testCase{
+		{name: "nil requests", run: func(e *env) {
+			e.everyMethod(func(name string, request reflect.Type, call func(reflect.Value) (reflect.Value, error)) {
+				_, err := call(reflect.Zero(request))
+				if !errors.Is(err, hosterr.ErrUnimplemented) {
+					e.want(name, err, hosterr.ErrInvalid, name[strings.Index(name, ".")+1:]+": the request is nil")
+				}
+			})
+		}},
+		{name: "requests with nothing in them", run: func(e *env) {
+			// Their disk is disk 0, of which nothing may be changed if Windows is on it.
+			if e.n.SystemDisk != 0 {
+				e.lacks("spare its disk 0, which Windows does not need")
+			}
+			before := e.list(e.n.SystemDisk, 0)
+			e.everyMethod(func(name string, request reflect.Type, call func(reflect.Value) (reflect.Value, error)) {
+				out, err := call(reflect.New(request.Elem()))
+				if !honest(err) || err == nil && out.IsNil() {
+					e.Errorf("%s = %v, %v, want an answer or an error of a kind", name, out, err)
+				}
+			})
+			e.wantOnline(e.n.SystemDisk, true)
+			if after := e.list(e.n.SystemDisk, 0); !slices.Equal(before, after) {
+				e.Errorf("the system disk had the volumes %q, and has %q", before, after)
+			}
+		}},
+		{name: "published texts for empty fields", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			_, formatted := e.formatted("")
+			_, _, stats := e.stats("")
+			_, diskOf := e.diskOf("")
+			for what, err := range map[string]error{
+				"IsVolumeFormatted": formatted, "FormatVolume": e.format(""), "ResizeVolume": e.resize("", 0), "WriteVolumeCache": e.flush(""),
+				"GetVolumeStats": stats, "GetDiskNumberFromVolumeID": diskOf, "UnmountVolume": e.unmount("", dir),
+			} {
+				e.wantText(what, err, hosterr.ErrInvalid, "volume id empty")
+			}
+			e.wantText("UnmountVolume", e.unmount(id, ""), hosterr.ErrInvalid, "target path empty")
+			e.wantText("MountVolume", e.mount(id, ""), hosterr.ErrInvalid, "MountVolumeRequest.TargetPath is empty")
+			// The library spells the field VolumeID, the API VolumeId.
+			if err := e.mount("", dir); !errors.Is(err, hosterr.ErrInvalid) || !strings.EqualFold(err.Error(), "MountVolumeRequest.VolumeID is empty") {
+				e.Errorf("MountVolume without volume: %v", err)
+			}
+			_, mounted := e.mountedAt("")
+			e.wantText("GetVolumeIDFromTargetPath", mounted, hosterr.ErrInvalid, "target path is empty")
+			_, closest := e.closest("")
+			e.wantText("GetClosestVolumeIDFromTargetPath", closest, hosterr.ErrInvalid, "target path is empty")
+		}},
+		{name: "texts that are nothing", run: func(e *env) {
+			_, id := e.data(gib)
+			typed := []error{hosterr.ErrInvalid, hosterr.ErrNotFound, hosterr.ErrPermissionDenied, hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable}
+			for _, text := range []string{
+				" ", "\x00", "a\x00b", ".", "..", `\`, `\\`, `\\\`, `\\.\`, `\\?\`, `\\?\UNC\`, `\\.\PhysicalDrive0`, `\\.\pipe\x`, `\\?\GLOBALROOT`,
+				`C`, `C:`, `C:x`, `C:\..\..`, `C:\*`, `C:\?`, `C:/x`, `/etc/passwd`, `\\localhost\C$\Windows`, `\\server`, `\\server\share`, `NUL`, `C:\NUL`,
+				`C:\a:stream`, `C:\a::$INDEX_ALLOCATION`, `%SystemRoot%`, `$(calc)`, "`calc`", `x'; DROP`, "\r\n", "\u202e", "\ufeff", "日本", "\xff\xfe",
+				strings.Repeat("a", 100_000), `C:\` + strings.Repeat(`a\`, 50_000), strings.Repeat(`\`, 10_000), `C:\` + strings.Repeat("x", 256),
+			} {
+				before, err := e.closest(e.n.Dir)
+				e.ok(err)
+				_, formatted := e.formatted(text)
+				_, _, stats := e.stats(text)
+				_, diskOf := e.diskOf(text)
+				_, mounted := e.mountedAt(text)
+				_, closest := e.closest(text)
+				_, exists := e.exists(text)
+				_, isLink := e.isLink(text)
+				calls := []made{
+					{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"FormatVolume", e.format(text)},
+					{"ResizeVolume", e.resize(text, 1)}, {"WriteVolumeCache", e.flush(text)},
+					{"MountVolume", e.mount(text, e.n.Dir)}, {"MountVolume at it", e.mount(id, text)}, {"UnmountVolume of it", e.unmount(text, e.n.Dir)},
+					{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest},
+					{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(text)},
+					{"RmdirContents", e.empty(text)}, {"CreateSymlink at it", e.link(e.n.Dir, text)}, {"CreateSymlink to it", e.link(text, e.path("link"))},
+				}
+				for _, c := range calls {
+					if len(text) > 1000 {
+						text = fmt.Sprintf("%s… of %d bytes", text[:10], len(text))
+					}
+					// To look for something below a path that only libraries take
+					// may succeed; nothing of this can be changed.
+					if c.err == nil && slices.Contains([]string{"PathExists", "GetClosestVolumeIDFromTargetPath"}, c.method) {
+						continue
+					}
+					if !slices.ContainsFunc(typed, func(kind error) bool { return errors.Is(c.err, kind) }) {
+						e.Errorf("%s of %q: %v, want an error of a kind", c.method, text, c.err)
+					}
+				}
+				if after, err := e.closest(e.n.Dir); err != nil || after != before {
+					e.Fatalf("after %q: %q, %v", text, after, err)
+				}
+			}
+			e.wantExists(true, e.n.Dir)
+		}},
+		{name: "paths longer than any on Windows are refused at once", run: func(e *env) {
+			_, id := e.data(gib)
+			for _, path := range []string{`C:\` + strings.Repeat(`a\`, 200_000), `\\?\C:\` + strings.Repeat(`a\`, 200_000), `C:\` + strings.Repeat("a", 32765)} {
+				e.atOnce("MountVolume", func() error { return e.mount(id, path) })
+				e.atOnce("UnmountVolume", func() error { return e.unmount(id, path) })
+				e.atOnce("GetClosestVolumeIDFromTargetPath", func() error { _, err := e.closest(path); return err })
+			}
+		}},
+		{name: "numbers at their ends", run: func(e *env) {
+			for _, number := range []uint32{1000, math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32} {
+				_, size := e.size(number)
+				e.wantText(fmt.Sprintf("GetDiskStats of %d", number), size, hosterr.ErrNotFound, "not found")
+				e.wantText(fmt.Sprintf("PartitionDisk of %d", number), e.partition(number), hosterr.ErrNotFound, "not found")
+			}
+		}},
+	}
+}

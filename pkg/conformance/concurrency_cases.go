@@ -1,0 +1,361 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// callers is how many ask for the same thing at once.
+const callers = 64
+
+// all calls f from many goroutines at once.
+func all(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() { <-start; f(i) })
+	}
+	close(start)
+	wg.Wait()
+}
+
+// each is all for calls that shall succeed.
+func (e *env) each(what string, f func(i int) error) {
+	e.Helper()
+	all(callers, func(i int) {
+		if err := f(i); err != nil {
+			e.Errorf("%s, caller %d: %v", what, i, err)
+		}
+	})
+}
+
+// patient is the time that callers with a deadline have, and slack how much
+// later they may come back on a busy machine: far less than what they wait for.
+const (
+	patient = 100 * time.Millisecond
+	slack   = 10 * time.Second
+)
+
+// keeps checks that a caller behind something that takes forever gets its
+// deadline's error when that has passed.
+func (e *env) keeps(what string, f func(*env) error) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.ctx, patient)
+	defer cancel()
+	start := time.Now()
+	err := f(e.with(ctx))
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > patient+slack {
+		e.Errorf("%s = %v after %v, want that the deadline of %v has passed", what, err, took, patient)
+	}
+}
+
+func concurrencyCases() []testCase {
+	return []testCase{
+		{name: "64 callers partition a disk once", run: func(e *env) {
+			number := e.blank(gib)
+			tables, layouts := e.count("DeviceIoControl", createDisk), e.count("DeviceIoControl", setLayout)
+			e.each("PartitionDisk", func(int) error { return e.partition(number) })
+			if tables() != 1 || layouts() != 1 {
+				e.Errorf("%d tables and %d layouts were written, want one of each", tables(), layouts())
+			}
+			e.volume(number)
+		}},
+		{name: "64 callers take a volume through its whole life once", run: func(e *env) {
+			number := e.attach(Disk{Size: gib, Offline: true})
+			dir := e.path("m")
+			formats, mounts := e.count("Format", 0), e.count("SetMountPoint", 0)
+			e.each("stage", func(int) error {
+				if err := errors.Join(e.partition(number), e.setOnline(number, true)); err != nil {
+					return err
+				}
+				id := e.volume(number)
+				return errors.Join(e.format(id), e.mkdir(dir), e.mount(id, dir))
+			})
+			if formats() != 1 || mounts() != 1 {
+				e.Errorf("%d formats and %d mounts, want one of each", formats(), mounts())
+			}
+			id := e.volume(number)
+			e.wantMounted(dir, id)
+			e.grow(number, 3*gib)
+			extends := e.count("DeviceIoControl", extendVolume)
+			e.each("grow", func(int) error { return errors.Join(e.rescan(), e.resize(id, 0)) })
+			if extends() != 1 {
+				e.Errorf("the file system was extended %d times, want once", extends())
+			}
+			e.wantTotal(id, 3*gib-16*mib)
+			e.each("unstage", func(int) error {
+				return errors.Join(e.unmount(id, dir), e.rmdir(dir, true), e.setOnline(number, false))
+			})
+			e.wantExists(false, dir)
+			e.wantOnline(number, false)
+		}},
+		{name: "64 callers make and remove trees", run: func(e *env) {
+			e.each("make", func(i int) error {
+				own := e.path("tree", fmt.Sprintf("own %d", i))
+				return errors.Join(e.mkdir(e.path("tree", "common", "deep")), e.mkdir(own), e.link(e.path("tree", "common"), own+`\link`),
+					e.link(e.path("tree", "common"), e.path("tree", "link")))
+			})
+			e.wantLink(e.path("tree", "link"), true)
+			e.each("remove", func(int) error { return e.rmdir(e.path("tree"), true) })
+			e.wantExists(false, e.path("tree"))
+		}},
+		{name: "callers for different disks do not wait for each other", run: func(e *env) {
+			_, slow := e.fresh(gib)
+			formats := e.fail(Fault{Call: "Format", Delay: time.Hour, Times: 1})
+			done := make(chan error, 1)
+			go func() { done <- e.format(slow) }()
+			e.until("the other format begins", func() bool { return formats() == 1 })
+			number := e.blank(gib)
+			dir := e.dir("m")
+			e.ok(e.partition(number))
+			id := e.volume(number)
+			e.ok(e.format(id))
+			e.ok(e.mount(id, dir))
+			e.keeps("IsVolumeFormatted of the other", func(e *env) error { _, err := e.formatted(slow); return err })
+			e.n.Heal()
+			e.ok(<-done)
+		}},
+		{name: "a format that outlives its caller is joined by the retry", run: func(e *env) {
+			_, id := e.fresh(gib)
+			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
+			ctx, cancel := context.WithCancel(e.ctx)
+			first := make(chan error, 1)
+			go func() { first <- e.with(ctx).format(id) }()
+			e.until("the format begins", func() bool { return formats() == 1 })
+			cancel()
+			e.want("FormatVolume of a caller who went away", <-first, context.Canceled)
+
+			e.keeps("FormatVolume that joins it", func(e *env) error { return e.format(id) })
+			retries := make(chan error, 8)
+			for range cap(retries) {
+				go func() { retries <- e.format(id) }()
+			}
+			time.Sleep(patient)
+			if n := formats(); n != 1 {
+				e.Errorf("%d formats are under way, want one", n)
+			}
+			e.n.Heal()
+			after := e.count("Format", 0)
+			for range cap(retries) {
+				e.ok(<-retries)
+			}
+			if n := after(); n != 0 {
+				e.Errorf("the volume was formatted %d times more", n)
+			}
+			e.wantFormatted(id, true)
+		}},
+		{name: "deadlines are kept while a lock is waited for", run: func(e *env) {
+			number, id := e.fresh(gib)
+			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
+			first := make(chan error, 1)
+			go func() { first <- e.format(id) }()
+			e.until("the format begins", func() bool { return formats() == 1 })
+			dir := e.dir("m")
+			for what, f := range sorted(map[string]func(*env) error{
+				"IsVolumeFormatted": func(e *env) error { _, err := e.formatted(id); return err },
+				"GetVolumeStats":    func(e *env) error { _, _, err := e.stats(id); return err },
+				"FormatVolume":      func(e *env) error { return e.format(id) },
+				"ResizeVolume":      func(e *env) error { return e.resize(id, 0) },
+				"WriteVolumeCache":  func(e *env) error { return e.flush(id) },
+				"MountVolume":       func(e *env) error { return e.mount(id, dir) },
+				"UnmountVolume":     func(e *env) error { return e.unmount(id, dir) },
+				"SetDiskState":      func(e *env) error { return e.setOnline(number, false) },
+				"PartitionDisk":     func(e *env) error { return e.partition(number) },
+			}) {
+				e.keeps(what, f)
+			}
+			e.wantOnline(number, true)
+			e.n.Heal()
+			e.ok(<-first)
+			e.wantFormatted(id, true)
+			e.wantLink(dir, false)
+		}},
+		{name: "deadlines are kept while Windows hangs", run: func(e *env) {
+			number := e.blank(gib)
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			for call, f := range sorted(map[string]func(*env) error{
+				"CreateFile":        func(e *env) error { return e.partition(number) },
+				"DeviceIoControl":   func(e *env) error { _, err := e.size(number); return err },
+				"Interfaces":        func(e *env) error { _, err := e.ids(); return err },
+				"Reenumerate":       func(e *env) error { return e.rescan() },
+				"VolumeInformation": func(e *env) error { _, err := e.formatted(id); return err },
+				"FreeSpace":         func(e *env) error { _, _, err := e.stats(id); return err },
+				"FlushFileBuffers":  func(e *env) error { return e.flush(id) },
+				"SetMountPoint":     func(e *env) error { return e.mount(id, dir) },
+				"NtCreateFile":      func(e *env) error { _, err := e.exists(dir); return err },
+			}) {
+				e.fail(Fault{Call: call, Delay: time.Hour})
+				e.keeps(call+" hangs", f)
+				e.n.Heal()
+			}
+			e.ok(e.partition(number))
+			e.ok(e.rescan())
+			e.ok(e.mount(id, dir))
+			e.wantMounted(dir, id)
+		}},
+		{name: "who asks while a rescan runs gets one that began after", run: func(e *env) {
+			scans := e.fail(Fault{Call: "Reenumerate", Delay: time.Hour, Times: 1})
+			first := make(chan error, 1)
+			go func() { first <- e.rescan() }()
+			e.until("the rescan begins", func() bool { return scans() == 1 })
+			e.keeps("Rescan behind one that hangs", func(e *env) error { return e.rescan() })
+			e.n.Heal()
+			e.ok(<-first)
+			e.ok(e.rescan())
+		}},
+		{name: "a context that has ended does nothing", run: func(e *env) {
+			number := e.blank(gib)
+			_, id := e.fresh(gib)
+			_, formatted := e.data(gib)
+			dir, kept := e.dir("m"), e.dir("kept")
+			ctx, cancel := context.WithCancel(e.ctx)
+			cancel()
+			ended := e.with(ctx)
+			for _, c := range ended.calls(number, id, dir, kept) {
+				e.want(c.method, c.err, context.Canceled)
+			}
+			if got := e.list(number, 0); len(got) != 0 {
+				e.Errorf("the disk has the volumes %q", got)
+			}
+			e.wantOnline(number, true)
+			e.wantFormatted(id, false)
+			e.wantLink(dir, false)
+			e.wantExists(true, kept)
+			e.wantExists(false, dir+`\new`)
+			e.wantFormatted(formatted, true)
+		}},
+		{name: "a disk that is pulled out while its volume is awaited", setup: Setup{ArrivalDelay: time.Hour}, run: func(e *env) {
+			for _, takenOver := range []bool{false, true} {
+				number := e.blank(gib)
+				tables := e.count("DeviceIoControl", setLayout)
+				done := make(chan error, 1)
+				go func() { done <- e.partition(number) }()
+				e.until("the table is being written", func() bool { return tables() == 1 })
+				looks := e.count("VolumeNames", 0)
+				e.until("the volume is looked for", func() bool { return looks() > 0 })
+				e.detach(number)
+				if !takenOver {
+					e.want("PartitionDisk", <-done, hosterr.ErrNotFound)
+					e.n.Heal()
+					continue
+				}
+				// The one that takes its number is left alone.
+				if other := e.attach(Disk{Table: GPTNoMSR, Size: gib, Offline: true}); other != number {
+					e.lacks("give a disk the number of another")
+				}
+				if err := <-done; !errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, hosterr.ErrNotFound) {
+					e.Errorf("PartitionDisk of a disk whose number passed on = %v, want unavailable", err)
+				}
+				e.wantOnline(number, false)
+				e.detach(number)
+			}
+		}},
+		{name: "a disk that is pulled out while its volume is formatted", run: func(e *env) {
+			number, id := e.fresh(gib)
+			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
+			done := make(chan error, 1)
+			go func() { done <- e.format(id) }()
+			e.until("the format begins", func() bool { return formats() == 1 })
+			back := e.detach(number)
+			e.n.Heal()
+			e.want("FormatVolume", <-done, hosterr.ErrNotFound)
+			number = back()
+			e.ok(e.format(e.volume(number)))
+		}},
+		{name: "a disk that is pulled out at any moment is not found", run: func(e *env) {
+			type volume struct {
+				number uint32
+				id     string
+			}
+			blank := func() volume { return volume{number: e.blank(gib)} }
+			data := func() volume {
+				number, id := e.data(gib)
+				return volume{number, id}
+			}
+			partition := func(v volume) error { return e.partition(v.number) }
+			size := func(v volume) error { _, err := e.size(v.number); return err }
+			offline := func(v volume) error { return e.setOnline(v.number, false) }
+			online := func(v volume) error { return e.setOnline(v.number, true) }
+			put := func() volume { // offline, with a partition
+				number := e.blank(gib)
+				e.ok(e.partition(number))
+				e.ok(e.setOnline(number, false))
+				return volume{number: number}
+			}
+			resize := func(v volume) error { return e.resize(v.id, 2*gib) }
+			stats := func(v volume) error { _, _, err := e.stats(v.id); return err }
+			for _, c := range []struct {
+				what string
+				call string
+				code uint32
+				make func() volume
+				do   func(volume) error
+			}{
+				{"PartitionDisk", "DeviceIoControl", getLayout, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", getLength, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", createDisk, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
+				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
+				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
+				{"SetDiskState", "DeviceIoControl", setAttributes, blank, offline},
+				{"SetDiskState", "VolumeNames", 0, put, online},
+				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
+				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
+				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},
+				{"GetVolumeStats", "FreeSpace", 0, data, stats},
+			} {
+				v := c.make()
+				if v.id != "" {
+					e.grow(v.number, 3*gib)
+				}
+				reached := e.fail(Fault{Call: c.call, Code: c.code, Delay: time.Hour, Times: 1})
+				done := make(chan error, 1)
+				go func() { done <- c.do(v) }()
+				what := fmt.Sprintf("%s at %s %#x", c.what, c.call, c.code)
+				e.until(what, func() bool { return reached() == 1 })
+				e.detach(v.number)
+				e.n.Heal()
+				e.want(what, <-done, hosterr.ErrNotFound)
+			}
+		}},
+		{name: "disks come and go while all is asked for", run: func(e *env) {
+			dir := e.dir("m")
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					for range 15 {
+						number := e.blank(100 * mib)
+						if err := e.partition(number); err != nil {
+							e.Errorf("PartitionDisk: %v", err)
+						}
+						if _, err := e.n.Detach(number); err != nil {
+							e.Errorf("take disk %d away: %v", number, err)
+						}
+					}
+				})
+			}
+			if e.n.Detach == nil {
+				e.lacks("take disks away")
+			}
+			_, id := e.data(gib)
+			for i := range 20 {
+				_, ids := e.ids()
+				_, locations := e.locations()
+				formatted, err := e.formatted(id)
+				if err := errors.Join(ids, locations, err, e.mount(id, dir), e.unmount(id, dir)); err != nil || !formatted {
+					e.Errorf("round %d: %t, %v", i, formatted, err)
+				}
+			}
+			wg.Wait()
+			if err := e.rescan(); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
+				e.Errorf("Rescan: %v", err)
+			}
+		}},
+	}
+}

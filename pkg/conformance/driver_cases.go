@@ -1,0 +1,351 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// driver is how a driver uses a node: which disk is its volume's, and what it
+// does about a disk that is offline and read-only.
+type driver struct {
+	*env
+	// twice repeats every call, as after an answer that was lost.
+	twice bool
+}
+
+// do makes a call that changes something.
+func (d driver) do(call func() error) {
+	d.Helper()
+	d.ok(call())
+	if d.twice {
+		d.ok(call())
+	}
+}
+
+// stage makes a disk usable at a directory, from a blank disk or one that was
+// used before, and returns its volume.
+func (d driver) stage(number uint32, dir string) string {
+	d.Helper()
+	d.do(func() error { return d.partition(number) })
+	d.do(func() error { return d.setOnline(number, true) })
+	ids := d.list(number, 0)
+	if len(ids) == 0 {
+		d.Fatalf("disk %d has no volume", number)
+	}
+	id := ids[0]
+	formatted, err := d.formatted(id)
+	d.ok(err)
+	if !formatted {
+		d.do(func() error { return d.format(id) })
+	}
+	if !d.mounted(dir) {
+		d.do(func() error { return d.mkdir(dir) })
+		d.do(func() error { return d.mount(id, dir) })
+	}
+	if !d.mounted(dir) {
+		d.Errorf("staged at %s, nothing is mounted there", dir)
+	}
+	return id
+}
+
+// mounted is the question IsLikelyNotMountPoint, the other way round.
+func (d driver) mounted(path string) bool {
+	d.Helper()
+	exists, err := d.exists(path)
+	d.ok(err)
+	if !exists {
+		return false
+	}
+	mounted, err := d.isLink(path)
+	d.ok(err)
+	return mounted
+}
+
+// unstage takes a volume away from a directory and its disk offline.
+func (d driver) unstage(dir string) uint32 {
+	d.Helper()
+	id, err := d.mountedAt(dir)
+	d.ok(err)
+	number, err := d.diskOf(id)
+	d.ok(err)
+	d.do(func() error { return d.unmount(id, dir) })
+	d.do(func() error { return d.rmdir(dir, true) })
+	d.do(func() error { return d.setOnline(number, false) })
+	return number
+}
+
+func (d driver) publish(dir, pod string) {
+	d.Helper()
+	d.do(func() error { return d.mkdir(pod[:strings.LastIndex(pod, `\`)]) })
+	d.do(func() error { return d.link(dir, pod) })
+	if !d.mounted(pod) {
+		d.Errorf("published at %s, nothing is mounted there", pod)
+	}
+}
+
+func (d driver) unpublish(pod string) {
+	d.Helper()
+	d.do(func() error { return d.rmdir(pod, true) })
+	d.wantExists(false, pod)
+}
+
+// life is what happens to a volume: staged, published to two pods, written to,
+// grown, unpublished, unstaged, and staged again with all its files.
+func (d driver) life(number uint32, find func() uint32) {
+	d.Helper()
+	dir, pods := d.path("staging", "globalmount"), []string{d.path("pods", "a", "mount"), d.path("pods", "b's pod", "mount")}
+	id := d.stage(number, dir)
+	for _, pod := range pods {
+		d.publish(dir, pod)
+		d.wantClosest(pod, id)
+	}
+	d.do(func() error { return d.mkdir(pods[0] + `\data\more`) })
+	d.wantExists(true, dir+`\data\more`, pods[1]+`\data\more`)
+
+	before := d.total(id)
+	d.grow(number, 4*gib)
+	d.do(d.rescan)
+	d.do(func() error { return d.resize(id, 0) })
+	if after := d.total(id); after < before+gib {
+		d.Errorf("grown, the volume has %d bytes, and had %d", after, before)
+	}
+
+	d.unpublish(pods[0])
+	d.wantExists(true, pods[1]+`\data`, dir+`\data`)
+	d.unpublish(pods[1])
+	number = d.unstage(dir)
+	d.wantExists(false, dir)
+	d.wantOnline(number, false)
+
+	d.detach(number)()
+	number = find()
+	if again := d.stage(number, dir); again != id {
+		d.Errorf("staged again, the volume is %s, and was %s", again, id)
+	}
+	d.wantExists(true, dir+`\data\more`)
+	d.unstage(dir)
+}
+
+func driverCases() []testCase {
+	// bySerial, byPage83 and byLUN find a driver's disk.
+	bySerial := func(e *env, part string) uint32 {
+		e.Helper()
+		all, err := e.ids()
+		e.ok(err)
+		for number, ids := range all {
+			if strings.Contains(ids.SerialNumber, part) {
+				return number
+			}
+		}
+		e.Fatalf("no disk with %q in its serial number", part)
+		return 0
+	}
+	byPage83 := func(e *env, word string) uint32 {
+		e.Helper()
+		all, err := e.ids()
+		e.ok(err)
+		for number, ids := range all {
+			if words := strings.Fields(ids.Page83); len(words) > 0 && words[len(words)-1] == word {
+				return number
+			}
+		}
+		e.Fatalf("no disk with %q at the end of its page 83h", word)
+		return 0
+	}
+	byLUN := func(e *env, lun string) uint32 {
+		e.Helper()
+		all, err := e.locations()
+		e.ok(err)
+		for number, l := range all {
+			if l.LUNID == lun {
+				return number
+			}
+		}
+		e.Fatalf("no disk with LUN %s", lun)
+		return 0
+	}
+	var cases []testCase
+	for _, twice := range []bool{false, true} {
+		name := func(s string) string {
+			if twice {
+				return s + ", every answer lost once"
+			}
+			return s
+		}
+		cases = append(cases,
+			testCase{name: name("AWS EBS: an NVMe disk by its serial number, partitioned before it is online"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
+				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: true, ReadOnly: true})
+				find := func() uint32 { return bySerial(e, "vol0123456789abcdef0") }
+				driver{e, twice}.life(find(), find)
+			}},
+			testCase{name: name("GCE: a SCSI disk by its page 83h"), run: func(e *env) {
+				e.attach(Disk{Size: 2 * gib, Identifiers: []Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"}}})
+				find := func() uint32 { return byPage83(e, "pvc-1") }
+				driver{e, twice}.life(find(), find)
+			}},
+			testCase{name: name("vSphere: a SCSI disk, offline by SAN policy, seen after a rescan"), setup: Setup{ArriveOffline: true, AttachNeedsRescan: true}, run: func(e *env) {
+				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Serial: "6000c2986b4ab5f1cb1c52a8ac5f9e1b"})
+				find := func() uint32 {
+					e.ok(e.rescan())
+					return bySerial(e, "6000c2986b4ab5f1cb1c52a8ac5f9e1b")
+				}
+				driver{e, twice}.life(find(), find)
+			}},
+			testCase{name: name("Azure: a SCSI disk by its LUN, whose volume arrives late"), setup: Setup{ArrivalDelay: 50 * time.Millisecond}, run: func(e *env) {
+				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 9", Address: &Address{Port: 3, Lun: 9}})
+				find := func() uint32 { return byLUN(e, "9") }
+				driver{e, twice}.life(find(), find)
+			}},
+			testCase{name: name("local provisioner: directories and their removal"), run: func(e *env) {
+				d := driver{e, twice}
+				_, id := e.data(gib)
+				root := e.path("local", "vol1")
+				d.do(func() error { return e.mkdir(root) })
+				d.do(func() error { return e.mount(id, root) })
+				for _, name := range []string{"pvc-a", "pvc-b"} {
+					d.do(func() error { return e.mkdir(root + `\` + name + `\lost and found`) })
+				}
+				d.publish(root+`\pvc-a`, e.path("pods", "p", "mount"))
+				d.unpublish(e.path("pods", "p", "mount"))
+				d.do(func() error { return e.empty(root + `\pvc-a`) })
+				e.wantExists(true, root+`\pvc-a`, root+`\pvc-b\lost and found`)
+				e.wantExists(false, root+`\pvc-a\lost and found`)
+				d.do(func() error { return e.rmdir(root+`\pvc-b`, true) })
+				total, used, err := e.stats(id)
+				if err != nil || used >= total {
+					e.Errorf("stats: %d of %d, %v", used, total, err)
+				}
+			}},
+		)
+	}
+	return append(cases,
+		testCase{name: "a failure of any call of Windows is made up for by retries", run: func(e *env) {
+			for i, f := range everyCall() {
+				number := e.attach(Disk{Size: gib, Offline: true})
+				dir, pod := e.path(fmt.Sprintf("staging%d", i)), e.path(fmt.Sprintf("pod%d", i))
+				var id string
+				steps := []func() error{
+					func() error { return e.partition(number) },
+					func() error { return e.setOnline(number, true) },
+					func() error {
+						out, err := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+						if err == nil && len(out.VolumeIDs) != 1 {
+							err = fmt.Errorf("volumes %q", out.VolumeIDs)
+						}
+						if err == nil {
+							id = out.VolumeIDs[0]
+						}
+						return err
+					},
+					func() error {
+						formatted, err := e.formatted(id)
+						if err == nil && !formatted {
+							err = e.format(id)
+						}
+						return err
+					},
+					func() error { return e.mkdir(dir) },
+					func() error { return e.mount(id, dir) },
+					func() error { return e.mkdir(dir + `\data`) },
+					func() error { return e.link(dir, pod) },
+					func() error { return e.rescan() },
+					func() error { return e.resize(id, 0) },
+					func() error { return e.rmdir(pod, true) },
+					func() error { return e.unmount(id, dir) },
+					func() error { return e.rmdir(dir, true) },
+					func() error { return e.setOnline(number, false) },
+				}
+				for n, step := range steps {
+					if n == 9 {
+						e.grow(number, 2*gib)
+					}
+					// A new fault before each step: which call it meets is the host's affair.
+					f.Error, f.Times = "ERROR_GEN_FAILURE", 1
+					e.fail(f)
+					err := step()
+					for range 3 {
+						if err != nil {
+							err = step()
+						}
+					}
+					e.n.Heal()
+					if err != nil {
+						e.Fatalf("%s %#x failed once, and step %d does not come through: %v", f.Call, f.Code, n, err)
+					}
+				}
+				e.ok(e.setOnline(number, true))
+				e.ok(e.mkdir(dir))
+				e.ok(e.mount(id, dir))
+				e.wantExists(true, dir+`\data`)
+				e.wantTotal(id, 2*gib-16*mib)
+				e.ok(e.unmount(id, dir))
+				e.noHandles()
+			}
+		}},
+		testCase{name: "what was made outlives a restart of Windows", run: func(e *env) {
+			if e.n.Restart == nil {
+				e.lacks("restart Windows")
+			}
+			d := driver{env: e}
+			number, other := e.blank(gib), e.blank(gib)
+			dir, pod := e.path("staging"), e.path("pod")
+			id := d.stage(number, dir)
+			d.publish(dir, pod)
+			e.ok(e.mkdir(pod + `\data`))
+			e.ok(e.partition(other))
+			e.ok(e.setOnline(other, false))
+			e.need("restart Windows", e.n.Restart())
+			e.wantOnline(number, true)
+			e.wantOnline(other, false)
+			e.wantMounted(dir, id)
+			e.wantExists(true, pod+`\data`)
+			if again := d.stage(number, dir); again != id {
+				e.Errorf("staged again, the volume is %s, and was %s", again, id)
+			}
+			d.unpublish(pod)
+			d.unstage(dir)
+		}},
+		testCase{name: "unstage after the disk was pulled out", run: func(e *env) {
+			d := driver{env: e}
+			number := e.blank(gib)
+			dir, pod := e.path("staging"), e.path("pods", "p", "mount")
+			id := d.stage(number, dir)
+			d.publish(dir, pod)
+			e.detach(number)
+			d.unpublish(pod)
+			got, err := e.mountedAt(dir)
+			if err != nil || !strings.EqualFold(got, id) {
+				e.Errorf("mounted: %q, %v, want %q", got, err, id)
+			}
+			e.ok(e.unmount(id, dir))
+			e.ok(e.rmdir(dir, true))
+			_, err = e.diskOf(id)
+			e.want("GetDiskNumberFromVolumeID", err, hosterr.ErrNotFound)
+			e.wantExists(false, dir)
+		}},
+		testCase{name: "another disk under the number of one that was pulled out", run: func(e *env) {
+			d := driver{env: e}
+			number := e.blank(gib)
+			dir := e.path("staging")
+			old := d.stage(number, dir)
+			e.detach(number)
+			if again := e.attach(Disk{Size: gib}); again != number {
+				e.lacks("give a disk the number of another")
+			}
+			e.ok(e.unmount(old, dir))
+			id := d.stage(number, dir)
+			e.wantMounted(dir, id)
+			if id == old {
+				e.Errorf("the new disk has the old volume %s", id)
+			}
+			if err := e.format(old); !errors.Is(err, hosterr.ErrNotFound) {
+				e.Errorf("FormatVolume of the old volume = %v, want not found", err)
+			}
+		}},
+	)
+}

@@ -1,0 +1,234 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// everyCall is a fault of each call of Windows that the services of disks,
+// volumes and directories make, without an error.
+func everyCall() []Fault {
+	faults := []Fault{{Call: "CreateFile"}, {Call: "Interfaces"}, {Call: "Reenumerate"}, {Call: "VolumeNames"}, {Call: "VolumeInformation"},
+		{Call: "VolumeNameForMountPoint"}, {Call: "VolumePathName"}, {Call: "WindowsDirectory"}, {Call: "SetMountPoint"}, {Call: "DeleteMountPoint"},
+		{Call: "FreeSpace"}, {Call: "Format"}, {Call: "FlushFileBuffers"}, {Call: "WriteAt"}, {Call: "ReadAt"}, {Call: "NtCreateFile"},
+		{Call: "QueryDirectory"}, {Call: "QueryInformation"}, {Call: "SetInformation"}, {Call: "FinalPath"}, {Call: "Attributes"}}
+	for _, code := range []uint32{createDisk, setLayout, getLayout, updateProperties, updateSize, setAttributes, getAttributes, growPartition, extendVolume,
+		volumeExtents, getDeviceNumber, getLength, getReparsePoint, setReparsePoint, ntfsData, 0} {
+		faults = append(faults, Fault{Call: "DeviceIoControl", Code: code})
+	}
+	return faults
+}
+
+// honest tells whether err is an error that a caller can make something of.
+func honest(err error) bool {
+	return err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func faultCases() []testCase {
+	return []testCase{
+		{name: "no answer is made up while Windows fails", run: func(e *env) {
+			_, full := e.data(gib)
+			at := e.dir("full")
+			e.ok(e.mount(full, at))
+			e.ok(e.mkdir(at + `\precious`))
+			e.ok(e.link(at, e.path("link")))
+			for i, f := range everyCall() {
+				for _, failure := range []string{"ERROR_GEN_FAILURE", "ERROR_INVALID_FUNCTION", "ERROR_INVALID_PARAMETER", "ERROR_CRC"} {
+					f.Error = failure
+					name := fmt.Sprintf("%s %#x fails with %s", f.Call, f.Code, failure)
+					blank := e.blank(gib)
+					number, id := e.fresh(gib)
+					grown, small := e.data(gib)
+					e.grow(grown, 3*gib)
+					e.ok(e.rescan())
+					dir := e.dir(fmt.Sprintf("m%d%s", i, failure))
+					e.fail(f)
+
+					if got, err := e.formatted(full); err == nil && !got {
+						e.Errorf("%s: a volume that is formatted is not", name)
+					}
+					if total, _, err := e.stats(full); err == nil && total == 0 {
+						e.Errorf("%s: a volume that is formatted has 0 bytes", name)
+					}
+					if err := e.format(full); err == nil {
+						e.Errorf("%s: a volume that holds something may be formatted", name)
+					}
+					for _, path := range []string{at, at + `\precious`, e.path("link")} {
+						if got, err := e.exists(path); err == nil && !got {
+							e.Errorf("%s: %s does not exist", name, path)
+						}
+					}
+					for _, path := range []string{at, e.path("link")} {
+						if got, err := e.isLink(path); err == nil && !got {
+							e.Errorf("%s: %s is no link", name, path)
+						}
+						if got, err := e.mountedAt(path); err == nil && got != full {
+							e.Errorf("%s: %q is mounted at %s", name, got, path)
+						}
+						if got, err := e.closest(path); err == nil && got != full {
+							e.Errorf("%s: %s is on %q", name, path, got)
+						}
+					}
+					if got, err := e.online(number); err == nil && !got {
+						e.Errorf("%s: disk %d is offline", name, number)
+					}
+					if got, err := e.size(number); err == nil && got != gib {
+						e.Errorf("%s: disk %d has %d bytes", name, number, got)
+					}
+					if got, err := e.diskOf(id); err == nil && got != number {
+						e.Errorf("%s: the volume of disk %d is on disk %d", name, number, got)
+					}
+
+					// What is said to be done is done.
+					partitioned, formatted, mounted := e.partition(blank), e.format(id), e.mount(id, dir)
+					resized, made, linked := e.resize(small, 0), e.mkdir(dir+"new"), e.link(dir, dir+"link")
+					e.n.Heal()
+					if partitioned == nil {
+						e.volume(blank)
+					}
+					if formatted == nil {
+						e.wantFormatted(id, true)
+					}
+					if mounted == nil {
+						e.wantMounted(dir, id)
+					}
+					if resized == nil {
+						e.wantTotal(small, 3*gib-16*mib)
+					}
+					if made == nil {
+						e.wantExists(true, dir+"new")
+					}
+					if linked == nil {
+						e.wantLink(dir+"link", true)
+					}
+					e.ok(e.mount(id, dir))
+					e.fail(f)
+					unmounted, removed, offline := e.unmount(id, dir), e.rmdir(dir+"link", false), e.setOnline(blank, false)
+					e.n.Heal()
+					if unmounted == nil {
+						e.wantLink(dir, false)
+					}
+					if removed == nil {
+						e.wantExists(false, dir+"link")
+					}
+					if offline == nil {
+						e.wantOnline(blank, false)
+					}
+					e.ok(e.unmount(id, dir))
+					for _, n := range []uint32{blank, number, grown} {
+						e.detach(n)
+					}
+				}
+			}
+			e.wantExists(true, at+`\precious`)
+			e.wantMounted(at, full)
+		}},
+		{name: "whatever is called in whatever order, data stays", run: func(e *env) {
+			for seed := range uint64(4) {
+				e.chaos(seed)
+			}
+		}},
+	}
+}
+
+// chaos lets callers do what they like with three disks, with and without
+// patience. What was put on a volume must be there at the end, and nothing that
+// they did may keep a driver from using the disks.
+func (e *env) chaos(seed uint64) {
+	e.Helper()
+	type thing struct {
+		number uint32
+		id     string
+	}
+	var things []thing
+	var dirs []string
+	for i := range 3 {
+		number, id := e.data(gib)
+		keep := e.dir(fmt.Sprintf("keep %d %d", seed, i))
+		e.ok(e.mount(id, keep))
+		e.ok(e.mkdir(fmt.Sprintf(`%s\precious %d`, keep, i)))
+		e.ok(e.unmount(id, keep))
+		things = append(things, thing{number, id})
+		dirs = append(dirs, e.dir(fmt.Sprintf("d %d %d", seed, i)))
+	}
+	// Failures that are no surprise in such a company have a kind, but for what
+	// Windows says of a handle to a disk that went away under it.
+	check := func(what string, err error) {
+		if !honest(err) {
+			e.Errorf("seed %d: %s: %v, want an error of a kind", seed, what, err)
+		}
+	}
+	var wg sync.WaitGroup
+	for worker := range uint64(8) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, worker))
+			for range 60 {
+				x, dir := things[r.IntN(len(things))], dirs[r.IntN(len(dirs))]
+				caller, cancel := e, context.CancelFunc(func() {})
+				if r.IntN(4) == 0 {
+					var ctx context.Context
+					ctx, cancel = context.WithTimeout(e.ctx, time.Duration(r.IntN(2000))*time.Microsecond)
+					caller = e.with(ctx)
+				}
+				switch r.IntN(16) {
+				case 0:
+					check("PartitionDisk", caller.partition(x.number))
+				case 1:
+					check("SetDiskState", caller.setOnline(x.number, false))
+				case 2, 3, 4:
+					check("SetDiskState", caller.setOnline(x.number, true))
+				case 5:
+					if err := caller.format(x.id); err == nil {
+						e.Errorf("seed %d: a volume that holds something was formatted", seed)
+					} else {
+						check("FormatVolume", err)
+					}
+				case 6:
+					check("ResizeVolume", caller.resize(x.id, 0))
+				case 7, 8:
+					check("MountVolume", caller.mount(x.id, dir))
+				case 9:
+					check("UnmountVolume", caller.unmount(x.id, dir))
+				case 10:
+					check("Rmdir", caller.rmdir(dir, true))
+				case 11:
+					check("RmdirContents", caller.empty(dir))
+				case 12:
+					check("Mkdir", caller.mkdir(dir))
+				case 13:
+					formatted, err := caller.formatted(x.id)
+					if err == nil && !formatted {
+						e.Errorf("seed %d: a volume that is formatted is not", seed)
+					}
+					check("IsVolumeFormatted", err)
+				case 14:
+					_, err := caller.closest(dir)
+					check("GetClosestVolumeIDFromTargetPath", err)
+				case 15:
+					check("Rescan", caller.rescan())
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for i, x := range things {
+		e.ok(e.setOnline(x.number, true))
+		for _, dir := range dirs {
+			if at, err := e.mountedAt(dir); err == nil && slices.ContainsFunc(things, func(x thing) bool { return x.id == at }) {
+				e.ok(e.unmount(at, dir))
+			}
+		}
+		keep := e.path(fmt.Sprintf("keep %d %d", seed, i))
+		e.ok(e.mount(x.id, keep))
+		e.wantExists(true, fmt.Sprintf(`%s\precious %d`, keep, i))
+		e.ok(e.unmount(x.id, keep))
+	}
+}

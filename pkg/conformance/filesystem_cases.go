@@ -1,0 +1,258 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+func filesystemCases() []testCase {
+	return []testCase{
+		{name: "directories", run: func(e *env) {
+			dir := e.path("a", "b", "c")
+			e.wantExists(false, dir)
+			for range 2 {
+				e.ok(e.mkdir(dir))
+				e.wantExists(true, dir, e.path("a"), strings.ToUpper(dir), dir+`\`)
+			}
+			e.want("Rmdir of what is not empty", e.rmdir(e.path("a"), false), hosterr.ErrFailedPrecondition, "The directory is not empty.")
+			e.ok(e.rmdir(dir, false))
+			e.wantExists(false, dir)
+			e.want("Rmdir of what is not there", e.rmdir(dir, false), hosterr.ErrNotFound, "The system cannot find the file specified.")
+			e.want("Rmdir below what is not there", e.rmdir(dir+`\x`, false), hosterr.ErrNotFound)
+			for range 2 {
+				e.ok(e.rmdir(e.path("a"), true))
+				e.wantExists(false, e.path("a"))
+			}
+			e.ok(e.rmdir(e.path("never", "was"), true))
+		}},
+		{name: "files", run: func(e *env) {
+			e.file(e.path("file"))
+			e.wantExists(true, e.path("file"))
+			e.wantExists(false, e.path("file", "x"))
+			e.wantLink(e.path("file"), false)
+			e.want("Mkdir", e.mkdir(e.path("file")), hosterr.ErrAlreadyExists)
+			if err := e.mkdir(e.path("file", "x")); err == nil {
+				e.Error("Mkdir below a file: success")
+			}
+			e.want("RmdirContents", e.empty(e.path("file")), hosterr.ErrFailedPrecondition)
+			e.ok(e.link(e.path("file"), e.path("link")))
+			e.wantLink(e.path("link"), true)
+			e.ok(e.rmdir(e.path("link"), false))
+			e.wantExists(true, e.path("file"))
+			e.ok(e.rmdir(e.path("file"), false))
+			e.wantExists(false, e.path("file"))
+			e.dir("d")
+			e.file(e.path("d", "f"))
+			e.ok(e.rmdir(e.path("d"), true))
+			e.wantExists(false, e.path("d"))
+		}},
+		{name: "contents", run: func(e *env) {
+			e.dir("d", "a", "b", "c")
+			e.dir("d", "two")
+			e.dir("target", "kept")
+			e.ok(e.link(e.path("target"), e.path("d", "link")))
+			e.ok(e.link(e.path("target"), e.path("d", "a", "link")))
+			for range 2 {
+				e.ok(e.empty(e.path("d")))
+				e.wantExists(true, e.path("d"), e.path("target", "kept"))
+				e.wantExists(false, e.path("d", "a"), e.path("d", "two"), e.path("d", "link"))
+			}
+			e.want("RmdirContents of what is not there", e.empty(e.path("missing")), hosterr.ErrNotFound)
+			e.ok(e.link(e.path("target"), e.path("link")))
+			e.want("RmdirContents of a link", e.empty(e.path("link")), hosterr.ErrFailedPrecondition)
+			e.wantExists(true, e.path("target", "kept"))
+		}},
+		{name: "many entries", run: func(e *env) {
+			for i := range 300 {
+				e.dir("d", fmt.Sprintf("entry with a rather long name, number %d", i))
+			}
+			e.ok(e.empty(e.path("d")))
+			e.ok(e.rmdir(e.path("d"), false))
+		}},
+		{name: "links", run: func(e *env) {
+			source := e.dir("source")
+			e.dir("source", "kept")
+			link := e.path("link")
+			for range 2 {
+				e.ok(e.link(source, link))
+				e.wantLink(link, true)
+				e.wantExists(true, link, link+`\kept`)
+			}
+			e.want("another link in its place", e.link(e.dir("other"), link), hosterr.ErrAlreadyExists)
+			e.want("a link in place of a directory", e.link(source, e.path("other")), hosterr.ErrAlreadyExists)
+			e.want("a link where no directory is", e.link(source, e.path("missing", "link")), hosterr.ErrNotFound)
+			e.wantLink(source, false)
+			e.ok(e.rmdir(link, true))
+			e.wantExists(false, link)
+			e.wantExists(true, source, source+`\kept`)
+			e.ok(e.link(source, link))
+			e.ok(e.rmdir(link, false))
+			e.wantExists(true, source+`\kept`)
+			_, err := e.isLink(link)
+			e.want("IsSymlink of what is not there", err, hosterr.ErrNotFound, "The system cannot find the file specified.")
+		}},
+		{name: "a link that leads nowhere", run: func(e *env) {
+			link := e.path("link")
+			e.ok(e.link(e.path("missing"), link))
+			e.wantExists(true, link)
+			e.wantLink(link, false)
+			e.dir("missing")
+			e.wantLink(link, true)
+			e.ok(e.rmdir(e.path("missing"), false))
+			e.wantLink(link, false)
+			e.ok(e.rmdir(link, true))
+			e.wantExists(false, link)
+		}},
+		{name: "a mount point is a link whose target may be gone", run: func(e *env) {
+			number, id := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.ok(e.link(dir, e.path("link")))
+			e.wantLink(dir, true)
+			e.wantLink(e.path("link"), true)
+			e.detach(number)
+			e.wantExists(true, dir, e.path("link"))
+			e.wantLink(dir, false)
+			e.wantLink(e.path("link"), true) // one hop leads to the mount point, which is there
+		}},
+		{name: "a mounted volume is not entered by a removal", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("pod", "volumes", "m")
+			e.ok(e.mount(id, dir))
+			e.ok(e.mkdir(dir + `\precious`))
+			e.want("Rmdir", e.rmdir(e.path("pod"), true), hosterr.ErrFailedPrecondition)
+			e.want("RmdirContents", e.empty(e.path("pod")), hosterr.ErrFailedPrecondition)
+			e.want("RmdirContents of the mount point", e.empty(dir), hosterr.ErrFailedPrecondition)
+			e.wantExists(true, dir+`\precious`)
+			e.ok(e.rmdir(dir, true)) // the mount point itself goes, the volume's files stay
+			e.wantExists(false, dir)
+			again := e.dir("again")
+			e.ok(e.mount(id, again))
+			e.wantExists(true, again+`\precious`)
+		}},
+		{name: "names that need care", run: func(e *env) {
+			for _, name := range names() {
+				dir, link := e.dir(name, name), e.path(name+" link")
+				e.ok(e.link(dir, link))
+				e.wantLink(link, true)
+				e.wantExists(true, dir)
+				e.ok(e.rmdir(link, false))
+				e.ok(e.empty(e.path(name)))
+				e.wantExists(false, dir)
+				e.ok(e.rmdir(e.path(name), false))
+			}
+		}},
+		{name: "paths of 260 bytes", run: func(e *env) {
+			long := e.path()
+			for len(long) < 200 {
+				long += `\` + strings.Repeat("d", 20)
+			}
+			long += `\` + strings.Repeat("x", 259-len(long))
+			e.ok(e.mkdir(long))
+			e.wantExists(true, long)
+			e.ok(e.link(e.n.Dir, long[:len(long)-1]))
+			e.wantLink(long[:len(long)-1], true)
+			e.ok(e.rmdir(long, false))
+			_, err := e.exists(long + "y")
+			e.want("one byte more", err, hosterr.ErrInvalid, "path length 261 exceeds maximum characters: 260")
+			e.ok(e.empty(e.n.Dir))
+		}},
+		{name: "deep trees", run: func(e *env) {
+			dir := e.path("d")
+			for range 60 {
+				if len(dir) > 255 {
+					break
+				}
+				dir += `\e`
+			}
+			e.ok(e.mkdir(dir))
+			e.ok(e.rmdir(e.path("d"), true))
+			e.wantExists(false, e.path("d"))
+		}},
+		{name: "paths that break the rules", run: func(e *env) {
+			for _, c := range []struct{ path, text string }{
+				{"", "not an absolute Windows path: "},
+				{`pods\x`, `not an absolute Windows path: pods\x`},
+				{"C:", "path contains invalid characters: C:"},
+				{`\pods`, `invalid character \ at beginning of path: \pods`},
+				{`\\server\share\x`, `invalid character \ at beginning of path: \\server\share\x`},
+				{`\\?\` + e.n.Dir, `invalid character \ at beginning of path: \\?\` + e.n.Dir},
+				{e.path("a..b"), "path contains invalid characters: " + e.path("a..b")},
+				{e.path("..", "x"), "path contains invalid characters: " + e.path("..", "x")},
+				{e.path("a/b"), "path contains invalid characters: " + e.path("a/b")},
+				{e.path("a:b"), "path contains invalid characters: " + e.path("a:b")},
+				{e.path("a*"), "path contains invalid characters: " + e.path("a*")},
+				{e.path("a?"), "path contains invalid characters: " + e.path("a?")},
+				{e.path("a|b"), "path contains invalid characters: " + e.path("a|b")},
+				{e.path(`a"b`), "path contains invalid characters: " + e.path(`a"b`)},
+				{e.path(strings.Repeat("long", 100)), fmt.Sprintf("path length %d exceeds maximum characters: 260", len(e.n.Dir)+1+400)},
+				{e.path("a<b"), "a<b"}, {e.path("NUL"), "NUL"}, {e.path("com1.txt"), "com1.txt"}, {e.path("dot."), "dot."}, {e.path("blank "), "blank "}, {e.path("a\x01b"), ""}, {e.path("a\x00b"), ""},
+			} {
+				_, exists := e.exists(c.path)
+				_, isLink := e.isLink(c.path)
+				for what, err := range map[string]error{
+					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(c.path), "Rmdir": e.rmdir(c.path, true), "RmdirContents": e.empty(c.path),
+					"CreateSymlink at it": e.link(e.n.Dir, c.path), "CreateSymlink to it": e.link(c.path, e.path("link")),
+				} {
+					e.want(fmt.Sprintf("%s %q", what, c.path), err, hosterr.ErrInvalid, c.text)
+				}
+			}
+			e.wantExists(false, e.path("link"))
+		}},
+		{name: "roots of volumes are not removed", run: func(e *env) {
+			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
+			e.ok(e.mkdir(`E:\kept`))
+			for what, err := range map[string]error{"Rmdir": e.rmdir(`E:\`, true), "RmdirContents": e.empty(`E:\`)} {
+				if !errors.Is(err, hosterr.ErrInvalid) && !errors.Is(err, hosterr.ErrPermissionDenied) {
+					e.Errorf("%s of a root: %v, want an error that is invalid or permission denied", what, err)
+				}
+			}
+			e.wantExists(true, `E:\kept`)
+			e.volume(number)
+		}},
+		{name: "outside of the working directories", run: func(e *env) {
+			if !e.n.Confined {
+				e.Skip("this node takes every path; the daemon, which has working directories, runs the case")
+			}
+			for _, path := range []string{`C:\`, `C:\Windows\x`, `C:\var`, `D:\x`, e.n.Dir[:3] + "elsewhere"} {
+				_, exists := e.exists(path)
+				_, isLink := e.isLink(path)
+				for what, err := range map[string]error{
+					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(path), "Rmdir": e.rmdir(path, true), "RmdirContents": e.empty(path),
+					"CreateSymlink at it": e.link(e.n.Dir, path), "CreateSymlink to it": e.link(path, e.path("link")),
+				} {
+					e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")
+				}
+			}
+		}},
+		{name: "a path that can be reached", run: func(e *env) {
+			valid := func(path string) (bool, error) {
+				out, err := e.n.Filesystem.PathValid(e.ctx, &filesystem.PathValidRequest{Path: path})
+				if errors.Is(err, hosterr.ErrUnimplemented) {
+					e.Skip("no version of the API has PathValid; the node in process runs the case")
+				}
+				if out == nil {
+					e.Fatalf("PathValid(%q) = nil", path)
+				}
+				return out.Valid, err
+			}
+			e.ok(e.link(e.path("missing"), e.path("dangling")))
+			e.ok(e.link(e.dir("d"), e.path("link")))
+			for path, want := range map[string]bool{
+				e.n.Dir: true, e.path("d"): true, e.path("link"): true, e.path("missing"): false, e.path("missing", "x"): false, e.path("link", "x"): false,
+				e.path("a*b"): false, "": false,
+			} {
+				if got, err := valid(path); err != nil || got != want {
+					e.Errorf("PathValid(%q) = %t, %v, want %t", path, got, err, want)
+				}
+			}
+			if got, err := valid("C:\\a\x00b"); got || !errors.Is(err, hosterr.ErrInvalid) {
+				e.Errorf("PathValid with NUL = %t, %v, want an error that is invalid", got, err)
+			}
+		}},
+	}
+}

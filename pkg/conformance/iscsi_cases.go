@@ -1,0 +1,295 @@
+package conformance
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+)
+
+const (
+	targetAddress = "192.0.2.20"
+	targetIQN     = "iqn.2025-01.com.example:contract"
+
+	chapSecret   = "right-secret-16b"
+	wrongSecret  = "wrong-secret-16b"
+	mutualSecret = "mutual-secret-16"
+)
+
+func portalAt(address string) *iscsi.TargetPortal {
+	return &iscsi.TargetPortal{TargetAddress: address, TargetPort: 3260}
+}
+
+func (e *env) addPortal(p *iscsi.TargetPortal) error {
+	e.Helper()
+	out, err := e.n.ISCSI.AddTargetPortal(e.ctx, &iscsi.AddTargetPortalRequest{TargetPortal: p})
+	return answered(e, "AddTargetPortal", out, err)
+}
+
+func (e *env) removePortal(p *iscsi.TargetPortal) error {
+	e.Helper()
+	out, err := e.n.ISCSI.RemoveTargetPortal(e.ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
+	return answered(e, "RemoveTargetPortal", out, err)
+}
+
+func (e *env) portals() ([]iscsi.TargetPortal, error) {
+	e.Helper()
+	out, err := e.n.ISCSI.ListTargetPortals(e.ctx, &iscsi.ListTargetPortalsRequest{})
+	if answered(e, "ListTargetPortals", out, err) != nil || out == nil {
+		return nil, err
+	}
+	var list []iscsi.TargetPortal
+	for _, p := range out.TargetPortals {
+		list = append(list, *p)
+	}
+	return list, nil
+}
+
+func (e *env) discover(p *iscsi.TargetPortal) ([]string, error) {
+	e.Helper()
+	out, err := e.n.ISCSI.DiscoverTargetPortal(e.ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p})
+	if answered(e, "DiscoverTargetPortal", out, err) != nil || out == nil {
+		return nil, err
+	}
+	return out.IQNs, nil
+}
+
+// login connects the target of the cases.
+func (e *env) login(p *iscsi.TargetPortal, auth iscsi.AuthenticationType, user, secret string) error {
+	e.Helper()
+	out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
+	return answered(e, "ConnectTarget", out, err)
+}
+
+func (e *env) logout(p *iscsi.TargetPortal) error {
+	e.Helper()
+	out, err := e.n.ISCSI.DisconnectTarget(e.ctx, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
+	return answered(e, "DisconnectTarget", out, err)
+}
+
+func (e *env) setMutual(secret string) error {
+	e.Helper()
+	out, err := e.n.ISCSI.SetMutualChapSecret(e.ctx, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
+	return answered(e, "SetMutualChapSecret", out, err)
+}
+
+func (e *env) targetDisks(p *iscsi.TargetPortal) ([]string, error) {
+	e.Helper()
+	out, err := e.n.ISCSI.GetTargetDisks(e.ctx, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN})
+	if answered(e, "GetTargetDisks", out, err) != nil || out == nil {
+		return nil, err
+	}
+	return out.DiskIDs, nil
+}
+
+// wantDisks waits until the target of the cases provides n disks, which come one
+// after the other, and tells their numbers.
+func (e *env) wantDisks(n int) (numbers []uint32) {
+	e.Helper()
+	var disks []string
+	e.until(strconv.Itoa(n)+" disks are there", func() bool {
+		var err error
+		disks, err = e.targetDisks(portalAt(targetAddress))
+		e.ok(err)
+		return len(disks) == n
+	})
+	for _, d := range disks {
+		number, err := strconv.ParseUint(d, 10, 32)
+		e.ok(err)
+		numbers = append(numbers, uint32(number))
+	}
+	return numbers
+}
+
+// target makes the target of the cases. MSiSCSI runs, and its portal is added.
+func (e *env) target(t ISCSITarget) *iscsi.TargetPortal {
+	e.Helper()
+	if e.n.SetISCSITarget == nil {
+		e.lacks("make iSCSI targets")
+	}
+	t.IQN, t.Address = targetIQN, targetAddress
+	e.need("make an iSCSI target", e.n.SetISCSITarget(t))
+	e.ok(e.start(initiator))
+	p := portalAt(targetAddress)
+	e.ok(e.addPortal(p))
+	return p
+}
+
+// hides checks that the text of an error holds none of secrets.
+func (e *env) hides(err error, secrets ...string) {
+	e.Helper()
+	for _, s := range secrets {
+		if err != nil && strings.Contains(err.Error()+hosterr.HintOf(err), s) {
+			e.Errorf("an error tells the secret %q: %v (hint %q)", s, err, hosterr.HintOf(err))
+		}
+	}
+}
+
+func iscsiCases() []testCase {
+	withCHAP := ISCSITarget{LUNs: []uint64{gib}, ChapUser: "csi", ChapSecret: chapSecret, MutualSecret: mutualSecret}
+	return []testCase{
+		{name: "while MSiSCSI is stopped everything says so", run: func(e *env) {
+			e.ok(e.stop(initiator, true))
+			p := portalAt(targetAddress)
+			_, list := e.portals()
+			_, discover := e.discover(p)
+			_, disks := e.targetDisks(p)
+			for _, c := range []made{
+				{"AddTargetPortal", e.addPortal(p)}, {"ListTargetPortals", list}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(p)},
+				{"ConnectTarget", e.login(p, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(p)}, {"SetMutualChapSecret", e.setMutual(mutualSecret)},
+			} {
+				e.want(c.method, c.err, hosterr.ErrFailedPrecondition, initiator)
+			}
+		}},
+		{name: "a portal is added, listed, asked and removed", run: func(e *env) {
+			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
+			e.ok(e.addPortal(p))
+			e.ok(e.addPortal(&iscsi.TargetPortal{TargetAddress: targetAddress})) // port 0 is 3260
+			list, err := e.portals()
+			if err != nil || !slices.Equal(list, []iscsi.TargetPortal{*p}) {
+				e.Errorf("portals %v, %v, want one", list, err)
+			}
+			iqns, err := e.discover(p)
+			if err != nil || !slices.Equal(iqns, []string{targetIQN}) {
+				e.Errorf("discovered %q, %v", iqns, err)
+			}
+			e.ok(e.removePortal(p))
+			if list, err := e.portals(); err != nil || len(list) != 0 {
+				e.Errorf("portals %v, %v, want none", list, err)
+			}
+			e.want("RemoveTargetPortal again", e.removePortal(p), hosterr.ErrNotFound, targetAddress)
+			_, err = e.discover(p)
+			e.want("DiscoverTargetPortal", err, hosterr.ErrNotFound, targetAddress)
+		}},
+		{name: "a portal where nobody listens", run: func(e *env) {
+			e.target(ISCSITarget{LUNs: []uint64{gib}})
+			e.want("AddTargetPortal", e.addPortal(portalAt("192.0.2.99")), hosterr.ErrUnavailable, "192.0.2.99")
+		}},
+		{name: "portals that cannot be", run: func(e *env) {
+			for _, c := range []struct {
+				portal *iscsi.TargetPortal
+				text   string
+			}{
+				{nil, "target portal"}, {&iscsi.TargetPortal{}, "address"},
+				{&iscsi.TargetPortal{TargetAddress: targetAddress, TargetPort: 65536}, "65536"},
+				{&iscsi.TargetPortal{TargetAddress: targetAddress, TargetPort: 68796}, "68796"}, // 3260 in 16 bits
+				{&iscsi.TargetPortal{TargetAddress: "300.0.0.1"}, "300.0.0.1"},
+				{&iscsi.TargetPortal{TargetAddress: "192.0.2.20' OR '1'='1"}, "OR"},
+				{&iscsi.TargetPortal{TargetAddress: targetAddress + ":3260"}, targetAddress + ":3260"},
+			} {
+				_, discover := e.discover(c.portal)
+				_, disks := e.targetDisks(c.portal)
+				for _, m := range []made{
+					{"AddTargetPortal", e.addPortal(c.portal)}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(c.portal)},
+					{"ConnectTarget", e.login(c.portal, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(c.portal)},
+				} {
+					e.want(m.method, m.err, hosterr.ErrInvalid, c.text)
+				}
+			}
+		}},
+		{name: "names of targets that are none, and one that nobody has", run: func(e *env) {
+			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
+			connect := func(iqn string) error {
+				out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: iqn})
+				return answered(e, "ConnectTarget", out, err)
+			}
+			for _, iqn := range []string{"", "disk1", "iqn.2025-01.com.example:' OR 1=1", "iqn.2025-01.com.example:" + strings.Repeat("a", 300)} {
+				e.want("ConnectTarget", connect(iqn), hosterr.ErrInvalid)
+			}
+			e.want("ConnectTarget", connect(targetIQN+"-not"), hosterr.ErrNotFound)
+		}},
+		{name: "without authentication, with three LUNs, as often as one likes", run: func(e *env) {
+			p := e.target(ISCSITarget{LUNs: []uint64{gib, 2 * gib, 3 * gib}})
+			if disks, err := e.targetDisks(p); err != nil || len(disks) != 0 {
+				e.Errorf("disks before the login: %q, %v", disks, err)
+			}
+			e.ok(e.login(p, iscsi.NONE, "", ""))
+			numbers := e.wantDisks(3)
+			var sizes []int64
+			for _, number := range numbers {
+				size, err := e.size(number)
+				e.ok(err)
+				sizes = append(sizes, size)
+			}
+			slices.Sort(sizes)
+			if !slices.Equal(sizes, []int64{gib, 2 * gib, 3 * gib}) {
+				e.Errorf("the disks %v have the sizes %v", numbers, sizes)
+			}
+			e.ok(e.login(p, iscsi.NONE, "", ""))
+			if again := e.wantDisks(3); !slices.Equal(again, numbers) {
+				e.Errorf("a second login made the disks %v of %v", again, numbers)
+			}
+			for range 2 {
+				e.ok(e.logout(p))
+				e.wantDisks(0)
+			}
+			for _, number := range numbers {
+				_, err := e.size(number)
+				e.want("GetDiskStats of a disk that went", err, hosterr.ErrNotFound)
+			}
+		}},
+		{name: "CHAP with the wrong secret, then with the right one", run: func(e *env) {
+			p := e.target(withCHAP)
+			e.want("no CHAP", e.login(p, iscsi.NONE, "", ""), hosterr.ErrPermissionDenied)
+			for what, err := range map[string]error{
+				"the wrong secret": e.login(p, iscsi.ONE_WAY_CHAP, "csi", wrongSecret), "another user": e.login(p, iscsi.ONE_WAY_CHAP, "root", chapSecret),
+			} {
+				e.want(what, err, hosterr.ErrPermissionDenied)
+				e.hides(err, chapSecret, wrongSecret)
+			}
+			e.wantDisks(0)
+			e.ok(e.login(p, iscsi.ONE_WAY_CHAP, "csi", chapSecret))
+			e.wantDisks(1)
+		}},
+		{name: "mutual CHAP needs the secret of the node", run: func(e *env) {
+			p := e.target(withCHAP)
+			e.want("without it", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
+			e.ok(e.setMutual(wrongSecret))
+			e.want("with another", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
+			e.ok(e.setMutual(mutualSecret))
+			e.ok(e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret))
+			e.wantDisks(1)
+		}},
+		{name: "secrets and ways to log in that cannot be", run: func(e *env) {
+			p := portalAt(targetAddress)
+			for _, secret := range []string{"", "short-one-1", "much-too-long-one"} {
+				for what, err := range map[string]error{
+					"ConnectTarget": e.login(p, iscsi.ONE_WAY_CHAP, "csi", secret), "SetMutualChapSecret": e.setMutual(secret),
+				} {
+					e.want(what, err, hosterr.ErrInvalid, "12", "16")
+					if secret != "" {
+						e.hides(err, secret)
+					}
+				}
+			}
+			e.want("ConnectTarget", e.login(p, 3, "csi", chapSecret), hosterr.ErrInvalid)
+		}},
+		{name: "a disk of a target becomes a volume, which the next login brings back", run: func(e *env) {
+			p := e.target(withCHAP)
+			e.ok(e.login(p, iscsi.ONE_WAY_CHAP, "csi", chapSecret))
+			number := e.wantDisks(1)[0]
+			e.ok(e.setOnline(number, true))
+			e.ok(e.partition(number))
+			id := e.volume(number)
+			e.ok(e.format(id))
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.ok(e.mkdir(dir + `\kept`))
+			e.ok(e.flush(id))
+			e.ok(e.unmount(id, dir))
+
+			e.ok(e.logout(p))
+			e.wantDisks(0)
+			e.ok(e.login(p, iscsi.ONE_WAY_CHAP, "csi", chapSecret))
+			number = e.wantDisks(1)[0]
+			e.ok(e.setOnline(number, true))
+			e.ok(e.partition(number))
+			id = e.volume(number)
+			e.wantFormatted(id, true)
+			e.ok(e.mount(id, dir))
+			e.wantExists(true, dir+`\kept`)
+		}},
+	}
+}

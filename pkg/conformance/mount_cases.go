@@ -1,0 +1,380 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// names are names that need care somewhere.
+func names() []string {
+	return []string{
+		"two words", "it's", `a'b''c`, "50% of $HOME & more;", "[x] (y) {z}", "ünïcødé", "日本語", "файл", "e\u0301", "🙂", "-n", "a.b.c", "CON1",
+		"#", "~tilde", "`tick`", "^caret", "kubernetes.io~csi", "pvc-6e1f3a48-0000", strings.Repeat("n", 100),
+	}
+}
+
+func mountCases() []testCase {
+	return []testCase{
+		{name: "on an empty directory, and away again", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			for range 2 {
+				e.ok(e.mount(id, dir))
+				e.wantMounted(dir, id)
+				e.wantMounted(dir+`\`, id)
+				e.wantLink(dir, true)
+			}
+			e.ok(e.mkdir(dir + `\inside`))
+			for range 2 {
+				e.ok(e.unmount(id, dir))
+				e.wantLink(dir, false)
+				e.wantExists(true, dir)
+				e.wantExists(false, dir+`\inside`)
+			}
+			_, err := e.mountedAt(dir)
+			e.wantText("GetVolumeIDFromTargetPath", err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+			e.ok(e.mount(id, dir))
+			e.wantExists(true, dir+`\inside`)
+		}},
+		{name: "at two places at once", run: func(e *env) {
+			_, id := e.data(gib)
+			a, b := e.dir("a"), e.dir("b")
+			e.ok(e.mount(id, a))
+			e.ok(e.mount(id, b))
+			e.wantMounted(a, id)
+			e.wantMounted(b, id)
+			e.ok(e.mkdir(a + `\x`))
+			e.wantExists(true, b+`\x`)
+			e.ok(e.unmount(id, a))
+			e.wantMounted(b, id)
+		}},
+		{name: "on a directory that is not empty", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			e.dir("m", "x")
+			e.want("MountVolume", e.mount(id, dir), hosterr.ErrFailedPrecondition, "The directory is not empty.")
+			e.wantLink(dir, false)
+			e.wantExists(true, dir+`\x`)
+		}},
+		{name: "on a file", run: func(e *env) {
+			_, id := e.data(gib)
+			file := e.path("file")
+			e.file(file)
+			e.want("MountVolume", e.mount(id, file), hosterr.ErrFailedPrecondition)
+			e.want("UnmountVolume", e.unmount(id, file), hosterr.ErrFailedPrecondition)
+			e.want("MountVolume below it", e.mount(id, file+`\m`), hosterr.ErrFailedPrecondition)
+			e.wantExists(true, file)
+		}},
+		{name: "on a directory that is not there", run: func(e *env) {
+			_, id := e.data(gib)
+			e.want("MountVolume", e.mount(id, e.path("missing")), hosterr.ErrNotFound)
+			e.want("MountVolume", e.mount(id, e.path("missing", "too")), hosterr.ErrNotFound)
+			e.wantExists(false, e.path("missing"))
+		}},
+		{name: "on a mount point of another volume", run: func(e *env) {
+			_, one := e.data(gib)
+			_, two := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(one, dir))
+			e.want("MountVolume", e.mount(two, dir), hosterr.ErrFailedPrecondition)
+			e.want("UnmountVolume", e.unmount(two, dir), hosterr.ErrFailedPrecondition)
+			e.wantMounted(dir, one)
+			e.ok(e.unmount(one, dir))
+			e.ok(e.mount(two, dir))
+			e.wantMounted(dir, two)
+		}},
+		{name: "on a link", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("dir")
+			e.ok(e.link(dir, e.path("link")))
+			e.want("MountVolume", e.mount(id, e.path("link")), hosterr.ErrFailedPrecondition)
+			e.want("UnmountVolume", e.unmount(id, e.path("link")), hosterr.ErrFailedPrecondition)
+			e.wantLink(dir, false)
+			e.wantLink(e.path("link"), true)
+		}},
+		{name: "below a link", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("dir")
+			e.dir("dir", "m")
+			e.ok(e.link(dir, e.path("link")))
+			e.ok(e.mount(id, e.path("link", "m")))
+			e.wantMounted(dir+`\m`, id)
+			e.ok(e.unmount(id, dir+`\m`))
+			e.wantLink(e.path("link", "m"), false)
+		}},
+		{name: "inside a mounted volume", run: func(e *env) {
+			_, outer := e.data(gib)
+			_, inner := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(outer, dir))
+			e.ok(e.mkdir(dir + `\a\m`))
+			e.ok(e.mount(inner, dir+`\a\m`))
+			e.wantMounted(dir+`\a\m`, inner)
+			e.ok(e.unmount(outer, dir))
+			e.wantExists(false, dir+`\a`)
+			e.ok(e.mount(outer, dir))
+			e.wantMounted(dir+`\a\m`, inner)
+			e.ok(e.unmount(inner, dir+`\a\m`))
+			e.wantMounted(dir, outer)
+		}},
+		{name: "a volume without file system", run: func(e *env) {
+			_, id := e.fresh(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.wantMounted(dir, id)
+			e.wantLink(dir, true)
+			e.ok(e.format(id))
+			e.ok(e.mkdir(dir + `\x`))
+			e.ok(e.unmount(id, dir))
+		}},
+		{name: "the volume of Windows", run: func(e *env) {
+			dir := e.dir("m")
+			for _, id := range e.list(e.n.SystemDisk, 0) {
+				e.want("MountVolume", e.mount(id, dir), hosterr.ErrFailedPrecondition)
+			}
+			e.wantLink(dir, false)
+		}},
+		{name: "directories with names that need care", run: func(e *env) {
+			_, id := e.data(gib)
+			for _, name := range names() {
+				dir := e.dir(name)
+				if err := e.mount(id, dir); err != nil {
+					e.Errorf("MountVolume on %q: %v", name, err)
+					continue
+				}
+				e.wantMounted(dir, id)
+				e.wantClosest(dir, id)
+				e.ok(e.unmount(id, dir))
+				e.wantLink(dir, false)
+			}
+		}},
+		{name: "a long path", run: func(e *env) {
+			_, id := e.data(gib)
+			long := e.path()
+			for len(long) < 260-61 {
+				long += `\` + strings.Repeat("d", 40)
+			}
+			long += `\` + strings.Repeat("e", 260-len(long)-1)
+			e.ok(e.mkdir(long))
+			e.ok(e.mount(id, long))
+			e.wantMounted(long, id)
+			e.wantLink(long, true)
+			e.ok(e.unmount(id, long))
+			e.wantLink(long, false)
+			e.ok(e.rmdir(long, false))
+		}},
+		{name: "what is not mounted is unmounted", run: func(e *env) {
+			_, id := e.data(gib)
+			e.ok(e.unmount(id, e.dir("m")))
+			e.ok(e.unmount(id, e.path("missing")))
+			e.ok(e.unmount(id, e.path("missing", "too")))
+			e.wantExists(true, e.path("m"))
+		}},
+		{name: "unmounted when the disk is gone", run: func(e *env) {
+			number, id := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			back := e.detach(number)
+			e.wantExists(true, dir)
+			e.wantLink(dir, false) // its target is gone
+			e.wantMounted(dir, id)
+			e.wantClosest(dir, id)
+			for range 2 {
+				e.ok(e.unmount(id, dir))
+			}
+			_, err := e.mountedAt(dir)
+			e.wantText("GetVolumeIDFromTargetPath", err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+			back()
+			e.wantLink(dir, false)
+			e.ok(e.mount(id, dir))
+			e.wantMounted(dir, id)
+		}},
+		{name: "removed when the disk is gone", run: func(e *env) {
+			number, id := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.detach(number)
+			e.ok(e.rmdir(dir, true))
+			e.wantExists(false, dir)
+		}},
+		{name: "unmounted when the disk is offline", run: func(e *env) {
+			number, id := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.ok(e.setOnline(number, false))
+			e.ok(e.unmount(id, dir))
+			e.ok(e.setOnline(number, true))
+			e.wantLink(dir, false)
+		}},
+		{name: "unmounted after its cache was written out, and also if that fails", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			flushes := e.fail(Fault{Call: "FlushFileBuffers", Error: "ERROR_IO_DEVICE"})
+			e.ok(e.unmount(id, dir))
+			if flushes() == 0 {
+				e.Error("the cache was not written out")
+			}
+			e.wantLink(dir, false)
+		}},
+		{name: "failures are made up for by the retry", run: func(e *env) {
+			_, id := e.data(gib)
+			dir := e.dir("m")
+			e.fail(Fault{Call: "SetMountPoint", Error: "ERROR_GEN_FAILURE", Times: 1})
+			if err := e.mount(id, dir); err == nil {
+				e.Error("MountVolume: success, though Windows failed")
+			}
+			e.wantLink(dir, false)
+			e.ok(e.mount(id, dir))
+			e.fail(Fault{Call: "DeleteMountPoint", Error: "ERROR_GEN_FAILURE", Times: 1})
+			if err := e.unmount(id, dir); err == nil {
+				e.Error("UnmountVolume: success, though Windows failed")
+			}
+			e.wantMounted(dir, id)
+			e.ok(e.unmount(id, dir))
+		}},
+		{name: "outside of the working directories", run: func(e *env) {
+			if !e.n.Confined {
+				e.Skip("this node takes every path; the daemon, which has working directories, runs the case")
+			}
+			_, id := e.data(gib)
+			for _, path := range []string{`C:\m`, `C:\Windows`, `C:\`, `D:\m`, e.n.Dir + `-evil`} {
+				_, mounted := e.mountedAt(path)
+				_, closest := e.closest(path)
+				for what, err := range map[string]error{
+					"MountVolume": e.mount(id, path), "UnmountVolume": e.unmount(id, path),
+					"GetVolumeIDFromTargetPath": mounted, "GetClosestVolumeIDFromTargetPath": closest,
+				} {
+					if path != e.n.Dir+`-evil` { // may lie in the working directory above it
+						e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")
+					}
+				}
+			}
+		}},
+	}
+}
+
+func pathCases() []testCase {
+	return []testCase{
+		{name: "nested mount points", run: func(e *env) {
+			_, outer := e.data(gib)
+			_, inner := e.data(gib)
+			system, err := e.closest(e.n.Dir)
+			e.ok(err)
+			dir := e.dir("m")
+			e.ok(e.mount(outer, dir))
+			e.ok(e.mkdir(dir + `\a\m`))
+			e.ok(e.mount(inner, dir+`\a\m`))
+			e.ok(e.mkdir(dir + `\a\m\b\c`))
+			for path, want := range map[string]string{
+				e.n.Dir: system, dir: outer, dir + `\`: outer, dir + `\a`: outer, dir + `\a\m`: inner, dir + `\a\m\b\c`: inner,
+				strings.ToUpper(dir): outer, strings.ToLower(dir + `\A\M\B`): inner,
+			} {
+				e.wantClosest(path, want)
+			}
+			for _, path := range []string{e.n.Dir, dir + `\a`, dir + `\a\m\b`} {
+				_, err := e.mountedAt(path)
+				e.wantText("GetVolumeIDFromTargetPath "+path, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+			}
+		}},
+		{name: "links", run: func(e *env) {
+			_, id := e.data(gib)
+			system, err := e.closest(e.n.Dir)
+			e.ok(err)
+			dir := e.dir("m")
+			e.dir("plain", "sub")
+			e.ok(e.mount(id, dir))
+			e.ok(e.mkdir(dir + `\a\b`))
+			e.ok(e.link(dir, e.path("to-mount")))
+			e.ok(e.link(e.path("to-mount"), e.path("to-link")))
+			e.ok(e.link(dir+`\a`, e.path("into")))
+			e.ok(e.link(e.path("plain"), e.path("to-plain")))
+			e.ok(e.link(e.path("plain"), dir+`\out`))
+			for path, want := range map[string]string{
+				e.path("to-mount"): id, e.path("to-link"): id, e.path("to-link", "a", "b"): id, e.path("into"): id, e.path("into", "b"): id,
+				e.path("to-plain"): system, e.path("to-plain", "sub"): system, dir + `\out`: system, dir + `\out\sub`: system,
+			} {
+				e.wantClosest(path, want)
+			}
+			e.wantMounted(e.path("to-mount"), id)
+			e.wantMounted(e.path("to-link"), id)
+			e.wantMounted(e.path("into"), id)
+			e.wantMounted(e.path("to-plain"), system)
+		}},
+		{name: "loops of links end", run: func(e *env) {
+			e.ok(e.link(e.path("b"), e.path("a")))
+			e.ok(e.link(e.path("a"), e.path("b")))
+			e.ok(e.link(e.path("self"), e.path("self")))
+			for _, path := range []string{e.path("a"), e.path("b"), e.path("self"), e.path("a", "below"), e.path("self", "x", "y")} {
+				_, closest := e.closest(path)
+				e.want("GetClosestVolumeIDFromTargetPath "+path, closest, hosterr.ErrFailedPrecondition)
+				_, mounted := e.mountedAt(path)
+				e.want("GetVolumeIDFromTargetPath "+path, mounted, hosterr.ErrFailedPrecondition)
+			}
+			e.wantLink(e.path("a"), true) // one hop leads to b, which is there
+		}},
+		{name: "a chain of links, as long as Windows follows it and longer", run: func(e *env) {
+			_, id := e.data(gib)
+			last := e.dir("m")
+			e.ok(e.mount(id, last))
+			var err error
+			for i := 1; err == nil && i < 80; i++ {
+				next := e.path(fmt.Sprintf("link %d", i))
+				if err = e.link(last, next); err != nil {
+					break
+				}
+				last = next
+				if i <= 60 {
+					e.wantClosest(last, id)
+				}
+			}
+			// Either the link is refused, or it cannot be followed.
+			if err == nil {
+				_, err = e.closest(last)
+			}
+			e.want("after 63 links", err, hosterr.ErrFailedPrecondition)
+		}},
+		{name: "nothing there", run: func(e *env) {
+			e.ok(e.link(e.path("missing"), e.path("dangling")))
+			for _, path := range []string{e.path("missing"), e.path("missing", "too"), e.path("dangling", "x")} {
+				_, closest := e.closest(path)
+				e.want("GetClosestVolumeIDFromTargetPath "+path, closest, hosterr.ErrNotFound)
+				_, mounted := e.mountedAt(path)
+				e.want("GetVolumeIDFromTargetPath "+path, mounted, hosterr.ErrNotFound)
+			}
+		}},
+		{name: "drive letters", run: func(e *env) {
+			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
+			id := e.volume(number)
+			for _, root := range []string{`E:\`, `e:\`} {
+				e.wantClosest(root, id)
+				e.ok(e.mkdir(root + `dir\sub`))
+				e.wantClosest(root+`dir\sub`, id)
+				_, err := e.mountedAt(root)
+				e.wantText("GetVolumeIDFromTargetPath "+root, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+			}
+			e.ok(e.mount(id, e.dir("m")))
+			e.wantExists(true, e.path("m", "dir"))
+			e.ok(e.unmount(id, e.path("m")))
+			system, err := e.closest(strings.ToLower(e.n.Dir))
+			if err != nil || system == id {
+				e.Errorf("the volume of %s: %q, %v", strings.ToLower(e.n.Dir), system, err)
+			}
+			for _, path := range []string{`E:\missing`, `E:\dir\missing`} {
+				_, err := e.closest(path)
+				e.want("GetClosestVolumeIDFromTargetPath "+path, err, hosterr.ErrNotFound)
+			}
+		}},
+		{name: "a drive that is not there", run: func(e *env) {
+			if e.n.Confined {
+				e.Skip("this node refuses paths outside of its working directories; the node in process runs the case")
+			}
+			_, err := e.closest(`X:\`)
+			e.want("GetClosestVolumeIDFromTargetPath", err, hosterr.ErrNotFound)
+			_, err = e.closest(`X:\a`)
+			e.want("GetClosestVolumeIDFromTargetPath", err, hosterr.ErrNotFound)
+		}},
+	}
+}

@@ -1,0 +1,254 @@
+// Package simulated brings simulated nodes to the contract of package conformance,
+// by what is public alone. It is also how a node of one's own is brought there:
+//
+//	func TestInProcess(t *testing.T)    { conformance.Run(t, simulated.InProcess) }
+//	func TestThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
+//
+// ThroughOldPipes is what a driver meets on a node whose proxy is old.
+package simulated
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+)
+
+const (
+	workingDir = `C:\var\lib\kubelet`
+	caseDir    = workingDir + `\plugins\contract`
+)
+
+// InProcess is a node as a driver has it that does privileged work itself.
+func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
+	t.Helper()
+	h := newHost(t, setup)
+	n := h.node()
+	n.Disk, n.Volume, n.Filesystem = h.sim.Disk(), h.sim.Volume(), h.sim.Filesystem()
+	n.SMB, n.ISCSI, n.System = h.sim.SMB(), h.sim.ISCSI(), h.sim.System()
+	return n
+}
+
+// ThroughPipes is a node as a driver has it through a daemon: socket or pipe,
+// server, rules, conversion of versions, services. The driver's side is package
+// remote.
+func ThroughPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
+	t.Helper()
+	return throughPipes(t, setup)
+}
+
+// ThroughOldPipes is the same with a daemon that serves only what proxies before
+// v1.0 did: package remote speaks the newest of these versions.
+func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
+	t.Helper()
+	n := throughPipes(t, setup, "disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "volume/v1alpha1", "volume/v1beta1", "volume/v1beta2",
+		"filesystem/v1alpha1", "filesystem/v1beta1", "smb/v1alpha1", "smb/v1beta1", "iscsi/v1alpha1", "system/v1alpha1")
+	n.Lacks = []string{"RmdirContents", "GetClosestVolumeIDFromTargetPath", "SetMutualChapSecret", conformance.ListPartition}
+	return n
+}
+
+// throughPipes serves versions of the API; none means all.
+func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *conformance.Node {
+	t.Helper()
+	h := newHost(t, setup)
+	n := h.node()
+	n.Confined = true
+	s := serve.Start(t, h.sim, func(c *serve.Config) {
+		c.APIs = apis
+		c.WorkingDirs = []string{`E:\`, workingDir} // E: is for the cases of drive letters
+		c.Services = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
+	})
+	at := remote.WithPipePath(s.PipePath)
+	d, errDisk := remote.NewDisk(t.Context(), at)
+	v, errVolume := remote.NewVolume(t.Context(), at)
+	f, errFilesystem := remote.NewFilesystem(t.Context(), at)
+	m, errSMB := remote.NewSMB(t.Context(), at)
+	i, errISCSI := remote.NewISCSI(t.Context(), at)
+	y, errSystem := remote.NewSystem(t.Context(), at)
+	if err := errors.Join(errDisk, errVolume, errFilesystem, errSMB, errISCSI, errSystem); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(d.Close(), v.Close(), f.Close(), m.Close(), i.Close(), y.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Disk, n.Volume, n.Filesystem = d, v, f
+	n.SMB, n.ISCSI, n.System = m, i, y
+	return n
+}
+
+// host is a simulated node under test.
+type host struct {
+	sim *simnode.Node
+	mu  sync.Mutex // attaching with bytes takes several steps
+}
+
+func newHost(t *testing.T, setup conformance.Setup) *host {
+	t.Helper()
+	return &host{sim: simnode.New(t, func(c *simnode.Config) {
+		c.Disks = []simnode.Disk{{Content: "system"}}
+		c.Directories = []string{caseDir}
+		c.AttachNeedsRescan = setup.AttachNeedsRescan
+		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
+		c.CreateDiskAddsMSR = setup.TableAddsReserved
+		c.GrowNeedsLayout = setup.GrowthNeedsTable
+		c.Log = slog.New(slog.DiscardHandler)
+		if setup.ArriveOffline {
+			c.SANPolicy = "offlineShared"
+		}
+		if setup.Spanned {
+			c.Disks = append(c.Disks, simnode.Disk{Size: 1 << 30, Content: "gpt"}, simnode.Disk{Size: 1 << 30, Content: "gpt"})
+			c.SpannedVolumes = []simnode.SpannedVolume{{Extents: []simnode.Extent{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}
+		}
+	})}
+}
+
+// node is what the cases do to the host from outside.
+func (h *host) node() *conformance.Node {
+	n := h.sim
+	return &conformance.Node{
+		Dir:      caseDir,
+		Spanned:  []uint32{1, 2},
+		Attach:   h.attach,
+		Detach:   h.detach,
+		Grow:     func(number uint32, size uint64) error { return n.GrowDisk(number, simnode.Size(size)) },
+		Restart:  n.Reboot,
+		MakeFile: n.MakeFile,
+
+		AddSMBServer:   h.addSMBServer,
+		SetSMBPassword: n.SetSMBPassword,
+		SetSMBDown:     n.SetSMBServerDown,
+		SMBMappings:    h.smbMappings,
+		SetISCSITarget: h.setISCSITarget,
+		SetService:     h.setService,
+
+		Fail:        h.fail,
+		Heal:        n.ClearFaults,
+		OpenHandles: func() ([]string, error) { s, err := n.Show(); return s.OpenHandles, err },
+	}
+}
+
+func (h *host) attach(d conformance.Disk) (uint32, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := simnode.Disk{
+		Size: simnode.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table), WriteProtected: d.WriteProtected,
+		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
+	}
+	// What is not said is for the SAN policy to decide.
+	if d.Offline {
+		c.Offline = &d.Offline
+	}
+	if d.ReadOnly {
+		c.ReadOnly = &d.ReadOnly
+	}
+	for _, p := range d.Partitions {
+		c.Partitions = append(c.Partitions, simnode.Partition{Size: simnode.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
+	}
+	for _, i := range d.Identifiers {
+		c.Identifiers = append(c.Identifiers, simnode.Identifier(i))
+	}
+	if d.Address != nil {
+		c.Address = &simnode.Address{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
+	}
+	info, err := h.sim.AttachDisk(c)
+	if err != nil || len(d.Bytes) == 0 {
+		return info.Number, err
+	}
+	if err := h.sim.DetachDisk(info.Number); err != nil {
+		return 0, err
+	}
+	if err := overwrite(info.Image, d.Bytes); err != nil {
+		return 0, err
+	}
+	info, err = h.sim.AttachDisk(simnode.Disk{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
+	return info.Number, err
+}
+
+func overwrite(image string, all []conformance.Bytes) error {
+	f, err := os.OpenFile(image, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		if _, err := f.WriteAt(b.Data, int64(b.At)); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return f.Close()
+}
+
+func (h *host) addSMBServer(s conformance.SMBServer) error {
+	c := simnode.SMBServer{Name: s.Name, Shares: s.Shares, NoEncryption: s.NoEncryption}
+	for user, password := range s.Passwords {
+		c.Accounts = append(c.Accounts, simnode.SMBAccount{User: user, Password: password})
+	}
+	if err := h.sim.AddSMBServer(c); err != nil {
+		return err
+	}
+	for _, share := range s.Shares {
+		if err := h.sim.AddShareDirectory(s.Name, share, `inside\inside`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *host) smbMappings() (list []conformance.SMBMapping, err error) {
+	state, err := h.sim.Show()
+	for _, m := range state.SMBMappings {
+		list = append(list, conformance.SMBMapping{Remote: m.Remote, User: m.User, Works: m.Status == "ok"})
+	}
+	return list, err
+}
+
+func (h *host) setISCSITarget(t conformance.ISCSITarget) error {
+	c := simnode.ISCSITarget{IQN: t.IQN, Portals: []simnode.ISCSIPortal{{Address: t.Address}}}
+	for _, size := range t.LUNs {
+		c.LUNs = append(c.LUNs, simnode.LUN{Disk: simnode.Disk{Size: simnode.Size(size)}})
+	}
+	if t.ChapUser != "" {
+		c.CHAP = &simnode.CHAP{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
+	}
+	return h.sim.SetISCSITarget(c)
+}
+
+func (h *host) setService(s conformance.Service) error {
+	c := simnode.Service{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
+	if s.Running {
+		c.State = "running"
+	}
+	return h.sim.SetService(c)
+}
+
+func (h *host) detach(number uint32) (attach func() (uint32, error), err error) {
+	state, err := h.sim.Show()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range state.Disks {
+		if d.Number == number {
+			return func() (uint32, error) {
+				info, err := h.sim.AttachDisk(simnode.Disk{ID: d.ID})
+				return info.Number, err
+			}, h.sim.DetachDisk(number)
+		}
+	}
+	return nil, fmt.Errorf("no disk %d to take away", number)
+}
+
+func (h *host) fail(f conformance.Fault) (hits func() uint32, err error) {
+	active, err := h.sim.Fail(simnode.Fault{Call: f.Call, Code: f.Code, Error: f.Error, Times: f.Times, Delay: f.Delay})
+	if err != nil {
+		return nil, err
+	}
+	return active.Hits, nil
+}

@@ -1,0 +1,326 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+)
+
+// The server of the cases, and passwords that no text may hold.
+const (
+	nas     = "contract-nas"
+	annsOne = "ann-pass-1"
+	annsTwo = "ann-pass-2"
+	bobsOne = "bob-pass-1"
+)
+
+func (e *env) mapShare(remote, local, user, password string) error {
+	e.Helper()
+	out, err := e.n.SMB.NewSMBGlobalMapping(e.ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
+	e.hides(err, annsOne, annsTwo, bobsOne)
+	return answered(e, "NewSMBGlobalMapping", out, err)
+}
+
+func (e *env) unmapShare(remote string) error {
+	e.Helper()
+	out, err := e.n.SMB.RemoveSMBGlobalMapping(e.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+	return answered(e, "RemoveSMBGlobalMapping", out, err)
+}
+
+// nas makes the server of the cases.
+func (e *env) nas() {
+	e.Helper()
+	e.server(SMBServer{Name: nas, Shares: []string{"data", "logs"}, Passwords: map[string]string{"ann": annsOne, "bob": bobsOne}})
+}
+
+func (e *env) server(s SMBServer) {
+	e.Helper()
+	if e.n.AddSMBServer == nil {
+		e.lacks("make SMB servers")
+	}
+	e.need("make an SMB server", e.n.AddSMBServer(s))
+}
+
+func (e *env) password(user, password string) {
+	e.Helper()
+	if e.n.SetSMBPassword == nil {
+		e.lacks("change passwords of SMB servers")
+	}
+	e.need("change a password of an SMB server", e.n.SetSMBPassword(nas, user, password))
+}
+
+func (e *env) down(down bool) {
+	e.Helper()
+	if e.n.SetSMBDown == nil {
+		e.lacks("take SMB servers away")
+	}
+	e.need("take an SMB server away, or bring it back", e.n.SetSMBDown(nas, down))
+}
+
+// stage is where a driver has the link of a volume; its directory is made.
+func (e *env) stage(name string) string {
+	e.Helper()
+	return e.dir(name) + `\globalmount`
+}
+
+// wantMappings checks the mappings, each as `share user`, with a ! behind if it
+// does not work. Of a node that cannot tell them nothing is checked here.
+func (e *env) wantMappings(want ...string) {
+	e.Helper()
+	if e.n.SMBMappings == nil {
+		return
+	}
+	list, err := e.n.SMBMappings()
+	e.need("tell of SMB mappings", err)
+	var got []string
+	for _, m := range list {
+		text := strings.TrimPrefix(strings.ToLower(m.Remote), `\\`+nas+`\`) + " " + m.User
+		if !m.Works {
+			text += "!"
+		}
+		got = append(got, text)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		e.Errorf("mappings %q, want %q", got, want)
+	}
+}
+
+// wantRead checks that what is on the share is found through links to it.
+func (e *env) wantRead(links ...string) {
+	e.Helper()
+	for _, l := range links {
+		e.wantExists(true, l+`\inside`)
+		e.wantExists(false, l+`\not there`)
+	}
+}
+
+func smbCases() []testCase {
+	const data, logs = `\\` + nas + `\data`, `\\` + nas + `\logs`
+	return []testCase{
+		{name: "a share is mapped, read through its link, and removed", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			for range 3 { // a lost answer
+				e.ok(e.mapShare(data, v, "ann", annsOne))
+				e.wantLink(v, true)
+				e.wantRead(v)
+				e.wantMappings("data ann")
+			}
+			e.ok(e.rmdir(v, false))
+			for range 2 {
+				e.ok(e.unmapShare(data))
+				e.wantMappings()
+			}
+		}},
+		{name: "without a link", run: func(e *env) {
+			e.nas()
+			e.ok(e.mapShare(data, "", "ann", annsOne))
+			e.ok(e.mapShare(data, "", "ann", annsOne))
+			e.wantMappings("data ann")
+			e.ok(e.unmapShare(data))
+			e.wantMappings()
+		}},
+		{name: "one share, however its path is spelled", run: func(e *env) {
+			e.nas()
+			for i, remote := range []string{`\\` + nas + `\data\`, `\\` + nas + `\data\\`, "//" + nas + "/data", "//" + nas + "/data/", `\\` + strings.ToUpper(nas) + `/Data`} {
+				v := e.stage(fmt.Sprint("v", i))
+				e.ok(e.mapShare(remote, v, "ann", annsOne))
+				e.wantRead(v)
+				e.wantMappings("data ann")
+				e.ok(e.rmdir(v, false))
+			}
+			e.ok(e.unmapShare("//" + nas + "/data/"))
+			e.wantMappings()
+		}},
+		{name: "a directory below a share uses the share's mapping", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.mapShare(data+`\inside`, v1, "ann", annsOne))
+			e.wantMappings("data ann")
+			e.ok(e.mapShare(data, v2, "ann", annsOne))
+			e.wantRead(v1, v2)
+			e.wantExists(true, v2+`\inside\inside`)
+			e.wantExists(false, v1+`\inside\inside`)
+			e.wantMappings("data ann")
+		}},
+		{name: "remote paths that are none", run: func(e *env) {
+			v := e.stage("v1")
+			for _, call := range []func(string) error{func(remote string) error { return e.mapShare(remote, v, "ann", annsOne) }, e.unmapShare} {
+				e.want("an empty path", call(""), hosterr.ErrInvalid, "remote path is empty")
+				for _, remote := range []string{
+					`\\` + nas, `\\` + nas + `\`, nas + `\data`, `C:\Windows`, `\\?\C:\Windows`, `\\.\pipe\x`, data + `\..\logs`, `\\` + nas + `@SSL\data`, data + `\a:b`,
+				} {
+					e.want(remote, call(remote), hosterr.ErrInvalid, fmt.Sprintf("remote path (%s) is invalid", remote))
+				}
+			}
+			e.wantExists(false, v)
+			e.wantMappings()
+		}},
+		{name: "a link that cannot be made leaves no mapping", run: func(e *env) {
+			e.nas()
+			taken := e.dir("taken")
+			e.want("where a directory is", e.mapShare(data, taken, "ann", annsOne), hosterr.ErrAlreadyExists, "creating link")
+			e.want("where no directory is", e.mapShare(data, e.path("none", "x"), "ann", annsOne), hosterr.ErrNotFound, "creating link")
+			e.want("at no absolute path", e.mapShare(data, `x\y`, "ann", annsOne), hosterr.ErrInvalid)
+			e.wantMappings()
+			e.wantLink(taken, false)
+		}},
+		{name: "the server refuses", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			for _, c := range []struct {
+				what, remote, user, password string
+				kind                         error
+			}{
+				{"another password", data, "ann", annsTwo, hosterr.ErrPermissionDenied},
+				{"an account that it has not", data, "nobody", annsOne, hosterr.ErrPermissionDenied},
+				{"the node's own account", data, "", "", hosterr.ErrPermissionDenied},
+				{"a share that it has not", `\\` + nas + `\none`, "ann", annsOne, hosterr.ErrNotFound},
+				{"no such server", `\\contract-nowhere\data`, "ann", annsOne, hosterr.ErrUnavailable},
+			} {
+				e.want(c.what, e.mapShare(c.remote, v, c.user, c.password), c.kind)
+			}
+			e.wantExists(false, v)
+			e.wantMappings()
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.wantRead(v)
+		}},
+		{name: "other credentials while a link uses the mapping", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			for _, remote := range []string{data, logs} {
+				e.want("another user", e.mapShare(remote, v2, "bob", bobsOne), hosterr.ErrFailedPrecondition, nas, `"ann"`, `"bob"`)
+			}
+			e.want("another password", e.mapShare(data, v2, "ann", annsTwo), hosterr.ErrFailedPrecondition, nas, `"ann"`, "another password")
+			e.wantExists(false, v2)
+			e.wantRead(v1)
+			e.wantMappings("data ann")
+			// When nobody uses it, it is not in the way.
+			e.ok(e.rmdir(v1, false))
+			e.ok(e.mapShare(logs, v2, "bob", bobsOne))
+			e.wantRead(v2)
+			e.wantMappings("logs bob")
+		}},
+		{name: "a password that changes on the server", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.password("ann", annsTwo)
+			e.wantRead(v1)
+			e.down(true)
+			e.down(false)
+			e.want("the old password", e.mapShare(data, v1, "ann", annsOne), hosterr.ErrPermissionDenied)
+			for _, v := range []string{v1, v2} {
+				e.ok(e.mapShare(data, v, "ann", annsTwo))
+			}
+			e.wantRead(v1, v2)
+			e.wantMappings("data ann")
+		}},
+		{name: "a restart keeps mappings that do not work, and links; the next request repairs them", run: func(e *env) {
+			e.nas()
+			if e.n.Restart == nil {
+				e.lacks("restart")
+			}
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.ok(e.mapShare(logs, v2, "ann", annsOne))
+			e.need("restart", e.n.Restart())
+			e.wantMappings("data ann!", "logs ann!")
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.wantMappings("data ann", "logs ann!")
+			e.wantRead(v1)
+			e.ok(e.mapShare(logs, v2, "ann", annsOne))
+			e.wantRead(v1, v2)
+			e.wantMappings("data ann", "logs ann")
+		}},
+		{name: "a mapping goes with its last link", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.ok(e.mapShare(data+`\inside`, v2, "ann", annsOne))
+			e.ok(e.rmdir(v1, false))
+			e.ok(e.unmapShare(data))
+			e.wantMappings("data ann")
+			e.wantRead(v2)
+			e.ok(e.rmdir(v2, false))
+			e.ok(e.unmapShare(data + `\inside`))
+			e.wantMappings()
+		}},
+		{name: "a removal that comes before the link is gone happens later", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.ok(e.unmapShare(data))
+			e.wantRead(v)
+			e.ok(e.rmdir(v, false))
+			e.ok(e.unmapShare(logs)) // any request
+			e.wantMappings()
+		}},
+		{name: "what is not mapped is removed", run: func(e *env) {
+			e.ok(e.unmapShare(`\\contract-nowhere\data`))
+			e.ok(e.unmapShare(`\\contract-nowhere\data\below`))
+		}},
+		{name: "the server goes, and comes back", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.down(true)
+			e.want("before anything was mapped", e.mapShare(data, v1, "ann", annsOne), hosterr.ErrUnavailable)
+			e.wantExists(false, v1)
+			e.wantMappings()
+			e.down(false)
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.down(true)
+			e.want("with a mapping", e.mapShare(data, v2, "ann", annsOne), hosterr.ErrUnavailable)
+			e.wantMappings("data ann!")
+			e.down(false)
+			e.wantRead(v1)
+			e.ok(e.mapShare(data, v2, "ann", annsOne))
+			e.wantRead(v1, v2)
+			e.wantMappings("data ann")
+		}},
+		{name: "a share is unstaged while its server is away", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.down(true)
+			e.ok(e.rmdir(v, false))
+			e.ok(e.unmapShare(data))
+			e.wantMappings()
+		}},
+		{name: "a server that cannot encrypt gets no password", run: func(e *env) {
+			e.server(SMBServer{Name: nas, Shares: []string{"data"}, Passwords: map[string]string{"ann": annsOne}, NoEncryption: true})
+			v := e.stage("v1")
+			e.want("NewSMBGlobalMapping", e.mapShare(data, v, "ann", annsOne), hosterr.ErrPermissionDenied)
+			e.wantExists(false, v)
+			e.wantMappings()
+		}},
+		{name: "shares of the node itself and of administrators are refused", run: func(e *env) {
+			e.confined()
+			v := e.stage("v1")
+			for _, remote := range []string{
+				`\\localhost\data`, `\\127.0.0.1\data`, "//LOCALHOST/data", `\\--1.ipv6-literal.net\data`,
+				`\\` + nas + `\C$`, `\\` + nas + `\admin$`, `\\` + nas + `\IPC$`, `\\` + nas + `\c$\Windows`,
+			} {
+				e.want(remote, e.mapShare(remote, v, "ann", annsOne), hosterr.ErrPermissionDenied)
+				e.want("removal of "+remote, e.unmapShare(remote), hosterr.ErrPermissionDenied)
+			}
+			e.wantExists(false, v)
+			e.wantMappings()
+		}},
+		{name: "a link outside of the working directories is refused", run: func(e *env) {
+			e.confined()
+			e.nas()
+			for _, path := range []string{`C:\Windows\link`, e.n.Dir + `\..\..\..\..\..\link`} {
+				if err := e.mapShare(data, path, "ann", annsOne); err == nil {
+					e.Errorf("a link was made at %s", path)
+				}
+			}
+			e.wantMappings()
+		}},
+	}
+}
