@@ -69,8 +69,8 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxyctl.exe
 
 .PHONY: size
-size: ## docs/size.md: what takes the room in csi-proxy.exe
-	$(GO) run ./hack/exesize -tags $(TAGS) >bin/size.md && mv bin/size.md docs/size.md
+size: ## docs/evidence/size.md: what takes the room in csi-proxy.exe
+	$(GO) run ./hack/exesize -tags $(TAGS) >bin/size.md && mv bin/size.md docs/evidence/size.md
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module

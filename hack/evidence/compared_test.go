@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	comparedFile = "docs/compared.md"
+	comparedFile = "docs/evidence/compared.md"
 	defects      = 49
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // coverageFile is the page that is written.
-const coverageFile = "docs/coverage.md"
+const coverageFile = "docs/evidence/coverage.md"
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 

@@ -1,6 +1,6 @@
 // Command exesize says what takes the room in csi-proxy.exe: it builds it once more,
 // as it ships but with symbols, and adds up the symbols by module. Its table is
-// docs/size.md; `make size` writes it.
+// docs/evidence/size.md; `make size` writes it.
 //
 // A number is what a module's code and data take in the file. What Go's linker makes
 // of all of them together, such as the tables for stack traces and the types, is

@@ -166,7 +166,7 @@ func (r *report) close(name string) int {
 			r.logf("  FAILED %s: %v", d.stage.name, d.err)
 		}
 	}
-	r.logf("  never run here: anything on a real Windows; see docs/verification.md")
+	r.logf("  never run here: anything on a real Windows; see docs/evidence/verification.md")
 	r.logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 	if failed > 0 {
 		return 1

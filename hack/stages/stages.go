@@ -351,7 +351,7 @@ func raceTests(ctx context.Context, r *report) error {
 	)
 }
 
-// largest is how many bytes a Windows program may have; docs/size.md tells what has them.
+// largest is how many bytes a Windows program may have; docs/evidence/size.md tells what has them.
 const largest = 16_000_000
 
 func buildAll(ctx context.Context, r *report) error {

@@ -112,7 +112,7 @@ func buildDriver(ctx context.Context, r *report, root string) ([]string, error) 
 }
 
 // operationsPage is the page that the tests' records make.
-const operationsPage = "docs/operations.md"
+const operationsPage = "docs/evidence/operations.md"
 
 // checkOperations compares the page with what the tests recorded in this run.
 func (r *report) checkOperations() error {

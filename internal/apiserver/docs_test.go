@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// docs/running.md tells the limits as they are.
+// docs/reference.md tells the limits as they are.
 func TestLimitsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/running.md")
+	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		fmt.Sprintf("| all others | %s |", minutes(defaultDeadline)),
 	} {
 		if !strings.Contains(doc, line) {
-			t.Errorf("docs/running.md has no line with %q", line)
+			t.Errorf("docs/reference.md has no line with %q", line)
 		}
 	}
 
@@ -48,12 +48,12 @@ func TestLimitsAreDocumented(t *testing.T) {
 	}
 	for method, d := range deadlines {
 		if told[method] != minutes(d) {
-			t.Errorf("docs/running.md gives %s the deadline %q, want %s", method, told[method], minutes(d))
+			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, told[method], minutes(d))
 		}
 		delete(told, method)
 	}
 	for method := range told {
-		t.Errorf("docs/running.md gives %s a deadline of its own, which it has not", method)
+		t.Errorf("docs/reference.md gives %s a deadline of its own, which it has not", method)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // What one pipe takes on. Every pipe has limits of its own, so a flood of one is
-// nothing to the others; docs/running.md tells them to the administrator.
+// nothing to the others; docs/reference.md tells them to the administrator.
 const (
 	// maxRunning is how many calls of the API run at once, those included whose
 	// callers have gone while Windows works on. Each may hold a thread.

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-var update = flag.Bool("update", false, "write docs/build-lists.md anew")
+var update = flag.Bool("update", false, "write docs/evidence/build-lists.md anew")
 
 const (
 	root = "../.."
-	page = "docs/build-lists.md"
+	page = "docs/evidence/build-lists.md"
 
 	clientModule  = "github.com/kubernetes-csi/csi-proxy/client"
 	libraryModule = "github.com/kubernetes-csi/csi-proxy/v2"
@@ -184,10 +184,10 @@ func TestBuildLists(t *testing.T) {
 
 Sample drivers, built for windows/amd64 outside of this repository with the lines
 of go.mod that are shown. **Linked** are the modules of which a package is in the program; **all** is
-what ` + "`go list -m all`" + ` prints besides. [Why, and which versions are raised](driver-modules.md#what-it-costs).
+what ` + "`go list -m all`" + ` prints besides. [Why, and which versions are raised](../drivers.md#what-it-costs).
 `)
 	for _, s := range samples {
-		fmt.Fprintf(&text, "\n## %s\n\nIts program is [%s](../test/buildlist/testdata/%s/main.go).\n\n```text\n", upper(s.about), "main.go", s.name)
+		fmt.Fprintf(&text, "\n## %s\n\nIts program is [%s](../../test/buildlist/testdata/%s/main.go).\n\n```text\n", upper(s.about), "main.go", s.name)
 		for _, path := range slices.Sorted(maps.Keys(s.require)) {
 			fmt.Fprintf(&text, "require %s %s\n", path, s.require[path])
 		}

@@ -19,7 +19,7 @@ var (
 	inHelp   = regexp.MustCompile(`\(default (.*)\)\s*$`)
 )
 
-// The table of docs/running.md has every flag of csi-proxy but those of the
+// The table of docs/reference.md has every flag of csi-proxy but those of the
 // log library, with the default that csi-proxy -h tells.
 func TestDefaultsAreThoseOfHelp(t *testing.T) {
 	bin, err := build()
@@ -39,7 +39,7 @@ func TestDefaultsAreThoseOfHelp(t *testing.T) {
 		}
 	}
 	all := pages(t)
-	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/running.md" })].text
+	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/reference.md" })].text
 	told := map[string]string{}
 	for _, m := range flagRow.FindAllStringSubmatch(text, -1) {
 		told[m[1]] = strings.ReplaceAll(m[2], "`", "")
@@ -52,16 +52,16 @@ func TestDefaultsAreThoseOfHelp(t *testing.T) {
 		switch {
 		case slices.Contains(klogFlags, name):
 		case !ok:
-			t.Errorf("docs/running.md does not tell the flag -%s", name)
+			t.Errorf("docs/reference.md does not tell the flag -%s", name)
 		case want == "" && !regexp.MustCompile(`^(none|empty|false|0|MSiSCSI only)\b`).MatchString(got):
-			t.Errorf("docs/running.md tells %q as the default of -%s, which has none", got, name)
+			t.Errorf("docs/reference.md tells %q as the default of -%s, which has none", got, name)
 		case !strings.Contains(got, want):
-			t.Errorf("docs/running.md tells %q as the default of -%s, csi-proxy -h tells %q", got, name, want)
+			t.Errorf("docs/reference.md tells %q as the default of -%s, csi-proxy -h tells %q", got, name, want)
 		}
 	}
 	for name := range told {
 		if _, ok := real[name]; !ok {
-			t.Errorf("docs/running.md tells the flag -%s, which csi-proxy -h does not have", name)
+			t.Errorf("docs/reference.md tells the flag -%s, which csi-proxy -h does not have", name)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func pages(t *testing.T) []page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/running.md", "docs/csi-proxyctl.md"} {
+	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/reference.md", "docs/csi-proxyctl.md"} {
 		if !slices.ContainsFunc(all, func(p page) bool { return p.name == must }) {
 			t.Fatalf("%s is not among the %d pages found", must, len(all))
 		}

@@ -10,6 +10,6 @@
 //
 // It has never been run: there was no Windows where it was written. What it
 // compiles to is vetted for amd64 and arm64, and what of it needs no disk, share or
-// target is run under Wine. docs/windows.md tells how to run it and what to send
+// target is run under Wine. docs/evidence/windows.md tells how to run it and what to send
 // back.
 package windows

@@ -4,10 +4,10 @@
 // All tests but one are built for Windows and want any Windows, with the rights of an
 // administrator; CSI_PROXY_BINARY names the csi-proxy.exe to test. So far they
 // have been run under Wine 10 only (hack/wine.sh), as the stage wine of make
-// test does. What Wine cannot show stands in docs/verification.md: it enforces no
+// test does. What Wine cannot show stands in docs/evidence/verification.md: it enforces no
 // access rights, has no reparse points, and disks that answer nothing.
 //
 // TestOperations runs on any system, over the emulated node where there is no
 // Windows; its records, and those of TestOperationsWithDriver (package driver), make
-// docs/operations.md.
+// docs/evidence/operations.md.
 package wine

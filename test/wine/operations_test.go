@@ -252,7 +252,7 @@ func runOperations(t *testing.T, w *world, on string) {
 }
 
 // TestOperations runs every operation over the emulated node, and over Windows
-// what there is of it. The attributes that it leaves make docs/operations.md.
+// what there is of it. The attributes that it leaves make docs/evidence/operations.md.
 func TestOperations(t *testing.T) {
 	api, on := here(t)
 	runOperations(t, newWorld(t, api), on)

@@ -15,7 +15,7 @@ import (
 
 const (
 	root      = "../../.."
-	modules   = "docs/driver-modules.md"
+	modules   = "docs/drivers.md"
 	clientAPI = "github.com/kubernetes-csi/csi-proxy/client"
 )
 

@@ -240,11 +240,11 @@ var differences = []difference{
 }
 
 const (
-	tracePage = "../../../docs/trace.md"
+	tracePage = "../../../docs/evidence/trace.md"
 	traceHow  = "go test ./wine/driver -run TestTracePage -update"
 )
 
-var update = flag.Bool("update", false, "write docs/trace.md")
+var update = flag.Bool("update", false, "write docs/evidence/trace.md")
 
 // page is the page of a trace.
 func page(lines []string) string {
@@ -294,6 +294,6 @@ func TestTracePage(t *testing.T) {
 	}
 	have, err := os.ReadFile(tracePage)
 	if err != nil || strings.ReplaceAll(string(have), "\r\n", "\n") != want {
-		t.Errorf("docs/trace.md does not show the calls that are made (%v); in the module test: %s", err, traceHow)
+		t.Errorf("docs/evidence/trace.md does not show the calls that are made (%v); in the module test: %s", err, traceHow)
 	}
 }
