@@ -55,7 +55,7 @@ func (s *Server) guard(g *gate, service string, m grpc.MethodDesc) grpc.MethodHa
 			return nil, failed(stopping(m.MethodName))
 		}
 		leave := func() {}
-		ctx, end := node.WithTurn(ctx, func() { leave(); over() })
+		ctx, end := node.WithSlot(ctx, func() { leave(); over() })
 		defer end()
 		// A call gets its turn when its request is there: those that are slow to
 		// send one must not keep others waiting.

@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// Await runs f on a goroutine of its own, because a Win32 call cannot be
-// cancelled, and waits for it or for ctx. An f that outlives its caller goes on
-// to its end: what it does under a lock it must lock and unlock itself. A panic
-// in f becomes a [PanicError], an error of Windows gets its kind ([Typed]).
+// Await runs f on its own goroutine, because a Win32 call cannot be cancelled,
+// and returns when f does or when ctx ends. An f that outlives its caller runs to
+// its end, so it must take and release its locks itself. A panic in f becomes a
+// [PanicError]; a Windows error gets its kind ([Typed]).
 //
-// f is not begun for a ctx that has ended. Unlike [Node.Do] nobody joins f:
-// whoever comes after waits for f's locks, and finds done what f did.
+// If ctx has already ended, f is not started. Unlike [Node.Do], a retry does not
+// join a running f: it waits for f's locks and then finds f's work done.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -22,9 +22,9 @@ func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		return none, err
 	}
 	done := make(chan result, 1)
-	finished := use(ctx)
+	release := holdSlot(ctx)
 	go func() {
-		defer finished()
+		defer release()
 		var r result
 		defer func() {
 			if v := recover(); v != nil {

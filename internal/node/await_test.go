@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-func TestAwaitKeepsTheCallersDeadlineAndTheWorkGoesOn(t *testing.T) {
+func TestAwaitReturnsAtDeadlineWhileWorkContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finished atomic.Bool
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -35,7 +35,7 @@ func TestAwaitKeepsTheCallersDeadlineAndTheWorkGoesOn(t *testing.T) {
 	})
 }
 
-func TestAwaitTurnsAPanicIntoAnError(t *testing.T) {
+func TestAwaitReturnsPanicError(t *testing.T) {
 	_, err := node.Await(t.Context(), func() (int, error) { panic("boom") })
 	var p *node.PanicError
 	if !errors.As(err, &p) || p.Value != "boom" {

@@ -1,10 +1,9 @@
-// Package node is one Windows node as the hosts see it: the Win32 calls they
-// may make, the clock and randomness they use, and the state that must be one
-// per node because the disk, volume, filesystem and SMB services share it
-// (locks, work that outlives its caller, the working directories).
+// Package node is one Windows node as the hosts see it: its Win32 calls, its
+// clock and randomness, and the state that the disk, volume, filesystem and SMB
+// services share (locks, work that outlives its caller, the working directories).
 //
-// The daemon and pkg/simnode make nodes of their own. A driver in process gets
-// the process-wide native node, opened once.
+// The daemon and pkg/simnode create their own nodes. A driver in process uses the
+// process-wide native node, which is opened once.
 package node
 
 import (
@@ -25,22 +24,22 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Node is one Windows node. Its fields are set before first use and not changed
-// after. It may be used by several goroutines at once.
+// Node is one Windows node. Its fields are set before first use and do not change
+// afterwards. It is safe for concurrent use.
 type Node struct {
 	API   win32.API
 	Clock Clock
 	Rand  io.Reader // identifiers of disks and partitions
 	Log   *slog.Logger
 
-	// WorkingDirs, when not empty, are the only directories below which paths
-	// may resolve; winfs checks them on open handles. Empty means anywhere, as
-	// for a driver in process.
+	// WorkingDirs, if not empty, are the only directories below which paths may
+	// resolve; winfs checks this on open handles. Empty means anywhere, which a
+	// driver in process uses.
 	WorkingDirs []string
 
-	// AllowedServices, when not nil, are the only services that may be started
-	// or stopped, those included that have to stop because another does. nil
-	// means all, as for a driver in process.
+	// AllowedServices, if not nil, are the only services that may be started or
+	// stopped, including dependent services that have to stop first. nil means
+	// all, which a driver in process uses.
 	AllowedServices []string
 
 	Locks Locks
@@ -56,19 +55,19 @@ type work struct {
 	err  error
 }
 
-// Locks are taken in this order: path, share, volume, disk. Who holds one of a
-// service, an iSCSI portal or target takes no other.
+// Locks are taken in this order: path, share, volume, disk. A holder of the lock
+// of a service, an iSCSI portal or an iSCSI target takes no other lock.
 type Locks struct{ Paths, Shares, Volumes, Disks, Services, Portals, Targets keymutex.Set }
 
-// Clock is time, as far as hosts need it.
+// Clock is the time source of a node.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits d or until ctx ends, and then returns ctx's error.
+	// Sleep waits for d. If ctx ends first, it returns ctx's error.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// New makes a node of api with the system's clock, randomness and the default
-// logger.
+// New returns a node over api with the system's clock and randomness and the
+// default logger.
 func New(api win32.API) *Node {
 	return &Node{API: api, Clock: systemClock{}, Rand: rand.Reader, Log: slog.Default()}
 }
@@ -88,9 +87,9 @@ func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Shared is what several services of one kind must have in common on one node,
-// such as what is known of its SMB mappings: made at the first call for key, the
-// same at every other.
+// Shared returns the value that all services of one kind share on a node, such as
+// the state of its SMB mappings. The first call for key creates it with make;
+// later calls return the same value.
 func Shared[T any](n *Node, key string, make func() T) T {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,7 +102,7 @@ func Shared[T any](n *Node, key string, make func() T) T {
 	return n.shared[key].(T)
 }
 
-// PanicError is a panic that a worker goroutine survived.
+// PanicError is a panic that was recovered in a worker goroutine.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -111,14 +110,15 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Do runs f on a goroutine of its own, because a Win32 call cannot be cancelled,
-// and waits for it or for ctx. An f that outlives its caller goes on; whoever asks
-// again for the same key joins it and gets its result. A panic in f becomes a
-// [PanicError].
+// Do runs f on its own goroutine, because a Win32 call cannot be cancelled, and
+// returns when f does or when ctx ends. An f that outlives its caller keeps
+// running; the next caller with the same key joins it and gets its result. A panic
+// in f becomes a [PanicError].
 //
-// f is not begun for a ctx that has ended. Who begins it makes it part of his turn
-// ([WithTurn]) before anybody can notice that ctx ends: so it is not singleflight's
-// DoChan, which begins later and does not say for whom.
+// If ctx has already ended, f is not started. The caller that starts f adds it to
+// its slot ([WithSlot]) before the end of ctx can be noticed. This is why Do does
+// not use singleflight's DoChan, which starts f later and does not report which
+// caller started it.
 func (n *Node) Do(ctx context.Context, key string, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (n *Node) Do(ctx context.Context, key string, f func() error) error {
 	}
 }
 
-// begin is the work of that key, begun if nobody is at it.
+// begin returns the running work of key, and starts f if there is none.
 func (n *Node) begin(ctx context.Context, key string, f func() error) *work {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,15 +144,15 @@ func (n *Node) begin(ctx context.Context, key string, f func() error) *work {
 	}
 	w := &work{done: make(chan struct{})}
 	n.work[key] = w
-	finished := use(ctx)
+	release := holdSlot(ctx)
 	go func() {
-		defer finished()
+		defer release()
 		defer func() {
 			if v := recover(); v != nil {
 				w.err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
 			n.mu.Lock()
-			delete(n.work, key) // first: who has the result may begin anew
+			delete(n.work, key) // before close: a caller with the result may start again
 			n.mu.Unlock()
 			close(w.done)
 		}()
@@ -161,34 +161,36 @@ func (n *Node) begin(ctx context.Context, key string, f func() error) *work {
 	return w
 }
 
-// ErrNoWindows is answered by the native node where there is no Windows.
+// ErrNoWindows is returned by [Native] and [OpenNative] on other systems than
+// Windows.
 var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the simulated one of pkg/simnode: %w", hosterr.ErrUnimplemented)
 
-// Native is the node that this process runs on, as a driver in process gets it,
-// opened at the first call.
+// Native returns the node that this process runs on, for drivers in process. The
+// first call opens it.
 func Native() (*Node, error) { return native() }
 
 var native = sync.OnceValues(func() (*Node, error) { return openNative(NativeOptions{}) })
 
-// NativeOptions say how the native node does what can be done in several ways.
+// NativeOptions choose how the native node does what Windows offers several ways
+// for.
 type NativeOptions = winapi.Options
 
-// Backend is a way in which the native node formats, or maps shares.
+// Backend is a way in which the native node formats volumes or maps shares.
 type Backend = backend.Name
 
-// ParseBackend is the backend of that name: "wmi" or "native".
+// ParseBackend returns the backend with that name: "wmi" or "native".
 func ParseBackend(s string) (Backend, error) { return backend.Parse(s) }
 
-// OpenNative is the node that this process runs on, for a program that is more
-// than a driver: the daemon. A process opens it once.
+// OpenNative opens the node that this process runs on, with options. The daemon
+// uses it, once per process; drivers use [Native].
 func OpenNative(o NativeOptions) (*Node, error) { return openNative(o) }
 
 // FormatHelper is the first argument with which the daemon starts itself to format
-// a volume. The process is then [RunFormatHelper] and nothing else.
+// a volume. Such a process runs [RunFormatHelper] and nothing else.
 const FormatHelper = fmifs.Command
 
-// RunFormatHelper is the format helper: args are those behind [FormatHelper]. It
-// returns the exit code.
+// RunFormatHelper runs the format helper with the arguments that follow
+// [FormatHelper], and returns the exit code.
 func RunFormatHelper(args []string, stdin io.Reader, stdout io.Writer) int {
 	return fmifs.Main(args, stdin, stdout)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-func TestWorkThatOutlivesItsCallerIsJoinedByTheRetry(t *testing.T) {
+func TestDoJoinsRunningWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := node.New(nil)
 		runs := 0
@@ -34,7 +34,7 @@ func TestWorkThatOutlivesItsCallerIsJoinedByTheRetry(t *testing.T) {
 	})
 }
 
-func TestPanicInWorkIsAnErrorNotACrash(t *testing.T) {
+func TestDoReturnsPanicError(t *testing.T) {
 	n := node.New(nil)
 	err := n.Do(t.Context(), "k", func() error { panic("boom") })
 	var p *node.PanicError
@@ -43,7 +43,7 @@ func TestPanicInWorkIsAnErrorNotACrash(t *testing.T) {
 	}
 }
 
-func TestNativeNodeNamesTheAlternativeOffWindows(t *testing.T) {
+func TestNativeOffWindowsNamesAlternative(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("here the native node opens: run it on Linux")
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Typed gives err the kind that its Windows error number stands for, or that
-// errors.ErrUnsupported does, unless it has one already or is the end of a
-// context. Its text stays. This is the one place that judges those numbers, so that an error is of the same kind in
-// process and through a pipe.
+// Typed gives err the kind that its Windows error number or errors.ErrUnsupported
+// stands for. It leaves the text of err alone, and does not change an error that
+// has a kind already or is the end of a context. Only this function judges those
+// numbers, so an error has the same kind in process and through a pipe.
 func Typed(err error) error {
 	if err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	var kind error
 	switch code, ok := win32.Code(err); {
-	case errors.Is(err, win32.STATUS_FILE_DELETED): // for both, Win32 has no more than ERROR_ACCESS_DENIED
+	case errors.Is(err, win32.STATUS_FILE_DELETED): // Win32 has only ERROR_ACCESS_DENIED for this and the next
 		kind = hosterr.ErrNotFound
 	case errors.Is(err, win32.STATUS_DELETE_PENDING):
 		kind = hosterr.ErrUnavailable
@@ -33,9 +33,9 @@ func Typed(err error) error {
 	return hosterr.Text(kind, "%w", err)
 }
 
-// kindOf judges a Windows error of which nobody said what it means for the
-// request; nil if that cannot be told. ERROR_INVALID_PARAMETER and its like are
-// not the caller's invalid argument: it was this proxy that chose the parameters.
+// kindOf returns the kind of a Windows error that no host has given one, or nil if
+// the number alone does not determine it. ERROR_INVALID_PARAMETER and the like are
+// not the caller's invalid argument: this proxy chose the parameters.
 func kindOf(code win32.Errno) error {
 	switch code {
 	case win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE, win32.ERROR_NO_SUCH_DEVICE,
@@ -53,9 +53,9 @@ func kindOf(code win32.Errno) error {
 		return hosterr.ErrFailedPrecondition
 	case win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY, win32.ERROR_NOT_READY, win32.ERROR_DELETE_PENDING,
 		win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_NETNAME_DELETED,
-		win32.ERROR_UNEXP_NET_ERR, win32.ERROR_TIMEOUT: // a server that does not answer may do so later
+		win32.ERROR_UNEXP_NET_ERR, win32.ERROR_TIMEOUT: // the server may respond later
 		return hosterr.ErrUnavailable
-	case win32.ERROR_NOT_SUPPORTED: // of this Windows, whatever is asked
+	case win32.ERROR_NOT_SUPPORTED: // this Windows lacks the function
 		return hosterr.ErrUnimplemented
 	}
 	return nil

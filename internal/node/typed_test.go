@@ -10,14 +10,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-func TestTypedGivesWindowsErrorsTheirKind(t *testing.T) {
-	said := hosterr.Text(hosterr.ErrInvalid, "the caller's mistake: %w", win32.ERROR_FILE_NOT_FOUND)
+func TestTypedWindowsErrors(t *testing.T) {
+	typed := hosterr.Text(hosterr.ErrInvalid, "the caller's mistake: %w", win32.ERROR_FILE_NOT_FOUND)
 	ended := fmt.Errorf("%w while waiting: %w", context.Canceled, win32.ERROR_ACCESS_DENIED)
 	for _, c := range []struct{ err, kind error }{
 		{win32.ERROR_FILE_NOT_FOUND, hosterr.ErrNotFound},
 		{hosterr.Wrap("write", "disk 1", win32.ERROR_WRITE_PROTECT), hosterr.ErrFailedPrecondition},
 		{win32.STATUS_ACCESS_DENIED, hosterr.ErrPermissionDenied},
-		// Both are ERROR_ACCESS_DENIED to Win32, which is about neither.
+		// Win32 maps both to ERROR_ACCESS_DENIED, although neither is about access.
 		{hosterr.Wrap("open", "it", win32.STATUS_DELETE_PENDING), hosterr.ErrUnavailable},
 		{win32.STATUS_FILE_DELETED, hosterr.ErrNotFound},
 		{win32.ERROR_DEVICE_NOT_CONNECTED, hosterr.ErrNotFound},
@@ -25,11 +25,11 @@ func TestTypedGivesWindowsErrorsTheirKind(t *testing.T) {
 		{win32.ERROR_INVALID_NAME, hosterr.ErrInvalid},
 		{win32.ERROR_NOT_READY, hosterr.ErrUnavailable},
 		{win32.ERROR_NOT_SUPPORTED, hosterr.ErrUnimplemented},
-		{win32.ERROR_INVALID_FUNCTION, nil}, // by one device, which may have another way
+		{win32.ERROR_INVALID_FUNCTION, nil}, // from one device; another way may work
 		{fmt.Errorf("here: %w", errors.ErrUnsupported), hosterr.ErrUnimplemented},
 		{ErrNoWindows, hosterr.ErrUnimplemented},
 		{win32.ERROR_INVALID_PARAMETER, nil}, // chosen by us
-		{said, hosterr.ErrInvalid},           // whoever knew better
+		{typed, hosterr.ErrInvalid},          // has a kind already
 		{ended, nil},
 		{errors.New("no number"), nil},
 		{nil, nil},

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-// waysToWork are the ways in which work may outlive its caller.
+// waysToWork are the functions whose work may outlive its caller.
 func waysToWork() map[string]func(context.Context, func()) error {
 	n := node.New(nil)
 	return map[string]func(context.Context, func()) error{
@@ -25,32 +25,32 @@ func waysToWork() map[string]func(context.Context, func()) error {
 }
 
 // A caller that gives up does not free the thread that hangs in Windows.
-func TestTurnLastsAsLongAsWorkThatOutlivesTheCall(t *testing.T) {
+func TestSlotHeldWhileWorkOutlivesCall(t *testing.T) {
 	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var over atomic.Int32
+				var freed atomic.Int32
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				ctx, end := node.WithTurn(ctx, func() { over.Add(1) })
+				ctx, end := node.WithSlot(ctx, func() { freed.Add(1) })
 				if err := run(ctx, func() { time.Sleep(time.Minute) }); err == nil {
 					t.Fatal("the work ended within a second")
 				}
 				end()
-				if over.Load() != 0 {
-					t.Error("the turn was over while the work went on")
+				if freed.Load() != 0 {
+					t.Error("the slot was freed while the work was running")
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if n := over.Load(); n != 1 {
-					t.Errorf("after the work the turn was over %d times, want once", n)
+				if n := freed.Load(); n != 1 {
+					t.Errorf("the slot was freed %d times after the work, want once", n)
 				}
 			})
 		})
 	}
 }
 
-// ending ends when it is first asked for its channel.
+// ending ends at the first call of Done.
 type ending struct {
 	context.Context
 	end context.CancelFunc
@@ -58,17 +58,17 @@ type ending struct {
 
 func (c ending) Done() <-chan struct{} { c.end(); return c.Context.Done() }
 
-// Work that has not begun to run when its caller gives up is part of the turn too.
-func TestTurnLastsForWorkWhoseCallerGivesUpAtOnce(t *testing.T) {
+// Work that has not started to run when its caller gives up holds the slot too.
+func TestSlotHeldWhenCallerGivesUpAtOnce(t *testing.T) {
 	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var over, done atomic.Bool
-				ctx, end := node.WithTurn(t.Context(), func() {
+				var freed, done atomic.Bool
+				ctx, end := node.WithSlot(t.Context(), func() {
 					if !done.Load() {
-						t.Error("the turn was over before the work")
+						t.Error("the slot was freed before the work was done")
 					}
-					over.Store(true)
+					freed.Store(true)
 				})
 				ctx, cancel := context.WithCancel(ctx)
 				run(ending{ctx, cancel}, func() {
@@ -77,27 +77,27 @@ func TestTurnLastsForWorkWhoseCallerGivesUpAtOnce(t *testing.T) {
 				})
 				end()
 				time.Sleep(2 * time.Minute)
-				if !over.Load() {
-					t.Error("the turn is not over after the work")
+				if !freed.Load() {
+					t.Error("the slot is not free after the work")
 				}
 			})
 		})
 	}
 }
 
-func TestTurnIsOverOnce(t *testing.T) {
-	over := 0
-	ctx, end := node.WithTurn(t.Context(), func() { over++ })
+func TestSlotFreedOnce(t *testing.T) {
+	freed := 0
+	ctx, end := node.WithSlot(t.Context(), func() { freed++ })
 	end()
 	if _, err := node.Await(ctx, func() (int, error) { return 0, nil }); err != nil {
 		t.Fatal(err)
 	}
-	if over != 1 {
-		t.Errorf("the turn was over %d times, want once", over)
+	if freed != 1 {
+		t.Errorf("the slot was freed %d times, want once", freed)
 	}
 }
 
-func TestNothingIsBegunForACallerThatIsGone(t *testing.T) {
+func TestWorkNotStartedForCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -106,7 +106,7 @@ func TestNothingIsBegunForACallerThatIsGone(t *testing.T) {
 		do := node.New(nil).Do(ctx, "k", func() error { began = true; return nil })
 		synctest.Wait()
 		if await != context.Canceled || do != context.Canceled || began {
-			t.Errorf("Await = %v, Do = %v, begun: %t, want Canceled and nothing begun", await, do, began)
+			t.Errorf("Await = %v, Do = %v, started: %t, want Canceled and nothing started", await, do, began)
 		}
 	})
 }
