@@ -5,23 +5,23 @@ import (
 	"encoding/binary"
 )
 
-// Look is how many bytes at the start of a disk or volume [Content] wants to see.
-const Look = 128 << 10
+// ContentSize is how many bytes of the start of a disk or volume [Content] needs.
+const ContentSize = 128 << 10
 
-// BootSector is what [Content] calls a first sector that ends in 55AAh and is
-// nothing more specific.
+// BootSector is what [Content] returns for a first sector that ends in 55AAh and
+// has no more specific signature.
 const BootSector = "boot sector or MBR partition table"
 
-// signature is a mark of known content: magic at one of some offsets.
+// signature identifies a kind of content by magic at one of several offsets.
 type signature struct {
 	name  string
 	magic string
 	at    []int
 }
 
-// signatures of what Windows may not know, and of what it should know but does
-// not recognise because it is damaged. Offsets are those of the formats' own
-// documents, as libblkid and Linux' include/uapi/linux/magic.h list them.
+// signatures covers content that Windows may not know, and content that it should
+// know but does not recognise because it is damaged. The offsets are those of the
+// formats' own documents, libblkid and Linux' include/uapi/linux/magic.h.
 var signatures = []signature{
 	{"LUKS", "LUKS\xba\xbe", []int{0}},
 	{"LVM2 physical volume", "LVM2 001", []int{0x18, 0x218, 0x418, 0x618}},
@@ -52,9 +52,9 @@ var signatures = []signature{
 	{"GPT partition table", "EFI PART", []int{512, 4096}},
 }
 
-// Content names what is known to be on a disk or volume that begins with b, or
-// "" if nothing known is. It is asked where Windows says that there is nothing
-// it knows, before something is written there.
+// Content names the known content of a disk or volume that begins with b. It
+// returns "" if there is none. Hosts call it before they write to a device on
+// which Windows itself recognises nothing.
 func Content(b []byte) string {
 	has := func(at int, magic string) bool {
 		return len(b) >= at+len(magic) && string(b[at:at+len(magic)]) == magic
@@ -82,7 +82,7 @@ func Content(b []byte) string {
 }
 
 // ext recognises ext2, ext3 and ext4 by the magic number of their superblock at
-// 1 KiB and tells them apart by its feature words.
+// 1 KiB and distinguishes them by its feature words.
 func ext(b []byte) string {
 	const super = 0x400
 	if len(b) < super+0x68 || binary.LittleEndian.Uint16(b[super+0x38:]) != 0xEF53 {
@@ -98,5 +98,5 @@ func ext(b []byte) string {
 	return "ext2"
 }
 
-// Blank tells whether all of b is zero.
+// Blank reports whether b is all zeros.
 func Blank(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// with is Look bytes with some text in them.
+// with returns ContentSize bytes with text at an offset.
 func with(at int, text string) []byte {
-	b := make([]byte, Look)
+	b := make([]byte, ContentSize)
 	copy(b[at:], text)
 	return b
 }
 
-func TestContentNamesWhatIsThere(t *testing.T) {
+func TestContent(t *testing.T) {
 	ext := func(compat, incompat byte) []byte {
 		b := with(0x438, "\x53\xef")
 		b[0x45c], b[0x460] = compat, incompat
@@ -40,8 +40,8 @@ func TestContentNamesWhatIsThere(t *testing.T) {
 }
 
 func TestBlank(t *testing.T) {
-	if !Blank(nil) || !Blank(make([]byte, 1000)) || Blank(with(Look-1, "x")) {
-		t.Error("Blank is not about zeroes")
+	if !Blank(nil) || !Blank(make([]byte, 1000)) || Blank(with(ContentSize-1, "x")) {
+		t.Error("Blank is true for bytes that are not zero, or false for zeros")
 	}
 }
 
@@ -67,14 +67,14 @@ func TestIsVolumeID(t *testing.T) {
 	}
 }
 
-// What is recognised stays so, whatever comes behind it.
+// Recognised content stays recognised when more bytes follow.
 func FuzzContent(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, at uint, text, more []byte) {
-		b := make([]byte, Look)
-		copy(b[at%Look:], text)
+		b := make([]byte, ContentSize)
+		copy(b[at%ContentSize:], text)
 		if Content(b) != "" && Content(append(bytes.Clone(b), more...)) == "" {
-			t.Errorf("Content = %q, and nothing with %d bytes behind it", Content(b), len(more))
+			t.Errorf("Content = %q, but nothing with %d more bytes", Content(b), len(more))
 		}
 		if Blank(b) && Content(b) != "" {
 			t.Errorf("Content of zeroes = %q", Content(b))

@@ -11,9 +11,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Access of an open. A control code says in its bits 14 and 15 what it needs;
-// with no access at all a device can be asked questions, is not touched, and no
-// file system is mounted.
+// Access rights for opening a device. Bits 14 and 15 of a control code are the
+// access that it needs. With no access at all, a device can be queried but not
+// read or written, and no file system is mounted.
 const (
 	Query     uint32 = 0
 	Read             = win32.GENERIC_READ
@@ -25,32 +25,32 @@ const (
 	pause = 250 * time.Millisecond
 )
 
-// passing tells whether err is one that goes away by itself soon after a device
-// arrived.
-func passing(err error) bool {
+// transient reports whether err is one that goes away by itself soon after a
+// device arrives.
+func transient(err error) bool {
 	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY,
 		win32.ERROR_BUSY, win32.ERROR_NO_SUCH_DEVICE)
 }
 
-// Retry calls f until it succeeds, fails in a way that will not pass, or has
-// failed ten times. It ends early, with an error that is ctx's too, when ctx
-// ends.
+// Retry calls f until it succeeds, fails with an error that is not transient, or
+// has failed ten times. If ctx ends, Retry stops early with an error that wraps
+// ctx's error.
 func Retry(ctx context.Context, n *node.Node, f func() error) error {
 	for i := 1; ; i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		err := f()
-		if i == tries || !passing(err) {
+		if i == tries || !transient(err) {
 			return err
 		}
 		if ended := n.Clock.Sleep(ctx, pause); ended != nil {
-			return fmt.Errorf("%w while waiting for this to pass: %w", ended, err)
+			return fmt.Errorf("%w while retrying after: %w", ended, err)
 		}
 	}
 }
 
-// Gone turns the errors of a device that is not there into hosterr.ErrNotFound.
+// Gone converts the errors of a missing device to hosterr.ErrNotFound.
 func Gone(err error) error {
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE,
 		win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED) {
@@ -61,9 +61,9 @@ func Gone(err error) error {
 
 // device is an open disk or volume.
 type device struct {
-	node *node.Node
-	h    win32.Handle
-	once bool // one of a list, or tried again by the caller: a failure is not waited out
+	node    *node.Node
+	h       win32.Handle
+	noRetry bool // for listings, and for callers with their own retries
 }
 
 func open(ctx context.Context, n *node.Node, path string, access uint32) (device, error) {
@@ -79,21 +79,21 @@ func openOnce(n *node.Node, path string, access uint32) (win32.Handle, error) {
 	return n.API.CreateFile(path, access, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
 }
 
-// Close closes the device. An open handle keeps Windows from taking its device
-// away, so it is closed before anybody waits for something.
+// Close closes the device. Close it before you wait for anything: an open handle
+// keeps Windows from removing the device.
 func (d device) Close() {
 	if err := d.node.API.CloseHandle(d.h); err != nil {
-		d.node.Log.Warn("a device handle could not be closed", "error", err)
+		d.node.Log.Warn("Failed to close a device handle", "err", err)
 	}
 }
 
-// control sends a control code, repeated while its failure may pass.
+// control sends a control code. It retries transient failures.
 func (d device) control(ctx context.Context, code uint32, in, out []byte) (n int, err error) {
 	call := func() (err error) {
 		n, err = d.node.API.DeviceIoControl(d.h, code, in, out)
 		return err
 	}
-	if d.once {
+	if d.noRetry {
 		err = call()
 	} else {
 		err = Retry(ctx, d.node, call)
@@ -104,49 +104,51 @@ func (d device) control(ctx context.Context, code uint32, in, out []byte) (n int
 	return n, err
 }
 
-// mostAnswer bounds what a control code may answer, whatever size it claims to need.
-const mostAnswer = 1 << 20
+// maxOutput limits the output of a control code, whatever size the driver asks for.
+const maxOutput = 1 << 20
 
-// ask is control with a buffer of size bytes, which is doubled while it is too small.
-func (d device) ask(ctx context.Context, code uint32, in []byte, size int) ([]byte, error) {
+// query sends a control code with an output buffer of size bytes, and doubles the
+// buffer while it is too small.
+func (d device) query(ctx context.Context, code uint32, in []byte, size int) ([]byte, error) {
 	for {
 		out := make([]byte, size)
 		n, err := d.control(ctx, code, in, out)
 		if err == nil {
 			return out[:n], nil
 		}
-		if !win32.IsCode(err, win32.ERROR_INSUFFICIENT_BUFFER, win32.ERROR_MORE_DATA) || size >= mostAnswer {
+		if !win32.IsCode(err, win32.ERROR_INSUFFICIENT_BUFFER, win32.ERROR_MORE_DATA) || size >= maxOutput {
 			return nil, err
 		}
 		size *= 2
 	}
 }
 
-// Number is the device number: which disk, and which partition of it.
+// Number returns the device number: which disk, and which partition of it.
 func (d device) Number(ctx context.Context) (win32.DeviceNumber, error) {
-	out, err := d.ask(ctx, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, win32.SizeofDeviceNumber)
+	out, err := d.query(ctx, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, win32.SizeofDeviceNumber)
 	if err != nil {
 		return win32.DeviceNumber{}, err
 	}
 	return win32.DecodeDeviceNumber(out)
 }
 
-// Length is the size of the disk or volume in bytes. It needs [Read].
+// Length returns the size of the disk or volume in bytes. It needs [Read].
 func (d device) Length(ctx context.Context) (uint64, error) {
-	out, err := d.ask(ctx, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8)
+	out, err := d.query(ctx, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8)
 	if err != nil {
 		return 0, hosterr.Wrap("get the length", "", err)
 	}
 	return win32.DecodeLength(out)
 }
 
-// Start reads the first most bytes, fewer if the device is smaller. It needs [Read].
-func (d device) Start(ctx context.Context, most int) ([]byte, error) {
+// Start reads the first limit bytes, or the whole device if it is smaller. It needs
+// [Read].
+func (d device) Start(ctx context.Context, limit int) ([]byte, error) {
 	length, err := d.Length(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, min(uint64(most), length))
+	b := make([]byte, min(uint64(limit), length))
 	for at := 0; at < len(b); {
 		err := Retry(ctx, d.node, func() error {
 			n, err := d.node.API.ReadAt(d.h, b[at:], int64(at))

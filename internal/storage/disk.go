@@ -14,14 +14,14 @@ import (
 // Disk is an open physical disk.
 type Disk struct{ device }
 
-// OpenDisk opens the disk that has a number now. One that the node does not
-// have is hosterr.ErrNotFound.
+// OpenDisk opens the disk that has this number now. It returns
+// hosterr.ErrNotFound if the node has no such disk.
 func OpenDisk(ctx context.Context, n *node.Node, number, access uint32) (*Disk, error) {
 	return OpenDiskPath(ctx, n, `\\.\PhysicalDrive`+strconv.FormatUint(uint64(number), 10), access)
 }
 
-// OpenDiskPath opens a disk by the path of its device, such as
-// \\.\PhysicalDrive1 or a device interface's.
+// OpenDiskPath opens a disk by the path of its device, such as \\.\PhysicalDrive1
+// or the path of a device interface.
 func OpenDiskPath(ctx context.Context, n *node.Node, path string, access uint32) (*Disk, error) {
 	d, err := open(ctx, n, path, access)
 	if err != nil {
@@ -30,17 +30,17 @@ func OpenDiskPath(ctx context.Context, n *node.Node, path string, access uint32)
 	return &Disk{d}, nil
 }
 
-// Borrow is the disk of a handle that somebody else has opened, and closes.
+// Borrow wraps a handle that the caller opened and will close.
 func Borrow(n *node.Node, h win32.Handle) *Disk { return &Disk{device{node: n, h: h}} }
 
-// Once is the same open disk for a caller who looks anew before each try: nothing
-// that is asked of it is repeated.
-func (d *Disk) Once() *Disk { return &Disk{device{node: d.node, h: d.h, once: true}} }
+// WithoutRetry returns the same open disk with its retries off, for a caller that
+// looks at the disk again before each try.
+func (d *Disk) WithoutRetry() *Disk { return &Disk{device{node: d.node, h: d.h, noRetry: true}} }
 
-// EachDisk opens every disk of the node in turn and tells visit its number. A
-// disk that cannot be opened, or that does not answer with its number, is logged
-// and passed over: it may be on its way out, and nobody else's call shall fail
-// for it.
+// EachDisk opens every disk of the node, one after the other, and calls visit
+// with its number. A disk that cannot be opened or does not report its number is
+// logged and skipped: it may be about to disappear, and must not fail calls about
+// other disks.
 func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(number uint32, d *Disk)) error {
 	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil {
@@ -51,7 +51,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 			return err
 		}
 		if err := visitDisk(ctx, n, i.Path, access, visit); err != nil {
-			n.Log.Warn("a disk does not answer and is passed over", "device", i.Path, "error", err)
+			n.Log.Warn("Skipped a disk that does not respond", "device", i.Path, "err", err)
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, vi
 	if err != nil {
 		return err
 	}
-	d := &Disk{device{node: n, h: h, once: true}}
+	d := &Disk{device{node: n, h: h, noRetry: true}}
 	defer d.Close()
 	number, err := d.Number(ctx)
 	if err != nil {
@@ -75,17 +75,17 @@ func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, vi
 	return nil
 }
 
-// NoNumber is the DeviceNumber of a device that has none.
+// NoNumber is the DeviceNumber of a device without a number.
 const NoNumber = 0xFFFFFFFF
 
-// layoutTries is how often the partition table is asked for: right after a disk
-// was attached it cannot be read for a moment (ERROR_IO_DEVICE).
+// layoutTries is how many times Layout tries to read the partition table. Just
+// after a disk is attached, reading fails with ERROR_IO_DEVICE for a moment.
 const layoutTries = 4
 
-// Layout is the partition table.
+// Layout reads the partition table.
 func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
 	for i := 1; ; i++ {
-		out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
+		out, err := d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
 		if err == nil {
 			return win32.DecodeLayout(out)
 		}
@@ -98,36 +98,36 @@ func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
 	}
 }
 
-// SetLayout writes the partition table, whole.
+// SetLayout writes the whole partition table.
 func (d *Disk) SetLayout(ctx context.Context, l win32.Layout) error {
 	_, err := d.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
 	return hosterr.Wrap("write the partition table", "", err)
 }
 
-// CreateGPT makes an empty GPT on a disk without a table.
+// CreateGPT creates an empty GPT on a disk without a table.
 func (d *Disk) CreateGPT(ctx context.Context, id win32.GUID) error {
 	in := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: id, MaxPartitions: 128}.Encode()
 	_, err := d.control(ctx, win32.IOCTL_DISK_CREATE_DISK, in, nil)
 	return hosterr.Wrap("create the partition table", "", err)
 }
 
-// UpdateProperties makes Windows drop what it has cached of the partition
-// table. It is safe on a disk in use.
+// UpdateProperties makes Windows drop its cached partition table. It is safe on a
+// disk in use.
 func (d *Disk) UpdateProperties(ctx context.Context) error {
 	_, err := d.control(ctx, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil)
 	return hosterr.Wrap("update the disk's properties", "", err)
 }
 
-// UpdateSize makes the driver ask the disk for its size and announce a change.
-// The output buffer matters: with less than 24 bytes Windows refuses.
+// UpdateSize makes the driver query the size of the disk and announce a change.
+// The output buffer matters: Windows refuses one of less than 24 bytes.
 func (d *Disk) UpdateSize(ctx context.Context) error {
 	_, err := d.control(ctx, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, make([]byte, win32.SizeofGeometry))
 	return hosterr.Wrap("update the disk's size", "", err)
 }
 
-// Geometry is the size of the disk, which needs no access, and its sector size.
+// Geometry returns the size of the disk and of its sectors. It needs no access.
 func (d *Disk) Geometry(ctx context.Context) (win32.Geometry, error) {
-	out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 256)
+	out, err := d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 256)
 	if err != nil {
 		return win32.Geometry{}, hosterr.Wrap("get the geometry", "", err)
 	}
@@ -138,23 +138,24 @@ func (d *Disk) Geometry(ctx context.Context) (win32.Geometry, error) {
 	return g, err
 }
 
-// Grow moves the end of a partition by delta bytes into the free space behind it.
+// Grow moves the end of a partition by delta bytes into the free space that
+// follows.
 func (d *Disk) Grow(ctx context.Context, partition uint32, delta int64) error {
 	_, err := d.control(ctx, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: partition, Delta: delta}.Encode(), nil)
 	return hosterr.Wrap("grow the partition", "", err)
 }
 
-// Attributes are the DISK_ATTRIBUTE_ bits: offline, read-only.
+// Attributes returns the DISK_ATTRIBUTE_ bits: offline, read-only.
 func (d *Disk) Attributes(ctx context.Context) (uint64, error) {
-	out, err := d.ask(ctx, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, win32.SizeofGetDiskAttributes)
+	out, err := d.query(ctx, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, win32.SizeofGetDiskAttributes)
 	if err != nil {
 		return 0, hosterr.Wrap("get the disk's attributes", "", err)
 	}
 	return win32.DecodeDiskAttributes(out)
 }
 
-// SetAttributes sets those of the DISK_ATTRIBUTE_ bits that are in mask, for
-// good: the state survives a restart.
+// SetAttributes sets the DISK_ATTRIBUTE_ bits that are in mask. The setting
+// survives a restart.
 func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
 	in := win32.SetDiskAttributes{Persist: true, Attributes: attrs, Mask: mask}.Encode()
 	if _, err := d.control(ctx, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
@@ -163,10 +164,10 @@ func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
 	return d.UpdateProperties(ctx)
 }
 
-// Protected tells whether the disk refuses to be written, for whatever reason: an
-// attribute, being offline, a switch on the device, a reservation of another
-// machine. A driver that does not know the question has no protection.
-func (d *Disk) Protected(ctx context.Context) (bool, error) {
+// WriteProtected reports whether the disk refuses writes, for any reason: an
+// attribute, being offline, a switch on the device, another machine's
+// reservation. A disk whose driver does not support the query counts as writable.
+func (d *Disk) WriteProtected(ctx context.Context) (bool, error) {
 	_, err := d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
 	switch {
 	case err == nil, win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
@@ -174,12 +175,12 @@ func (d *Disk) Protected(ctx context.Context) (bool, error) {
 	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT):
 		return true, nil
 	}
-	return false, hosterr.Wrap("ask whether the disk can be written", "", err)
+	return false, hosterr.Wrap("check whether the disk is write-protected", "", err)
 }
 
-// Usable makes the disk online and writable, if it is not. Disks on a shared
-// bus come up offline and read-only by Windows' SAN policy.
-func (d *Disk) Usable(ctx context.Context) error {
+// MakeUsable brings the disk online and makes it writable, if it is not. By
+// Windows' SAN policy, disks on a shared bus come up offline and read-only.
+func (d *Disk) MakeUsable(ctx context.Context) error {
 	const unusable = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	attrs, err := d.Attributes(ctx)
 	if err != nil {
@@ -191,7 +192,8 @@ func (d *Disk) Usable(ctx context.Context) error {
 	return d.SetAttributes(ctx, 0, attrs&unusable)
 }
 
-// Zero overwrites length bytes at offset; both are multiples of a sector.
+// Zero overwrites length bytes at offset with zeros. Both are multiples of a
+// sector.
 func (d *Disk) Zero(ctx context.Context, offset, length uint64) error {
 	zeros := make([]byte, length)
 	for at := uint64(0); at < length; {
@@ -212,8 +214,9 @@ func (d *Disk) Zero(ctx context.Context, offset, length uint64) error {
 	return nil
 }
 
-// Property asks for a storage property with a first buffer of size bytes. The
-// answer begins with the size that it has; what did not fit is asked for again.
+// Property reads a storage property with a first buffer of size bytes. The result
+// begins with its own size; if the buffer was too small, Property reads again
+// with a larger one.
 func (d *Disk) Property(ctx context.Context, id uint32, size int) ([]byte, error) {
 	in := win32.PropertyQuery{PropertyID: id}.Encode()
 	for {
@@ -232,24 +235,24 @@ func (d *Disk) Property(ctx context.Context, id uint32, size int) ([]byte, error
 		} else if !small {
 			return nil, err
 		}
-		if want > mostAnswer {
-			return nil, fmt.Errorf("storage property %d: %w: it claims %d bytes", id, win32.ErrLayout, want)
+		if want > maxOutput {
+			return nil, fmt.Errorf("storage property %d: %w: it claims a size of %d bytes", id, win32.ErrLayout, want)
 		}
 		size = want
 	}
 }
 
-// SCSIAddress is where the disk is attached, in the terms of SCSI.
+// SCSIAddress returns the disk's SCSI address.
 func (d *Disk) SCSIAddress(ctx context.Context) (win32.SCSIAddress, error) {
-	out, err := d.ask(ctx, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)
+	out, err := d.query(ctx, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)
 	if err != nil {
 		return win32.SCSIAddress{}, err
 	}
 	return win32.DecodeSCSIAddress(out)
 }
 
-// DiskSize is the size of a disk in bytes. Where the disk cannot be read, its
-// geometry tells.
+// DiskSize returns the size of a disk in bytes. If the disk cannot be opened for
+// reading, the size comes from its geometry.
 func DiskSize(ctx context.Context, n *node.Node, number uint32) (uint64, error) {
 	size, failed := diskLength(ctx, n, number)
 	if failed == nil {
@@ -264,7 +267,7 @@ func DiskSize(ctx context.Context, n *node.Node, number uint32) (uint64, error) 
 	if err != nil {
 		return 0, err
 	}
-	n.Log.Debug("a disk's size is taken from its geometry", "disk", number, "error", failed)
+	n.Log.Debug("Took the size of a disk from its geometry", "disk", number, "err", failed)
 	return g.DiskSize, nil
 }
 

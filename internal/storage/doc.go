@@ -1,24 +1,25 @@
-// Package storage is what the hosts of disks and of volumes share: open
-// devices and what is asked of them, the arithmetic of partition tables, the
-// search for a partition's volume, the recognition of foreign content, and the
-// guard of the disks that Windows itself needs.
+// Package storage holds what the disk and volume hosts share: open devices and
+// their control codes, the arithmetic of partition tables, the search for a
+// partition's volume, the detection of foreign content, and the guard of the
+// disks that Windows itself needs.
 //
-// A [Disk] or [Volume] is one open handle. Numbers of disks and names of
-// volumes are given to something else when a device goes and another comes, so
-// a host opens once and decides and acts on that handle.
+// A [Disk] or [Volume] is one open handle. When one device goes and another
+// arrives, Windows may give the new one the old disk number or volume name, so a
+// host opens a device once, and decides and acts on that handle.
 //
-// # Failures that pass
+// # Transient failures
 //
-// Right after a device appeared, antivirus, the mount manager and file systems
-// hold it for moments. Opens and control codes that fail so are repeated ten
-// times, a quarter of a second apart on the node's clock, within the caller's
-// context. Lists of devices do not repeat: one device must not hold up the rest.
+// For a moment after a device appears, antivirus software, the mount manager and
+// file systems hold it open. Opens and control codes that fail because of that
+// are repeated up to ten times, a quarter of a second apart on the node's clock,
+// within the caller's context. Listings do not retry: one device must not delay
+// the rest.
 //
-// # Where the facts are from
+// # Where the facts come from
 //
-// Codes and layouts: Windows SDK, by way of package win32. Sizes and places of
-// partitions are those that Windows 10 and Server 2016 and later make. What is
-// said of Windows' answers is from its documentation, from sample drivers and
-// from other open source; it was run over the emulated node only, never on
+// Codes and layouts come from the Windows SDK, through package win32. Partition
+// sizes and offsets are those that Windows 10, Server 2016 and later use. What
+// this package expects of Windows comes from its documentation, sample drivers
+// and other open source. It has run over the emulated node only, never on
 // Windows.
 package storage

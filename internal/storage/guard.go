@@ -10,15 +10,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Guard refuses a disk that Windows itself needs. It is asked, on the handle
-// that will be written through, before a disk is initialised, partitioned or
-// taken offline and before a volume is formatted or grown; the published
-// requests make it necessary, because one without a disk number means disk 0.
+// Guard refuses a disk that Windows itself needs. A host calls it before it
+// initialises, partitions or takes a disk offline, and before it formats or grows
+// a volume, on the handle that it will write through. Published requests make
+// this necessary: one without a disk number means disk 0.
 //
-// A disk is needed if the Windows directory's volume lies on it, or if its
-// partition table l has an entry that only such disks have: an EFI system,
-// recovery, dynamic-disk or Storage Spaces partition, or an active MBR one. If
-// it cannot be found out where Windows is, every disk is refused.
+// A disk is needed if the volume of the Windows directory lies on it, or if its
+// partition table l has an entry that only system disks have: an EFI system,
+// recovery, dynamic-disk or Storage Spaces partition, or an active MBR partition.
+// If Guard cannot find the disk of the Windows directory, it refuses every disk.
 //
 // Refusals are hosterr.ErrFailedPrecondition.
 func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
@@ -28,7 +28,7 @@ func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
 	}
 	for _, p := range Used(l) {
 		if why := systemEntry(l, p); why != "" {
-			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d has %s and is not changed", number.DeviceNumber, why)
+			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d has %s, so it is not changed", number.DeviceNumber, why)
 		}
 	}
 	system, err := windowsExtents(ctx, d.node)
@@ -36,33 +36,33 @@ func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
 		if ended := ctx.Err(); ended != nil {
 			return ended
 		}
-		// The reason's own kind, such as not-found, is not this error's.
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "no disk is changed while it is unknown which one holds Windows: %v", err)
+		// The kind of err, such as not found, is not the kind of this error.
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows, so no disk is changed: %v", err)
 	}
 	for _, e := range system {
 		if e.Disk == number.DeviceNumber {
-			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d holds Windows and is not changed", e.Disk)
+			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d holds Windows, so it is not changed", e.Disk)
 		}
 	}
 	return nil
 }
 
-// GuardVolume refuses to mount a volume that is Windows' own, given where it
-// lies: that of the Windows directory, and those that start or repair it. Below
-// a container's directory it would be open to the container. A data volume may
-// be mounted, be it on the disk that holds Windows.
+// GuardVolume refuses to mount the volume with these extents if Windows needs it:
+// the volume of the Windows directory, and those that start or repair Windows.
+// Mounted below a container's directory, it would be open to the container. A
+// data volume may be mounted, even from the disk that holds Windows.
 func GuardVolume(ctx context.Context, n *node.Node, extents []win32.Extent) error {
 	system, err := windowsExtents(ctx, n)
 	if err != nil {
 		if ended := ctx.Err(); ended != nil {
 			return ended
 		}
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "no volume is mounted while it is unknown which one holds Windows: %v", err)
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find the volume that holds Windows, so no volume is mounted: %v", err)
 	}
 	for _, e := range extents {
 		for _, s := range system {
 			if e.Disk == s.Disk && e.Offset < s.Offset+s.Length && s.Offset < e.Offset+e.Length {
-				return hosterr.Text(hosterr.ErrFailedPrecondition, "it holds Windows and is not mounted")
+				return hosterr.Text(hosterr.ErrFailedPrecondition, "it holds Windows, so it is not mounted")
 			}
 		}
 		l, err := layoutOf(ctx, n, e.Disk)
@@ -71,7 +71,7 @@ func GuardVolume(ctx context.Context, n *node.Node, extents []win32.Extent) erro
 		}
 		if p, ok := At(l, e.Offset); ok {
 			if why := bootEntry(l, p); why != "" {
-				return hosterr.Text(hosterr.ErrFailedPrecondition, "it is %s and is not mounted", why)
+				return hosterr.Text(hosterr.ErrFailedPrecondition, "it is %s, so it is not mounted", why)
 			}
 		}
 	}
@@ -87,7 +87,8 @@ func layoutOf(ctx context.Context, n *node.Node, number uint32) (win32.Layout, e
 	return d.Layout(ctx)
 }
 
-// bootEntry says that p starts or repairs Windows, "" if it does not.
+// bootEntry names what makes p a partition that starts or repairs Windows. It
+// returns "" for other partitions.
 func bootEntry(l win32.Layout, p win32.Partition) string {
 	switch {
 	case l.Style == win32.PARTITION_STYLE_MBR && p.Active:
@@ -124,7 +125,7 @@ func systemEntry(l win32.Layout, p win32.Partition) string {
 // mbrLDM is the MBR type of a dynamic disk (PARTITION_LDM).
 const mbrLDM = 0x42
 
-// windowsExtents says where the volume with the Windows directory lies.
+// windowsExtents returns the extents of the volume with the Windows directory.
 func windowsExtents(ctx context.Context, n *node.Node) ([]win32.Extent, error) {
 	dir, err := n.API.WindowsDirectory()
 	if err != nil {

@@ -14,10 +14,10 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
-	// alignment is what partitions begin and end at.
+	// Partitions begin and end at multiples of alignment.
 	alignment = mib
-	// reservedEnd is where the Microsoft reserved partition ends on a disk of
-	// smallest bytes or more; smaller disks get none.
+	// reservedEnd is where the Microsoft reserved partition ends on a disk of at
+	// least smallest bytes. Smaller disks have none.
 	reservedEnd = 16 * mib
 	smallest    = gib
 )
@@ -28,9 +28,9 @@ var mbrData = []uint8{0x01, 0x04, 0x06, mbrIFS, 0x0B, 0x0C, 0x0E}
 // mbrIFS is the MBR type of NTFS and exFAT.
 const mbrIFS = 0x07
 
-// Used are the entries of a table that stand for a partition. The one that
-// Windows shows for a file system on a disk without a table (a "superfloppy": an
-// MBR entry at byte 0) does not.
+// Used returns the entries of a table that stand for a partition. It leaves out
+// the entry that Windows reports for a file system on a disk without a table (a
+// "superfloppy": an MBR entry at byte 0).
 func Used(l win32.Layout) []win32.Partition {
 	var ps []win32.Partition
 	for _, p := range l.Partitions {
@@ -41,16 +41,16 @@ func Used(l win32.Layout) []win32.Partition {
 	return ps
 }
 
-// Partitions are the entries that count as partitions of the disk: all but the
-// Microsoft reserved one, which holds nothing.
+// Partitions returns the partitions of the disk. It leaves out the Microsoft
+// reserved partition, which holds nothing.
 func Partitions(l win32.Layout) []win32.Partition {
 	return slices.DeleteFunc(Used(l), func(p win32.Partition) bool {
 		return l.Style == win32.PARTITION_STYLE_GPT && p.Type == win32.PARTITION_MSFT_RESERVED_GUID
 	})
 }
 
-// IsBasicData tells whether a partition is for a file system of Windows and
-// for nothing else.
+// IsBasicData reports whether the partition is an ordinary data partition: one
+// for a Windows file system.
 func IsBasicData(l win32.Layout, p win32.Partition) bool {
 	switch l.Style {
 	case win32.PARTITION_STYLE_GPT:
@@ -61,7 +61,7 @@ func IsBasicData(l win32.Layout, p win32.Partition) bool {
 	return false
 }
 
-// At is the partition that begins at offset.
+// At returns the partition that begins at offset.
 func At(l win32.Layout, offset uint64) (win32.Partition, bool) {
 	for _, p := range Used(l) {
 		if p.Offset == offset {
@@ -71,9 +71,9 @@ func At(l win32.Layout, offset uint64) (win32.Partition, bool) {
 	return win32.Partition{}, false
 }
 
-// Ours tells whether the table is as [AddPartition] makes it: one partition,
-// for data, without a drive letter. It returns that partition.
-func Ours(l win32.Layout) (win32.Partition, bool) {
+// SingleData returns the only partition of the table, if it is as [AddPartition]
+// creates it: a data partition without a drive letter.
+func SingleData(l win32.Layout) (win32.Partition, bool) {
 	ps := Partitions(l)
 	if len(ps) != 1 || !IsBasicData(l, ps[0]) {
 		return win32.Partition{}, false
@@ -87,7 +87,8 @@ func Ours(l win32.Layout) (win32.Partition, bool) {
 func up(n uint64) uint64   { return n + (alignment-n%alignment)%alignment }
 func down(n uint64) uint64 { return n - n%alignment }
 
-// DataStart is where [AddPartition] will begin the partition of a blank disk.
+// DataStart returns where [AddPartition] begins the data partition of a blank
+// disk.
 func DataStart(size uint64) uint64 {
 	if size < smallest {
 		return alignment
@@ -95,11 +96,11 @@ func DataStart(size uint64) uint64 {
 	return reservedEnd
 }
 
-// AddPartition is a table without partitions, and one for data added to it: as
-// large as the free space is in one piece. On a GPT disk of 1 GiB and more a
-// Microsoft reserved partition is added too, unless there is one; both lie
-// where Windows puts them. size is the disk's, in bytes. It returns the new
-// table and where the data partition begins.
+// AddPartition adds a data partition to a table without partitions. The partition
+// takes the largest contiguous free space. On a GPT disk of 1 GiB or more without
+// a Microsoft reserved partition, AddPartition adds one too. Both go where
+// Windows puts them. size is the size of the disk in bytes. It returns the new
+// table and the offset of the data partition.
 func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) (win32.Layout, uint64, error) {
 	var usable gap
 	switch l.Style {
@@ -127,12 +128,12 @@ func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) 
 
 	free := largestGap(usable, l.Partitions)
 	if free.length() < alignment {
-		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "a disk of %d bytes has no room for a partition", size)
+		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "a disk of %d bytes is too small for a partition", size)
 	}
 	data := win32.Partition{Style: l.Style, Offset: free.from, Length: free.length(), Rewrite: true}
 	if l.Style == win32.PARTITION_STYLE_MBR {
 		data.MBRType, data.Recognized, data.Hidden = mbrIFS, true, uint32(free.from/uint64(sector))
-		// An MBR has four entries, and Windows wants them all.
+		// An MBR has four entries, and Windows requires all of them.
 		empty := win32.Partition{Style: l.Style, Rewrite: true}
 		l.Partitions = []win32.Partition{data, empty, empty, empty}
 		l.Partitions[0].Number = 1
@@ -151,18 +152,18 @@ func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) 
 	return l, data.Offset, nil
 }
 
-// NewID is a random GUID of RFC 9562's version 4.
+// NewID returns a random GUID (RFC 9562, version 4).
 func NewID(random io.Reader) (win32.GUID, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return win32.GUID{}, fmt.Errorf("make a GUID: %w", err)
+		return win32.GUID{}, fmt.Errorf("create a GUID: %w", err)
 	}
 	b[7] = b[7]&0x0f | 0x40 // the version, in the high byte of the little-endian Data3
 	b[8] = b[8]&0x3f | 0x80
 	return win32.GUIDFromBytes(b[:]), nil
 }
 
-// gap is free space, from the first byte to behind the last.
+// gap is free space from byte from up to, not including, byte to.
 type gap struct{ from, to uint64 }
 
 func (g gap) length() uint64 {
@@ -172,7 +173,7 @@ func (g gap) length() uint64 {
 	return g.to - g.from
 }
 
-// largestGap is the largest aligned piece of space that no partition takes.
+// largestGap returns the largest aligned piece of space that no partition uses.
 func largestGap(space gap, taken []win32.Partition) gap {
 	taken = slices.SortedFunc(slices.Values(taken), func(a, b win32.Partition) int { return cmp.Compare(a.Offset, b.Offset) })
 	var best gap
@@ -190,10 +191,10 @@ func largestGap(space gap, taken []win32.Partition) gap {
 	return best
 }
 
-// usableEnd is where the space for partitions ends on a disk of size bytes. A
-// GPT has a copy of its header and entries behind that; an MBR counts sectors
-// with 32 bits. What the table itself says is no help: after the disk was
-// grown it still names the old end.
+// usableEnd returns where the space for partitions ends on a disk of size bytes.
+// After it, a GPT has the backup of its header and entries; an MBR counts sectors
+// in 32 bits. The table's own value does not help: after a disk has grown it
+// still names the old end.
 func usableEnd(l win32.Layout, size uint64, sector uint32) uint64 {
 	s := uint64(sector)
 	if l.Style == win32.PARTITION_STYLE_MBR {
@@ -207,8 +208,9 @@ func usableEnd(l win32.Layout, size uint64, sector uint32) uint64 {
 	return size - backup
 }
 
-// MaxLength is the most bytes that the partition p can have: to the next one
-// or to the end of the disk, down to the alignment, and never less than it has.
+// MaxLength returns how long partition p can become: up to the next partition or
+// the end of the disk, rounded down to the alignment, and never less than its
+// length.
 func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) uint64 {
 	end := usableEnd(l, size, sector)
 	for _, q := range Used(l) {
@@ -222,13 +224,14 @@ func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) ui
 	return end - p.Offset
 }
 
-// GrownLength is how long p becomes when want bytes are asked for: want, and on
-// to the alignment. want is more than p has and at most MaxLength.
+// GrownLength returns the length of p after growing it to want bytes, rounded up
+// to the alignment. want is more than the length of p and at most MaxLength.
 func GrownLength(p win32.Partition, want, most uint64) uint64 {
 	return min(up(p.Offset+want)-p.Offset, most)
 }
 
-// WithEnd is the same table, naming the end of a disk of size bytes.
+// WithEnd returns the same table with its end moved to that of a disk of size
+// bytes.
 func WithEnd(l win32.Layout, size uint64, sector uint32) win32.Layout {
 	if end := usableEnd(l, size, sector); l.Style == win32.PARTITION_STYLE_GPT && end > l.UsableOffset+l.UsableLength {
 		l.UsableLength = end - l.UsableOffset
@@ -236,9 +239,9 @@ func WithEnd(l win32.Layout, size uint64, sector uint32) win32.Layout {
 	return l
 }
 
-// FileSystemSectors is the size that the file system of a volume of length
-// bytes can be given, in its own sectors. ok is false if it has that size: NTFS
-// keeps one cluster back, so what is less than two more is nothing to grow by.
+// FileSystemSectors returns the size, in its own sectors, that the file system of
+// a volume of length bytes can grow to. ok is false if it cannot grow: NTFS keeps
+// one cluster in reserve, so it needs at least two more.
 func FileSystemSectors(fs win32.NTFSVolumeData, length uint64) (sectors int64, ok bool) {
 	if fs.BytesPerCluster == 0 || fs.BytesPerSector == 0 || fs.BytesPerCluster < fs.BytesPerSector {
 		return 0, false

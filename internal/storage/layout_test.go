@@ -15,7 +15,7 @@ import (
 
 const tib = 1 << 40
 
-// empty is a new GPT as Windows makes it on a disk of size bytes.
+// empty returns a new GPT as Windows creates it on a disk of size bytes.
 func empty(size uint64, sector uint32) win32.Layout {
 	s := uint64(sector)
 	entries := (128*128 + s - 1) / s * s
@@ -35,7 +35,7 @@ func (ones) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAddPartitionPutsPartitionsWhereWindowsDoes(t *testing.T) {
+func TestAddPartitionOffsets(t *testing.T) {
 	type span struct{ from, to uint64 }
 	msr := win32.Partition{Style: win32.PARTITION_STYLE_GPT, Type: win32.PARTITION_MSFT_RESERVED_GUID, Offset: 1 * mib, Length: 128 * mib, Number: 1}
 	cases := []struct {
@@ -49,8 +49,8 @@ func TestAddPartitionPutsPartitionsWhereWindowsDoes(t *testing.T) {
 		{"1 GiB with 4 KiB sectors", gib, 4096, nil, []span{{24576, 16 * mib}, {16 * mib, 1023 * mib}}},
 		{"100 MiB: no reserved partition", 100 * mib, 512, nil, []span{{1 * mib, 99 * mib}}},
 		{"3 TiB", 3 * tib, 512, nil, []span{{17408, 16 * mib}, {16 * mib, 3*tib - mib}}},
-		{"a size that is no multiple of 1 MiB", 2*gib + 12345*512, 512, nil, []span{{17408, 16 * mib}, {16 * mib, 2*gib + 6*mib}}},
-		{"reserved partition that is there is kept", 10 * gib, 512, []win32.Partition{msr}, []span{{1 * mib, 129 * mib}, {129 * mib, 10*gib - mib}}},
+		{"size not a multiple of 1 MiB", 2*gib + 12345*512, 512, nil, []span{{17408, 16 * mib}, {16 * mib, 2*gib + 6*mib}}},
+		{"existing reserved partition is kept", 10 * gib, 512, []win32.Partition{msr}, []span{{1 * mib, 129 * mib}, {129 * mib, 10*gib - mib}}},
 		{"smallest", 3 * mib, 512, nil, []span{{1 * mib, 2 * mib}}},
 	}
 	for _, c := range cases {
@@ -73,19 +73,19 @@ func TestAddPartitionPutsPartitionsWhereWindowsDoes(t *testing.T) {
 			}
 			data := got.Partitions[len(got.Partitions)-1]
 			if data.Offset != offset || !IsBasicData(got, data) {
-				t.Errorf("the data partition begins at %d and is %+v, said to begin at %d", data.Offset, data, offset)
+				t.Errorf("the data partition begins at %d and is %+v, but AddPartition returned %d", data.Offset, data, offset)
 			}
 			if len(c.has) == 0 && offset != DataStart(c.size) {
-				t.Errorf("the data partition begins at %d, DataStart says %d", offset, DataStart(c.size))
+				t.Errorf("the data partition begins at %d, but DataStart = %d", offset, DataStart(c.size))
 			}
-			if p, ok := Ours(got); !ok || p != data {
-				t.Errorf("Ours = %+v, %t, want the data partition", p, ok)
+			if p, ok := SingleData(got); !ok || p != data {
+				t.Errorf("SingleData = %+v, %t, want the data partition", p, ok)
 			}
 		})
 	}
 }
 
-func TestAddPartitionRefusesDisksWithoutRoom(t *testing.T) {
+func TestAddPartitionWithoutRoom(t *testing.T) {
 	for _, size := range []uint64{0, 512, 1 * mib, 2 * mib} {
 		if _, _, err := AddPartition(empty(size, 512), size, 512, ones{}); !errors.Is(err, hosterr.ErrFailedPrecondition) {
 			t.Errorf("AddPartition on a disk of %d bytes: %v, want a failed precondition", size, err)
@@ -99,7 +99,7 @@ func TestAddPartitionRefusesDisksWithoutRoom(t *testing.T) {
 	}
 }
 
-func TestAddPartitionToAnMBR(t *testing.T) {
+func TestAddPartitionMBR(t *testing.T) {
 	l := win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 7}
 	got, offset, err := AddPartition(l, 3*tib, 512, ones{})
 	if err != nil {
@@ -117,14 +117,14 @@ func TestAddPartitionToAnMBR(t *testing.T) {
 	}
 }
 
-func TestNewIDIsAVersion4GUID(t *testing.T) {
+func TestNewIDVersion4(t *testing.T) {
 	id, err := NewID(ones{})
 	if want := "{ffffffff-ffff-4fff-bfff-ffffffffffff}"; err != nil || id.String() != want {
 		t.Errorf("NewID of ones = %s, %v, want %s", id, err, want)
 	}
 }
 
-func TestMaxLengthEndsAtTheNextPartitionOrTheBackupTable(t *testing.T) {
+func TestMaxLength(t *testing.T) {
 	p := win32.Partition{Type: win32.PARTITION_BASIC_DATA_GUID, Offset: 16 * mib, Length: 100 * mib}
 	next := win32.Partition{Type: win32.PARTITION_BASIC_DATA_GUID, Offset: 500*mib + 512, Length: mib}
 	before := win32.Partition{Type: win32.PARTITION_MSFT_RESERVED_GUID, Offset: 17408, Length: 15 * mib}
@@ -142,7 +142,7 @@ func TestMaxLengthEndsAtTheNextPartitionOrTheBackupTable(t *testing.T) {
 		{"to the end of the disk", 1, p, []win32.Partition{before}, gib, 512, 1007 * mib},
 		{"to the end of a disk of 4 KiB sectors", 1, p, nil, gib, 4096, 1007 * mib},
 		{"to the next partition, aligned", 1, p, []win32.Partition{before, next}, gib, 512, 484 * mib},
-		{"ends behind the last aligned place already", 1, full, nil, gib, 512, full.Length},
+		{"ends after the last aligned offset already", 1, full, nil, gib, 512, full.Length},
 		{"disk that became smaller", 1, p, nil, 20 * mib, 512, 100 * mib},
 		{"disk smaller than the backup table", 1, p, nil, 1000, 512, 100 * mib},
 		{"MBR: 32-bit sector numbers", 0, mbr, nil, 3 * tib, 512, 2*tib - 2*mib},
@@ -158,16 +158,16 @@ func TestMaxLengthEndsAtTheNextPartitionOrTheBackupTable(t *testing.T) {
 	}
 }
 
-func TestGrownLengthGoesToTheAlignmentAndNotBeyondTheMost(t *testing.T) {
+func TestGrownLengthAlignment(t *testing.T) {
 	cases := []struct {
 		name               string
 		offset, want, most uint64
 		grown              uint64
 	}{
-		{"one byte more is one MiB more", 16 * mib, 100*mib + 1, 500 * mib, 101 * mib},
-		{"aligned stays", 16 * mib, 200 * mib, 500 * mib, 200 * mib},
-		{"a partition that begins unaligned ends aligned", 63 * 512, 100 * mib, 500 * mib, 101*mib - 63*512},
-		{"not beyond the most", 16 * mib, 500*mib - 1, 500*mib - 1, 500*mib - 1},
+		{"one byte more grows by 1 MiB", 16 * mib, 100*mib + 1, 500 * mib, 101 * mib},
+		{"aligned length is kept", 16 * mib, 200 * mib, 500 * mib, 200 * mib},
+		{"an unaligned start gets an aligned end", 63 * 512, 100 * mib, 500 * mib, 101*mib - 63*512},
+		{"not beyond the limit", 16 * mib, 500*mib - 1, 500*mib - 1, 500*mib - 1},
 	}
 	for _, c := range cases {
 		if got := GrownLength(win32.Partition{Offset: c.offset}, c.want, c.most); got != c.grown {
@@ -176,7 +176,7 @@ func TestGrownLengthGoesToTheAlignmentAndNotBeyondTheMost(t *testing.T) {
 	}
 }
 
-func TestWithEndMovesTheEndOfAGPTOnly(t *testing.T) {
+func TestWithEndOnlyGrowsGPT(t *testing.T) {
 	l := empty(gib, 512)
 	if got, want := WithEnd(l, 2*gib, 512), empty(2*gib, 512); got.UsableLength != want.UsableLength {
 		t.Errorf("UsableLength %d, want %d", got.UsableLength, want.UsableLength)
@@ -186,7 +186,7 @@ func TestWithEndMovesTheEndOfAGPTOnly(t *testing.T) {
 	}
 }
 
-func TestFileSystemSectorsNeedsTwoClustersToGrowBy(t *testing.T) {
+func TestFileSystemSectorsNeedTwoClusters(t *testing.T) {
 	fs := win32.NTFSVolumeData{TotalClusters: 1000, BytesPerCluster: 4096, BytesPerSector: 512}
 	for length, want := range map[uint64]int64{
 		1000 * 4096: 0, 1001 * 4096: 0, 1002*4096 - 1: 0, 1002 * 4096: 1002 * 8, 1002*4096 + 4095: 1002 * 8,
@@ -200,7 +200,7 @@ func TestFileSystemSectorsNeedsTwoClustersToGrowBy(t *testing.T) {
 	}
 }
 
-// seeds fails a fuzz target whose seeds have gone missing.
+// seeds fails a fuzz target without seed files.
 func seeds(f *testing.F) {
 	f.Helper()
 	if files, err := os.ReadDir("testdata/fuzz/" + f.Name()); err != nil || len(files) == 0 {
@@ -208,9 +208,9 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever is on the disk and however large it is: what AddPartition adds is
-// aligned, within the disk, at least 1 MiB long, and overlaps nothing; and
-// MaxLength of a partition reaches into no other one.
+// For any table and disk size, the partition that AddPartition adds is
+// aligned, within the disk, at least 1 MiB long, and overlaps nothing, and
+// MaxLength of a partition does not reach into another one.
 func FuzzAddPartition(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, size uint64, big bool, reserved int64, seed uint64) {

@@ -9,15 +9,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// own are what Windows itself puts into the root directory of a volume.
-var own = []string{".", "..", "System Volume Information", "$RECYCLE.BIN"}
+// systemNames are the names that Windows itself puts into the root directory of a
+// volume.
+var systemNames = []string{".", "..", "System Volume Information", "$RECYCLE.BIN"}
 
-// FirstName is the name of something in the root directory of a volume's file
-// system, or "" if there is nothing but what Windows puts there itself.
+// FirstName returns a name from the root directory of a volume's file system, or
+// "" if there is nothing but what Windows itself puts there.
 func FirstName(ctx context.Context, n *node.Node, id string) (string, error) {
 	var name string
-	// All of it anew: a volume that goes away is not ready where its root directory
-	// is open, and not found by whoever opens it.
+	// Retry the open as well: when a volume disappears, an open handle of its root
+	// directory reports "not ready", but a new open reports "not found".
 	err := Retry(ctx, n, func() (err error) {
 		name, err = firstName(ctx, n, id)
 		return err
@@ -51,15 +52,15 @@ func firstName(ctx context.Context, n *node.Node, id string) (string, error) {
 			return "", err
 		}
 		for _, e := range entries {
-			if !isOwn(e.Name) {
+			if !isSystemName(e.Name) {
 				return e.Name, nil
 			}
 		}
 	}
 }
 
-func isOwn(name string) bool {
-	for _, o := range own {
+func isSystemName(name string) bool {
+	for _, o := range systemNames {
 		if strings.EqualFold(name, o) {
 			return true
 		}

@@ -15,19 +15,19 @@ import (
 
 var volumeID = regexp.MustCompile(`^(?i)\\\\\?\\Volume\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}\\$`)
 
-// IsVolumeID tells whether s is the name of a volume as Windows gives it,
-// `\\?\Volume{…}\` with the backslash at its end; letters in any case.
+// IsVolumeID reports whether s is the name of a volume in Windows' form,
+// `\\?\Volume{…}\` with the final backslash, in any case.
 func IsVolumeID(s string) bool { return volumeID.MatchString(s) }
 
-// SameVolume compares two volume names as Windows does, without regard to case.
+// SameVolume compares two volume names as Windows does, ignoring case.
 func SameVolume(a, b string) bool { return strings.EqualFold(a, b) }
 
 // Volume is an open volume: the device, not the root directory of its file
 // system.
 type Volume struct{ device }
 
-// OpenVolume opens a volume by its ID. An ID that is not of the form, and a
-// volume that the node does not have, are hosterr.ErrNotFound.
+// OpenVolume opens a volume by its ID. It returns hosterr.ErrNotFound for a
+// malformed ID and for a volume that the node does not have.
 func OpenVolume(ctx context.Context, n *node.Node, id string, access uint32) (*Volume, error) {
 	if !IsVolumeID(id) {
 		return nil, hosterr.ErrNotFound
@@ -39,14 +39,14 @@ func OpenVolume(ctx context.Context, n *node.Node, id string, access uint32) (*V
 	return &Volume{d}, nil
 }
 
-// devicePath is the volume's name without the backslash: with it, Windows
-// opens the root directory.
+// devicePath returns the volume's name without the final backslash. With it,
+// Windows opens the root directory.
 func devicePath(id string) string { return strings.TrimSuffix(id, `\`) }
 
-// Extents say where the volume lies. A basic volume has one, a volume of
-// dynamic disks may have more.
+// Extents returns where the volume lies. A basic volume has one extent; a volume
+// on dynamic disks may have several.
 func (v *Volume) Extents(ctx context.Context) ([]win32.Extent, error) {
-	out, err := v.ask(ctx, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32)
+	out, err := v.query(ctx, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32)
 	if err != nil {
 		return nil, hosterr.Wrap("get the volume's extents", "", err)
 	}
@@ -58,29 +58,29 @@ func (v *Volume) Extents(ctx context.Context) ([]win32.Extent, error) {
 func (v *Volume) Online(ctx context.Context) error {
 	_, err := v.control(ctx, win32.IOCTL_VOLUME_ONLINE, nil, nil)
 	if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
-		return nil // the volume's driver knows no such state
+		return nil // the volume's driver has no such state
 	}
 	return hosterr.Wrap("bring the volume online", "", err)
 }
 
-// NTFS tells the size of the volume's file system, if that is NTFS. It needs
-// [Read]: with no access, Windows opens the device past its file system.
+// NTFS returns the size of the volume's file system, if it is NTFS. It needs
+// [Read]: without access, Windows opens the device, not its file system.
 func (v *Volume) NTFS(ctx context.Context) (win32.NTFSVolumeData, error) {
-	out, err := v.ask(ctx, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, win32.SizeofNTFSVolumeData)
+	out, err := v.query(ctx, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, win32.SizeofNTFSVolumeData)
 	if err != nil {
 		return win32.NTFSVolumeData{}, hosterr.Wrap("get the size of the file system", "", err)
 	}
 	return win32.DecodeNTFSVolumeData(out)
 }
 
-// Extend grows the file system to so many sectors in total. It needs [ReadWrite].
+// Extend grows the file system to the given total of sectors. It needs [ReadWrite].
 func (v *Volume) Extend(ctx context.Context, sectors int64) error {
 	_, err := v.control(ctx, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(sectors), nil)
 	return hosterr.Wrap("extend the file system", "", err)
 }
 
-// Flush writes what Windows holds in memory for the volume. On a volume that
-// cannot be written there is nothing to write.
+// Flush writes the volume's cached data to disk. On a write-protected volume it
+// does nothing.
 func (v *Volume) Flush(ctx context.Context) error {
 	err := Retry(ctx, v.node, func() error { return v.node.API.FlushFileBuffers(v.h) })
 	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
@@ -95,8 +95,8 @@ type Located struct {
 	Extents []win32.Extent
 }
 
-// Volumes finds every volume of the node that lies on disks. Others (a CD
-// drive), and those that come or go meanwhile, are passed over.
+// Volumes returns every volume of the node that lies on disks. It skips others
+// (such as a CD drive), and volumes that appear or disappear meanwhile.
 func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
 	ids, err := n.API.VolumeNames()
 	if err != nil {
@@ -109,8 +109,8 @@ func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
 		}
 		es, err := locate(ctx, n, id)
 		if err != nil {
-			if !passing(err) && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
-				n.Log.Warn("a volume does not say where it lies and is passed over", "volume", id, "error", err)
+			if !transient(err) && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
+				n.Log.Warn("Skipped a volume that does not report its location", "volume", id, "err", err)
 			}
 			continue
 		}
@@ -119,19 +119,20 @@ func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
 	return all, nil
 }
 
-// locate asks one volume of a list: one that is not ready is found at the next look.
+// locate returns where one volume lies. It does not retry: the next listing finds a
+// volume that was not ready.
 func locate(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
 	h, err := openOnce(n, devicePath(id), Query)
 	if err != nil {
 		return nil, err
 	}
-	v := Volume{device{node: n, h: h, once: true}}
+	v := Volume{device{node: n, h: h, noRetry: true}}
 	defer v.Close()
 	return v.Extents(ctx)
 }
 
-// OnDisk keeps the volumes that lie on a disk, in the order in which they
-// begin there.
+// OnDisk returns the volumes that lie on a disk, in the order of their first
+// extent there.
 func OnDisk(all []Located, disk uint32) []Located {
 	type begin struct {
 		Located
@@ -164,34 +165,34 @@ func OnDisk(all []Located, disk uint32) []Located {
 	return out
 }
 
-// Within tells whether a part of the volume lies in a partition of a disk.
+// Within reports whether part of the volume lies in a partition of a disk.
 func (v Located) Within(disk uint32, p win32.Partition) bool {
 	return slices.ContainsFunc(v.Extents, func(e win32.Extent) bool {
 		return e.Disk == disk && e.Offset >= p.Offset && e.Offset-p.Offset < p.Length
 	})
 }
 
-// How AwaitVolume waits.
+// Intervals and limit of AwaitVolume.
 const (
-	firstLook    = 50 * time.Millisecond
-	longestLook  = 500 * time.Millisecond
+	firstPause   = 50 * time.Millisecond
+	longestPause = 500 * time.Millisecond
 	arrivalLimit = 60 * time.Second
 	reassert     = 10 * time.Second
 )
 
-// AwaitVolume waits until the volume of the partition at offset exists, brings
-// it online and returns its ID. Windows makes the volume of a new partition
-// soon after the table was written, not before the call returns. After a minute
-// without it the error is hosterr.ErrUnavailable.
+// AwaitVolume waits until the volume of the partition at offset exists, brings it
+// online and returns its ID. Windows creates the volume some time after the call
+// that wrote the partition table has returned. If there is no volume after a
+// minute, AwaitVolume returns hosterr.ErrUnavailable.
 //
-// Windows may take a disk offline again as it arrives (another disk has the
-// same identity), so every ten seconds the disk is made usable anew. And the disk
-// may be pulled out: once no disk has its number, or one with another table than l
-// has, the wait is over.
+// Windows may take an arriving disk offline again, because another disk has the
+// same identity, so every ten seconds AwaitVolume makes the disk usable again. The
+// disk may also be removed: AwaitVolume stops if no disk has its number any more,
+// or if the disk with its number has a table other than l.
 func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
 	begin := n.Clock.Now()
 	asserted := begin
-	for wait := firstLook; ; wait = min(2*wait, longestLook) {
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		all, err := Volumes(ctx, n)
 		if err != nil {
 			return "", err
@@ -206,7 +207,7 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		if assert {
 			asserted = now
 		}
-		if err := waitable(ctx, n, disk, l, assert); err != nil {
+		if err := checkDisk(ctx, n, disk, l, assert); err != nil {
 			return "", err
 		}
 		if now.Sub(begin) >= arrivalLimit {
@@ -227,9 +228,9 @@ func bringOnline(ctx context.Context, n *node.Node, id string) error {
 	return v.Online(ctx)
 }
 
-// waitable is nil while the disk with a number is still the one with table l. If
-// it is, and assert is set, it is made usable on the handle that was looked through.
-func waitable(ctx context.Context, n *node.Node, number uint32, l win32.Layout, assert bool) error {
+// checkDisk returns nil while the disk with this number still has table l. If
+// assert is set, it then makes the disk usable, on the same handle.
+func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, assert bool) error {
 	access := Query
 	if assert {
 		access = ReadWrite
@@ -244,10 +245,10 @@ func waitable(ctx context.Context, n *node.Node, number uint32, l win32.Layout, 
 		return err
 	}
 	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
-		return hosterr.Text(hosterr.ErrUnavailable, "another disk has taken the number %d while the volume of the first was awaited; try again", number)
+		return hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
 	}
 	if !assert {
 		return nil
 	}
-	return d.Usable(ctx)
+	return d.MakeUsable(ctx)
 }

@@ -568,9 +568,9 @@ func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
 			}
 			return c.Do()
 		})
-		wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
-		wantKind(t, f.partition(2), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
-		wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+		wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
+		wantKind(t, f.partition(2), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
+		wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
 	}
 }
 

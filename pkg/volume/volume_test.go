@@ -591,7 +591,7 @@ func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 		}
 		return c.Do()
 	})
-	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "unknown which one holds Windows")
+	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
 	f.observe(nil)
 }
 

@@ -52,7 +52,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := d.vacant(diskNumber, disk); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
-	if err := disk.Usable(d.ctx); err != nil {
+	if err := disk.MakeUsable(d.ctx); err != nil {
 		return err
 	}
 	size, err := disk.Length(d.ctx)
@@ -98,7 +98,7 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	once := disk.Once()
+	once := disk.WithoutRetry()
 	err = storage.Retry(d.ctx, d.node, func() error {
 		l, err := once.Layout(d.ctx)
 		if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
@@ -139,7 +139,7 @@ func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64,
 // volume manager, a damaged table. Bytes that are nothing known are no reason to
 // refuse; recycled disks have them.
 func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk) error {
-	b, err := disk.Start(d.ctx, storage.Look)
+	b, err := disk.Start(d.ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
@@ -196,14 +196,14 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 			return win32.Layout{}, 0, err
 		}
 	}
-	if err := disk.Usable(d.ctx); err != nil {
+	if err := disk.MakeUsable(d.ctx); err != nil {
 		return win32.Layout{}, 0, err
 	}
 	size, err := disk.Length(d.ctx)
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	offset, once := uint64(0), disk.Once()
+	offset, once := uint64(0), disk.WithoutRetry()
 	err = storage.Retry(d.ctx, d.node, func() (err error) { // as in createGPT
 		if l, offset, err = d.planned(once, size); err != nil || offset == 0 {
 			return err
@@ -220,7 +220,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 // one: a file system that begins in the disk's first sector ends that sector
 // with the same two bytes.
 func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
-	b, err := disk.Start(d.ctx, storage.Look)
+	b, err := disk.Start(d.ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (d DiskAPI) AwaitPartition(diskNumber uint32) error {
 	if err != nil {
 		return err
 	}
-	p, ours := storage.Ours(l)
+	p, ours := storage.SingleData(l)
 	if !ours {
 		return nil
 	}

@@ -39,7 +39,7 @@ func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	if attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
 		return false, nil
 	}
-	protected, err := disk.Protected(d.ctx)
+	protected, err := disk.WriteProtected(d.ctx)
 	return protected || err != nil, err
 }
 

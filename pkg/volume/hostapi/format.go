@@ -47,7 +47,7 @@ func (v volumeAPI) vacant(volumeID string) error {
 		return err
 	}
 	defer vol.Close()
-	b, err := vol.Start(v.ctx, storage.Look)
+	b, err := vol.Start(v.ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
