@@ -13,15 +13,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// made is a call that was made.
-type made struct {
+// result is the result of a call.
+type result struct {
 	method string
 	err    error
 }
 
-// calls calls every method on a disk, a volume, an empty directory to mount it
-// on, and another directory.
-func (e *env) calls(number uint32, id, dir, other string) []made {
+// calls calls every method of Disk, Volume and Filesystem: with a disk, a volume,
+// an empty directory to mount it on, and another directory.
+func (e *env) calls(number uint32, id, dir, other string) []result {
 	e.Helper()
 	_, state := e.online(number)
 	_, size := e.size(number)
@@ -35,7 +35,7 @@ func (e *env) calls(number uint32, id, dir, other string) []made {
 	_, exists := e.exists(dir)
 	_, isLink := e.isLink(dir)
 	_, list := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
-	return []made{
+	return []result{
 		{"GetDiskState", state}, {"GetDiskStats", size}, {"ListDiskIDs", ids}, {"ListDiskLocations", locations},
 		{"PartitionDisk", e.partition(number)}, {"SetDiskState", e.setOnline(number, false)}, {"Rescan", e.rescan()},
 		{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"ListVolumesOnDisk", list},
@@ -47,7 +47,7 @@ func (e *env) calls(number uint32, id, dir, other string) []made {
 	}
 }
 
-// everyMethod lets visit call every method of every Interface that the node has.
+// everyMethod calls visit for every method of every Interface that the node has.
 func (e *env) everyMethod(visit func(name string, request reflect.Type, call func(request reflect.Value) (reflect.Value, error))) {
 	e.Helper()
 	methods := 0
@@ -73,21 +73,21 @@ func (e *env) everyMethod(visit func(name string, request reflect.Type, call fun
 	}
 }
 
-// atOnce checks that a request is refused as invalid without much ado: work that
-// grows with the square of what it holds takes minutes.
-func (e *env) atOnce(what string, call func() error) {
+// refusedQuickly checks that a request is refused as invalid within the limit.
+// Work that is quadratic in the length of the request would take minutes.
+func (e *env) refusedQuickly(what string, call func() error) {
 	e.Helper()
 	const limit = 20 * time.Second
 	start := time.Now()
 	err := call()
 	if took := time.Since(start); !errors.Is(err, hosterr.ErrInvalid) || took > limit {
-		e.Errorf("%s: %.100v after %v, want an error that is invalid, at once", what, err, took)
+		e.Errorf("%s: %.100v after %v, want an error that is %q within %v", what, err, took, hosterr.ErrInvalid, limit)
 	}
 }
 
 func argumentCases() []testCase {
 	return []testCase{
-		{name: "nil requests", run: func(e *env) {
+		{name: "nil requests are refused", run: func(e *env) {
 			e.everyMethod(func(name string, request reflect.Type, call func(reflect.Value) (reflect.Value, error)) {
 				_, err := call(reflect.Zero(request))
 				if !errors.Is(err, hosterr.ErrUnimplemented) {
@@ -95,16 +95,17 @@ func argumentCases() []testCase {
 				}
 			})
 		}},
-		{name: "requests with nothing in them", run: func(e *env) {
-			// Their disk is disk 0, of which nothing may be changed if Windows is on it.
+		{name: "empty requests return a response or a typed error", run: func(e *env) {
+			// Their disk number is 0. This case may only run where disk 0 is the
+			// system disk, which the node protects.
 			if e.n.SystemDisk != 0 {
-				e.lacks("spare its disk 0, which Windows does not need")
+				e.lacks("run this safely, because its disk 0 is not the system disk")
 			}
 			before := e.list(e.n.SystemDisk, 0)
 			e.everyMethod(func(name string, request reflect.Type, call func(reflect.Value) (reflect.Value, error)) {
 				out, err := call(reflect.New(request.Elem()))
-				if !honest(err) || err == nil && out.IsNil() {
-					e.Errorf("%s = %v, %v, want an answer or an error of a kind", name, out, err)
+				if !typed(err) || err == nil && out.IsNil() {
+					e.Errorf("%s = %v, %v, want a response or an error with a kind", name, out, err)
 				}
 			})
 			e.wantOnline(e.n.SystemDisk, true)
@@ -112,7 +113,7 @@ func argumentCases() []testCase {
 				e.Errorf("the system disk had the volumes %q, and has %q", before, after)
 			}
 		}},
-		{name: "published texts for empty fields", run: func(e *env) {
+		{name: "empty fields return the published texts", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			_, formatted := e.formatted("")
@@ -135,9 +136,9 @@ func argumentCases() []testCase {
 			_, closest := e.closest("")
 			e.wantText("GetClosestVolumeIDFromTargetPath", closest, hosterr.ErrInvalid, "target path is empty")
 		}},
-		{name: "texts that are nothing", run: func(e *env) {
+		{name: "meaningless texts return typed errors", run: func(e *env) {
 			_, id := e.data(gib)
-			typed := []error{hosterr.ErrInvalid, hosterr.ErrNotFound, hosterr.ErrPermissionDenied, hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable}
+			kinds := []error{hosterr.ErrInvalid, hosterr.ErrNotFound, hosterr.ErrPermissionDenied, hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable}
 			for _, text := range []string{
 				" ", "\x00", "a\x00b", ".", "..", `\`, `\\`, `\\\`, `\\.\`, `\\?\`, `\\?\UNC\`, `\\.\PhysicalDrive0`, `\\.\pipe\x`, `\\?\GLOBALROOT`,
 				`C`, `C:`, `C:x`, `C:\..\..`, `C:\*`, `C:\?`, `C:/x`, `/etc/passwd`, `\\localhost\C$\Windows`, `\\server`, `\\server\share`, `NUL`, `C:\NUL`,
@@ -153,25 +154,25 @@ func argumentCases() []testCase {
 				_, closest := e.closest(text)
 				_, exists := e.exists(text)
 				_, isLink := e.isLink(text)
-				calls := []made{
+				calls := []result{
 					{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"FormatVolume", e.format(text)},
 					{"ResizeVolume", e.resize(text, 1)}, {"WriteVolumeCache", e.flush(text)},
-					{"MountVolume", e.mount(text, e.n.Dir)}, {"MountVolume at it", e.mount(id, text)}, {"UnmountVolume of it", e.unmount(text, e.n.Dir)},
+					{"MountVolume", e.mount(text, e.n.Dir)}, {"MountVolume on the text", e.mount(id, text)}, {"UnmountVolume", e.unmount(text, e.n.Dir)},
 					{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest},
 					{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(text)},
-					{"RmdirContents", e.empty(text)}, {"CreateSymlink at it", e.link(e.n.Dir, text)}, {"CreateSymlink to it", e.link(text, e.path("link"))},
+					{"RmdirContents", e.empty(text)}, {"CreateSymlink at the text", e.link(e.n.Dir, text)}, {"CreateSymlink to the text", e.link(text, e.path("link"))},
 				}
 				for _, c := range calls {
 					if len(text) > 1000 {
 						text = fmt.Sprintf("%s… of %d bytes", text[:10], len(text))
 					}
-					// To look for something below a path that only libraries take
-					// may succeed; nothing of this can be changed.
+					// These only look and may succeed: in process, paths are
+					// accepted that the daemon refuses.
 					if c.err == nil && slices.Contains([]string{"PathExists", "GetClosestVolumeIDFromTargetPath"}, c.method) {
 						continue
 					}
-					if !slices.ContainsFunc(typed, func(kind error) bool { return errors.Is(c.err, kind) }) {
-						e.Errorf("%s of %q: %v, want an error of a kind", c.method, text, c.err)
+					if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(c.err, kind) }) {
+						e.Errorf("%s of %q: %v, want an error with a kind", c.method, text, c.err)
 					}
 				}
 				if after, err := e.closest(e.n.Dir); err != nil || after != before {
@@ -180,15 +181,15 @@ func argumentCases() []testCase {
 			}
 			e.wantExists(true, e.n.Dir)
 		}},
-		{name: "paths longer than any on Windows are refused at once", run: func(e *env) {
+		{name: "paths longer than Windows allows are refused quickly", run: func(e *env) {
 			_, id := e.data(gib)
 			for _, path := range []string{`C:\` + strings.Repeat(`a\`, 200_000), `\\?\C:\` + strings.Repeat(`a\`, 200_000), `C:\` + strings.Repeat("a", 32765)} {
-				e.atOnce("MountVolume", func() error { return e.mount(id, path) })
-				e.atOnce("UnmountVolume", func() error { return e.unmount(id, path) })
-				e.atOnce("GetClosestVolumeIDFromTargetPath", func() error { _, err := e.closest(path); return err })
+				e.refusedQuickly("MountVolume", func() error { return e.mount(id, path) })
+				e.refusedQuickly("UnmountVolume", func() error { return e.unmount(id, path) })
+				e.refusedQuickly("GetClosestVolumeIDFromTargetPath", func() error { _, err := e.closest(path); return err })
 			}
 		}},
-		{name: "numbers at their ends", run: func(e *env) {
+		{name: "out-of-range disk numbers are not found", run: func(e *env) {
 			for _, number := range []uint32{1000, math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32} {
 				_, size := e.size(number)
 				e.wantText(fmt.Sprintf("GetDiskStats of %d", number), size, hosterr.ErrNotFound, "not found")

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// answered checks that there is a response with success, and none with an error.
-// It skips the case if the node lacks the method.
-func answered[T any](e *env, method string, out *T, err error) error {
+// checkResponse checks that a call that succeeded returned a response. It skips
+// the case if the node lacks the method.
+func checkResponse[T any](e *env, method string, out *T, err error) error {
 	e.Helper()
 	if slices.Contains(e.n.Lacks, method) {
 		if !errors.Is(err, errors.ErrUnsupported) {
@@ -21,7 +21,7 @@ func answered[T any](e *env, method string, out *T, err error) error {
 		e.Skipf("the version of the API behind this node lacks %s; the newest one runs the case", method)
 	}
 	if err == nil && out == nil {
-		e.Errorf("%s: success without a response", method)
+		e.Errorf("%s succeeded without a response", method)
 	}
 	return err
 }
@@ -29,25 +29,25 @@ func answered[T any](e *env, method string, out *T, err error) error {
 func (e *env) partition(number uint32) error {
 	e.Helper()
 	out, err := e.n.Disk.PartitionDisk(e.ctx, &disk.PartitionDiskRequest{DiskNumber: number})
-	return answered(e, "PartitionDisk", out, err)
+	return checkResponse(e, "PartitionDisk", out, err)
 }
 
 func (e *env) rescan() error {
 	e.Helper()
 	out, err := e.n.Disk.Rescan(e.ctx, &disk.RescanRequest{})
-	return answered(e, "Rescan", out, err)
+	return checkResponse(e, "Rescan", out, err)
 }
 
 func (e *env) setOnline(number uint32, online bool) error {
 	e.Helper()
 	out, err := e.n.Disk.SetDiskState(e.ctx, &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: online})
-	return answered(e, "SetDiskState", out, err)
+	return checkResponse(e, "SetDiskState", out, err)
 }
 
 func (e *env) online(number uint32) (bool, error) {
 	e.Helper()
 	out, err := e.n.Disk.GetDiskState(e.ctx, &disk.GetDiskStateRequest{DiskNumber: number})
-	if answered(e, "GetDiskState", out, err) != nil || out == nil {
+	if checkResponse(e, "GetDiskState", out, err) != nil || out == nil {
 		return false, err
 	}
 	return out.IsOnline, nil
@@ -61,7 +61,7 @@ func (e *env) wantOnline(number uint32, want bool) {
 	}
 }
 
-// readOnly is the node's Disk, if it knows about read-only disks.
+// readOnly returns the node's Disk if it supports read-only disks.
 func (e *env) readOnly() disk.ReadOnlyInterface {
 	e.Helper()
 	d, ok := e.n.Disk.(disk.ReadOnlyInterface)
@@ -74,14 +74,14 @@ func (e *env) readOnly() disk.ReadOnlyInterface {
 func (e *env) setReadOnly(number uint32, readOnly bool) error {
 	e.Helper()
 	out, err := e.readOnly().SetDiskReadOnly(e.ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
-	return answered(e, "SetDiskReadOnly", out, err)
+	return checkResponse(e, "SetDiskReadOnly", out, err)
 }
 
 // wantReadOnly checks whether a disk is read-only.
 func (e *env) wantReadOnly(number uint32, want bool) {
 	e.Helper()
 	out, err := e.readOnly().GetDiskReadOnly(e.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: number})
-	if answered(e, "GetDiskReadOnly", out, err) != nil || out == nil || out.IsReadOnly != want {
+	if checkResponse(e, "GetDiskReadOnly", out, err) != nil || out == nil || out.IsReadOnly != want {
 		e.Errorf("disk %d is read-only: %+v, %v, want %t", number, out, err, want)
 	}
 }
@@ -89,7 +89,7 @@ func (e *env) wantReadOnly(number uint32, want bool) {
 func (e *env) size(number uint32) (int64, error) {
 	e.Helper()
 	out, err := e.n.Disk.GetDiskStats(e.ctx, &disk.GetDiskStatsRequest{DiskNumber: number})
-	if answered(e, "GetDiskStats", out, err) != nil || out == nil {
+	if checkResponse(e, "GetDiskStats", out, err) != nil || out == nil {
 		return 0, err
 	}
 	return out.TotalBytes, nil
@@ -98,7 +98,7 @@ func (e *env) size(number uint32) (int64, error) {
 func (e *env) ids() (map[uint32]*disk.DiskIDs, error) {
 	e.Helper()
 	out, err := e.n.Disk.ListDiskIDs(e.ctx, &disk.ListDiskIDsRequest{})
-	if answered(e, "ListDiskIDs", out, err) != nil || out == nil {
+	if checkResponse(e, "ListDiskIDs", out, err) != nil || out == nil {
 		return nil, err
 	}
 	return out.DiskIDs, nil
@@ -107,7 +107,7 @@ func (e *env) ids() (map[uint32]*disk.DiskIDs, error) {
 func (e *env) locations() (map[uint32]*disk.DiskLocation, error) {
 	e.Helper()
 	out, err := e.n.Disk.ListDiskLocations(e.ctx, &disk.ListDiskLocationsRequest{})
-	if answered(e, "ListDiskLocations", out, err) != nil || out == nil {
+	if checkResponse(e, "ListDiskLocations", out, err) != nil || out == nil {
 		return nil, err
 	}
 	return out.DiskLocations, nil
@@ -120,11 +120,11 @@ func (e *env) list(number, partition uint32) []string {
 	if partition != 0 {
 		method = ListPartition
 	}
-	e.ok(answered(e, method, out, err))
+	e.ok(checkResponse(e, method, out, err))
 	return out.VolumeIDs
 }
 
-// volume is the one volume of a disk.
+// volume returns the only volume of a disk.
 func (e *env) volume(number uint32) string {
 	e.Helper()
 	ids := e.list(number, 0)
@@ -137,7 +137,7 @@ func (e *env) volume(number uint32) string {
 func (e *env) formatted(id string) (bool, error) {
 	e.Helper()
 	out, err := e.n.Volume.IsVolumeFormatted(e.ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
-	if answered(e, "IsVolumeFormatted", out, err) != nil || out == nil {
+	if checkResponse(e, "IsVolumeFormatted", out, err) != nil || out == nil {
 		return false, err
 	}
 	return out.Formatted, nil
@@ -154,43 +154,43 @@ func (e *env) wantFormatted(id string, want bool) {
 func (e *env) format(id string) error {
 	e.Helper()
 	out, err := e.n.Volume.FormatVolume(e.ctx, &volume.FormatVolumeRequest{VolumeID: id})
-	return answered(e, "FormatVolume", out, err)
+	return checkResponse(e, "FormatVolume", out, err)
 }
 
 func (e *env) mount(id, path string) error {
 	e.Helper()
 	out, err := e.n.Volume.MountVolume(e.ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
-	return answered(e, "MountVolume", out, err)
+	return checkResponse(e, "MountVolume", out, err)
 }
 
 func (e *env) unmount(id, path string) error {
 	e.Helper()
 	out, err := e.n.Volume.UnmountVolume(e.ctx, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
-	return answered(e, "UnmountVolume", out, err)
+	return checkResponse(e, "UnmountVolume", out, err)
 }
 
 func (e *env) flush(id string) error {
 	e.Helper()
 	out, err := e.n.Volume.WriteVolumeCache(e.ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
-	return answered(e, "WriteVolumeCache", out, err)
+	return checkResponse(e, "WriteVolumeCache", out, err)
 }
 
 func (e *env) resize(id string, size int64) error {
 	e.Helper()
 	out, err := e.n.Volume.ResizeVolume(e.ctx, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
-	return answered(e, "ResizeVolume", out, err)
+	return checkResponse(e, "ResizeVolume", out, err)
 }
 
 func (e *env) stats(id string) (total, used int64, err error) {
 	e.Helper()
 	out, err := e.n.Volume.GetVolumeStats(e.ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
-	if answered(e, "GetVolumeStats", out, err) != nil || out == nil {
+	if checkResponse(e, "GetVolumeStats", out, err) != nil || out == nil {
 		return 0, 0, err
 	}
 	return out.TotalBytes, out.UsedBytes, nil
 }
 
-// total is the size of a volume's file system.
+// total returns the size of a volume's file system.
 func (e *env) total(id string) int64 {
 	e.Helper()
 	total, _, err := e.stats(id)
@@ -198,8 +198,8 @@ func (e *env) total(id string) int64 {
 	return total
 }
 
-// wantTotal checks the size of a volume's file system; drivers' tests take 20 MiB
-// for nothing.
+// wantTotal checks the size of a volume's file system. It may be up to 20 MiB
+// smaller, as in the drivers' own tests.
 func (e *env) wantTotal(id string, want int64) {
 	e.Helper()
 	const slack = 20 * mib
@@ -211,7 +211,7 @@ func (e *env) wantTotal(id string, want int64) {
 func (e *env) diskOf(id string) (uint32, error) {
 	e.Helper()
 	out, err := e.n.Volume.GetDiskNumberFromVolumeID(e.ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-	if answered(e, "GetDiskNumberFromVolumeID", out, err) != nil || out == nil {
+	if checkResponse(e, "GetDiskNumberFromVolumeID", out, err) != nil || out == nil {
 		return 0, err
 	}
 	return out.DiskNumber, nil
@@ -220,7 +220,7 @@ func (e *env) diskOf(id string) (uint32, error) {
 func (e *env) mountedAt(path string) (string, error) {
 	e.Helper()
 	out, err := e.n.Volume.GetVolumeIDFromTargetPath(e.ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path})
-	if answered(e, "GetVolumeIDFromTargetPath", out, err) != nil || out == nil {
+	if checkResponse(e, "GetVolumeIDFromTargetPath", out, err) != nil || out == nil {
 		return "", err
 	}
 	return out.VolumeID, nil
@@ -237,13 +237,13 @@ func (e *env) wantMounted(path, id string) {
 func (e *env) closest(path string) (string, error) {
 	e.Helper()
 	out, err := e.n.Volume.GetClosestVolumeIDFromTargetPath(e.ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path})
-	if answered(e, "GetClosestVolumeIDFromTargetPath", out, err) != nil || out == nil {
+	if checkResponse(e, "GetClosestVolumeIDFromTargetPath", out, err) != nil || out == nil {
 		return "", err
 	}
 	return out.VolumeID, nil
 }
 
-// wantClosest checks on which volume a path lies.
+// wantClosest checks which volume a path is on.
 func (e *env) wantClosest(path, id string) {
 	e.Helper()
 	if got, err := e.closest(path); err != nil || !strings.EqualFold(got, id) {
@@ -254,38 +254,38 @@ func (e *env) wantClosest(path, id string) {
 func (e *env) mkdir(path string) error {
 	e.Helper()
 	out, err := e.n.Filesystem.Mkdir(e.ctx, &filesystem.MkdirRequest{Path: path})
-	return answered(e, "Mkdir", out, err)
+	return checkResponse(e, "Mkdir", out, err)
 }
 
 func (e *env) rmdir(path string, force bool) error {
 	e.Helper()
 	out, err := e.n.Filesystem.Rmdir(e.ctx, &filesystem.RmdirRequest{Path: path, Force: force})
-	return answered(e, "Rmdir", out, err)
+	return checkResponse(e, "Rmdir", out, err)
 }
 
 func (e *env) empty(path string) error {
 	e.Helper()
 	out, err := e.n.Filesystem.RmdirContents(e.ctx, &filesystem.RmdirContentsRequest{Path: path})
-	return answered(e, "RmdirContents", out, err)
+	return checkResponse(e, "RmdirContents", out, err)
 }
 
 // link makes path a link to source.
 func (e *env) link(source, path string) error {
 	e.Helper()
 	out, err := e.n.Filesystem.CreateSymlink(e.ctx, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: path})
-	return answered(e, "CreateSymlink", out, err)
+	return checkResponse(e, "CreateSymlink", out, err)
 }
 
 func (e *env) exists(path string) (bool, error) {
 	e.Helper()
 	out, err := e.n.Filesystem.PathExists(e.ctx, &filesystem.PathExistsRequest{Path: path})
-	if answered(e, "PathExists", out, err) != nil || out == nil {
+	if checkResponse(e, "PathExists", out, err) != nil || out == nil {
 		return false, err
 	}
 	return out.Exists, nil
 }
 
-// wantExists checks whether something stands at paths.
+// wantExists checks whether paths exist.
 func (e *env) wantExists(want bool, paths ...string) {
 	e.Helper()
 	for _, p := range paths {
@@ -298,13 +298,13 @@ func (e *env) wantExists(want bool, paths ...string) {
 func (e *env) isLink(path string) (bool, error) {
 	e.Helper()
 	out, err := e.n.Filesystem.IsSymlink(e.ctx, &filesystem.IsSymlinkRequest{Path: path})
-	if answered(e, "IsSymlink", out, err) != nil || out == nil {
+	if checkResponse(e, "IsSymlink", out, err) != nil || out == nil {
 		return false, err
 	}
 	return out.IsSymlink, nil
 }
 
-// wantLink checks whether a path is a link or mount point that leads somewhere.
+// wantLink checks whether a path is a link or mount point whose target exists.
 func (e *env) wantLink(path string, want bool) {
 	e.Helper()
 	if got, err := e.isLink(path); err != nil || got != want {

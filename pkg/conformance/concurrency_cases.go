@@ -10,10 +10,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// callers is how many ask for the same thing at once.
+// callers is the number of concurrent callers of one request.
 const callers = 64
 
-// all calls f from many goroutines at once.
+// all calls f from n goroutines at the same time.
 func all(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -24,7 +24,7 @@ func all(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// each is all for calls that shall succeed.
+// each makes concurrent calls that must all succeed.
 func (e *env) each(what string, f func(i int) error) {
 	e.Helper()
 	all(callers, func(i int) {
@@ -34,23 +34,23 @@ func (e *env) each(what string, f func(i int) error) {
 	})
 }
 
-// patient is the time that callers with a deadline have, and slack how much
-// later they may come back on a busy machine: far less than what they wait for.
+// callTimeout is the deadline of a call, and slack how much later it may return on
+// a busy machine. Both are much shorter than the delays that the calls wait for.
 const (
-	patient = 100 * time.Millisecond
-	slack   = 10 * time.Second
+	callTimeout = 100 * time.Millisecond
+	slack       = 10 * time.Second
 )
 
-// keeps checks that a caller behind something that takes forever gets its
-// deadline's error when that has passed.
-func (e *env) keeps(what string, f func(*env) error) {
+// timesOut checks that a call with a deadline, which waits for something that does
+// not end, fails with its deadline's error in time.
+func (e *env) timesOut(what string, f func(*env) error) {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, patient)
+	ctx, cancel := context.WithTimeout(e.ctx, callTimeout)
 	defer cancel()
 	start := time.Now()
 	err := f(e.with(ctx))
-	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > patient+slack {
-		e.Errorf("%s = %v after %v, want that the deadline of %v has passed", what, err, took, patient)
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > callTimeout+slack {
+		e.Errorf("%s = %v after %v, want %q within %v", what, err, took, context.DeadlineExceeded, callTimeout+slack)
 	}
 }
 
@@ -65,7 +65,7 @@ func concurrencyCases() []testCase {
 			}
 			e.volume(number)
 		}},
-		{name: "64 callers take a volume through its whole life once", run: func(e *env) {
+		{name: "64 callers stage, grow and unstage a volume once", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, Offline: true})
 			dir := e.path("m")
 			formats, mounts := e.count("Format", 0), e.count("SetMountPoint", 0)
@@ -94,7 +94,7 @@ func concurrencyCases() []testCase {
 			e.wantExists(false, dir)
 			e.wantOnline(number, false)
 		}},
-		{name: "64 callers make and remove trees", run: func(e *env) {
+		{name: "64 callers make and remove directory trees", run: func(e *env) {
 			e.each("make", func(i int) error {
 				own := e.path("tree", fmt.Sprintf("own %d", i))
 				return errors.Join(e.mkdir(e.path("tree", "common", "deep")), e.mkdir(own), e.link(e.path("tree", "common"), own+`\link`),
@@ -116,11 +116,11 @@ func concurrencyCases() []testCase {
 			id := e.volume(number)
 			e.ok(e.format(id))
 			e.ok(e.mount(id, dir))
-			e.keeps("IsVolumeFormatted of the other", func(e *env) error { _, err := e.formatted(slow); return err })
+			e.timesOut("IsVolumeFormatted of the other volume", func(e *env) error { _, err := e.formatted(slow); return err })
 			e.n.Heal()
 			e.ok(<-done)
 		}},
-		{name: "a format that outlives its caller is joined by the retry", run: func(e *env) {
+		{name: "retry joins a format whose caller left", run: func(e *env) {
 			_, id := e.fresh(gib)
 			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
 			ctx, cancel := context.WithCancel(e.ctx)
@@ -128,16 +128,16 @@ func concurrencyCases() []testCase {
 			go func() { first <- e.with(ctx).format(id) }()
 			e.until("the format begins", func() bool { return formats() == 1 })
 			cancel()
-			e.want("FormatVolume of a caller who went away", <-first, context.Canceled)
+			e.want("FormatVolume after its caller left", <-first, context.Canceled)
 
-			e.keeps("FormatVolume that joins it", func(e *env) error { return e.format(id) })
+			e.timesOut("FormatVolume that joins it", func(e *env) error { return e.format(id) })
 			retries := make(chan error, 8)
 			for range cap(retries) {
 				go func() { retries <- e.format(id) }()
 			}
-			time.Sleep(patient)
+			time.Sleep(callTimeout)
 			if n := formats(); n != 1 {
-				e.Errorf("%d formats are under way, want one", n)
+				e.Errorf("%d formats are running, want one", n)
 			}
 			e.n.Heal()
 			after := e.count("Format", 0)
@@ -145,11 +145,11 @@ func concurrencyCases() []testCase {
 				e.ok(<-retries)
 			}
 			if n := after(); n != 0 {
-				e.Errorf("the volume was formatted %d times more", n)
+				e.Errorf("the volume was formatted again %d times", n)
 			}
 			e.wantFormatted(id, true)
 		}},
-		{name: "deadlines are kept while a lock is waited for", run: func(e *env) {
+		{name: "deadlines hold while waiting for a lock", run: func(e *env) {
 			number, id := e.fresh(gib)
 			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
 			first := make(chan error, 1)
@@ -167,7 +167,7 @@ func concurrencyCases() []testCase {
 				"SetDiskState":      func(e *env) error { return e.setOnline(number, false) },
 				"PartitionDisk":     func(e *env) error { return e.partition(number) },
 			}) {
-				e.keeps(what, f)
+				e.timesOut(what, f)
 			}
 			e.wantOnline(number, true)
 			e.n.Heal()
@@ -175,7 +175,7 @@ func concurrencyCases() []testCase {
 			e.wantFormatted(id, true)
 			e.wantLink(dir, false)
 		}},
-		{name: "deadlines are kept while Windows hangs", run: func(e *env) {
+		{name: "deadlines hold while Windows hangs", run: func(e *env) {
 			number := e.blank(gib)
 			_, id := e.data(gib)
 			dir := e.dir("m")
@@ -191,7 +191,7 @@ func concurrencyCases() []testCase {
 				"NtCreateFile":      func(e *env) error { _, err := e.exists(dir); return err },
 			}) {
 				e.fail(Fault{Call: call, Delay: time.Hour})
-				e.keeps(call+" hangs", f)
+				e.timesOut(call+" hangs", f)
 				e.n.Heal()
 			}
 			e.ok(e.partition(number))
@@ -199,17 +199,17 @@ func concurrencyCases() []testCase {
 			e.ok(e.mount(id, dir))
 			e.wantMounted(dir, id)
 		}},
-		{name: "who asks while a rescan runs gets one that began after", run: func(e *env) {
+		{name: "rescan requested during a rescan runs after it", run: func(e *env) {
 			scans := e.fail(Fault{Call: "Reenumerate", Delay: time.Hour, Times: 1})
 			first := make(chan error, 1)
 			go func() { first <- e.rescan() }()
 			e.until("the rescan begins", func() bool { return scans() == 1 })
-			e.keeps("Rescan behind one that hangs", func(e *env) error { return e.rescan() })
+			e.timesOut("Rescan behind one that hangs", func(e *env) error { return e.rescan() })
 			e.n.Heal()
 			e.ok(<-first)
 			e.ok(e.rescan())
 		}},
-		{name: "a context that has ended does nothing", run: func(e *env) {
+		{name: "canceled context changes nothing", run: func(e *env) {
 			number := e.blank(gib)
 			_, id := e.fresh(gib)
 			_, formatted := e.data(gib)
@@ -230,8 +230,8 @@ func concurrencyCases() []testCase {
 			e.wantExists(false, dir+`\new`)
 			e.wantFormatted(formatted, true)
 		}},
-		{name: "a disk that is pulled out while its volume is awaited", setup: Setup{ArrivalDelay: time.Hour}, run: func(e *env) {
-			for _, takenOver := range []bool{false, true} {
+		{name: "disk removed while waiting for its volume is not found", setup: Setup{ArrivalDelay: time.Hour}, run: func(e *env) {
+			for _, reused := range []bool{false, true} {
 				number := e.blank(gib)
 				tables := e.count("DeviceIoControl", setLayout)
 				done := make(chan error, 1)
@@ -240,23 +240,23 @@ func concurrencyCases() []testCase {
 				looks := e.count("VolumeNames", 0)
 				e.until("the volume is looked for", func() bool { return looks() > 0 })
 				e.detach(number)
-				if !takenOver {
+				if !reused {
 					e.want("PartitionDisk", <-done, hosterr.ErrNotFound)
 					e.n.Heal()
 					continue
 				}
-				// The one that takes its number is left alone.
+				// Another disk that gets the number must not be changed.
 				if other := e.attach(Disk{Table: GPTNoMSR, Size: gib, Offline: true}); other != number {
-					e.lacks("give a disk the number of another")
+					e.lacks("reuse the number of a removed disk")
 				}
 				if err := <-done; !errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, hosterr.ErrNotFound) {
-					e.Errorf("PartitionDisk of a disk whose number passed on = %v, want unavailable", err)
+					e.Errorf("PartitionDisk of a disk whose number was reused = %v, want %q or %q", err, hosterr.ErrUnavailable, hosterr.ErrNotFound)
 				}
 				e.wantOnline(number, false)
 				e.detach(number)
 			}
 		}},
-		{name: "a disk that is pulled out while its volume is formatted", run: func(e *env) {
+		{name: "disk removed during a format is not found", run: func(e *env) {
 			number, id := e.fresh(gib)
 			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
 			done := make(chan error, 1)
@@ -268,7 +268,7 @@ func concurrencyCases() []testCase {
 			number = back()
 			e.ok(e.format(e.volume(number)))
 		}},
-		{name: "a disk that is pulled out at any moment is not found", run: func(e *env) {
+		{name: "disk removed at any step is not found", run: func(e *env) {
 			type volume struct {
 				number uint32
 				id     string
@@ -282,7 +282,7 @@ func concurrencyCases() []testCase {
 			size := func(v volume) error { _, err := e.size(v.number); return err }
 			offline := func(v volume) error { return e.setOnline(v.number, false) }
 			online := func(v volume) error { return e.setOnline(v.number, true) }
-			put := func() volume { // offline, with a partition
+			partitionedOffline := func() volume {
 				number := e.blank(gib)
 				e.ok(e.partition(number))
 				e.ok(e.setOnline(number, false))
@@ -304,7 +304,7 @@ func concurrencyCases() []testCase {
 				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
 				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
 				{"SetDiskState", "DeviceIoControl", setAttributes, blank, offline},
-				{"SetDiskState", "VolumeNames", 0, put, online},
+				{"SetDiskState", "VolumeNames", 0, partitionedOffline, online},
 				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
 				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
 				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},
@@ -324,7 +324,7 @@ func concurrencyCases() []testCase {
 				e.want(what, <-done, hosterr.ErrNotFound)
 			}
 		}},
-		{name: "disks come and go while all is asked for", run: func(e *env) {
+		{name: "requests succeed while disks come and go", run: func(e *env) {
 			dir := e.dir("m")
 			var wg sync.WaitGroup
 			for range 3 {
@@ -335,13 +335,13 @@ func concurrencyCases() []testCase {
 							e.Errorf("PartitionDisk: %v", err)
 						}
 						if _, err := e.n.Detach(number); err != nil {
-							e.Errorf("take disk %d away: %v", number, err)
+							e.Errorf("remove disk %d: %v", number, err)
 						}
 					}
 				})
 			}
 			if e.n.Detach == nil {
-				e.lacks("take disks away")
+				e.lacks("remove disks")
 			}
 			_, id := e.data(gib)
 			for i := range 20 {

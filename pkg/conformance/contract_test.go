@@ -7,18 +7,18 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance/simulated"
 )
 
-// The services over a simulated node, as a driver in process has them.
+// TestInProcess runs the cases over the services in process.
 func TestInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
 
-// The same cases through the road of the daemon: socket, server, policy, rows,
-// services, the simulated node.
+// TestThroughPipes runs the cases through the daemon: socket, server, policy,
+// conversion between versions, services, simulated node.
 func TestThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
 
-// The cases that the oldest families of versions can do, by a driver that asks
-// for the newest.
+// TestThroughOldPipes runs the cases that the oldest versions of the API support,
+// with a client that speaks the newest version.
 func TestThroughOldPipes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	conformance.Run(t, simulated.ThroughOldPipes)
 }

@@ -16,7 +16,8 @@ const (
 	tib = 1 << 40
 )
 
-// foreign are the marks of what Windows does not know, each at its place.
+// foreign returns signatures of file systems and formats that Windows does not
+// know, each at its offset.
 func foreign() map[string][]Bytes {
 	return map[string][]Bytes{
 		"ext4":                 {{0x438, []byte("\x53\xef")}, {0x45c, []byte{4}}, {0x460, []byte{0x42}}},
@@ -29,7 +30,7 @@ func foreign() map[string][]Bytes {
 	}
 }
 
-// protective is the MBR that stands before a GPT.
+// protective returns the protective MBR of a GPT.
 func protective() Bytes {
 	sector := make([]byte, 512)
 	sector[446+4], sector[446+8] = 0xEE, 1
@@ -39,7 +40,7 @@ func protective() Bytes {
 }
 
 func partitionCases() []testCase {
-	// partitioned does what a driver does, and checks what it finds then.
+	// partitioned partitions a disk and checks the result.
 	partitioned := func(e *env, number uint32) string {
 		e.Helper()
 		e.ok(e.partition(number))
@@ -51,12 +52,12 @@ func partitionCases() []testCase {
 		}
 		return id
 	}
-	// again checks that a call whose answer was lost may be sent again.
+	// again checks that the call can be repeated, as after a lost response.
 	again := func(e *env, number uint32, id string) {
 		e.Helper()
 		e.ok(e.partition(number))
 		if got := e.volume(number); got != id {
-			e.Errorf("partitioned again, the disk has volume %s instead of %s", got, id)
+			e.Errorf("after a second PartitionDisk the disk has volume %s, want %s", got, id)
 		}
 	}
 	becomes := func(d Disk) func(*env) {
@@ -74,7 +75,7 @@ func partitionCases() []testCase {
 			}
 			e.ok(e.partition(number))
 			if after := e.list(number, 0); fmt.Sprint(after) != fmt.Sprint(before) {
-				e.Errorf("the disk had the volumes %q, and has %q", before, after)
+				e.Errorf("the volumes changed from %q to %q", before, after)
 			}
 		}
 	}
@@ -93,42 +94,42 @@ func partitionCases() []testCase {
 	one := []Partition{{FileSystem: "NTFS"}}
 
 	cases := []testCase{
-		{name: "blank", run: becomes(Disk{Size: 10 * gib})},
-		{name: "blank and small", run: becomes(Disk{Size: 100 * mib})},
-		{name: "blank and tiny", run: becomes(Disk{Size: 4 * mib})},
-		{name: "blank with sectors of 4 KiB", run: becomes(Disk{Size: 10 * gib, SectorSize: 4096})},
-		{name: "blank on Windows that adds a reserved partition by itself", setup: Setup{TableAddsReserved: true}, run: becomes(Disk{Size: 10 * gib})},
-		{name: "MBR without partition", run: becomes(Disk{Table: MBR, Size: gib})},
-		{name: "GPT without partition", run: becomes(Disk{Table: GPTNoMSR, Size: gib})},
-		{name: "GPT with a reserved partition only", run: becomes(Disk{Table: GPT, Size: gib})},
-		{name: "bytes that are nothing known", run: becomes(Disk{Size: gib, Bytes: []Bytes{{4096, []byte("left over")}}})},
-		{name: "blank and offline", run: becomes(Disk{Size: gib, Offline: true})},
-		{name: "blank and read-only", run: becomes(Disk{Size: gib, ReadOnly: true})},
-		{name: "blank, offline and read-only, as SAN policy leaves it", setup: Setup{ArriveOffline: true}, run: becomes(Disk{Size: gib})},
-		{name: "GPT without partition, offline and read-only", run: becomes(Disk{Table: GPT, Size: gib, Offline: true, ReadOnly: true})},
+		{name: "blank disk is partitioned", run: becomes(Disk{Size: 10 * gib})},
+		{name: "small blank disk is partitioned", run: becomes(Disk{Size: 100 * mib})},
+		{name: "4 MiB blank disk is partitioned", run: becomes(Disk{Size: 4 * mib})},
+		{name: "blank disk with 4 KiB sectors is partitioned", run: becomes(Disk{Size: 10 * gib, SectorSize: 4096})},
+		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{TableAddsReserved: true}, run: becomes(Disk{Size: 10 * gib})},
+		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Table: MBR, Size: gib})},
+		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Table: GPTNoMSR, Size: gib})},
+		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Table: GPT, Size: gib})},
+		{name: "disk with unrecognized bytes is partitioned", run: becomes(Disk{Size: gib, Bytes: []Bytes{{4096, []byte("left over")}}})},
+		{name: "offline blank disk is partitioned", run: becomes(Disk{Size: gib, Offline: true})},
+		{name: "read-only blank disk is partitioned", run: becomes(Disk{Size: gib, ReadOnly: true})},
+		{name: "blank disk that SAN policy left offline and read-only is partitioned", setup: Setup{ArriveOffline: true}, run: becomes(Disk{Size: gib})},
+		{name: "offline and read-only GPT disk without partitions is partitioned", run: becomes(Disk{Table: GPT, Size: gib, Offline: true, ReadOnly: true})},
 
-		{name: "MBR with a partition is kept", run: kept(Disk{Table: MBR, Size: gib, Partitions: one}, 1)},
-		{name: "GPT with a partition is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one}, 1)},
-		{name: "GPT with a partition and no reserved one is kept", run: kept(Disk{Table: GPTNoMSR, Size: gib, Partitions: one}, 1)},
-		{name: "two partitions are kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, FileSystem: "NTFS"}, {}}}, 2)},
-		{name: "a recovery partition counts", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: "recovery"}}}, 1)},
-		{name: "GPT whose header is damaged and whose copy is not is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 512)}}}, 1)},
-		{name: "GPT whose header and entries are damaged and whose copies are not is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 33*512)}}}, 1)},
+		{name: "MBR disk with a partition is kept", run: kept(Disk{Table: MBR, Size: gib, Partitions: one}, 1)},
+		{name: "GPT disk with a partition is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one}, 1)},
+		{name: "GPT disk with a partition and no reserved partition is kept", run: kept(Disk{Table: GPTNoMSR, Size: gib, Partitions: one}, 1)},
+		{name: "disk with two partitions is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, FileSystem: "NTFS"}, {}}}, 2)},
+		{name: "disk with only a recovery partition is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: "recovery"}}}, 1)},
+		{name: "GPT disk with a damaged header and an intact backup is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 512)}}}, 1)},
+		{name: "GPT disk with damaged header and entries and intact backups is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 33*512)}}}, 1)},
 
-		{name: "GPT of which nothing but the protective MBR is left", run: refused(Disk{Size: gib, Bytes: []Bytes{protective()}})},
-		{name: "superfloppy", run: refused(Disk{Table: Superfloppy, Size: gib}, "NTFS")},
-		{name: "offline superfloppy", run: refused(Disk{Table: Superfloppy, Size: gib, Offline: true}, "NTFS")},
+		{name: "disk with nothing left of its GPT but the protective MBR is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{protective()}})},
+		{name: "superfloppy is refused", run: refused(Disk{Table: Superfloppy, Size: gib}, "NTFS")},
+		{name: "offline superfloppy is refused", run: refused(Disk{Table: Superfloppy, Size: gib, Offline: true}, "NTFS")},
 	}
 	for name, bytes := range sorted(foreign()) {
-		cases = append(cases, testCase{name: name + " without partition", run: refused(Disk{Size: gib, Bytes: bytes}, name)})
+		cases = append(cases, testCase{name: "disk with " + name + " and no partition table is refused", run: refused(Disk{Size: gib, Bytes: bytes}, name)})
 	}
 	return append(cases,
-		testCase{name: "more than 2 TiB", run: func(e *env) {
+		testCase{name: "disk larger than 2 TiB is partitioned and formatted", run: func(e *env) {
 			id := partitioned(e, e.blank(3*tib))
 			e.ok(e.format(id))
 			e.wantTotal(id, 3*tib-16*mib)
 		}},
-		testCase{name: "an older file system does not come back under a new table", run: func(e *env) {
+		testCase{name: "new partition table erases old file systems", run: func(e *env) {
 			for name, marks := range sorted(foreign()) {
 				d := Disk{Size: 2 * gib}
 				for _, start := range []uint64{mib, 16 * mib} {
@@ -142,30 +143,30 @@ func partitionCases() []testCase {
 				}
 			}
 		}},
-		testCase{name: "a partitioned disk stays offline", run: func(e *env) {
+		testCase{name: "offline disk with a partition stays offline", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: one, Offline: true})
 			e.ok(e.partition(number))
 			e.wantOnline(number, false)
 			e.ok(e.setOnline(number, true))
 			e.wantFormatted(e.volume(number), true)
 		}},
-		testCase{name: "write-protected", run: func(e *env) {
+		testCase{name: "write-protected disk is refused", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, WriteProtected: true})
 			e.want("PartitionDisk", e.partition(number), hosterr.ErrFailedPrecondition)
 		}},
-		testCase{name: "the system disk is kept", run: func(e *env) {
+		testCase{name: "system disk is kept", run: func(e *env) {
 			before := e.list(e.n.SystemDisk, 0)
 			tables, layouts := e.count("DeviceIoControl", createDisk), e.count("DeviceIoControl", setLayout)
 			e.ok(e.partition(e.n.SystemDisk))
 			if after := e.list(e.n.SystemDisk, 0); fmt.Sprint(after) != fmt.Sprint(before) || tables()+layouts() != 0 {
-				e.Errorf("the system disk had the volumes %q, and has %q", before, after)
+				e.Errorf("the volumes of the system disk changed from %q to %q, or its table was written", before, after)
 			}
 		}},
-		testCase{name: "a volume that arrives late is waited for", setup: Setup{ArrivalDelay: 150 * time.Millisecond}, run: func(e *env) {
+		testCase{name: "PartitionDisk waits for a volume that arrives late", setup: Setup{ArrivalDelay: 150 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)
 			again(e, number, partitioned(e, number))
 		}},
-		testCase{name: "a volume that arrives late is found by the retry", setup: Setup{ArrivalDelay: 400 * time.Millisecond}, run: func(e *env) {
+		testCase{name: "retry finds a volume that arrives late", setup: Setup{ArrivalDelay: 400 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)
 			looks := e.fail(Fault{Call: "VolumeNames", Delay: time.Hour, Times: 1})
 			ctx, cancel := context.WithCancel(e.ctx)
@@ -173,17 +174,17 @@ func partitionCases() []testCase {
 			go func() { first <- e.with(ctx).partition(number) }()
 			e.until("the volume is looked for", func() bool { return looks() == 1 })
 			cancel()
-			e.want("PartitionDisk of a caller who went away", <-first, context.Canceled)
+			e.want("PartitionDisk after its caller left", <-first, context.Canceled)
 			e.n.Heal()
 			partitioned(e, number)
 		}},
-		testCase{name: "a failure at any step is made up for by the retry", run: func(e *env) {
+		testCase{name: "retry succeeds after a failure at any step", run: func(e *env) {
 			for _, code := range []uint32{createDisk, setLayout, updateProperties, setAttributes, getLayout} {
 				number := e.attach(Disk{Size: gib, Offline: true})
 				hits := e.fail(Fault{Call: "DeviceIoControl", Code: code, Error: "ERROR_GEN_FAILURE", Times: 1})
 				err := e.partition(number)
 				if err == nil || hits() != 1 {
-					e.Errorf("control code %#x fails: PartitionDisk = %v, want its failure", code, err)
+					e.Errorf("control code %#x fails: PartitionDisk = %v, want that failure", code, err)
 				}
 				again(e, number, partitioned(e, number))
 			}
@@ -191,10 +192,10 @@ func partitionCases() []testCase {
 	)
 }
 
-// readOnlyCases are about what no published version of the API has.
+// readOnlyCases test methods that no published version of the API has.
 func readOnlyCases() []testCase {
 	return []testCase{
-		{name: "a disk that came offline and read-only is made usable", run: func(e *env) {
+		{name: "offline and read-only disk becomes writable and usable", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Offline: true, ReadOnly: true})
 			e.wantReadOnly(number, true)
 			e.ok(e.setReadOnly(number, false))
@@ -203,7 +204,7 @@ func readOnlyCases() []testCase {
 			e.ok(e.setOnline(number, true))
 			e.ok(e.format(e.volume(number)))
 		}},
-		{name: "an online disk is made read-only and writable", run: func(e *env) {
+		{name: "online disk becomes read-only and writable again", run: func(e *env) {
 			number := e.blank(gib)
 			for _, readOnly := range []bool{true, true, false, false} {
 				e.ok(e.setReadOnly(number, readOnly))
@@ -211,20 +212,20 @@ func readOnlyCases() []testCase {
 				e.wantOnline(number, true)
 			}
 		}},
-		{name: "a state that is there already takes no call", run: func(e *env) {
+		{name: "setting the current state makes no Windows call", run: func(e *env) {
 			number := e.blank(gib)
 			changes := e.count("DeviceIoControl", setAttributes)
 			e.ok(e.setReadOnly(number, false))
 			if changes() != 0 {
-				e.Error("a disk that is writable was made so")
+				e.Error("the attributes of a writable disk were set")
 			}
 		}},
-		{name: "an online disk that stays read-only is reported", run: func(e *env) {
+		{name: "online disk that stays read-only is an error", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, WriteProtected: true})
 			e.want("SetDiskReadOnly", e.setReadOnly(number, false), hosterr.ErrFailedPrecondition)
 			e.wantReadOnly(number, true)
 		}},
-		{name: "the system disk stays writable", run: func(e *env) {
+		{name: "system disk stays writable", run: func(e *env) {
 			e.want("SetDiskReadOnly", e.setReadOnly(e.n.SystemDisk, true), hosterr.ErrFailedPrecondition)
 			e.wantReadOnly(e.n.SystemDisk, false)
 		}},
@@ -233,39 +234,39 @@ func readOnlyCases() []testCase {
 
 func stateCases() []testCase {
 	return []testCase{
-		{name: "there and back", run: func(e *env) {
+		{name: "disk goes offline and online again", run: func(e *env) {
 			number, id := e.data(gib)
 			for _, online := range []bool{true, false, false, true, true} {
 				e.ok(e.setOnline(number, online))
 				e.wantOnline(number, online)
 			}
 			if got := e.volume(number); got != id {
-				e.Errorf("back online, the disk has volume %s instead of %s", got, id)
+				e.Errorf("online again, the disk has volume %s, want %s", got, id)
 			}
 			e.wantFormatted(id, true)
 		}},
-		{name: "a state that is there already takes no call", run: func(e *env) {
+		{name: "setting the current state makes no Windows call", run: func(e *env) {
 			number := e.blank(gib)
 			changes := e.count("DeviceIoControl", setAttributes)
 			e.ok(e.setOnline(number, true))
 			if changes() != 0 {
-				e.Error("a disk that is online was taken online")
+				e.Error("the attributes of an online disk were set")
 			}
 		}},
-		{name: "read-only stays read-only", run: func(e *env) {
+		{name: "read-only disk stays read-only when it goes online", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Offline: true, ReadOnly: true})
 			e.ok(e.setOnline(number, true))
 			e.wantOnline(number, true)
 			e.want("FormatVolume", e.format(e.volume(number)), hosterr.ErrFailedPrecondition)
 		}},
-		{name: "a volume that arrives late is waited for", setup: Setup{ArrivalDelay: 150 * time.Millisecond}, run: func(e *env) {
+		{name: "SetDiskState waits for a volume that arrives late", setup: Setup{ArrivalDelay: 150 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)
 			e.ok(e.partition(number))
 			e.ok(e.setOnline(number, false))
 			e.ok(e.setOnline(number, true))
 			e.volume(number)
 		}},
-		{name: "an offline disk is listed and measured", run: func(e *env) {
+		{name: "offline disk is listed with its serial number and size", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, Offline: true, Serial: "S"})
 			e.wantOnline(number, false)
 			if ids, err := e.ids(); err != nil || ids[number] == nil || ids[number].SerialNumber != "S" {
@@ -275,25 +276,25 @@ func stateCases() []testCase {
 				e.Errorf("GetDiskStats = %d, %v, want %d", size, err, gib)
 			}
 		}},
-		{name: "the system disk stays online", run: func(e *env) {
+		{name: "system disk stays online", run: func(e *env) {
 			e.want("SetDiskState", e.setOnline(e.n.SystemDisk, false), hosterr.ErrFailedPrecondition)
 			e.wantOnline(e.n.SystemDisk, true)
 		}},
-		{name: "a request without a disk number leaves disk 0 alone", run: func(e *env) {
+		{name: "request without a disk number leaves disk 0 online", run: func(e *env) {
 			if e.n.SystemDisk != 0 {
-				e.lacks("show that: its system disk is not disk 0")
+				e.lacks("test this, because its system disk is not disk 0")
 			}
 			_, err := e.n.Disk.SetDiskState(e.ctx, &disk.SetDiskStateRequest{})
 			e.want("SetDiskState", err, hosterr.ErrFailedPrecondition)
 		}},
-		{name: "disks that start or repair Windows stay online", run: func(e *env) {
+		{name: "disks with an EFI or recovery partition stay online", run: func(e *env) {
 			for _, kind := range []string{"esp", "recovery"} {
 				number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: kind}}})
 				e.want(kind, e.setOnline(number, false), hosterr.ErrFailedPrecondition)
 				e.wantOnline(number, true)
 			}
 		}},
-		{name: "sizes", run: func(e *env) {
+		{name: "sizes are exact", run: func(e *env) {
 			for _, size := range []uint64{4 * mib, 100 * mib, 10 * gib, 3 * tib} {
 				number := e.blank(size)
 				if got, err := e.size(number); err != nil || got != int64(size) {
@@ -301,7 +302,7 @@ func stateCases() []testCase {
 				}
 			}
 		}},
-		{name: "a grown disk shows its size after a rescan", run: func(e *env) {
+		{name: "grown disk has its new size after a rescan", run: func(e *env) {
 			number := e.blank(gib)
 			e.grow(number, 5*gib)
 			if size, err := e.size(number); err != nil || size != gib {
@@ -312,7 +313,7 @@ func stateCases() []testCase {
 				e.Errorf("after the rescan: %d, %v, want %d", size, err, 5*gib)
 			}
 		}},
-		{name: "a disk that is not there", run: func(e *env) {
+		{name: "missing disk is not found", run: func(e *env) {
 			for _, number := range []uint32{77, 1<<32 - 1} {
 				_, size := e.size(number)
 				_, state := e.online(number)
@@ -324,28 +325,28 @@ func stateCases() []testCase {
 				}
 			}
 		}},
-		{name: "a disk that was taken away", run: func(e *env) {
+		{name: "removed disk is not found", run: func(e *env) {
 			number, id := e.data(gib)
 			back := e.detach(number)
-			e.want("GetDiskState", e.setOnline(number, true), hosterr.ErrNotFound)
+			e.want("SetDiskState", e.setOnline(number, true), hosterr.ErrNotFound)
 			e.want("IsVolumeFormatted", func() error { _, err := e.formatted(id); return err }(), hosterr.ErrNotFound)
 			e.ok(e.rescan())
 			number = back()
 			if got := e.volume(number); got != id {
-				e.Errorf("the disk is back with volume %s instead of %s", got, id)
+				e.Errorf("attached again, the disk has volume %s, want %s", got, id)
 			}
 		}},
-		{name: "failures are told", run: func(e *env) {
+		{name: "failed Windows calls are reported", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, Offline: true})
 			e.fail(Fault{Call: "DeviceIoControl", Code: setAttributes, Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.setOnline(number, true); err == nil {
-				e.Error("SetDiskState: success, though Windows refused")
+				e.Error("SetDiskState succeeded although the Windows call failed")
 			}
 			e.wantOnline(number, false)
 			e.ok(e.setOnline(number, true))
 			e.fail(Fault{Call: "DeviceIoControl", Code: getAttributes, Error: "ERROR_GEN_FAILURE", Times: 1})
 			if online, err := e.online(number); err == nil {
-				e.Errorf("GetDiskState = %t, though Windows did not say", online)
+				e.Errorf("GetDiskState = %t although the Windows call failed", online)
 			}
 		}},
 	}
@@ -353,20 +354,20 @@ func stateCases() []testCase {
 
 func identityCases() []testCase {
 	return []testCase{
-		{name: "page 83h", run: func(e *env) {
+		{name: "page 83h identifiers are read", run: func(e *env) {
 			for _, c := range []struct {
 				name string
 				ids  []Identifier
 				want string
 			}{
-				{"GCE SCSI disk, ASCII with its blanks", []Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}, "Google  persistent-disk-0"},
-				{"binary is lower-case hex", []Identifier{{CodeSet: "binary", Type: 3, Hex: "6000C29A1B"}}, "6000c29a1b"},
-				{"a vendor's binary", []Identifier{{CodeSet: "binary", Hex: "4d53465420202020328d59b3"}}, "4d53465420202020328d59b3"},
-				{"UTF-8 names are not taken", []Identifier{{CodeSet: "utf8", Type: 8, Text: "eui.0011223344556677"}, {CodeSet: "binary", Type: 2, Hex: "0011223344556677"}}, "0011223344556677"},
+				{"GCE SCSI disk: ASCII with its blanks", []Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}, "Google  persistent-disk-0"},
+				{"binary as lower-case hex", []Identifier{{CodeSet: "binary", Type: 3, Hex: "6000C29A1B"}}, "6000c29a1b"},
+				{"vendor-specific binary", []Identifier{{CodeSet: "binary", Hex: "4d53465420202020328d59b3"}}, "4d53465420202020328d59b3"},
+				{"UTF-8 name is skipped", []Identifier{{CodeSet: "utf8", Type: 8, Text: "eui.0011223344556677"}, {CodeSet: "binary", Type: 2, Hex: "0011223344556677"}}, "0011223344556677"},
 				{"only a UTF-8 name", []Identifier{{CodeSet: "utf8", Type: 8, Text: "naa.6000"}}, ""},
-				{"those of port and target are not the disk's", []Identifier{{CodeSet: "binary", Association: "port", Hex: "01"}, {CodeSet: "ascii", Association: "target", Text: "T"}, {CodeSet: "ascii", Text: "D"}}, "D"},
-				{"the first wins, whatever its type", []Identifier{{CodeSet: "ascii", Type: 1, Text: "vendor"}, {CodeSet: "binary", Type: 3, Hex: "60"}}, "vendor"},
-				{"trailing blanks stay", []Identifier{{CodeSet: "ascii", Text: "id  "}}, "id  "},
+				{"identifiers of port and target are skipped", []Identifier{{CodeSet: "binary", Association: "port", Hex: "01"}, {CodeSet: "ascii", Association: "target", Text: "T"}, {CodeSet: "ascii", Text: "D"}}, "D"},
+				{"first identifier of any type", []Identifier{{CodeSet: "ascii", Type: 1, Text: "vendor"}, {CodeSet: "binary", Type: 3, Hex: "60"}}, "vendor"},
+				{"trailing blanks are kept", []Identifier{{CodeSet: "ascii", Text: "id  "}}, "id  "},
 			} {
 				number := e.attach(Disk{Size: 64 * mib, Identifiers: c.ids})
 				ids, err := e.ids()
@@ -375,13 +376,13 @@ func identityCases() []testCase {
 				}
 			}
 		}},
-		{name: "serial numbers", run: func(e *env) {
+		{name: "serial numbers are read", run: func(e *env) {
 			for _, c := range []struct{ name, bus, serial, want string }{
 				{"EBS NVMe", "nvme", "vol0123456789abcdef0_00000001.", "vol0123456789abcdef0_00000001."},
 				{"GCE NVMe", "nvme", "10CC_9636_B6E3_CE3B_0000_0000_0000_0000.", "10CC_9636_B6E3_CE3B_0000_0000_0000_0000."},
 				{"VMware", "sas", "6000c2986b4ab5f1cb1c52a8ac5f9e1b", "6000c2986b4ab5f1cb1c52a8ac5f9e1b"},
-				{"blanks at the ends go", "sata", "  WD-1234  ", "WD-1234"},
-				{"blanks within stay", "sata", "A  B", "A  B"},
+				{"blanks at the ends are trimmed", "sata", "  WD-1234  ", "WD-1234"},
+				{"blanks inside are kept", "sata", "A  B", "A  B"},
 			} {
 				number := e.attach(Disk{Size: 64 * mib, Bus: c.bus, Serial: c.serial})
 				ids, err := e.ids()
@@ -390,7 +391,7 @@ func identityCases() []testCase {
 				}
 			}
 		}},
-		{name: "locations", run: func(e *env) {
+		{name: "locations are parsed", run: func(e *env) {
 			address := &Address{Port: 2, Path: 1, Target: 3, Lun: 4}
 			for _, c := range []struct {
 				name, bus, text string
@@ -398,13 +399,13 @@ func identityCases() []testCase {
 				want            *disk.DiskLocation
 			}{
 				{"SCSI", "sas", "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0", address, &disk.DiskLocation{Adapter: "0", Target: "1", LUNID: "0"}},
-				{"SCSI of Azure", "scsi", "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1", nil, &disk.DiskLocation{Adapter: "3", Target: "0", LUNID: "1"}},
-				{"SCSI of newer Azure", "scsi", "Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 3 : Port 0 : Target 0 : LUN 5", nil, &disk.DiskLocation{Adapter: "3", Bus: "0", Target: "0", LUNID: "5"}},
+				{"SCSI on Azure", "scsi", "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1", nil, &disk.DiskLocation{Adapter: "3", Target: "0", LUNID: "1"}},
+				{"SCSI on newer Azure", "scsi", "Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 3 : Port 0 : Target 0 : LUN 5", nil, &disk.DiskLocation{Adapter: "3", Bus: "0", Target: "0", LUNID: "5"}},
 				{"virtio", "sas", "PCI Slot 0 : Bus 9 : Device 0 : Function 0 : Adapter 3 : Port 0 : Target 0 : LUN 0", nil, &disk.DiskLocation{Adapter: "3", Bus: "9", Target: "0", LUNID: "0"}},
 				{"NVMe", "nvme", "Integrated : Bus 4 : Device 0 : Function 0 : Adapter 0", nil, &disk.DiskLocation{Adapter: "0", Bus: "4"}},
-				{"ATA, four parts", "ata", "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", address, nil},
-				{"VHD, a file's path", "vhd", `C:\disks\data.vhdx`, address, nil},
-				{"no text, a SCSI address", "scsi", "", address, &disk.DiskLocation{Adapter: "2", Target: "3", LUNID: "4"}},
+				{"ATA: four parts", "ata", "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", address, nil},
+				{"VHD: path of a file", "vhd", `C:\disks\data.vhdx`, address, nil},
+				{"no text, but a SCSI address", "scsi", "", address, &disk.DiskLocation{Adapter: "2", Target: "3", LUNID: "4"}},
 				{"no text, NVMe", "nvme", "", address, &disk.DiskLocation{Adapter: "2"}},
 			} {
 				number := e.attach(Disk{Size: 64 * mib, Bus: c.bus, Location: c.text, Address: c.address})
@@ -415,7 +416,7 @@ func identityCases() []testCase {
 				}
 			}
 		}},
-		{name: "a disk that does not answer is passed over", run: func(e *env) {
+		{name: "disk that fails is skipped", run: func(e *env) {
 			e.blank(gib)
 			all, err := e.ids()
 			e.ok(err)
@@ -430,7 +431,7 @@ func identityCases() []testCase {
 				}
 			}
 		}},
-		{name: "a disk that does not know the question has empty identifiers", run: func(e *env) {
+		{name: "disk that does not support the query has empty identifiers", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, Serial: "S", Identifiers: []Identifier{{CodeSet: "ascii", Text: "P"}}})
 			for _, failure := range []string{"ERROR_INVALID_FUNCTION", "ERROR_NOT_SUPPORTED", "ERROR_IO_DEVICE"} {
 				e.fail(Fault{Call: "DeviceIoControl", Code: queryProperty, Error: failure})
@@ -443,7 +444,7 @@ func identityCases() []testCase {
 				e.n.Heal()
 			}
 		}},
-		{name: "attached disks are seen after a rescan", setup: Setup{AttachNeedsRescan: true}, run: func(e *env) {
+		{name: "attached disk is listed after a rescan", setup: Setup{AttachNeedsRescan: true}, run: func(e *env) {
 			number := e.blank(gib)
 			if ids, err := e.ids(); err != nil || ids[number] != nil {
 				e.Errorf("before the rescan: %v, %v, want no disk %d", ids[number], err, number)
@@ -453,29 +454,29 @@ func identityCases() []testCase {
 				e.Errorf("after the rescan: %v, want disk %d", err, number)
 			}
 		}},
-		{name: "a disk that was taken away is not listed", run: func(e *env) {
+		{name: "removed disk is not listed", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, Address: &Address{Lun: 7}})
 			e.detach(number)
 			ids, err := e.ids()
 			locations, errLocations := e.locations()
 			if err != nil || errLocations != nil || ids[number] != nil || locations[number] != nil {
-				e.Errorf("listed: %v, %v, %v, %v", ids[number], locations[number], err, errLocations)
+				e.Errorf("disk %d is listed: %v, %v, %v, %v", number, ids[number], locations[number], err, errLocations)
 			}
 		}},
-		{name: "the rescan goes on past a disk that fails", run: func(e *env) {
+		{name: "rescan continues after a disk fails", run: func(e *env) {
 			first, second := e.blank(gib), e.blank(gib)
 			e.grow(first, 2*gib)
 			e.grow(second, 2*gib)
 			e.fail(Fault{Call: "DeviceIoControl", Code: updateSize, Error: "ERROR_IO_DEVICE", Times: 1})
 			e.ok(e.rescan())
-			// Which disk fails is up to Windows' order of them.
+			// Windows decides which disk is updated first and fails.
 			one, errOne := e.size(first)
 			other, errOther := e.size(second)
 			if err := errors.Join(errOne, errOther); err != nil || max(one, other) != 2*gib {
 				e.Errorf("GetDiskStats = %d and %d, %v, want %d for one of them", one, other, err, 2*gib)
 			}
 		}},
-		{name: "a rescan that Windows refuses is an error", run: func(e *env) {
+		{name: "rescan that Windows refuses is an error", run: func(e *env) {
 			e.fail(Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED", Times: 1})
 			e.want("Rescan", e.rescan(), hosterr.ErrPermissionDenied, "Access is denied.")
 			e.ok(e.rescan())

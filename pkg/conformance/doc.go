@@ -1,8 +1,7 @@
-// Package conformance is the contract of a Windows node as a driver meets it: a
-// suite of tests spoken in the Interfaces of package disk and its neighbours,
-// which every node has to pass, whatever stands behind them. It is run over the
-// simulated node in process and through the pipes of the daemon, and can be run
-// over a real Windows node, or over a driver's own implementation:
+// Package conformance tests that a node behaves as drivers expect. The cases call
+// the Interfaces of package disk and of the other groups, so they run on every
+// implementation: the simulated node in process, the same node through the
+// daemon's pipes, a real Windows node, or an implementation of your own:
 //
 //	func TestContract(t *testing.T) {
 //		conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
@@ -10,20 +9,19 @@
 //		})
 //	}
 //
-// # What a node brings
+// # What a node provides
 //
-// Beside the Interfaces a [Node] brings what a test does from outside: attach a
-// disk of some kind, take it away, grow it, make an SMB server, an iSCSI target or a
-// service, make a call of Windows fail. A node that cannot do one of these leaves
-// it out, or answers [errors.ErrUnsupported]; the cases that need it are then
-// skipped, and say which host runs them.
+// Besides the Interfaces, a [Node] provides what a test needs to change from
+// outside: attach a disk, remove it, grow it, add an SMB server, an iSCSI target
+// or a service, make a Windows call fail. A function that a node does not support
+// is nil or returns [errors.ErrUnsupported]. Cases that need it are skipped, with
+// a message that says which node runs them.
 //
-// # What the cases hold to
+// # What the cases check
 //
-// Cases are named by their meaning. The kinds of errors (package hosterr) are
-// part of the contract, and so are the texts that published drivers match on;
-// other texts are not looked at. Every case ends without an open handle of the
-// node, and the suite without a goroutine.
+// The kinds of errors (package hosterr) are part of the contract, and so are the
+// texts that published drivers match on. Other texts are not checked. No case may
+// leave a handle of the node open, and the suite may not leave a goroutine behind.
 //
-// A bug found on one host becomes a case here, for all of them.
+// A bug found on one node becomes a case here, so that all nodes are tested for it.
 package conformance

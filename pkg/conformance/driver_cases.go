@@ -10,15 +10,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// driver is how a driver uses a node: which disk is its volume's, and what it
-// does about a disk that is offline and read-only.
+// driver uses a node in the way that published drivers do.
 type driver struct {
 	*env
-	// twice repeats every call, as after an answer that was lost.
+	// twice repeats every call, as after a lost response.
 	twice bool
 }
 
-// do makes a call that changes something.
+// do makes a call that changes the node.
 func (d driver) do(call func() error) {
 	d.Helper()
 	d.ok(call())
@@ -27,8 +26,8 @@ func (d driver) do(call func() error) {
 	}
 }
 
-// stage makes a disk usable at a directory, from a blank disk or one that was
-// used before, and returns its volume.
+// stage mounts the volume of a new or used disk on a directory and returns the
+// volume's ID.
 func (d driver) stage(number uint32, dir string) string {
 	d.Helper()
 	d.do(func() error { return d.partition(number) })
@@ -48,12 +47,12 @@ func (d driver) stage(number uint32, dir string) string {
 		d.do(func() error { return d.mount(id, dir) })
 	}
 	if !d.mounted(dir) {
-		d.Errorf("staged at %s, nothing is mounted there", dir)
+		d.Errorf("after staging, nothing is mounted at %s", dir)
 	}
 	return id
 }
 
-// mounted is the question IsLikelyNotMountPoint, the other way round.
+// mounted is the opposite of the drivers' IsLikelyNotMountPoint.
 func (d driver) mounted(path string) bool {
 	d.Helper()
 	exists, err := d.exists(path)
@@ -66,7 +65,7 @@ func (d driver) mounted(path string) bool {
 	return mounted
 }
 
-// unstage takes a volume away from a directory and its disk offline.
+// unstage unmounts the volume from a directory and takes its disk offline.
 func (d driver) unstage(dir string) uint32 {
 	d.Helper()
 	id, err := d.mountedAt(dir)
@@ -84,7 +83,7 @@ func (d driver) publish(dir, pod string) {
 	d.do(func() error { return d.mkdir(pod[:strings.LastIndex(pod, `\`)]) })
 	d.do(func() error { return d.link(dir, pod) })
 	if !d.mounted(pod) {
-		d.Errorf("published at %s, nothing is mounted there", pod)
+		d.Errorf("after publishing, nothing is mounted at %s", pod)
 	}
 }
 
@@ -94,8 +93,8 @@ func (d driver) unpublish(pod string) {
 	d.wantExists(false, pod)
 }
 
-// life is what happens to a volume: staged, published to two pods, written to,
-// grown, unpublished, unstaged, and staged again with all its files.
+// life takes a volume through its life: it is staged, published to two pods,
+// written to, grown, unpublished, unstaged, and staged again with all its files.
 func (d driver) life(number uint32, find func() uint32) {
 	d.Helper()
 	dir, pods := d.path("staging", "globalmount"), []string{d.path("pods", "a", "mount"), d.path("pods", "b's pod", "mount")}
@@ -112,7 +111,7 @@ func (d driver) life(number uint32, find func() uint32) {
 	d.do(d.rescan)
 	d.do(func() error { return d.resize(id, 0) })
 	if after := d.total(id); after < before+gib {
-		d.Errorf("grown, the volume has %d bytes, and had %d", after, before)
+		d.Errorf("after growing, the volume has %d bytes, before it had %d", after, before)
 	}
 
 	d.unpublish(pods[0])
@@ -125,7 +124,7 @@ func (d driver) life(number uint32, find func() uint32) {
 	d.detach(number)()
 	number = find()
 	if again := d.stage(number, dir); again != id {
-		d.Errorf("staged again, the volume is %s, and was %s", again, id)
+		d.Errorf("after staging again, the volume is %s, before it was %s", again, id)
 	}
 	d.wantExists(true, dir+`\data\more`)
 	d.unstage(dir)
@@ -173,22 +172,22 @@ func driverCases() []testCase {
 	for _, twice := range []bool{false, true} {
 		name := func(s string) string {
 			if twice {
-				return s + ", every answer lost once"
+				return s + ", with every call repeated"
 			}
 			return s
 		}
 		cases = append(cases,
-			testCase{name: name("AWS EBS: an NVMe disk by its serial number, partitioned before it is online"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
+			testCase{name: name("AWS EBS finds an NVMe disk by serial number and partitions it offline"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: true, ReadOnly: true})
 				find := func() uint32 { return bySerial(e, "vol0123456789abcdef0") }
 				driver{e, twice}.life(find(), find)
 			}},
-			testCase{name: name("GCE: a SCSI disk by its page 83h"), run: func(e *env) {
+			testCase{name: name("GCE finds a SCSI disk by page 83h"), run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Identifiers: []Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"}}})
 				find := func() uint32 { return byPage83(e, "pvc-1") }
 				driver{e, twice}.life(find(), find)
 			}},
-			testCase{name: name("vSphere: a SCSI disk, offline by SAN policy, seen after a rescan"), setup: Setup{ArriveOffline: true, AttachNeedsRescan: true}, run: func(e *env) {
+			testCase{name: name("vSphere finds an offline SCSI disk after a rescan"), setup: Setup{ArriveOffline: true, AttachNeedsRescan: true}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Serial: "6000c2986b4ab5f1cb1c52a8ac5f9e1b"})
 				find := func() uint32 {
 					e.ok(e.rescan())
@@ -196,12 +195,12 @@ func driverCases() []testCase {
 				}
 				driver{e, twice}.life(find(), find)
 			}},
-			testCase{name: name("Azure: a SCSI disk by its LUN, whose volume arrives late"), setup: Setup{ArrivalDelay: 50 * time.Millisecond}, run: func(e *env) {
+			testCase{name: name("Azure finds a SCSI disk by LUN and waits for its volume"), setup: Setup{ArrivalDelay: 50 * time.Millisecond}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 9", Address: &Address{Port: 3, Lun: 9}})
 				find := func() uint32 { return byLUN(e, "9") }
 				driver{e, twice}.life(find(), find)
 			}},
-			testCase{name: name("local provisioner: directories and their removal"), run: func(e *env) {
+			testCase{name: name("local provisioner makes and removes directories"), run: func(e *env) {
 				d := driver{e, twice}
 				_, id := e.data(gib)
 				root := e.path("local", "vol1")
@@ -224,7 +223,7 @@ func driverCases() []testCase {
 		)
 	}
 	return append(cases,
-		testCase{name: "a failure of any call of Windows is made up for by retries", run: func(e *env) {
+		testCase{name: "retries succeed after any Windows call failed", run: func(e *env) {
 			for i, f := range everyCall() {
 				number := e.attach(Disk{Size: gib, Offline: true})
 				dir, pod := e.path(fmt.Sprintf("staging%d", i)), e.path(fmt.Sprintf("pod%d", i))
@@ -264,7 +263,7 @@ func driverCases() []testCase {
 					if n == 9 {
 						e.grow(number, 2*gib)
 					}
-					// A new fault before each step: which call it meets is the host's affair.
+					// A new fault before each step. The node decides which call it affects.
 					f.Error, f.Times = "ERROR_GEN_FAILURE", 1
 					e.fail(f)
 					err := step()
@@ -275,7 +274,7 @@ func driverCases() []testCase {
 					}
 					e.n.Heal()
 					if err != nil {
-						e.Fatalf("%s %#x failed once, and step %d does not come through: %v", f.Call, f.Code, n, err)
+						e.Fatalf("%s %#x failed once, and step %d still fails after three retries: %v", f.Call, f.Code, n, err)
 					}
 				}
 				e.ok(e.setOnline(number, true))
@@ -287,7 +286,7 @@ func driverCases() []testCase {
 				e.noHandles()
 			}
 		}},
-		testCase{name: "what was made outlives a restart of Windows", run: func(e *env) {
+		testCase{name: "volumes and links survive a restart of Windows", run: func(e *env) {
 			if e.n.Restart == nil {
 				e.lacks("restart Windows")
 			}
@@ -305,12 +304,12 @@ func driverCases() []testCase {
 			e.wantMounted(dir, id)
 			e.wantExists(true, pod+`\data`)
 			if again := d.stage(number, dir); again != id {
-				e.Errorf("staged again, the volume is %s, and was %s", again, id)
+				e.Errorf("after staging again, the volume is %s, before it was %s", again, id)
 			}
 			d.unpublish(pod)
 			d.unstage(dir)
 		}},
-		testCase{name: "unstage after the disk was pulled out", run: func(e *env) {
+		testCase{name: "volume is unstaged after its disk was removed", run: func(e *env) {
 			d := driver{env: e}
 			number := e.blank(gib)
 			dir, pod := e.path("staging"), e.path("pods", "p", "mount")
@@ -328,14 +327,14 @@ func driverCases() []testCase {
 			e.want("GetDiskNumberFromVolumeID", err, hosterr.ErrNotFound)
 			e.wantExists(false, dir)
 		}},
-		testCase{name: "another disk under the number of one that was pulled out", run: func(e *env) {
+		testCase{name: "new disk with the number of a removed disk has its own volume", run: func(e *env) {
 			d := driver{env: e}
 			number := e.blank(gib)
 			dir := e.path("staging")
 			old := d.stage(number, dir)
 			e.detach(number)
 			if again := e.attach(Disk{Size: gib}); again != number {
-				e.lacks("give a disk the number of another")
+				e.lacks("reuse the number of a removed disk")
 			}
 			e.ok(e.unmount(old, dir))
 			id := d.stage(number, dir)

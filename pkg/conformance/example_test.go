@@ -10,15 +10,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// newNode brings one's own node to the contract. This one has disks and nothing
-// else: what a node leaves nil it does not have, and the cases that need it are
-// skipped.
+// newNode provides your own node to the contract. This one supports little more
+// than disks: the cases that need a field that is nil are skipped.
 func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
 		c.AttachNeedsRescan = setup.AttachNeedsRescan
 	})
-	var disks disk.Interface = n.Disk() // one's own in its place
+	var disks disk.Interface = n.Disk() // your implementation here
 	return &conformance.Node{
 		Disk: disks, Volume: n.Volume(), Filesystem: n.Filesystem(),
 		Dir: `C:\var\lib\kubelet`,
@@ -33,11 +32,11 @@ func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 //
 //	func TestContract(t *testing.T) { conformance.Run(t, newNode) }
 //
-// and this example, which is none, tells what it is about.
+// and this example only prints some of its groups.
 func Example() {
 	var _ conformance.NewNode = newNode
 	groups := conformance.Groups()
-	fmt.Println(slices.Contains(groups, "format"), slices.Contains(groups, "at once"), slices.Contains(groups, "faults"))
+	fmt.Println(slices.Contains(groups, "format"), slices.Contains(groups, "concurrency"), slices.Contains(groups, "faults"))
 
 	// Output:
 	// true true true

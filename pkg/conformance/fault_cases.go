@@ -12,8 +12,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// everyCall is a fault of each call of Windows that the services of disks,
-// volumes and directories make, without an error.
+// everyCall returns a fault for each Windows call that the disk, volume and
+// filesystem services make. Error is left for the caller to set.
 func everyCall() []Fault {
 	faults := []Fault{{Call: "CreateFile"}, {Call: "Interfaces"}, {Call: "Reenumerate"}, {Call: "VolumeNames"}, {Call: "VolumeInformation"},
 		{Call: "VolumeNameForMountPoint"}, {Call: "VolumePathName"}, {Call: "WindowsDirectory"}, {Call: "SetMountPoint"}, {Call: "DeleteMountPoint"},
@@ -26,14 +26,14 @@ func everyCall() []Fault {
 	return faults
 }
 
-// honest tells whether err is an error that a caller can make something of.
-func honest(err error) bool {
+// typed reports whether err is nil, has a kind, or is an error of a context.
+func typed(err error) bool {
 	return err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func faultCases() []testCase {
 	return []testCase{
-		{name: "no answer is made up while Windows fails", run: func(e *env) {
+		{name: "failing Windows calls cause no wrong results", run: func(e *env) {
 			_, full := e.data(gib)
 			at := e.dir("full")
 			e.ok(e.mount(full, at))
@@ -52,41 +52,41 @@ func faultCases() []testCase {
 					e.fail(f)
 
 					if got, err := e.formatted(full); err == nil && !got {
-						e.Errorf("%s: a volume that is formatted is not", name)
+						e.Errorf("%s: a formatted volume is reported as not formatted", name)
 					}
 					if total, _, err := e.stats(full); err == nil && total == 0 {
-						e.Errorf("%s: a volume that is formatted has 0 bytes", name)
+						e.Errorf("%s: a formatted volume is reported with 0 bytes", name)
 					}
 					if err := e.format(full); err == nil {
-						e.Errorf("%s: a volume that holds something may be formatted", name)
+						e.Errorf("%s: a volume with content was formatted", name)
 					}
 					for _, path := range []string{at, at + `\precious`, e.path("link")} {
 						if got, err := e.exists(path); err == nil && !got {
-							e.Errorf("%s: %s does not exist", name, path)
+							e.Errorf("%s: %s is reported as missing", name, path)
 						}
 					}
 					for _, path := range []string{at, e.path("link")} {
 						if got, err := e.isLink(path); err == nil && !got {
-							e.Errorf("%s: %s is no link", name, path)
+							e.Errorf("%s: %s is not reported as a link", name, path)
 						}
 						if got, err := e.mountedAt(path); err == nil && got != full {
-							e.Errorf("%s: %q is mounted at %s", name, got, path)
+							e.Errorf("%s: volume %q is reported at %s", name, got, path)
 						}
 						if got, err := e.closest(path); err == nil && got != full {
-							e.Errorf("%s: %s is on %q", name, path, got)
+							e.Errorf("%s: %s is reported on volume %q", name, path, got)
 						}
 					}
 					if got, err := e.online(number); err == nil && !got {
-						e.Errorf("%s: disk %d is offline", name, number)
+						e.Errorf("%s: disk %d is reported as offline", name, number)
 					}
 					if got, err := e.size(number); err == nil && got != gib {
-						e.Errorf("%s: disk %d has %d bytes", name, number, got)
+						e.Errorf("%s: disk %d is reported with %d bytes", name, number, got)
 					}
 					if got, err := e.diskOf(id); err == nil && got != number {
-						e.Errorf("%s: the volume of disk %d is on disk %d", name, number, got)
+						e.Errorf("%s: the volume of disk %d is reported on disk %d", name, number, got)
 					}
 
-					// What is said to be done is done.
+					// A call that reports success must have done its work.
 					partitioned, formatted, mounted := e.partition(blank), e.format(id), e.mount(id, dir)
 					resized, made, linked := e.resize(small, 0), e.mkdir(dir+"new"), e.link(dir, dir+"link")
 					e.n.Heal()
@@ -130,24 +130,24 @@ func faultCases() []testCase {
 			e.wantExists(true, at+`\precious`)
 			e.wantMounted(at, full)
 		}},
-		{name: "whatever is called in whatever order, data stays", run: func(e *env) {
+		{name: "data survives random calls in random order", run: func(e *env) {
 			for seed := range uint64(4) {
-				e.chaos(seed)
+				e.randomCalls(seed)
 			}
 		}},
 	}
 }
 
-// chaos lets callers do what they like with three disks, with and without
-// patience. What was put on a volume must be there at the end, and nothing that
-// they did may keep a driver from using the disks.
-func (e *env) chaos(seed uint64) {
+// randomCalls makes random concurrent calls on three disks, some with short
+// deadlines. The content of the volumes must still be there at the end, and the
+// disks must still be usable.
+func (e *env) randomCalls(seed uint64) {
 	e.Helper()
-	type thing struct {
+	type target struct {
 		number uint32
 		id     string
 	}
-	var things []thing
+	var targets []target
 	var dirs []string
 	for i := range 3 {
 		number, id := e.data(gib)
@@ -155,14 +155,13 @@ func (e *env) chaos(seed uint64) {
 		e.ok(e.mount(id, keep))
 		e.ok(e.mkdir(fmt.Sprintf(`%s\precious %d`, keep, i)))
 		e.ok(e.unmount(id, keep))
-		things = append(things, thing{number, id})
+		targets = append(targets, target{number, id})
 		dirs = append(dirs, e.dir(fmt.Sprintf("d %d %d", seed, i)))
 	}
-	// Failures that are no surprise in such a company have a kind, but for what
-	// Windows says of a handle to a disk that went away under it.
+	// Calls disturb each other and may fail, but every error must have a kind.
 	check := func(what string, err error) {
-		if !honest(err) {
-			e.Errorf("seed %d: %s: %v, want an error of a kind", seed, what, err)
+		if !typed(err) {
+			e.Errorf("seed %d: %s: %v, want an error with a kind", seed, what, err)
 		}
 	}
 	var wg sync.WaitGroup
@@ -170,7 +169,7 @@ func (e *env) chaos(seed uint64) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, worker))
 			for range 60 {
-				x, dir := things[r.IntN(len(things))], dirs[r.IntN(len(dirs))]
+				x, dir := targets[r.IntN(len(targets))], dirs[r.IntN(len(dirs))]
 				caller, cancel := e, context.CancelFunc(func() {})
 				if r.IntN(4) == 0 {
 					var ctx context.Context
@@ -186,7 +185,7 @@ func (e *env) chaos(seed uint64) {
 					check("SetDiskState", caller.setOnline(x.number, true))
 				case 5:
 					if err := caller.format(x.id); err == nil {
-						e.Errorf("seed %d: a volume that holds something was formatted", seed)
+						e.Errorf("seed %d: a volume with content was formatted", seed)
 					} else {
 						check("FormatVolume", err)
 					}
@@ -205,7 +204,7 @@ func (e *env) chaos(seed uint64) {
 				case 13:
 					formatted, err := caller.formatted(x.id)
 					if err == nil && !formatted {
-						e.Errorf("seed %d: a volume that is formatted is not", seed)
+						e.Errorf("seed %d: a formatted volume is reported as not formatted", seed)
 					}
 					check("IsVolumeFormatted", err)
 				case 14:
@@ -219,10 +218,10 @@ func (e *env) chaos(seed uint64) {
 		})
 	}
 	wg.Wait()
-	for i, x := range things {
+	for i, x := range targets {
 		e.ok(e.setOnline(x.number, true))
 		for _, dir := range dirs {
-			if at, err := e.mountedAt(dir); err == nil && slices.ContainsFunc(things, func(x thing) bool { return x.id == at }) {
+			if at, err := e.mountedAt(dir); err == nil && slices.ContainsFunc(targets, func(x target) bool { return x.id == at }) {
 				e.ok(e.unmount(at, dir))
 			}
 		}

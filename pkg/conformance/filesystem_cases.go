@@ -11,32 +11,32 @@ import (
 
 func filesystemCases() []testCase {
 	return []testCase{
-		{name: "directories", run: func(e *env) {
+		{name: "directories are made and removed", run: func(e *env) {
 			dir := e.path("a", "b", "c")
 			e.wantExists(false, dir)
 			for range 2 {
 				e.ok(e.mkdir(dir))
 				e.wantExists(true, dir, e.path("a"), strings.ToUpper(dir), dir+`\`)
 			}
-			e.want("Rmdir of what is not empty", e.rmdir(e.path("a"), false), hosterr.ErrFailedPrecondition, "The directory is not empty.")
+			e.want("Rmdir of a directory with content", e.rmdir(e.path("a"), false), hosterr.ErrFailedPrecondition, "The directory is not empty.")
 			e.ok(e.rmdir(dir, false))
 			e.wantExists(false, dir)
-			e.want("Rmdir of what is not there", e.rmdir(dir, false), hosterr.ErrNotFound, "The system cannot find the file specified.")
-			e.want("Rmdir below what is not there", e.rmdir(dir+`\x`, false), hosterr.ErrNotFound)
+			e.want("Rmdir of a missing directory", e.rmdir(dir, false), hosterr.ErrNotFound, "The system cannot find the file specified.")
+			e.want("Rmdir below a missing directory", e.rmdir(dir+`\x`, false), hosterr.ErrNotFound)
 			for range 2 {
 				e.ok(e.rmdir(e.path("a"), true))
 				e.wantExists(false, e.path("a"))
 			}
 			e.ok(e.rmdir(e.path("never", "was"), true))
 		}},
-		{name: "files", run: func(e *env) {
+		{name: "files are found and removed", run: func(e *env) {
 			e.file(e.path("file"))
 			e.wantExists(true, e.path("file"))
 			e.wantExists(false, e.path("file", "x"))
 			e.wantLink(e.path("file"), false)
 			e.want("Mkdir", e.mkdir(e.path("file")), hosterr.ErrAlreadyExists)
 			if err := e.mkdir(e.path("file", "x")); err == nil {
-				e.Error("Mkdir below a file: success")
+				e.Error("Mkdir below a file succeeded")
 			}
 			e.want("RmdirContents", e.empty(e.path("file")), hosterr.ErrFailedPrecondition)
 			e.ok(e.link(e.path("file"), e.path("link")))
@@ -50,7 +50,7 @@ func filesystemCases() []testCase {
 			e.ok(e.rmdir(e.path("d"), true))
 			e.wantExists(false, e.path("d"))
 		}},
-		{name: "contents", run: func(e *env) {
+		{name: "directory is emptied", run: func(e *env) {
 			e.dir("d", "a", "b", "c")
 			e.dir("d", "two")
 			e.dir("target", "kept")
@@ -61,19 +61,19 @@ func filesystemCases() []testCase {
 				e.wantExists(true, e.path("d"), e.path("target", "kept"))
 				e.wantExists(false, e.path("d", "a"), e.path("d", "two"), e.path("d", "link"))
 			}
-			e.want("RmdirContents of what is not there", e.empty(e.path("missing")), hosterr.ErrNotFound)
+			e.want("RmdirContents of a missing directory", e.empty(e.path("missing")), hosterr.ErrNotFound)
 			e.ok(e.link(e.path("target"), e.path("link")))
 			e.want("RmdirContents of a link", e.empty(e.path("link")), hosterr.ErrFailedPrecondition)
 			e.wantExists(true, e.path("target", "kept"))
 		}},
-		{name: "many entries", run: func(e *env) {
+		{name: "directory with many entries is emptied", run: func(e *env) {
 			for i := range 300 {
 				e.dir("d", fmt.Sprintf("entry with a rather long name, number %d", i))
 			}
 			e.ok(e.empty(e.path("d")))
 			e.ok(e.rmdir(e.path("d"), false))
 		}},
-		{name: "links", run: func(e *env) {
+		{name: "links are made and removed", run: func(e *env) {
 			source := e.dir("source")
 			e.dir("source", "kept")
 			link := e.path("link")
@@ -82,9 +82,9 @@ func filesystemCases() []testCase {
 				e.wantLink(link, true)
 				e.wantExists(true, link, link+`\kept`)
 			}
-			e.want("another link in its place", e.link(e.dir("other"), link), hosterr.ErrAlreadyExists)
-			e.want("a link in place of a directory", e.link(source, e.path("other")), hosterr.ErrAlreadyExists)
-			e.want("a link where no directory is", e.link(source, e.path("missing", "link")), hosterr.ErrNotFound)
+			e.want("CreateSymlink over another link", e.link(e.dir("other"), link), hosterr.ErrAlreadyExists)
+			e.want("CreateSymlink over a directory", e.link(source, e.path("other")), hosterr.ErrAlreadyExists)
+			e.want("CreateSymlink in a missing directory", e.link(source, e.path("missing", "link")), hosterr.ErrNotFound)
 			e.wantLink(source, false)
 			e.ok(e.rmdir(link, true))
 			e.wantExists(false, link)
@@ -93,9 +93,9 @@ func filesystemCases() []testCase {
 			e.ok(e.rmdir(link, false))
 			e.wantExists(true, source+`\kept`)
 			_, err := e.isLink(link)
-			e.want("IsSymlink of what is not there", err, hosterr.ErrNotFound, "The system cannot find the file specified.")
+			e.want("IsSymlink of a missing path", err, hosterr.ErrNotFound, "The system cannot find the file specified.")
 		}},
-		{name: "a link that leads nowhere", run: func(e *env) {
+		{name: "link without a target exists and is not reported as a link", run: func(e *env) {
 			link := e.path("link")
 			e.ok(e.link(e.path("missing"), link))
 			e.wantExists(true, link)
@@ -107,7 +107,7 @@ func filesystemCases() []testCase {
 			e.ok(e.rmdir(link, true))
 			e.wantExists(false, link)
 		}},
-		{name: "a mount point is a link whose target may be gone", run: func(e *env) {
+		{name: "mount point of a removed disk is not reported as a link", run: func(e *env) {
 			number, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -117,9 +117,9 @@ func filesystemCases() []testCase {
 			e.detach(number)
 			e.wantExists(true, dir, e.path("link"))
 			e.wantLink(dir, false)
-			e.wantLink(e.path("link"), true) // one hop leads to the mount point, which is there
+			e.wantLink(e.path("link"), true) // one step leads to the mount point, which exists
 		}},
-		{name: "a mounted volume is not entered by a removal", run: func(e *env) {
+		{name: "removal does not enter a mounted volume", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("pod", "volumes", "m")
 			e.ok(e.mount(id, dir))
@@ -128,13 +128,13 @@ func filesystemCases() []testCase {
 			e.want("RmdirContents", e.empty(e.path("pod")), hosterr.ErrFailedPrecondition)
 			e.want("RmdirContents of the mount point", e.empty(dir), hosterr.ErrFailedPrecondition)
 			e.wantExists(true, dir+`\precious`)
-			e.ok(e.rmdir(dir, true)) // the mount point itself goes, the volume's files stay
+			e.ok(e.rmdir(dir, true)) // removes the mount point and keeps the volume's files
 			e.wantExists(false, dir)
 			again := e.dir("again")
 			e.ok(e.mount(id, again))
 			e.wantExists(true, again+`\precious`)
 		}},
-		{name: "names that need care", run: func(e *env) {
+		{name: "unusual names are accepted", run: func(e *env) {
 			for _, name := range names() {
 				dir, link := e.dir(name, name), e.path(name+" link")
 				e.ok(e.link(dir, link))
@@ -146,7 +146,7 @@ func filesystemCases() []testCase {
 				e.ok(e.rmdir(e.path(name), false))
 			}
 		}},
-		{name: "paths of 260 bytes", run: func(e *env) {
+		{name: "paths of up to 260 bytes are accepted", run: func(e *env) {
 			long := e.path()
 			for len(long) < 200 {
 				long += `\` + strings.Repeat("d", 20)
@@ -158,10 +158,10 @@ func filesystemCases() []testCase {
 			e.wantLink(long[:len(long)-1], true)
 			e.ok(e.rmdir(long, false))
 			_, err := e.exists(long + "y")
-			e.want("one byte more", err, hosterr.ErrInvalid, "path length 261 exceeds maximum characters: 260")
+			e.want("PathExists of a path that is one byte longer", err, hosterr.ErrInvalid, "path length 261 exceeds maximum characters: 260")
 			e.ok(e.empty(e.n.Dir))
 		}},
-		{name: "deep trees", run: func(e *env) {
+		{name: "deep trees are removed", run: func(e *env) {
 			dir := e.path("d")
 			for range 60 {
 				if len(dir) > 255 {
@@ -173,7 +173,7 @@ func filesystemCases() []testCase {
 			e.ok(e.rmdir(e.path("d"), true))
 			e.wantExists(false, e.path("d"))
 		}},
-		{name: "paths that break the rules", run: func(e *env) {
+		{name: "malformed paths are refused", run: func(e *env) {
 			for _, c := range []struct{ path, text string }{
 				{"", "not an absolute Windows path: "},
 				{`pods\x`, `not an absolute Windows path: pods\x`},
@@ -196,40 +196,40 @@ func filesystemCases() []testCase {
 				_, isLink := e.isLink(c.path)
 				for what, err := range map[string]error{
 					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(c.path), "Rmdir": e.rmdir(c.path, true), "RmdirContents": e.empty(c.path),
-					"CreateSymlink at it": e.link(e.n.Dir, c.path), "CreateSymlink to it": e.link(c.path, e.path("link")),
+					"CreateSymlink at the path": e.link(e.n.Dir, c.path), "CreateSymlink to the path": e.link(c.path, e.path("link")),
 				} {
 					e.want(fmt.Sprintf("%s %q", what, c.path), err, hosterr.ErrInvalid, c.text)
 				}
 			}
 			e.wantExists(false, e.path("link"))
 		}},
-		{name: "roots of volumes are not removed", run: func(e *env) {
+		{name: "volume roots are not removed", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
 			e.ok(e.mkdir(`E:\kept`))
 			for what, err := range map[string]error{"Rmdir": e.rmdir(`E:\`, true), "RmdirContents": e.empty(`E:\`)} {
 				if !errors.Is(err, hosterr.ErrInvalid) && !errors.Is(err, hosterr.ErrPermissionDenied) {
-					e.Errorf("%s of a root: %v, want an error that is invalid or permission denied", what, err)
+					e.Errorf("%s of a volume root: %v, want an error that is %q or %q", what, err, hosterr.ErrInvalid, hosterr.ErrPermissionDenied)
 				}
 			}
 			e.wantExists(true, `E:\kept`)
 			e.volume(number)
 		}},
-		{name: "outside of the working directories", run: func(e *env) {
+		{name: "paths outside the working directories are refused", run: func(e *env) {
 			if !e.n.Confined {
-				e.Skip("this node takes every path; the daemon, which has working directories, runs the case")
+				e.Skip("this node accepts every path; the daemon, which has working directories, runs the case")
 			}
 			for _, path := range []string{`C:\`, `C:\Windows\x`, `C:\var`, `D:\x`, e.n.Dir[:3] + "elsewhere"} {
 				_, exists := e.exists(path)
 				_, isLink := e.isLink(path)
 				for what, err := range map[string]error{
 					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(path), "Rmdir": e.rmdir(path, true), "RmdirContents": e.empty(path),
-					"CreateSymlink at it": e.link(e.n.Dir, path), "CreateSymlink to it": e.link(path, e.path("link")),
+					"CreateSymlink at the path": e.link(e.n.Dir, path), "CreateSymlink to the path": e.link(path, e.path("link")),
 				} {
 					e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")
 				}
 			}
 		}},
-		{name: "a path that can be reached", run: func(e *env) {
+		{name: "PathValid reports whether a path can be reached", run: func(e *env) {
 			valid := func(path string) (bool, error) {
 				out, err := e.n.Filesystem.PathValid(e.ctx, &filesystem.PathValidRequest{Path: path})
 				if errors.Is(err, hosterr.ErrUnimplemented) {
@@ -251,7 +251,7 @@ func filesystemCases() []testCase {
 				}
 			}
 			if got, err := valid("C:\\a\x00b"); got || !errors.Is(err, hosterr.ErrInvalid) {
-				e.Errorf("PathValid with NUL = %t, %v, want an error that is invalid", got, err)
+				e.Errorf("PathValid with NUL = %t, %v, want an error that is %q", got, err, hosterr.ErrInvalid)
 			}
 		}},
 	}

@@ -25,19 +25,19 @@ func portalAt(address string) *iscsi.TargetPortal {
 func (e *env) addPortal(p *iscsi.TargetPortal) error {
 	e.Helper()
 	out, err := e.n.ISCSI.AddTargetPortal(e.ctx, &iscsi.AddTargetPortalRequest{TargetPortal: p})
-	return answered(e, "AddTargetPortal", out, err)
+	return checkResponse(e, "AddTargetPortal", out, err)
 }
 
 func (e *env) removePortal(p *iscsi.TargetPortal) error {
 	e.Helper()
 	out, err := e.n.ISCSI.RemoveTargetPortal(e.ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
-	return answered(e, "RemoveTargetPortal", out, err)
+	return checkResponse(e, "RemoveTargetPortal", out, err)
 }
 
 func (e *env) portals() ([]iscsi.TargetPortal, error) {
 	e.Helper()
 	out, err := e.n.ISCSI.ListTargetPortals(e.ctx, &iscsi.ListTargetPortalsRequest{})
-	if answered(e, "ListTargetPortals", out, err) != nil || out == nil {
+	if checkResponse(e, "ListTargetPortals", out, err) != nil || out == nil {
 		return nil, err
 	}
 	var list []iscsi.TargetPortal
@@ -50,46 +50,46 @@ func (e *env) portals() ([]iscsi.TargetPortal, error) {
 func (e *env) discover(p *iscsi.TargetPortal) ([]string, error) {
 	e.Helper()
 	out, err := e.n.ISCSI.DiscoverTargetPortal(e.ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p})
-	if answered(e, "DiscoverTargetPortal", out, err) != nil || out == nil {
+	if checkResponse(e, "DiscoverTargetPortal", out, err) != nil || out == nil {
 		return nil, err
 	}
 	return out.IQNs, nil
 }
 
-// login connects the target of the cases.
+// login connects to the target that the cases use.
 func (e *env) login(p *iscsi.TargetPortal, auth iscsi.AuthenticationType, user, secret string) error {
 	e.Helper()
 	out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
-	return answered(e, "ConnectTarget", out, err)
+	return checkResponse(e, "ConnectTarget", out, err)
 }
 
 func (e *env) logout(p *iscsi.TargetPortal) error {
 	e.Helper()
 	out, err := e.n.ISCSI.DisconnectTarget(e.ctx, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
-	return answered(e, "DisconnectTarget", out, err)
+	return checkResponse(e, "DisconnectTarget", out, err)
 }
 
 func (e *env) setMutual(secret string) error {
 	e.Helper()
 	out, err := e.n.ISCSI.SetMutualChapSecret(e.ctx, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
-	return answered(e, "SetMutualChapSecret", out, err)
+	return checkResponse(e, "SetMutualChapSecret", out, err)
 }
 
 func (e *env) targetDisks(p *iscsi.TargetPortal) ([]string, error) {
 	e.Helper()
 	out, err := e.n.ISCSI.GetTargetDisks(e.ctx, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN})
-	if answered(e, "GetTargetDisks", out, err) != nil || out == nil {
+	if checkResponse(e, "GetTargetDisks", out, err) != nil || out == nil {
 		return nil, err
 	}
 	return out.DiskIDs, nil
 }
 
-// wantDisks waits until the target of the cases provides n disks, which come one
-// after the other, and tells their numbers.
+// wantDisks waits until the target provides n disks, which arrive one after the
+// other, and returns their numbers.
 func (e *env) wantDisks(n int) (numbers []uint32) {
 	e.Helper()
 	var disks []string
-	e.until(strconv.Itoa(n)+" disks are there", func() bool {
+	e.until("the target has "+strconv.Itoa(n)+" disks", func() bool {
 		var err error
 		disks, err = e.targetDisks(portalAt(targetAddress))
 		e.ok(err)
@@ -103,7 +103,8 @@ func (e *env) wantDisks(n int) (numbers []uint32) {
 	return numbers
 }
 
-// target makes the target of the cases. MSiSCSI runs, and its portal is added.
+// target makes the target that the cases use, starts MSiSCSI and adds the
+// target's portal.
 func (e *env) target(t ISCSITarget) *iscsi.TargetPortal {
 	e.Helper()
 	if e.n.SetISCSITarget == nil {
@@ -117,12 +118,12 @@ func (e *env) target(t ISCSITarget) *iscsi.TargetPortal {
 	return p
 }
 
-// hides checks that the text of an error holds none of secrets.
+// hides checks that an error's message and hint contain none of secrets.
 func (e *env) hides(err error, secrets ...string) {
 	e.Helper()
 	for _, s := range secrets {
 		if err != nil && strings.Contains(err.Error()+hosterr.HintOf(err), s) {
-			e.Errorf("an error tells the secret %q: %v (hint %q)", s, err, hosterr.HintOf(err))
+			e.Errorf("an error contains the secret %q: %v (hint %q)", s, err, hosterr.HintOf(err))
 		}
 	}
 }
@@ -130,26 +131,26 @@ func (e *env) hides(err error, secrets ...string) {
 func iscsiCases() []testCase {
 	withCHAP := ISCSITarget{LUNs: []uint64{gib}, ChapUser: "csi", ChapSecret: chapSecret, MutualSecret: mutualSecret}
 	return []testCase{
-		{name: "while MSiSCSI is stopped everything says so", run: func(e *env) {
+		{name: "every method fails while MSiSCSI is stopped", run: func(e *env) {
 			e.ok(e.stop(initiator, true))
 			p := portalAt(targetAddress)
 			_, list := e.portals()
 			_, discover := e.discover(p)
 			_, disks := e.targetDisks(p)
-			for _, c := range []made{
+			for _, c := range []result{
 				{"AddTargetPortal", e.addPortal(p)}, {"ListTargetPortals", list}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(p)},
 				{"ConnectTarget", e.login(p, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(p)}, {"SetMutualChapSecret", e.setMutual(mutualSecret)},
 			} {
 				e.want(c.method, c.err, hosterr.ErrFailedPrecondition, initiator)
 			}
 		}},
-		{name: "a portal is added, listed, asked and removed", run: func(e *env) {
+		{name: "portal is added, listed, queried and removed", run: func(e *env) {
 			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
 			e.ok(e.addPortal(p))
 			e.ok(e.addPortal(&iscsi.TargetPortal{TargetAddress: targetAddress})) // port 0 is 3260
 			list, err := e.portals()
 			if err != nil || !slices.Equal(list, []iscsi.TargetPortal{*p}) {
-				e.Errorf("portals %v, %v, want one", list, err)
+				e.Errorf("portals %v, %v, want only %v", list, err, *p)
 			}
 			iqns, err := e.discover(p)
 			if err != nil || !slices.Equal(iqns, []string{targetIQN}) {
@@ -163,11 +164,11 @@ func iscsiCases() []testCase {
 			_, err = e.discover(p)
 			e.want("DiscoverTargetPortal", err, hosterr.ErrNotFound, targetAddress)
 		}},
-		{name: "a portal where nobody listens", run: func(e *env) {
+		{name: "portal without a listener is unavailable", run: func(e *env) {
 			e.target(ISCSITarget{LUNs: []uint64{gib}})
 			e.want("AddTargetPortal", e.addPortal(portalAt("192.0.2.99")), hosterr.ErrUnavailable, "192.0.2.99")
 		}},
-		{name: "portals that cannot be", run: func(e *env) {
+		{name: "malformed portals are refused", run: func(e *env) {
 			for _, c := range []struct {
 				portal *iscsi.TargetPortal
 				text   string
@@ -181,7 +182,7 @@ func iscsiCases() []testCase {
 			} {
 				_, discover := e.discover(c.portal)
 				_, disks := e.targetDisks(c.portal)
-				for _, m := range []made{
+				for _, m := range []result{
 					{"AddTargetPortal", e.addPortal(c.portal)}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(c.portal)},
 					{"ConnectTarget", e.login(c.portal, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(c.portal)},
 				} {
@@ -189,18 +190,18 @@ func iscsiCases() []testCase {
 				}
 			}
 		}},
-		{name: "names of targets that are none, and one that nobody has", run: func(e *env) {
+		{name: "malformed and unknown target names are refused", run: func(e *env) {
 			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
 			connect := func(iqn string) error {
 				out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: iqn})
-				return answered(e, "ConnectTarget", out, err)
+				return checkResponse(e, "ConnectTarget", out, err)
 			}
 			for _, iqn := range []string{"", "disk1", "iqn.2025-01.com.example:' OR 1=1", "iqn.2025-01.com.example:" + strings.Repeat("a", 300)} {
 				e.want("ConnectTarget", connect(iqn), hosterr.ErrInvalid)
 			}
 			e.want("ConnectTarget", connect(targetIQN+"-not"), hosterr.ErrNotFound)
 		}},
-		{name: "without authentication, with three LUNs, as often as one likes", run: func(e *env) {
+		{name: "target with three LUNs is connected repeatedly without authentication", run: func(e *env) {
 			p := e.target(ISCSITarget{LUNs: []uint64{gib, 2 * gib, 3 * gib}})
 			if disks, err := e.targetDisks(p); err != nil || len(disks) != 0 {
 				e.Errorf("disks before the login: %q, %v", disks, err)
@@ -219,7 +220,7 @@ func iscsiCases() []testCase {
 			}
 			e.ok(e.login(p, iscsi.NONE, "", ""))
 			if again := e.wantDisks(3); !slices.Equal(again, numbers) {
-				e.Errorf("a second login made the disks %v of %v", again, numbers)
+				e.Errorf("after a second login the disks are %v, want %v", again, numbers)
 			}
 			for range 2 {
 				e.ok(e.logout(p))
@@ -227,14 +228,14 @@ func iscsiCases() []testCase {
 			}
 			for _, number := range numbers {
 				_, err := e.size(number)
-				e.want("GetDiskStats of a disk that went", err, hosterr.ErrNotFound)
+				e.want("GetDiskStats after the logout", err, hosterr.ErrNotFound)
 			}
 		}},
-		{name: "CHAP with the wrong secret, then with the right one", run: func(e *env) {
+		{name: "CHAP refuses a wrong secret and accepts the right one", run: func(e *env) {
 			p := e.target(withCHAP)
-			e.want("no CHAP", e.login(p, iscsi.NONE, "", ""), hosterr.ErrPermissionDenied)
+			e.want("login without CHAP", e.login(p, iscsi.NONE, "", ""), hosterr.ErrPermissionDenied)
 			for what, err := range map[string]error{
-				"the wrong secret": e.login(p, iscsi.ONE_WAY_CHAP, "csi", wrongSecret), "another user": e.login(p, iscsi.ONE_WAY_CHAP, "root", chapSecret),
+				"login with a wrong secret": e.login(p, iscsi.ONE_WAY_CHAP, "csi", wrongSecret), "login of another user": e.login(p, iscsi.ONE_WAY_CHAP, "root", chapSecret),
 			} {
 				e.want(what, err, hosterr.ErrPermissionDenied)
 				e.hides(err, chapSecret, wrongSecret)
@@ -245,14 +246,14 @@ func iscsiCases() []testCase {
 		}},
 		{name: "mutual CHAP needs the secret of the node", run: func(e *env) {
 			p := e.target(withCHAP)
-			e.want("without it", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
+			e.want("mutual CHAP without the node's secret", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
 			e.ok(e.setMutual(wrongSecret))
-			e.want("with another", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
+			e.want("mutual CHAP with a wrong secret", e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret), hosterr.ErrPermissionDenied)
 			e.ok(e.setMutual(mutualSecret))
 			e.ok(e.login(p, iscsi.MUTUAL_CHAP, "csi", chapSecret))
 			e.wantDisks(1)
 		}},
-		{name: "secrets and ways to log in that cannot be", run: func(e *env) {
+		{name: "malformed secrets and unknown authentication types are refused", run: func(e *env) {
 			p := portalAt(targetAddress)
 			for _, secret := range []string{"", "short-one-1", "much-too-long-one"} {
 				for what, err := range map[string]error{
@@ -266,7 +267,7 @@ func iscsiCases() []testCase {
 			}
 			e.want("ConnectTarget", e.login(p, 3, "csi", chapSecret), hosterr.ErrInvalid)
 		}},
-		{name: "a disk of a target becomes a volume, which the next login brings back", run: func(e *env) {
+		{name: "disk of a target keeps its volume across logins", run: func(e *env) {
 			p := e.target(withCHAP)
 			e.ok(e.login(p, iscsi.ONE_WAY_CHAP, "csi", chapSecret))
 			number := e.wantDisks(1)[0]

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// names are names that need care somewhere.
+// names returns file names that are easy to handle incorrectly.
 func names() []string {
 	return []string{
 		"two words", "it's", `a'b''c`, "50% of $HOME & more;", "[x] (y) {z}", "ünïcødé", "日本語", "файл", "e\u0301", "🙂", "-n", "a.b.c", "CON1",
@@ -17,7 +17,7 @@ func names() []string {
 
 func mountCases() []testCase {
 	return []testCase{
-		{name: "on an empty directory, and away again", run: func(e *env) {
+		{name: "volume is mounted on an empty directory and unmounted", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			for range 2 {
@@ -38,7 +38,7 @@ func mountCases() []testCase {
 			e.ok(e.mount(id, dir))
 			e.wantExists(true, dir+`\inside`)
 		}},
-		{name: "at two places at once", run: func(e *env) {
+		{name: "volume is mounted in two places at once", run: func(e *env) {
 			_, id := e.data(gib)
 			a, b := e.dir("a"), e.dir("b")
 			e.ok(e.mount(id, a))
@@ -50,7 +50,7 @@ func mountCases() []testCase {
 			e.ok(e.unmount(id, a))
 			e.wantMounted(b, id)
 		}},
-		{name: "on a directory that is not empty", run: func(e *env) {
+		{name: "directory with content is refused", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			e.dir("m", "x")
@@ -58,7 +58,7 @@ func mountCases() []testCase {
 			e.wantLink(dir, false)
 			e.wantExists(true, dir+`\x`)
 		}},
-		{name: "on a file", run: func(e *env) {
+		{name: "file is refused", run: func(e *env) {
 			_, id := e.data(gib)
 			file := e.path("file")
 			e.file(file)
@@ -67,13 +67,13 @@ func mountCases() []testCase {
 			e.want("MountVolume below it", e.mount(id, file+`\m`), hosterr.ErrFailedPrecondition)
 			e.wantExists(true, file)
 		}},
-		{name: "on a directory that is not there", run: func(e *env) {
+		{name: "missing directory is not found", run: func(e *env) {
 			_, id := e.data(gib)
 			e.want("MountVolume", e.mount(id, e.path("missing")), hosterr.ErrNotFound)
 			e.want("MountVolume", e.mount(id, e.path("missing", "too")), hosterr.ErrNotFound)
 			e.wantExists(false, e.path("missing"))
 		}},
-		{name: "on a mount point of another volume", run: func(e *env) {
+		{name: "mount point of another volume is refused", run: func(e *env) {
 			_, one := e.data(gib)
 			_, two := e.data(gib)
 			dir := e.dir("m")
@@ -85,7 +85,7 @@ func mountCases() []testCase {
 			e.ok(e.mount(two, dir))
 			e.wantMounted(dir, two)
 		}},
-		{name: "on a link", run: func(e *env) {
+		{name: "link is refused", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("dir")
 			e.ok(e.link(dir, e.path("link")))
@@ -94,7 +94,7 @@ func mountCases() []testCase {
 			e.wantLink(dir, false)
 			e.wantLink(e.path("link"), true)
 		}},
-		{name: "below a link", run: func(e *env) {
+		{name: "volume is mounted below a link", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("dir")
 			e.dir("dir", "m")
@@ -104,7 +104,7 @@ func mountCases() []testCase {
 			e.ok(e.unmount(id, dir+`\m`))
 			e.wantLink(e.path("link", "m"), false)
 		}},
-		{name: "inside a mounted volume", run: func(e *env) {
+		{name: "volume is mounted inside a mounted volume", run: func(e *env) {
 			_, outer := e.data(gib)
 			_, inner := e.data(gib)
 			dir := e.dir("m")
@@ -119,7 +119,7 @@ func mountCases() []testCase {
 			e.ok(e.unmount(inner, dir+`\a\m`))
 			e.wantMounted(dir, outer)
 		}},
-		{name: "a volume without file system", run: func(e *env) {
+		{name: "volume without a file system is mounted", run: func(e *env) {
 			_, id := e.fresh(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -129,14 +129,14 @@ func mountCases() []testCase {
 			e.ok(e.mkdir(dir + `\x`))
 			e.ok(e.unmount(id, dir))
 		}},
-		{name: "the volume of Windows", run: func(e *env) {
+		{name: "system volume is refused", run: func(e *env) {
 			dir := e.dir("m")
 			for _, id := range e.list(e.n.SystemDisk, 0) {
 				e.want("MountVolume", e.mount(id, dir), hosterr.ErrFailedPrecondition)
 			}
 			e.wantLink(dir, false)
 		}},
-		{name: "directories with names that need care", run: func(e *env) {
+		{name: "volume is mounted on directories with unusual names", run: func(e *env) {
 			_, id := e.data(gib)
 			for _, name := range names() {
 				dir := e.dir(name)
@@ -150,7 +150,7 @@ func mountCases() []testCase {
 				e.wantLink(dir, false)
 			}
 		}},
-		{name: "a long path", run: func(e *env) {
+		{name: "volume is mounted on a long path", run: func(e *env) {
 			_, id := e.data(gib)
 			long := e.path()
 			for len(long) < 260-61 {
@@ -165,20 +165,20 @@ func mountCases() []testCase {
 			e.wantLink(long, false)
 			e.ok(e.rmdir(long, false))
 		}},
-		{name: "what is not mounted is unmounted", run: func(e *env) {
+		{name: "unmounting a directory without a volume succeeds", run: func(e *env) {
 			_, id := e.data(gib)
 			e.ok(e.unmount(id, e.dir("m")))
 			e.ok(e.unmount(id, e.path("missing")))
 			e.ok(e.unmount(id, e.path("missing", "too")))
 			e.wantExists(true, e.path("m"))
 		}},
-		{name: "unmounted when the disk is gone", run: func(e *env) {
+		{name: "volume of a removed disk is unmounted", run: func(e *env) {
 			number, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
 			back := e.detach(number)
 			e.wantExists(true, dir)
-			e.wantLink(dir, false) // its target is gone
+			e.wantLink(dir, false) // its target no longer exists
 			e.wantMounted(dir, id)
 			e.wantClosest(dir, id)
 			for range 2 {
@@ -191,7 +191,7 @@ func mountCases() []testCase {
 			e.ok(e.mount(id, dir))
 			e.wantMounted(dir, id)
 		}},
-		{name: "removed when the disk is gone", run: func(e *env) {
+		{name: "mount point of a removed disk is removed", run: func(e *env) {
 			number, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -199,7 +199,7 @@ func mountCases() []testCase {
 			e.ok(e.rmdir(dir, true))
 			e.wantExists(false, dir)
 		}},
-		{name: "unmounted when the disk is offline", run: func(e *env) {
+		{name: "volume of an offline disk is unmounted", run: func(e *env) {
 			number, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -208,36 +208,36 @@ func mountCases() []testCase {
 			e.ok(e.setOnline(number, true))
 			e.wantLink(dir, false)
 		}},
-		{name: "unmounted after its cache was written out, and also if that fails", run: func(e *env) {
+		{name: "unmount flushes the cache and ignores a failure to", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
 			flushes := e.fail(Fault{Call: "FlushFileBuffers", Error: "ERROR_IO_DEVICE"})
 			e.ok(e.unmount(id, dir))
 			if flushes() == 0 {
-				e.Error("the cache was not written out")
+				e.Error("the cache was not flushed")
 			}
 			e.wantLink(dir, false)
 		}},
-		{name: "failures are made up for by the retry", run: func(e *env) {
+		{name: "retry succeeds after a failed mount or unmount", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			e.fail(Fault{Call: "SetMountPoint", Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.mount(id, dir); err == nil {
-				e.Error("MountVolume: success, though Windows failed")
+				e.Error("MountVolume succeeded although the Windows call failed")
 			}
 			e.wantLink(dir, false)
 			e.ok(e.mount(id, dir))
 			e.fail(Fault{Call: "DeleteMountPoint", Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.unmount(id, dir); err == nil {
-				e.Error("UnmountVolume: success, though Windows failed")
+				e.Error("UnmountVolume succeeded although the Windows call failed")
 			}
 			e.wantMounted(dir, id)
 			e.ok(e.unmount(id, dir))
 		}},
-		{name: "outside of the working directories", run: func(e *env) {
+		{name: "paths outside the working directories are refused", run: func(e *env) {
 			if !e.n.Confined {
-				e.Skip("this node takes every path; the daemon, which has working directories, runs the case")
+				e.Skip("this node accepts every path; the daemon, which has working directories, runs the case")
 			}
 			_, id := e.data(gib)
 			for _, path := range []string{`C:\m`, `C:\Windows`, `C:\`, `D:\m`, e.n.Dir + `-evil`} {
@@ -247,7 +247,7 @@ func mountCases() []testCase {
 					"MountVolume": e.mount(id, path), "UnmountVolume": e.unmount(id, path),
 					"GetVolumeIDFromTargetPath": mounted, "GetClosestVolumeIDFromTargetPath": closest,
 				} {
-					if path != e.n.Dir+`-evil` { // may lie in the working directory above it
+					if path != e.n.Dir+`-evil` { // may still be in the working directory that contains Dir
 						e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")
 					}
 				}
@@ -258,7 +258,7 @@ func mountCases() []testCase {
 
 func pathCases() []testCase {
 	return []testCase{
-		{name: "nested mount points", run: func(e *env) {
+		{name: "nested mount points return their own volumes", run: func(e *env) {
 			_, outer := e.data(gib)
 			_, inner := e.data(gib)
 			system, err := e.closest(e.n.Dir)
@@ -279,7 +279,7 @@ func pathCases() []testCase {
 				e.wantText("GetVolumeIDFromTargetPath "+path, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
 			}
 		}},
-		{name: "links", run: func(e *env) {
+		{name: "links return the volume of their target", run: func(e *env) {
 			_, id := e.data(gib)
 			system, err := e.closest(e.n.Dir)
 			e.ok(err)
@@ -303,7 +303,7 @@ func pathCases() []testCase {
 			e.wantMounted(e.path("into"), id)
 			e.wantMounted(e.path("to-plain"), system)
 		}},
-		{name: "loops of links end", run: func(e *env) {
+		{name: "link loops are refused", run: func(e *env) {
 			e.ok(e.link(e.path("b"), e.path("a")))
 			e.ok(e.link(e.path("a"), e.path("b")))
 			e.ok(e.link(e.path("self"), e.path("self")))
@@ -313,9 +313,9 @@ func pathCases() []testCase {
 				_, mounted := e.mountedAt(path)
 				e.want("GetVolumeIDFromTargetPath "+path, mounted, hosterr.ErrFailedPrecondition)
 			}
-			e.wantLink(e.path("a"), true) // one hop leads to b, which is there
+			e.wantLink(e.path("a"), true) // one step leads to b, which exists
 		}},
-		{name: "a chain of links, as long as Windows follows it and longer", run: func(e *env) {
+		{name: "link chains are followed as far as Windows does", run: func(e *env) {
 			_, id := e.data(gib)
 			last := e.dir("m")
 			e.ok(e.mount(id, last))
@@ -330,13 +330,13 @@ func pathCases() []testCase {
 					e.wantClosest(last, id)
 				}
 			}
-			// Either the link is refused, or it cannot be followed.
+			// Either making the link fails, or following it does.
 			if err == nil {
 				_, err = e.closest(last)
 			}
 			e.want("after 63 links", err, hosterr.ErrFailedPrecondition)
 		}},
-		{name: "nothing there", run: func(e *env) {
+		{name: "missing path is not found", run: func(e *env) {
 			e.ok(e.link(e.path("missing"), e.path("dangling")))
 			for _, path := range []string{e.path("missing"), e.path("missing", "too"), e.path("dangling", "x")} {
 				_, closest := e.closest(path)
@@ -345,7 +345,7 @@ func pathCases() []testCase {
 				e.want("GetVolumeIDFromTargetPath "+path, mounted, hosterr.ErrNotFound)
 			}
 		}},
-		{name: "drive letters", run: func(e *env) {
+		{name: "drive letters return their volume", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
 			id := e.volume(number)
 			for _, root := range []string{`E:\`, `e:\`} {
@@ -367,9 +367,9 @@ func pathCases() []testCase {
 				e.want("GetClosestVolumeIDFromTargetPath "+path, err, hosterr.ErrNotFound)
 			}
 		}},
-		{name: "a drive that is not there", run: func(e *env) {
+		{name: "missing drive is not found", run: func(e *env) {
 			if e.n.Confined {
-				e.Skip("this node refuses paths outside of its working directories; the node in process runs the case")
+				e.Skip("this node refuses paths outside its working directories; the node in process runs the case")
 			}
 			_, err := e.closest(`X:\`)
 			e.want("GetClosestVolumeIDFromTargetPath", err, hosterr.ErrNotFound)

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Node is a node under test. What is nil it does not have, and the cases that
+// Node is a node under test. A field that is nil is not supported; the cases that
 // need it are skipped.
 type Node struct {
 	Disk       disk.Interface
@@ -21,120 +21,118 @@ type Node struct {
 	ISCSI      iscsi.Interface
 	System     system.Interface
 
-	// Dir is an empty directory on the volume of Windows, for a case to work in:
-	// `C:\var\lib\kubelet\plugins\contract`.
+	// Dir is an empty directory on the system volume that a case may use, for
+	// example `C:\var\lib\kubelet\plugins\contract`.
 	Dir string
-	// Confined tells that paths outside of Dir's working directory are refused,
-	// as the daemon does, and so are shares of the node itself, shares for
-	// administrators, and services that are not listed.
+	// Confined says that the node applies the daemon's rules: it refuses paths
+	// outside the working directory that Dir is in, shares of the node itself,
+	// administrative shares, and services that are not listed.
 	Confined bool
-	// Lacks are methods that the version of the API behind the node does not have,
-	// by name; ListPartition stands for the partition number of ListVolumesOnDisk.
-	// They have to answer [errors.ErrUnsupported], and the cases that call one are
-	// skipped there.
+	// Lacks names the methods that the node's version of the API does not have;
+	// [ListPartition] stands for the partition number of ListVolumesOnDisk. These
+	// methods must return [errors.ErrUnsupported]; cases that call them are skipped.
 	Lacks []string
-	// SystemDisk is the disk that Windows runs from.
+	// SystemDisk is the number of the disk that Windows runs from.
 	SystemDisk uint32
 	// Spanned are the two disks of the volume that [Setup.Spanned] asks for.
 	Spanned []uint32
 
-	// Attach plugs in a disk that the node had not before, and tells its number.
+	// Attach attaches a new disk and returns its number.
 	Attach func(Disk) (uint32, error)
-	// Detach takes a disk away, whatever uses it. With what it returns the disk
-	// comes back, as it was, perhaps under another number.
+	// Detach removes a disk even if it is in use. The function that it returns
+	// attaches the same disk again, possibly under another number.
 	Detach func(number uint32) (attach func() (uint32, error), err error)
-	// Grow makes a disk larger, behind Windows' back: it sees that with a rescan.
+	// Grow makes a disk larger. Windows sees the new size after a rescan.
 	Grow func(number uint32, size uint64) error
 	// Restart restarts Windows.
 	Restart func() error
-	// AddSMBServer puts another SMB server on the node's network.
+	// AddSMBServer adds an SMB server to the node's network.
 	AddSMBServer func(SMBServer) error
-	// SetSMBPassword changes the password of an account of a server. Connections
-	// go on with the old one until the server goes down.
+	// SetSMBPassword changes the password of an account on a server. Existing
+	// connections keep working until the server goes down.
 	SetSMBPassword func(server, user, password string) error
-	// SetSMBDown takes a server away from the network, or brings it back.
+	// SetSMBDown makes a server unreachable, or reachable again.
 	SetSMBDown func(server string, down bool) error
-	// SMBMappings are the global mappings that the node has.
+	// SMBMappings returns the node's global mappings.
 	SMBMappings func() ([]SMBMapping, error)
-	// SetISCSITarget makes an iSCSI target that the node can reach.
+	// SetISCSITarget adds an iSCSI target that the node can reach.
 	SetISCSITarget func(ISCSITarget) error
-	// SetService makes a Windows service that does nothing. Where services are
-	// limited, those named contract-base, contract-left, contract-right and
-	// contract-top may be started and stopped, and contract-unlisted may not.
+	// SetService adds a Windows service that does nothing. If the node limits
+	// services, it must allow contract-base, contract-left, contract-right and
+	// contract-top, and refuse contract-unlisted.
 	SetService func(Service) error
-	// MakeFile puts an empty file where there is nothing.
+	// MakeFile makes an empty file at a path that does not exist.
 	MakeFile func(path string) error
-	// Fail makes a call of Windows fail or take its time, until Heal. hits
-	// tells how often that happened.
+	// Fail makes a Windows call fail or take longer until Heal is called. hits
+	// returns how many calls were affected.
 	Fail func(Fault) (hits func() uint32, err error)
-	// Heal ends all faults, and the waiting of calls that they hold up.
+	// Heal removes all faults and releases the calls that they delay.
 	Heal func()
-	// OpenHandles describes the handles that are open, or is nil if the node
-	// cannot tell. There are none while no call runs.
+	// OpenHandles describes the open handles. There must be none while no call
+	// runs. It is nil if the node cannot list them.
 	OpenHandles func() ([]string, error)
 }
 
-// ListPartition is for [Node.Lacks].
+// ListPartition is a value for [Node.Lacks].
 const ListPartition = "ListVolumesOnDisk of a partition"
 
-// Setup is what a case wants of its node from the start.
+// Setup is how a case needs its node to be configured.
 type Setup struct {
-	// ArrivalDelay passes between a partition's creation, or its disk's coming
-	// online, and the arrival of its volume.
+	// ArrivalDelay is the time from when a partition is made, or its disk goes
+	// online, until Windows has its volume.
 	ArrivalDelay time.Duration
-	// AttachNeedsRescan keeps disks that are attached invisible until a rescan.
+	// AttachNeedsRescan hides attached disks until the next rescan.
 	AttachNeedsRescan bool
-	// ArriveOffline makes attached disks come offline and read-only, as the SAN
-	// policy of Windows Server does for shared buses.
+	// ArriveOffline attaches disks offline and read-only, as the SAN policy of
+	// Windows Server does on shared buses.
 	ArriveOffline bool
-	// TableAddsReserved makes Windows put a reserved partition of its own into a
-	// new GPT.
+	// TableAddsReserved makes Windows add a reserved partition to every new GPT.
 	TableAddsReserved bool
-	// GrowthNeedsTable keeps a partition from growing beyond the old end of a
-	// disk until the disk's table was written anew.
+	// GrowthNeedsTable stops partitions from growing past the old end of their
+	// disk until the partition table has been rewritten.
 	GrowthNeedsTable bool
-	// Spanned gives the node a volume without file system that lies on two disks.
+	// Spanned gives the node a volume without a file system that spans two disks.
 	Spanned bool
 }
 
-// Table is how a disk is divided.
+// Table is the partition table of a disk.
 type Table string
 
 // The tables of [Disk].
 const (
-	Blank       Table = ""            // none, all zeroes
-	MBR         Table = "mbr"         //
+	Blank       Table = ""            // no table, all zeroes
+	MBR         Table = "mbr"         // master boot record
 	GPT         Table = "gpt"         // with a Microsoft reserved partition
-	GPTNoMSR    Table = "gptNoMSR"    // without
-	Superfloppy Table = "superfloppy" // none: NTFS from the first sector on
+	GPTNoMSR    Table = "gptNoMSR"    // without a Microsoft reserved partition
+	Superfloppy Table = "superfloppy" // no table, NTFS from the first sector
 )
 
-// Disk is a kind of disk.
+// Disk describes a disk to attach.
 type Disk struct {
 	Table      Table
 	Size       uint64 // bytes
 	SectorSize uint32 // bytes; 0 means 512
 	Partitions []Partition
-	// Bytes replace what the disk holds, after all else was put there.
+	// Bytes overwrite the disk after its table and file systems were written.
 	Bytes []Bytes
 
-	// Offline and ReadOnly are what Windows remembers of the disk;
-	// WriteProtected is a lock on the medium itself.
+	// Offline and ReadOnly are attributes that Windows keeps for the disk;
+	// WriteProtected protects the medium itself.
 	Offline, ReadOnly, WriteProtected bool
 
 	Bus         string // "sas" (and ""), "scsi", "nvme", "sata", "ata", "virtual", "vhd"
 	Serial      string
-	Identifiers []Identifier // of page 83h
-	Location    string       // as Windows words it
+	Identifiers []Identifier // SCSI page 83h
+	Location    string       // Windows' location string
 	Address     *Address
 }
 
-// Partition is a partition of a disk, laid out behind the one before it.
+// Partition is a partition of a disk. It begins where the one before it ends.
 type Partition struct {
-	Size       uint64 // bytes; 0 takes what is left
+	Size       uint64 // bytes; 0 takes the rest of the disk
 	Type       string // "basic" (and ""), "esp", "recovery"
-	FileSystem string // "NTFS", or "" for none
-	Letter     string // drive letter, "E"; "" for none
+	FileSystem string // "NTFS" or "" (none)
+	Letter     string // drive letter such as "E"; "" means none
 }
 
 // Bytes are bytes at an offset.
@@ -143,8 +141,8 @@ type Bytes struct {
 	Data []byte
 }
 
-// Identifier is an identifier of page 83h: Text in the code sets "ascii" and
-// "utf8", Hex in "binary".
+// Identifier is a SCSI page 83h identifier. Text holds it in the code sets "ascii"
+// and "utf8", Hex in "binary".
 type Identifier struct {
 	CodeSet     string
 	Type        uint32
@@ -155,50 +153,48 @@ type Identifier struct {
 // Address is a SCSI address.
 type Address struct{ Port, Path, Target, Lun uint8 }
 
-// SMBServer is a server with shares that its accounts may use. Each of them has
-// a directory "inside", which has an empty one of that name.
+// SMBServer is a server with shares that its accounts may use. Each share has a
+// directory "inside" with an empty directory "inside" in it.
 type SMBServer struct {
 	Name         string // as in \\name\share
 	Shares       []string
-	Passwords    map[string]string // of the accounts, by user
-	NoEncryption bool              // it cannot encrypt
+	Passwords    map[string]string // passwords of the accounts, by user
+	NoEncryption bool              // the server does not support SMB encryption
 }
 
 // SMBMapping is a global mapping.
 type SMBMapping struct {
 	Remote string // \\server\share
 	User   string
-	Works  bool // Windows tells the status OK
+	Works  bool // Windows reports the status OK
 }
 
 // ISCSITarget is a target that listens on port 3260.
 type ISCSITarget struct {
 	IQN, Address string
 	LUNs         []uint64 // sizes in bytes
-	// ChapUser and ChapSecret are what a login needs, and MutualSecret what the
-	// target proves to know; without a user none is taken.
+	// A login needs ChapUser and ChapSecret; the target proves that it knows
+	// MutualSecret. Without a user the target accepts only logins without CHAP.
 	ChapUser, ChapSecret, MutualSecret string
 }
 
-// Service is a Windows service that starts when it is asked to.
+// Service is a Windows service that starts on demand.
 type Service struct {
 	Name      string
 	Running   bool
 	DependsOn []string // services that must run for it to run
 }
 
-// Fault is what happens to a call of Windows: Call is its name as Microsoft
-// spells it, or as package win32 of this project does ("Format"), and Code the
-// control code of a DeviceIoControl.
+// Fault makes a Windows call fail or take longer.
 type Fault struct {
-	Call  string
-	Code  uint32
-	Error string        // the Win32 error's name or number; "" if the call only takes longer
-	Times uint32        // 0 means until Heal
-	Delay time.Duration // before it fails or goes on; Heal ends it
+	Call  string        // Microsoft's name of the call, or that of package winapi ("Format")
+	Code  uint32        // the control code, for DeviceIoControl
+	Error string        // name or number of the Win32 error; "" if the call is only delayed
+	Times uint32        // how many calls; 0 means all until Heal
+	Delay time.Duration // how long a call waits before it fails or continues; Heal ends the wait
 }
 
-// Control codes that cases let fail (winioctl.h).
+// Control codes that cases make fail (winioctl.h).
 const (
 	getDeviceNumber  = 0x2D1080 // IOCTL_STORAGE_GET_DEVICE_NUMBER
 	queryProperty    = 0x2D1400 // IOCTL_STORAGE_QUERY_PROPERTY

@@ -11,17 +11,17 @@ import (
 )
 
 // NewNode makes a node for one case. It skips the test, with a reason, if it
-// cannot make one that is set up so; what it starts ends with the test.
+// cannot provide the setup. Whatever it starts must end with the test.
 type NewNode func(t *testing.T, setup Setup) *Node
 
-// testCase is one thing that must be so.
+// testCase is one case of the contract.
 type testCase struct {
 	name  string
 	setup Setup
 	run   func(*env)
 }
 
-// groups are all cases. Groups of other Interfaces are added here.
+// groups returns all cases.
 func groups() []group {
 	return []group{
 		{"partition", partitionCases()},
@@ -34,11 +34,11 @@ func groups() []group {
 		{"mount", mountCases()},
 		{"volume of a path", pathCases()},
 		{"filesystem", filesystemCases()},
-		{"smb", having("map SMB shares", func(n *Node) bool { return n.SMB != nil }, smbCases())},
-		{"iscsi", having("use iSCSI", func(n *Node) bool { return n.ISCSI != nil && n.System != nil }, iscsiCases())},
-		{"system", having("start services", func(n *Node) bool { return n.System != nil }, systemCases())},
+		{"smb", requires("map SMB shares", func(n *Node) bool { return n.SMB != nil }, smbCases())},
+		{"iscsi", requires("use iSCSI", func(n *Node) bool { return n.ISCSI != nil && n.System != nil }, iscsiCases())},
+		{"system", requires("start services", func(n *Node) bool { return n.System != nil }, systemCases())},
 		{"driver", driverCases()},
-		{"at once", concurrencyCases()},
+		{"concurrency", concurrencyCases()},
 		{"faults", faultCases()},
 		{"arguments", argumentCases()},
 	}
@@ -49,7 +49,7 @@ type group struct {
 	cases []testCase
 }
 
-// Groups are the names of the groups of cases, which are the names of the
+// Groups returns the names of the groups of cases, which are the names of the
 // subtests of [Run].
 func Groups() []string {
 	var names []string
@@ -59,8 +59,8 @@ func Groups() []string {
 	return names
 }
 
-// having are cases for nodes that have an Interface.
-func having(what string, has func(*Node) bool, cases []testCase) []testCase {
+// requires skips cases on nodes that do not have an Interface.
+func requires(what string, has func(*Node) bool, cases []testCase) []testCase {
 	for i, c := range cases {
 		cases[i].run = func(e *env) {
 			if !has(e.n) {
@@ -72,8 +72,8 @@ func having(what string, has func(*Node) bool, cases []testCase) []testCase {
 	return cases
 }
 
-// Run holds nodes to the contract, each case on a node of its own. At the end it
-// logs how many cases there were.
+// Run runs all cases, each on a node of its own, and logs how many ran and how
+// many were skipped.
 func Run(t *testing.T, newNode NewNode) {
 	goroutines, _ := goroutines()
 	ran, skipped := 0, 0
@@ -95,12 +95,12 @@ func Run(t *testing.T, newNode NewNode) {
 	t.Logf("contract: %d cases, %d of them skipped", ran, skipped)
 	t.Attr("measured", fmt.Sprintf("%d cases of the contract, %d of them skipped", ran, skipped))
 	if left := settled(goroutines); left != "" {
-		t.Errorf("goroutines left by the suite (there were %d before it):\n%s", goroutines, left)
+		t.Errorf("the suite left goroutines running (there were %d before it):\n%s", goroutines, left)
 	}
 }
 
-// settled waits until no more goroutines run than before, and shows them all
-// if that does not come.
+// settled waits until no more goroutines run than before. If that does not happen,
+// it returns the stacks of all of them.
 func settled(before int) string {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		n, stacks := goroutines()
@@ -113,15 +113,15 @@ func settled(before int) string {
 	}
 }
 
-// goroutines counts those that run, without the one that the first named pipe of
-// a process starts for all of them and for ever.
+// goroutines counts the running goroutines, without the one that go-winio starts
+// for the first named pipe of a process and never ends.
 func goroutines() (n int, stacks string) {
 	buf := make([]byte, 1<<20)
 	stacks = string(buf[:runtime.Stack(buf, true)])
 	return strings.Count("\n"+stacks, "\ngoroutine ") - strings.Count(stacks, "created by github.com/Microsoft/go-winio.initIO"), stacks
 }
 
-// env is a case that runs.
+// env is a running case.
 type env struct {
 	*testing.T
 	n   *Node
@@ -139,11 +139,11 @@ func newEnv(t *testing.T, newNode NewNode, setup Setup) *env {
 	return e
 }
 
-// with is the same case with the context of another caller.
+// with returns the same case with another caller's context.
 func (e *env) with(ctx context.Context) *env { return &env{e.T, e.n, ctx} }
 
-// noHandles fails the case if handles stay open: those of a call that has
-// outlived its caller close a little later.
+// noHandles fails the case if handles stay open. It waits, because a call that
+// continues after its caller left closes its handles later.
 func (e *env) noHandles() {
 	if e.n.OpenHandles == nil {
 		return
@@ -152,7 +152,7 @@ func (e *env) noHandles() {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var err error
 		if open, err = e.n.OpenHandles(); err != nil {
-			e.Errorf("open handles: %v", err)
+			e.Errorf("list open handles: %v", err)
 			return
 		}
 		if len(open) == 0 {
@@ -162,22 +162,22 @@ func (e *env) noHandles() {
 	e.Errorf("handles left open: %q", open)
 }
 
-// lacks skips the case: the node has no such thing.
+// lacks skips the case because the node does not support what.
 func (e *env) lacks(what string) {
 	e.Helper()
 	e.Skipf("this node cannot %s; the simulated node runs the case", what)
 }
 
-// confined skips the case if the node confines its callers to nothing.
+// confined skips the case if the node does not apply the daemon's rules.
 func (e *env) confined() {
 	e.Helper()
 	if !e.n.Confined {
-		e.Skip("this node refuses its callers nothing; the daemon, asked through its pipes, runs the case")
+		e.Skip("this node does not restrict its callers; the daemon behind its pipes runs the case")
 	}
 }
 
-// need ends the case with err, if it is one, or skips it if err says that the
-// node cannot do that.
+// need fails the case if err is not nil, or skips it if err says that the node
+// does not support what.
 func (e *env) need(what string, err error) {
 	e.Helper()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -195,7 +195,7 @@ func (e *env) ok(err error) {
 	}
 }
 
-// want checks that err is of a kind and tells texts.
+// want checks the kind of err, and that its message contains texts.
 func (e *env) want(what string, err, kind error, texts ...string) {
 	e.Helper()
 	if !errors.Is(err, kind) {
@@ -209,7 +209,7 @@ func (e *env) want(what string, err, kind error, texts ...string) {
 	}
 }
 
-// wantText checks a published text, which stands at the end of err's.
+// wantText checks that err ends in a published text.
 func (e *env) wantText(what string, err, kind error, text string) {
 	e.Helper()
 	if !errors.Is(err, kind) || !strings.HasSuffix(err.Error(), text) {
@@ -233,14 +233,14 @@ func (e *env) blank(size uint64) uint32 {
 	return e.attach(Disk{Size: size})
 }
 
-// data attaches a disk with one NTFS volume on all of it.
+// data attaches a disk with one NTFS volume that fills it.
 func (e *env) data(size uint64) (number uint32, id string) {
 	e.Helper()
 	number = e.attach(Disk{Table: GPT, Size: size, Partitions: []Partition{{FileSystem: "NTFS"}}})
 	return number, e.volume(number)
 }
 
-// fresh attaches a disk with one volume without file system.
+// fresh attaches a disk with one volume without a file system.
 func (e *env) fresh(size uint64) (number uint32, id string) {
 	e.Helper()
 	number = e.attach(Disk{Table: GPT, Size: size, Partitions: []Partition{{}}})
@@ -250,14 +250,14 @@ func (e *env) fresh(size uint64) (number uint32, id string) {
 func (e *env) detach(number uint32) (back func() uint32) {
 	e.Helper()
 	if e.n.Detach == nil {
-		e.lacks("take disks away")
+		e.lacks("remove disks")
 	}
 	attach, err := e.n.Detach(number)
-	e.need("take a disk away", err)
+	e.need("remove a disk", err)
 	return func() uint32 {
 		e.Helper()
 		number, err := attach()
-		e.need("bring a disk back", err)
+		e.need("attach a disk again", err)
 		return number
 	}
 }
@@ -281,31 +281,31 @@ func (e *env) file(path string) {
 func (e *env) fail(f Fault) (hits func() uint32) {
 	e.Helper()
 	if e.n.Fail == nil {
-		e.lacks("make calls of Windows fail")
+		e.lacks("make Windows calls fail")
 	}
 	hits, err := e.n.Fail(f)
 	e.need(fmt.Sprintf("make %s fail", f.Call), err)
 	return hits
 }
 
-// count counts the calls of Windows from here on. Of two counts of one call the
-// second counts nothing before Heal.
+// count counts Windows calls from now on. A second count of the same call counts
+// nothing until Heal.
 func (e *env) count(call string, code uint32) (hits func() uint32) {
 	e.Helper()
 	return e.fail(Fault{Call: call, Code: code, Delay: 1})
 }
 
-// until waits for something that others bring about.
-func (e *env) until(what string, so func() bool) {
+// until waits for a condition that another goroutine or the node brings about.
+func (e *env) until(what string, condition func() bool) {
 	e.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			e.Fatalf("waited in vain until %s", what)
+			e.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
 
-// path is a path in the case's directory.
+// path returns a path in the case's directory.
 func (e *env) path(names ...string) string {
 	return strings.Join(append([]string{e.n.Dir}, names...), `\`)
 }

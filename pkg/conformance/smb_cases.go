@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// The server of the cases, and passwords that no text may hold.
+// The server that the cases use, and passwords that no error may contain.
 const (
 	nas     = "contract-nas"
 	annsOne = "ann-pass-1"
@@ -21,16 +21,16 @@ func (e *env) mapShare(remote, local, user, password string) error {
 	e.Helper()
 	out, err := e.n.SMB.NewSMBGlobalMapping(e.ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
 	e.hides(err, annsOne, annsTwo, bobsOne)
-	return answered(e, "NewSMBGlobalMapping", out, err)
+	return checkResponse(e, "NewSMBGlobalMapping", out, err)
 }
 
 func (e *env) unmapShare(remote string) error {
 	e.Helper()
 	out, err := e.n.SMB.RemoveSMBGlobalMapping(e.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
-	return answered(e, "RemoveSMBGlobalMapping", out, err)
+	return checkResponse(e, "RemoveSMBGlobalMapping", out, err)
 }
 
-// nas makes the server of the cases.
+// nas adds the server that the cases use.
 func (e *env) nas() {
 	e.Helper()
 	e.server(SMBServer{Name: nas, Shares: []string{"data", "logs"}, Passwords: map[string]string{"ann": annsOne, "bob": bobsOne}})
@@ -39,9 +39,9 @@ func (e *env) nas() {
 func (e *env) server(s SMBServer) {
 	e.Helper()
 	if e.n.AddSMBServer == nil {
-		e.lacks("make SMB servers")
+		e.lacks("add SMB servers")
 	}
-	e.need("make an SMB server", e.n.AddSMBServer(s))
+	e.need("add an SMB server", e.n.AddSMBServer(s))
 }
 
 func (e *env) password(user, password string) {
@@ -55,26 +55,26 @@ func (e *env) password(user, password string) {
 func (e *env) down(down bool) {
 	e.Helper()
 	if e.n.SetSMBDown == nil {
-		e.lacks("take SMB servers away")
+		e.lacks("make SMB servers unreachable")
 	}
-	e.need("take an SMB server away, or bring it back", e.n.SetSMBDown(nas, down))
+	e.need("make an SMB server unreachable, or reachable again", e.n.SetSMBDown(nas, down))
 }
 
-// stage is where a driver has the link of a volume; its directory is made.
+// stage returns the path of a driver's link and makes the directory for it.
 func (e *env) stage(name string) string {
 	e.Helper()
 	return e.dir(name) + `\globalmount`
 }
 
-// wantMappings checks the mappings, each as `share user`, with a ! behind if it
-// does not work. Of a node that cannot tell them nothing is checked here.
+// wantMappings checks the mappings, each given as `share user`, followed by a ! if
+// it does not work. It checks nothing if the node cannot list mappings.
 func (e *env) wantMappings(want ...string) {
 	e.Helper()
 	if e.n.SMBMappings == nil {
 		return
 	}
 	list, err := e.n.SMBMappings()
-	e.need("tell of SMB mappings", err)
+	e.need("list SMB mappings", err)
 	var got []string
 	for _, m := range list {
 		text := strings.TrimPrefix(strings.ToLower(m.Remote), `\\`+nas+`\`) + " " + m.User
@@ -89,7 +89,7 @@ func (e *env) wantMappings(want ...string) {
 	}
 }
 
-// wantRead checks that what is on the share is found through links to it.
+// wantRead checks that the content of the share can be reached through links.
 func (e *env) wantRead(links ...string) {
 	e.Helper()
 	for _, l := range links {
@@ -101,10 +101,10 @@ func (e *env) wantRead(links ...string) {
 func smbCases() []testCase {
 	const data, logs = `\\` + nas + `\data`, `\\` + nas + `\logs`
 	return []testCase{
-		{name: "a share is mapped, read through its link, and removed", run: func(e *env) {
+		{name: "share is mapped, read through its link and removed", run: func(e *env) {
 			e.nas()
 			v := e.stage("v1")
-			for range 3 { // a lost answer
+			for range 3 { // as after lost responses
 				e.ok(e.mapShare(data, v, "ann", annsOne))
 				e.wantLink(v, true)
 				e.wantRead(v)
@@ -116,7 +116,7 @@ func smbCases() []testCase {
 				e.wantMappings()
 			}
 		}},
-		{name: "without a link", run: func(e *env) {
+		{name: "share is mapped without a link", run: func(e *env) {
 			e.nas()
 			e.ok(e.mapShare(data, "", "ann", annsOne))
 			e.ok(e.mapShare(data, "", "ann", annsOne))
@@ -124,7 +124,7 @@ func smbCases() []testCase {
 			e.ok(e.unmapShare(data))
 			e.wantMappings()
 		}},
-		{name: "one share, however its path is spelled", run: func(e *env) {
+		{name: "all spellings of a share use one mapping", run: func(e *env) {
 			e.nas()
 			for i, remote := range []string{`\\` + nas + `\data\`, `\\` + nas + `\data\\`, "//" + nas + "/data", "//" + nas + "/data/", `\\` + strings.ToUpper(nas) + `/Data`} {
 				v := e.stage(fmt.Sprint("v", i))
@@ -136,7 +136,7 @@ func smbCases() []testCase {
 			e.ok(e.unmapShare("//" + nas + "/data/"))
 			e.wantMappings()
 		}},
-		{name: "a directory below a share uses the share's mapping", run: func(e *env) {
+		{name: "directory below a share uses the mapping of the share", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data+`\inside`, v1, "ann", annsOne))
@@ -147,10 +147,10 @@ func smbCases() []testCase {
 			e.wantExists(false, v1+`\inside\inside`)
 			e.wantMappings("data ann")
 		}},
-		{name: "remote paths that are none", run: func(e *env) {
+		{name: "malformed remote paths are refused", run: func(e *env) {
 			v := e.stage("v1")
 			for _, call := range []func(string) error{func(remote string) error { return e.mapShare(remote, v, "ann", annsOne) }, e.unmapShare} {
-				e.want("an empty path", call(""), hosterr.ErrInvalid, "remote path is empty")
+				e.want("empty path", call(""), hosterr.ErrInvalid, "remote path is empty")
 				for _, remote := range []string{
 					`\\` + nas, `\\` + nas + `\`, nas + `\data`, `C:\Windows`, `\\?\C:\Windows`, `\\.\pipe\x`, data + `\..\logs`, `\\` + nas + `@SSL\data`, data + `\a:b`,
 				} {
@@ -160,16 +160,16 @@ func smbCases() []testCase {
 			e.wantExists(false, v)
 			e.wantMappings()
 		}},
-		{name: "a link that cannot be made leaves no mapping", run: func(e *env) {
+		{name: "link that cannot be made leaves no mapping", run: func(e *env) {
 			e.nas()
 			taken := e.dir("taken")
-			e.want("where a directory is", e.mapShare(data, taken, "ann", annsOne), hosterr.ErrAlreadyExists, "creating link")
-			e.want("where no directory is", e.mapShare(data, e.path("none", "x"), "ann", annsOne), hosterr.ErrNotFound, "creating link")
-			e.want("at no absolute path", e.mapShare(data, `x\y`, "ann", annsOne), hosterr.ErrInvalid)
+			e.want("link over a directory", e.mapShare(data, taken, "ann", annsOne), hosterr.ErrAlreadyExists, "creating link")
+			e.want("link in a missing directory", e.mapShare(data, e.path("none", "x"), "ann", annsOne), hosterr.ErrNotFound, "creating link")
+			e.want("link at a relative path", e.mapShare(data, `x\y`, "ann", annsOne), hosterr.ErrInvalid)
 			e.wantMappings()
 			e.wantLink(taken, false)
 		}},
-		{name: "the server refuses", run: func(e *env) {
+		{name: "request that the server refuses leaves no mapping", run: func(e *env) {
 			e.nas()
 			v := e.stage("v1")
 			for _, c := range []struct {
@@ -177,10 +177,10 @@ func smbCases() []testCase {
 				kind                         error
 			}{
 				{"another password", data, "ann", annsTwo, hosterr.ErrPermissionDenied},
-				{"an account that it has not", data, "nobody", annsOne, hosterr.ErrPermissionDenied},
+				{"an unknown account", data, "unknown", annsOne, hosterr.ErrPermissionDenied},
 				{"the node's own account", data, "", "", hosterr.ErrPermissionDenied},
-				{"a share that it has not", `\\` + nas + `\none`, "ann", annsOne, hosterr.ErrNotFound},
-				{"no such server", `\\contract-nowhere\data`, "ann", annsOne, hosterr.ErrUnavailable},
+				{"an unknown share", `\\` + nas + `\none`, "ann", annsOne, hosterr.ErrNotFound},
+				{"an unknown server", `\\contract-nowhere\data`, "ann", annsOne, hosterr.ErrUnavailable},
 			} {
 				e.want(c.what, e.mapShare(c.remote, v, c.user, c.password), c.kind)
 			}
@@ -189,7 +189,7 @@ func smbCases() []testCase {
 			e.ok(e.mapShare(data, v, "ann", annsOne))
 			e.wantRead(v)
 		}},
-		{name: "other credentials while a link uses the mapping", run: func(e *env) {
+		{name: "other credentials are refused while a link uses the mapping", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
@@ -200,13 +200,13 @@ func smbCases() []testCase {
 			e.wantExists(false, v2)
 			e.wantRead(v1)
 			e.wantMappings("data ann")
-			// When nobody uses it, it is not in the way.
+			// A mapping that no link uses is replaced.
 			e.ok(e.rmdir(v1, false))
 			e.ok(e.mapShare(logs, v2, "bob", bobsOne))
 			e.wantRead(v2)
 			e.wantMappings("logs bob")
 		}},
-		{name: "a password that changes on the server", run: func(e *env) {
+		{name: "changed password is needed after a reconnect", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
@@ -221,15 +221,15 @@ func smbCases() []testCase {
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann")
 		}},
-		{name: "a restart keeps mappings that do not work, and links; the next request repairs them", run: func(e *env) {
+		{name: "restart breaks mappings and the next request repairs them", run: func(e *env) {
 			e.nas()
 			if e.n.Restart == nil {
-				e.lacks("restart")
+				e.lacks("restart Windows")
 			}
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
 			e.ok(e.mapShare(logs, v2, "ann", annsOne))
-			e.need("restart", e.n.Restart())
+			e.need("restart Windows", e.n.Restart())
 			e.wantMappings("data ann!", "logs ann!")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
 			e.wantMappings("data ann", "logs ann!")
@@ -238,7 +238,7 @@ func smbCases() []testCase {
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann", "logs ann")
 		}},
-		{name: "a mapping goes with its last link", run: func(e *env) {
+		{name: "mapping is removed with its last link", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
@@ -251,7 +251,7 @@ func smbCases() []testCase {
 			e.ok(e.unmapShare(data + `\inside`))
 			e.wantMappings()
 		}},
-		{name: "a removal that comes before the link is gone happens later", run: func(e *env) {
+		{name: "removal before the link is gone is done later", run: func(e *env) {
 			e.nas()
 			v := e.stage("v1")
 			e.ok(e.mapShare(data, v, "ann", annsOne))
@@ -261,15 +261,15 @@ func smbCases() []testCase {
 			e.ok(e.unmapShare(logs)) // any request
 			e.wantMappings()
 		}},
-		{name: "what is not mapped is removed", run: func(e *env) {
+		{name: "removing an unmapped share succeeds", run: func(e *env) {
 			e.ok(e.unmapShare(`\\contract-nowhere\data`))
 			e.ok(e.unmapShare(`\\contract-nowhere\data\below`))
 		}},
-		{name: "the server goes, and comes back", run: func(e *env) {
+		{name: "mapping works again after a server outage", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.down(true)
-			e.want("before anything was mapped", e.mapShare(data, v1, "ann", annsOne), hosterr.ErrUnavailable)
+			e.want("without a mapping", e.mapShare(data, v1, "ann", annsOne), hosterr.ErrUnavailable)
 			e.wantExists(false, v1)
 			e.wantMappings()
 			e.down(false)
@@ -283,7 +283,7 @@ func smbCases() []testCase {
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann")
 		}},
-		{name: "a share is unstaged while its server is away", run: func(e *env) {
+		{name: "share is unmapped while its server is down", run: func(e *env) {
 			e.nas()
 			v := e.stage("v1")
 			e.ok(e.mapShare(data, v, "ann", annsOne))
@@ -292,14 +292,14 @@ func smbCases() []testCase {
 			e.ok(e.unmapShare(data))
 			e.wantMappings()
 		}},
-		{name: "a server that cannot encrypt gets no password", run: func(e *env) {
+		{name: "server without encryption gets no password", run: func(e *env) {
 			e.server(SMBServer{Name: nas, Shares: []string{"data"}, Passwords: map[string]string{"ann": annsOne}, NoEncryption: true})
 			v := e.stage("v1")
 			e.want("NewSMBGlobalMapping", e.mapShare(data, v, "ann", annsOne), hosterr.ErrPermissionDenied)
 			e.wantExists(false, v)
 			e.wantMappings()
 		}},
-		{name: "shares of the node itself and of administrators are refused", run: func(e *env) {
+		{name: "local and administrative shares are refused", run: func(e *env) {
 			e.confined()
 			v := e.stage("v1")
 			for _, remote := range []string{
@@ -312,7 +312,7 @@ func smbCases() []testCase {
 			e.wantExists(false, v)
 			e.wantMappings()
 		}},
-		{name: "a link outside of the working directories is refused", run: func(e *env) {
+		{name: "link outside the working directories is refused", run: func(e *env) {
 			e.confined()
 			e.nas()
 			for _, path := range []string{`C:\Windows\link`, e.n.Dir + `\..\..\..\..\..\link`} {

@@ -13,19 +13,19 @@ const initiator = "MSiSCSI"
 func (e *env) start(name string) error {
 	e.Helper()
 	out, err := e.n.System.StartService(e.ctx, &system.StartServiceRequest{Name: name})
-	return answered(e, "StartService", out, err)
+	return checkResponse(e, "StartService", out, err)
 }
 
 func (e *env) stop(name string, force bool) error {
 	e.Helper()
 	out, err := e.n.System.StopService(e.ctx, &system.StopServiceRequest{Name: name, Force: force})
-	return answered(e, "StopService", out, err)
+	return checkResponse(e, "StopService", out, err)
 }
 
 func (e *env) service(name string) (system.GetServiceResponse, error) {
 	e.Helper()
 	out, err := e.n.System.GetService(e.ctx, &system.GetServiceRequest{Name: name})
-	if answered(e, "GetService", out, err) != nil || out == nil {
+	if checkResponse(e, "GetService", out, err) != nil || out == nil {
 		return system.GetServiceResponse{}, err
 	}
 	return *out, nil
@@ -51,7 +51,8 @@ func (e *env) services(all ...Service) {
 	}
 }
 
-// diamond makes services that run: top needs left and right, which need base.
+// diamond makes running services: top depends on left and right, and both of
+// these depend on base.
 func (e *env) diamond() (all []string) {
 	e.Helper()
 	e.services(
@@ -66,7 +67,7 @@ func (e *env) diamond() (all []string) {
 func systemCases() []testCase {
 	const stopped, running = system.SERVICE_STATUS_STOPPED, system.SERVICE_STATUS_RUNNING
 	return []testCase{
-		{name: "the iSCSI initiator is started and stopped, each as often as one likes", run: func(e *env) {
+		{name: "iSCSI initiator is started and stopped repeatedly", run: func(e *env) {
 			for range 2 {
 				for range 2 {
 					e.ok(e.start(initiator))
@@ -78,28 +79,28 @@ func systemCases() []testCase {
 				}
 			}
 		}},
-		{name: "a service is one name, whatever its case", run: func(e *env) {
+		{name: "service names ignore case", run: func(e *env) {
 			upper, err := e.service(strings.ToUpper(initiator))
 			e.ok(err)
 			lower, err := e.service(strings.ToLower(initiator))
 			e.ok(err)
 			if upper != lower || upper.DisplayName == "" {
-				e.Errorf("%+v and %+v, want the same service with its displayed name", upper, lower)
+				e.Errorf("%+v and %+v, want the same service with a display name", upper, lower)
 			}
 			e.ok(e.start(strings.ToLower(initiator)))
 			e.wantStatus(running, strings.ToUpper(initiator))
 		}},
-		{name: "a service that the node does not have", run: func(e *env) {
+		{name: "unknown service is not found", run: func(e *env) {
 			_, err := e.service("contract-nosuch")
 			e.want("GetService", err, hosterr.ErrNotFound, "contract-nosuch")
-			// It would be allowed, where there is a list.
+			// contract-left is allowed where services are limited, so it must be not found.
 			if e.n.SetService == nil && e.n.Confined {
-				e.lacks("allow services of the contract")
+				e.lacks("allow the services of these cases")
 			}
 			e.want("StartService", e.start("contract-left"), hosterr.ErrNotFound, "contract-left")
 			e.want("StopService", e.stop("contract-left", true), hosterr.ErrNotFound, "contract-left")
 		}},
-		{name: "names that are none", run: func(e *env) {
+		{name: "malformed service names are refused", run: func(e *env) {
 			for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257)} {
 				_, err := e.service(name)
 				e.want("GetService", err, hosterr.ErrInvalid)
@@ -109,24 +110,24 @@ func systemCases() []testCase {
 				e.want("StartService", e.start(name), hosterr.ErrInvalid)
 				e.want("StopService", e.stop(name, true), hosterr.ErrInvalid)
 			}
-			// A query language would have stumbled over this name.
+			// The name must not be interpreted as part of a WMI query.
 			_, err := e.service("it's' OR Name LIKE '%")
 			e.want("GetService", err, hosterr.ErrNotFound)
 		}},
-		{name: "a service that others depend on is stopped with force only, after them", run: func(e *env) {
+		{name: "service with dependents is stopped only with force", run: func(e *env) {
 			all := e.diamond()
 			e.want("StopService", e.stop("contract-base", false), hosterr.ErrFailedPrecondition, "contract-left", "contract-right", "contract-top")
 			e.wantStatus(running, all...)
 			e.ok(e.stop("contract-base", true))
 			e.wantStatus(stopped, all...)
-			// What was stopped along stays stopped, what is needed is started.
+			// A start also starts the services that it depends on, but no dependents.
 			e.ok(e.start("contract-base"))
 			e.wantStatus(running, "contract-base")
 			e.wantStatus(stopped, "contract-left", "contract-right", "contract-top")
 			e.ok(e.start("contract-top"))
 			e.wantStatus(running, all...)
 		}},
-		{name: "dependents that are stopped are not in the way", run: func(e *env) {
+		{name: "stopped dependents do not prevent a stop", run: func(e *env) {
 			all := e.diamond()
 			for _, name := range []string{"contract-top", "contract-right", "contract-left"} {
 				e.ok(e.stop(name, false))
@@ -134,14 +135,14 @@ func systemCases() []testCase {
 			e.ok(e.stop("contract-base", false))
 			e.wantStatus(stopped, all...)
 		}},
-		{name: "a service that is not listed is looked at and left alone", run: func(e *env) {
+		{name: "unlisted service can be queried but not changed", run: func(e *env) {
 			e.confined()
 			e.services(Service{Name: "contract-unlisted", Running: true})
 			e.want("StopService", e.stop("contract-unlisted", true), hosterr.ErrPermissionDenied, "contract-unlisted", initiator)
 			e.want("StartService", e.start("contract-unlisted"), hosterr.ErrPermissionDenied, "contract-unlisted", initiator)
 			e.wantStatus(running, "contract-unlisted")
 		}},
-		{name: "force does not reach services that are not listed", run: func(e *env) {
+		{name: "force does not stop unlisted services", run: func(e *env) {
 			e.confined()
 			e.services(Service{Name: "contract-base", Running: true},
 				Service{Name: "contract-left", Running: true, DependsOn: []string{"contract-base"}},
@@ -149,22 +150,22 @@ func systemCases() []testCase {
 			e.want("StopService", e.stop("contract-base", true), hosterr.ErrPermissionDenied, "contract-unlisted")
 			e.wantStatus(running, "contract-base", "contract-left", "contract-unlisted")
 		}},
-		{name: "a restart begins with what starts by itself", run: func(e *env) {
+		{name: "service that starts on demand is stopped after a restart", run: func(e *env) {
 			if e.n.Restart == nil {
-				e.lacks("restart")
+				e.lacks("restart Windows")
 			}
 			e.services(Service{Name: "contract-base", Running: true})
 			e.ok(e.start(initiator))
-			e.need("restart", e.n.Restart())
+			e.need("restart Windows", e.n.Restart())
 			e.wantStatus(stopped, "contract-base")
 			e.ok(e.start("contract-base"))
 			e.wantStatus(running, "contract-base")
 		}},
-		{name: "the firmware has a serial number, always the same", run: func(e *env) {
+		{name: "firmware serial number does not change", run: func(e *env) {
 			var first string
 			for range 2 {
 				out, err := e.n.System.GetBIOSSerialNumber(e.ctx, &system.GetBIOSSerialNumberRequest{})
-				e.ok(answered(e, "GetBIOSSerialNumber", out, err))
+				e.ok(checkResponse(e, "GetBIOSSerialNumber", out, err))
 				if first == "" {
 					first = out.SerialNumber
 				}

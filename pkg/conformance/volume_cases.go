@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// sorted are the pairs of a map in the order of their keys.
+// sorted iterates over a map in the order of its keys.
 func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -24,18 +24,18 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// nowhere is the ID of a volume that no node has.
+// nowhere is the ID of a volume that does not exist on any node.
 const nowhere = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 
 func volumeCases() []testCase {
 	return []testCase{
-		{name: "listed in their order, or those of one partition", run: func(e *env) {
+		{name: "volumes are listed in disk order or by partition", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib}, {Size: 200 * mib, FileSystem: "NTFS"}, {}}})
 			all := e.list(number, 0)
 			if len(all) != 3 {
 				e.Fatalf("volumes: %q, want three", all)
 			}
-			for i, id := range all { // partition 1 is the reserved one
+			for i, id := range all { // partition 1 is the reserved partition
 				if got := e.list(number, uint32(i)+2); len(got) != 1 || got[0] != id {
 					e.Errorf("volumes of partition %d: %q, want %q", i+2, got, id)
 				}
@@ -51,7 +51,7 @@ func volumeCases() []testCase {
 				}
 			}
 		}},
-		{name: "none on a blank disk, and none on a disk that is not there", run: func(e *env) {
+		{name: "blank disk and missing disk have no volumes", run: func(e *env) {
 			for _, number := range []uint32{e.blank(gib), 77, math.MaxUint32} {
 				for _, partition := range []uint32{0, 1} {
 					if got := e.list(number, partition); len(got) != 0 {
@@ -60,14 +60,14 @@ func volumeCases() []testCase {
 				}
 			}
 		}},
-		{name: "none on an offline disk", run: func(e *env) {
+		{name: "offline disk has no volumes", run: func(e *env) {
 			number, _ := e.data(gib)
 			e.ok(e.setOnline(number, false))
 			if got := e.list(number, 0); len(got) != 0 {
 				e.Errorf("volumes: %q, want none", got)
 			}
 		}},
-		{name: "superfloppy", run: func(e *env) {
+		{name: "superfloppy has one volume", run: func(e *env) {
 			number := e.attach(Disk{Table: Superfloppy, Size: gib})
 			id := e.volume(number)
 			e.wantFormatted(id, true)
@@ -77,23 +77,23 @@ func volumeCases() []testCase {
 			e.wantMounted(dir, id)
 			e.ok(e.unmount(id, dir))
 		}},
-		{name: "GPT whose header is damaged and whose copy is not", run: func(e *env) {
+		{name: "GPT disk with a damaged header and an intact backup has its volume", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}, Bytes: []Bytes{{512, make([]byte, 512)}}})
 			id := e.volume(number)
 			e.wantFormatted(id, true)
 			e.ok(e.resize(id, 0))
 			e.wantFormatted(e.volume(number), true)
 		}},
-		{name: "a volume that spans two disks is listed on both and never changed", setup: Setup{Spanned: true}, run: func(e *env) {
+		{name: "volume that spans two disks is listed on both and never changed", setup: Setup{Spanned: true}, run: func(e *env) {
 			if len(e.n.Spanned) != 2 {
-				e.lacks("span disks with a volume")
+				e.lacks("provide a volume that spans disks")
 			}
 			id := e.volume(e.n.Spanned[0])
 			if got := e.volume(e.n.Spanned[1]); got != id {
 				e.Errorf("the second disk has volume %s, want %s", got, id)
 			}
 			if got, err := e.diskOf(id); err != nil || got != e.n.Spanned[0] {
-				e.Errorf("its disk: %d, %v, want %d, where it begins", got, err, e.n.Spanned[0])
+				e.Errorf("disk of the volume: %d, %v, want %d, where it begins", got, err, e.n.Spanned[0])
 			}
 			e.wantFormatted(id, false)
 			for what, err := range map[string]error{"FormatVolume": e.format(id), "ResizeVolume": e.resize(id, 0), "ResizeVolume to a size": e.resize(id, gib)} {
@@ -101,7 +101,7 @@ func volumeCases() []testCase {
 			}
 			e.wantFormatted(id, false)
 		}},
-		{name: "IDs are compared without regard to case", run: func(e *env) {
+		{name: "volume IDs ignore case", run: func(e *env) {
 			number, id := e.data(gib)
 			upper := `\\?\VOLUME` + strings.ToUpper(strings.TrimPrefix(id, `\\?\Volume`))
 			e.wantFormatted(upper, true)
@@ -113,7 +113,7 @@ func volumeCases() []testCase {
 			e.ok(e.mount(id, dir))
 			e.ok(e.unmount(upper, dir))
 		}},
-		{name: "what is no volume is not found", run: func(e *env) {
+		{name: "unknown volume is not found", run: func(e *env) {
 			_, real := e.data(gib)
 			dir := e.dir("m")
 			for _, id := range []string{
@@ -128,7 +128,7 @@ func volumeCases() []testCase {
 					"ResizeVolume": e.resize(id, 0), "WriteVolumeCache": e.flush(id), "MountVolume": e.mount(id, dir),
 				} {
 					if len(id) > 1000 {
-						// What is between may refuse to carry it.
+						// A pipe may refuse a request of this size.
 						if !errors.Is(err, hosterr.ErrInvalid) {
 							e.want(what+" of a very long text", err, hosterr.ErrNotFound)
 						}
@@ -139,7 +139,7 @@ func volumeCases() []testCase {
 			}
 			e.wantLink(dir, false)
 		}},
-		{name: "the cache is written out, of a read-only volume too", run: func(e *env) {
+		{name: "cache of writable and read-only volumes is flushed", run: func(e *env) {
 			_, id := e.data(gib)
 			flushes := e.count("FlushFileBuffers", 0)
 			e.ok(e.flush(id))
@@ -152,15 +152,15 @@ func volumeCases() []testCase {
 			_, id = e.fresh(gib)
 			e.ok(e.flush(id))
 		}},
-		{name: "a cache that cannot be written is an error", run: func(e *env) {
+		{name: "cache that cannot be flushed is an error", run: func(e *env) {
 			_, id := e.data(gib)
 			e.fail(Fault{Call: "FlushFileBuffers", Error: "ERROR_IO_DEVICE", Times: 1})
 			if err := e.flush(id); err == nil {
-				e.Error("WriteVolumeCache: success, though Windows failed")
+				e.Error("WriteVolumeCache succeeded although the Windows call failed")
 			}
 			e.ok(e.flush(id))
 		}},
-		{name: "stats", run: func(e *env) {
+		{name: "stats count total and used bytes", run: func(e *env) {
 			_, id := e.fresh(gib)
 			if total, used, err := e.stats(id); total != 0 || used != 0 || err != nil {
 				e.Errorf("without a file system: %d, %d, %v, want 0 and 0", total, used, err)
@@ -172,15 +172,15 @@ func volumeCases() []testCase {
 			}
 			e.fail(Fault{Call: "FreeSpace", Error: "ERROR_IO_DEVICE", Times: 1})
 			if _, _, err := e.stats(id); err == nil {
-				e.Error("stats, though Windows failed")
+				e.Error("GetVolumeStats succeeded although the Windows call failed")
 			}
 		}},
-		{name: "a volume arriving late is not listed half", setup: Setup{ArrivalDelay: 300 * time.Millisecond}, run: func(e *env) {
+		{name: "volume that arrives late is listed only when complete", setup: Setup{ArrivalDelay: 300 * time.Millisecond}, run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
 			e.until("its volume arrives", func() bool { return len(e.list(number, 0)) == 1 })
 			e.wantFormatted(e.volume(number), true)
 		}},
-		{name: "a volume that does not answer while others are listed is passed over", run: func(e *env) {
+		{name: "volume that fails while volumes are listed is skipped", run: func(e *env) {
 			number, id := e.data(gib)
 			hits := e.fail(Fault{Call: "DeviceIoControl", Code: volumeExtents, Error: "ERROR_NOT_READY", Times: 1})
 			e.list(number, 0)
@@ -193,7 +193,7 @@ func volumeCases() []testCase {
 
 func formatCases() []testCase {
 	cases := []testCase{
-		{name: "once, and success when repeated", run: func(e *env) {
+		{name: "repeated format succeeds and formats once", run: func(e *env) {
 			_, id := e.fresh(gib)
 			e.wantFormatted(id, false)
 			formats := e.count("Format", 0)
@@ -205,7 +205,7 @@ func formatCases() []testCase {
 				e.Errorf("formatted %d times, want once", formats())
 			}
 		}},
-		{name: "a volume that holds something is kept", run: func(e *env) {
+		{name: "volume with content is kept", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -213,27 +213,27 @@ func formatCases() []testCase {
 			e.want("FormatVolume", e.format(id), hosterr.ErrFailedPrecondition, "precious")
 			e.wantExists(true, dir+`\precious`)
 		}},
-		{name: "the volume of Windows is kept", run: func(e *env) {
+		{name: "system volume is kept", run: func(e *env) {
 			for _, id := range e.list(e.n.SystemDisk, 0) {
 				if err := e.format(id); err == nil {
-					e.Errorf("FormatVolume(%s): success", id)
+					e.Errorf("FormatVolume(%s) succeeded", id)
 				}
 			}
 			e.wantExists(true, e.n.Dir)
 		}},
-		{name: "a read-only volume", run: func(e *env) {
+		{name: "read-only volume is refused", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, ReadOnly: true})
 			id := e.volume(number)
 			e.want("FormatVolume", e.format(id), hosterr.ErrFailedPrecondition)
 			e.wantFormatted(id, false)
 		}},
-		{name: "a volume that cannot be read is neither formatted nor not", run: func(e *env) {
+		{name: "volume that cannot be read is an error", run: func(e *env) {
 			_, id := e.fresh(gib)
 			for _, failure := range []string{"ERROR_FILE_CORRUPT", "ERROR_IO_DEVICE", "0x80310000" /* locked by BitLocker */} {
 				e.fail(Fault{Call: "VolumeInformation", Error: failure})
 				formats := e.count("Format", 0)
 				if formatted, err := e.formatted(id); err == nil {
-					e.Errorf("%s: formatted %t, want an error", failure, formatted)
+					e.Errorf("%s: IsVolumeFormatted = %t, want an error", failure, formatted)
 				}
 				if err := e.format(id); err == nil || formats() != 0 {
 					e.Errorf("%s: FormatVolume = %v, want an error and no format", failure, err)
@@ -241,45 +241,45 @@ func formatCases() []testCase {
 				e.n.Heal()
 			}
 		}},
-		{name: "a volume that was not ready for a moment", run: func(e *env) {
+		{name: "volume that is briefly not ready is read again", run: func(e *env) {
 			_, id := e.fresh(gib)
 			e.fail(Fault{Call: "VolumeInformation", Error: "ERROR_NOT_READY", Times: 1})
 			e.wantFormatted(id, false)
 		}},
-		{name: "a format that fails is made up for by the retry", run: func(e *env) {
+		{name: "retry succeeds after a failed format", run: func(e *env) {
 			_, id := e.fresh(gib)
 			e.fail(Fault{Call: "Format", Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.format(id); err == nil {
-				e.Error("FormatVolume: success, though Windows failed")
+				e.Error("FormatVolume succeeded although the Windows call failed")
 			}
 			e.wantFormatted(id, false)
 			e.ok(e.format(id))
 			e.wantFormatted(id, true)
 		}},
-		{name: "a volume too small for NTFS", run: func(e *env) {
+		{name: "volume too small for NTFS is refused", run: func(e *env) {
 			number := e.blank(4 * mib)
 			e.ok(e.partition(number))
 			id := e.volume(number)
 			if err := e.format(id); err == nil {
-				e.Error("FormatVolume: success")
+				e.Error("FormatVolume succeeded")
 			}
 			e.wantFormatted(id, false)
 		}},
-		{name: "sectors of 4 KiB", run: func(e *env) {
+		{name: "volume with 4 KiB sectors is formatted", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, SectorSize: 4096})
 			e.ok(e.partition(number))
 			id := e.volume(number)
 			e.ok(e.format(id))
 			e.wantTotal(id, gib-16*mib)
 		}},
-		{name: "an MBR disk", run: func(e *env) {
+		{name: "volume on an MBR disk is formatted", run: func(e *env) {
 			number := e.attach(Disk{Table: MBR, Size: gib})
 			e.ok(e.partition(number))
 			id := e.volume(number)
 			e.ok(e.format(id))
 			e.wantTotal(id, gib-mib)
 		}},
-		{name: "one of two volumes of a disk leaves the other alone", run: func(e *env) {
+		{name: "other volume on the disk is left alone", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 300 * mib}, {}}})
 			ids := e.list(number, 0)
 			e.ok(e.format(ids[1]))
@@ -288,8 +288,8 @@ func formatCases() []testCase {
 		}},
 	}
 	for name, bytes := range sorted(foreign()) {
-		cases = append(cases, testCase{name: "what " + name + " is on is kept", run: func(e *env) {
-			const start = 16 * mib // where the partition behind the reserved one begins
+		cases = append(cases, testCase{name: "volume with " + name + " is kept", run: func(e *env) {
+			const start = 16 * mib // where the partition after the reserved one begins
 			var moved []Bytes
 			for _, b := range bytes {
 				moved = append(moved, Bytes{start + b.At, b.Data})
@@ -301,7 +301,7 @@ func formatCases() []testCase {
 			e.want("IsVolumeFormatted", err, hosterr.ErrFailedPrecondition, name)
 			e.want("FormatVolume", e.format(id), hosterr.ErrFailedPrecondition, name)
 			if formats() != 0 {
-				e.Error("it was formatted")
+				e.Error("the volume was formatted")
 			}
 		}})
 	}
@@ -309,7 +309,7 @@ func formatCases() []testCase {
 }
 
 func growCases() []testCase {
-	// grown grows a disk and the volume on it, to all there is.
+	// grown grows a disk and its volume to the end of the disk.
 	grown := func(e *env) {
 		number, id := e.data(gib)
 		e.wantTotal(id, gib-16*mib)
@@ -322,36 +322,36 @@ func growCases() []testCase {
 		e.wantFormatted(e.volume(number), true)
 	}
 	return []testCase{
-		{name: "to all there is", run: grown},
-		{name: "on Windows that wants the table written first", setup: Setup{GrowthNeedsTable: true}, run: grown},
-		{name: "without a rescan before", run: func(e *env) {
+		{name: "volume grows to the end of the disk", run: grown},
+		{name: "volume grows when Windows needs the table rewritten first", setup: Setup{GrowthNeedsTable: true}, run: grown},
+		{name: "volume grows without a rescan", run: func(e *env) {
 			number, id := e.data(gib)
 			e.grow(number, 2*gib)
 			e.ok(e.resize(id, 0))
 			e.wantTotal(id, 2*gib-16*mib)
 		}},
-		{name: "to a size, to the next MiB", run: func(e *env) {
+		{name: "volume grows to a size, rounded up to a MiB", run: func(e *env) {
 			number, id := e.data(gib)
 			e.grow(number, 5*gib)
 			e.ok(e.rescan())
 			for _, size := range []int64{2*gib + 1, 2*gib + 1, 2 * gib, 1} {
 				e.ok(e.resize(id, size))
 				if got := e.total(id); got > 2*gib+mib || got < 2*gib-20*mib {
-					e.Errorf("asked for %d bytes, the volume has %d", size, got)
+					e.Errorf("after ResizeVolume to %d bytes the volume has %d", size, got)
 				}
 			}
 		}},
-		{name: "by little", run: func(e *env) {
+		{name: "volume grows by a few MiB", run: func(e *env) {
 			number, id := e.data(gib)
 			before := e.total(id)
 			e.grow(number, 2*gib)
 			e.ok(e.rescan())
 			e.ok(e.resize(id, gib+4*mib))
 			if got := e.total(id); got <= before {
-				e.Errorf("the volume has %d bytes, and had %d", got, before)
+				e.Errorf("the volume has %d bytes, before it had %d", got, before)
 			}
 		}},
-		{name: "while mounted", run: func(e *env) {
+		{name: "mounted volume grows", run: func(e *env) {
 			number, id := e.data(gib)
 			dir := e.dir("m")
 			e.ok(e.mount(id, dir))
@@ -363,39 +363,39 @@ func growCases() []testCase {
 			e.wantMounted(dir, id)
 			e.wantExists(true, dir+`\kept`)
 		}},
-		{name: "without free space behind", run: func(e *env) {
+		{name: "volume without free space behind it keeps its size", run: func(e *env) {
 			_, id := e.data(gib)
 			before := e.total(id)
 			grows := e.count("DeviceIoControl", growPartition)
 			e.ok(e.resize(id, 0))
 			if got := e.total(id); got != before || grows() != 0 {
-				e.Errorf("the volume has %d bytes, and had %d", got, before)
+				e.Errorf("the volume has %d bytes, before it had %d", got, before)
 			}
 			e.want("ResizeVolume", e.resize(id, 2*gib), hosterr.ErrOutOfRange)
 		}},
-		{name: "not into the next partition", run: func(e *env) {
+		{name: "volume does not grow into the next partition", run: func(e *env) {
 			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 300 * mib, FileSystem: "NTFS"}, {Size: 300 * mib, FileSystem: "NTFS"}}})
 			ids := e.list(number, 0)
 			before := e.total(ids[0])
 			e.ok(e.resize(ids[0], 0))
 			if got := e.total(ids[0]); got != before {
-				e.Errorf("the volume has %d bytes, and had %d", got, before)
+				e.Errorf("the volume has %d bytes, before it had %d", got, before)
 			}
 			e.want("ResizeVolume", e.resize(ids[0], 301*mib), hosterr.ErrOutOfRange)
 			e.ok(e.resize(ids[1], 0))
 			e.wantTotal(ids[1], gib-316*mib)
 		}},
-		{name: "never smaller", run: func(e *env) {
+		{name: "volume never shrinks", run: func(e *env) {
 			_, id := e.data(gib)
 			before := e.total(id)
 			for _, size := range []int64{1, mib, 500 * mib, before} {
 				e.ok(e.resize(id, size))
 			}
 			if got := e.total(id); got != before {
-				e.Errorf("the volume has %d bytes, and had %d", got, before)
+				e.Errorf("the volume has %d bytes, before it had %d", got, before)
 			}
 		}},
-		{name: "sizes that cannot be", run: func(e *env) {
+		{name: "impossible sizes are refused", run: func(e *env) {
 			_, id := e.data(gib)
 			for _, size := range []int64{-1, math.MinInt64} {
 				e.want("ResizeVolume", e.resize(id, size), hosterr.ErrInvalid, fmt.Sprintf("invalid negative size %d for volume (%s)", size, id))
@@ -404,7 +404,7 @@ func growCases() []testCase {
 				e.want("ResizeVolume", e.resize(id, size), hosterr.ErrOutOfRange, fmt.Sprint(size))
 			}
 		}},
-		{name: "a partition without file system", run: func(e *env) {
+		{name: "partition without a file system grows", run: func(e *env) {
 			number, id := e.fresh(gib)
 			e.grow(number, 2*gib)
 			e.ok(e.rescan())
@@ -413,7 +413,7 @@ func growCases() []testCase {
 			e.ok(e.format(id))
 			e.wantTotal(id, 2*gib-16*mib)
 		}},
-		{name: "half done, finished by the retry", run: func(e *env) {
+		{name: "retry finishes a half-done growth", run: func(e *env) {
 			for _, size := range []int64{0, 2 * gib} {
 				number, id := e.data(gib)
 				before := e.total(id)
@@ -421,10 +421,10 @@ func growCases() []testCase {
 				e.ok(e.rescan())
 				e.fail(Fault{Call: "DeviceIoControl", Code: extendVolume, Error: "ERROR_GEN_FAILURE", Times: 1})
 				if err := e.resize(id, size); err == nil {
-					e.Error("ResizeVolume: success, though the file system did not grow")
+					e.Error("ResizeVolume succeeded although the file system did not grow")
 				}
 				if got := e.total(id); got != before {
-					e.Errorf("the file system has %d bytes, and had %d", got, before)
+					e.Errorf("the file system has %d bytes, before it had %d", got, before)
 				}
 				e.ok(e.resize(id, size))
 				if size == 0 {
@@ -434,18 +434,18 @@ func growCases() []testCase {
 				}
 			}
 		}},
-		{name: "a partition that does not grow is made up for by the retry", run: func(e *env) {
+		{name: "retry succeeds after a partition did not grow", run: func(e *env) {
 			number, id := e.data(gib)
 			e.grow(number, 2*gib)
 			e.ok(e.rescan())
 			e.fail(Fault{Call: "DeviceIoControl", Code: growPartition, Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.resize(id, 0); err == nil {
-				e.Error("ResizeVolume: success, though Windows failed")
+				e.Error("ResizeVolume succeeded although the Windows call failed")
 			}
 			e.ok(e.resize(id, 0))
 			e.wantTotal(id, 2*gib-16*mib)
 		}},
-		{name: "an MBR disk, to 2 TiB at the most", run: func(e *env) {
+		{name: "volume on an MBR disk grows to 2 TiB at most", run: func(e *env) {
 			number := e.attach(Disk{Table: MBR, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
 			id := e.volume(number)
 			e.grow(number, 3*tib)
@@ -454,23 +454,23 @@ func growCases() []testCase {
 			e.ok(e.resize(id, 0))
 			e.wantTotal(id, 2*tib-2*mib)
 		}},
-		{name: "beyond 2 TiB", run: func(e *env) {
+		{name: "volume grows beyond 2 TiB", run: func(e *env) {
 			number, id := e.data(gib)
 			e.grow(number, 3*tib)
 			e.ok(e.rescan())
 			e.ok(e.resize(id, 0))
 			e.wantTotal(id, 3*tib-16*mib)
 		}},
-		{name: "the volume of Windows is kept", run: func(e *env) {
+		{name: "system volume keeps its size", run: func(e *env) {
 			id, err := e.closest(e.n.Dir)
 			e.ok(err)
 			before := e.total(id)
 			grows := e.count("DeviceIoControl", growPartition)
 			e.n.Grow = nil
-			_ = e.resize(id, 0) // success if there is nothing to grow by
-			e.want("ResizeVolume to more than the disk has", e.resize(id, 1<<60), hosterr.ErrOutOfRange)
+			_ = e.resize(id, 0) // succeeds if there is no free space to grow into
+			e.want("ResizeVolume beyond the end of the disk", e.resize(id, 1<<60), hosterr.ErrOutOfRange)
 			if got := e.total(id); got != before || grows() != 0 {
-				e.Errorf("the volume has %d bytes, and had %d", got, before)
+				e.Errorf("the volume has %d bytes, before it had %d", got, before)
 			}
 		}},
 	}

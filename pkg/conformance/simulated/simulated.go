@@ -1,10 +1,10 @@
-// Package simulated brings simulated nodes to the contract of package conformance,
-// by what is public alone. It is also how a node of one's own is brought there:
+// Package simulated provides simulated nodes to the tests of package conformance.
+// It uses public packages only, so it also shows how to test your own node:
 //
 //	func TestInProcess(t *testing.T)    { conformance.Run(t, simulated.InProcess) }
 //	func TestThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
 //
-// ThroughOldPipes is what a driver meets on a node whose proxy is old.
+// ThroughOldPipes is a node whose proxy serves only old versions of the API.
 package simulated
 
 import (
@@ -26,7 +26,7 @@ const (
 	caseDir    = workingDir + `\plugins\contract`
 )
 
-// InProcess is a node as a driver has it that does privileged work itself.
+// InProcess returns a node as a driver sees it that uses the Go library.
 func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
 	h := newHost(t, setup)
@@ -36,16 +36,16 @@ func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 	return n
 }
 
-// ThroughPipes is a node as a driver has it through a daemon: socket or pipe,
-// server, rules, conversion of versions, services. The driver's side is package
-// remote.
+// ThroughPipes returns a node as a driver sees it through the daemon: pipe or
+// socket, server, policy, conversion between versions, services. The client is
+// package remote.
 func ThroughPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
 	return throughPipes(t, setup)
 }
 
-// ThroughOldPipes is the same with a daemon that serves only what proxies before
-// v1.0 did: package remote speaks the newest of these versions.
+// ThroughOldPipes is like ThroughPipes with a daemon that serves only the versions
+// of the API before v1.0. Package remote uses the newest of them.
 func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
 	n := throughPipes(t, setup, "disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "volume/v1alpha1", "volume/v1beta1", "volume/v1beta2",
@@ -54,7 +54,7 @@ func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 	return n
 }
 
-// throughPipes serves versions of the API; none means all.
+// throughPipes serves the given versions of the API, or all.
 func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *conformance.Node {
 	t.Helper()
 	h := newHost(t, setup)
@@ -62,7 +62,7 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 	n.Confined = true
 	s := serve.Start(t, h.sim, func(c *serve.Config) {
 		c.APIs = apis
-		c.WorkingDirs = []string{`E:\`, workingDir} // E: is for the cases of drive letters
+		c.WorkingDirs = []string{`E:\`, workingDir} // the cases about drive letters use E:
 		c.Services = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
 	})
 	at := remote.WithPipePath(s.PipePath)
@@ -88,7 +88,7 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 // host is a simulated node under test.
 type host struct {
 	sim *simnode.Node
-	mu  sync.Mutex // attaching with bytes takes several steps
+	mu  sync.Mutex // attaching a disk with bytes takes several steps
 }
 
 func newHost(t *testing.T, setup conformance.Setup) *host {
@@ -111,7 +111,7 @@ func newHost(t *testing.T, setup conformance.Setup) *host {
 	})}
 }
 
-// node is what the cases do to the host from outside.
+// node returns the functions with which cases change the host.
 func (h *host) node() *conformance.Node {
 	n := h.sim
 	return &conformance.Node{
@@ -143,7 +143,7 @@ func (h *host) attach(d conformance.Disk) (uint32, error) {
 		Size: simnode.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table), WriteProtected: d.WriteProtected,
 		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
 	}
-	// What is not said is for the SAN policy to decide.
+	// Without these settings the SAN policy decides.
 	if d.Offline {
 		c.Offline = &d.Offline
 	}
@@ -242,7 +242,7 @@ func (h *host) detach(number uint32) (attach func() (uint32, error), err error) 
 			}, h.sim.DetachDisk(number)
 		}
 	}
-	return nil, fmt.Errorf("no disk %d to take away", number)
+	return nil, fmt.Errorf("detach disk %d: not found", number)
 }
 
 func (h *host) fail(f conformance.Fault) (hits func() uint32, err error) {

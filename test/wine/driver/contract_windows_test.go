@@ -30,21 +30,21 @@ var groupsNotHere = map[string]string{
 
 // casesNotHere are cases of the other groups.
 var casesNotHere = map[string]string{
-	"volume/superfloppy":                                                          noFolders,
-	"volume/IDs_are_compared_without_regard_to_case":                              noFolders,
-	"format/once,_and_success_when_repeated":                                      noFiles, // a repeated format looks whether the file system is empty
-	"format/a_volume_that_holds_something_is_kept":                                noFiles,
-	"grow/while_mounted":                                                          noFolders,
-	"iscsi/a_disk_of_a_target_becomes_a_volume,_which_the_next_login_brings_back": noFolders,
-	"faults/no_answer_is_made_up_while_Windows_fails":                             noFolders,
-	"faults/whatever_is_called_in_whatever_order,_data_stays":                     noFolders,
-	"at_once/64_callers_take_a_volume_through_its_whole_life_once":                noFolders,
-	"at_once/64_callers_make_and_remove_trees":                                    noLinks,
-	"at_once/callers_for_different_disks_do_not_wait_for_each_other":              noFolders,
-	"at_once/a_format_that_outlives_its_caller_is_joined_by_the_retry":            noFiles,
-	"at_once/deadlines_are_kept_while_Windows_hangs":                              noFolders,
-	"at_once/disks_come_and_go_while_all_is_asked_for":                            noFolders,
-	"arguments/texts_that_are_nothing":                                            noLinks,
+	"volume/superfloppy_has_one_volume":                                  noFolders,
+	"volume/volume_IDs_ignore_case":                                      noFolders,
+	"format/repeated_format_succeeds_and_formats_once":                   noFiles, // a repeated format looks whether the file system is empty
+	"format/volume_with_content_is_kept":                                 noFiles,
+	"grow/mounted_volume_grows":                                          noFolders,
+	"iscsi/disk_of_a_target_keeps_its_volume_across_logins":              noFolders,
+	"faults/failing_Windows_calls_cause_no_wrong_results":                noFolders,
+	"faults/data_survives_random_calls_in_random_order":                  noFolders,
+	"concurrency/64_callers_stage,_grow_and_unstage_a_volume_once":       noFolders,
+	"concurrency/64_callers_make_and_remove_directory_trees":             noLinks,
+	"concurrency/callers_for_different_disks_do_not_wait_for_each_other": noFolders,
+	"concurrency/retry_joins_a_format_whose_caller_left":                 noFiles,
+	"concurrency/deadlines_hold_while_Windows_hangs":                     noFolders,
+	"concurrency/requests_succeed_while_disks_come_and_go":               noFolders,
+	"arguments/meaningless_texts_return_typed_errors":                    noLinks,
 }
 
 // notHere skips a case that cannot be shown, saying on which machine it can.
