@@ -224,10 +224,17 @@ func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) ui
 	return end - p.Offset
 }
 
-// GrownLength returns the length of p after growing it to want bytes, rounded up
-// to the alignment. want is more than the length of p and at most MaxLength.
+// GrownLength returns how long p becomes when want bytes are asked for, of which most
+// are possible: never more than want, and so that p ends on the alignment. Growth by
+// less than the alignment leaves p as it is.
 func GrownLength(p win32.Partition, want, most uint64) uint64 {
-	return min(up(p.Offset+want)-p.Offset, most)
+	switch {
+	case want < p.Length+alignment:
+		return p.Length
+	case want >= most:
+		return most
+	}
+	return down(p.Offset+want) - p.Offset
 }
 
 // WithEnd returns the same table with its end moved to that of a disk of size

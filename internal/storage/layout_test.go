@@ -158,19 +158,23 @@ func TestMaxLength(t *testing.T) {
 	}
 }
 
-func TestGrownLengthAlignment(t *testing.T) {
+func TestGrownLengthIsAtMostWhatWasAsked(t *testing.T) {
 	cases := []struct {
-		name               string
-		offset, want, most uint64
-		grown              uint64
+		name                       string
+		offset, length, want, most uint64
+		grown                      uint64
 	}{
-		{"one byte more grows by 1 MiB", 16 * mib, 100*mib + 1, 500 * mib, 101 * mib},
-		{"aligned length is kept", 16 * mib, 200 * mib, 500 * mib, 200 * mib},
-		{"an unaligned start gets an aligned end", 63 * 512, 100 * mib, 500 * mib, 101*mib - 63*512},
-		{"not beyond the limit", 16 * mib, 500*mib - 1, 500*mib - 1, 500*mib - 1},
+		{"one byte less than a MiB is dropped", 16 * mib, 50 * mib, 101*mib - 1, 500 * mib, 100 * mib},
+		{"one byte more than a MiB is dropped", 16 * mib, 50 * mib, 100*mib + 1, 500 * mib, 100 * mib},
+		{"an aligned size is kept", 16 * mib, 50 * mib, 200 * mib, 500 * mib, 200 * mib},
+		{"a partition that begins unaligned ends aligned", 63 * 512, 50 * mib, 100 * mib, 500 * mib, 100*mib - 63*512},
+		{"the maximum, aligned or not", 16 * mib, 50 * mib, 500*mib - 1, 500*mib - 1, 500*mib - 1},
+		{"less than a MiB of growth is none", 16 * mib, 100 * mib, 101*mib - 1, 500 * mib, 100 * mib},
+		{"a MiB of growth", 16 * mib, 100 * mib, 101 * mib, 500 * mib, 101 * mib},
+		{"no growth", 16 * mib, 100 * mib, 100 * mib, 500 * mib, 100 * mib},
 	}
 	for _, c := range cases {
-		if got := GrownLength(win32.Partition{Offset: c.offset}, c.want, c.most); got != c.grown {
+		if got := GrownLength(win32.Partition{Offset: c.offset, Length: c.length}, c.want, c.most); got != c.grown {
 			t.Errorf("%s: GrownLength = %d, want %d", c.name, got, c.grown)
 		}
 	}

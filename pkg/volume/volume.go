@@ -255,8 +255,9 @@ func (v *Volume) WriteVolumeCache(ctx context.Context, in *WriteVolumeCacheReque
 	return &WriteVolumeCacheResponse{}, nil
 }
 
-// ResizeVolume implements [Interface]. A growth is carried out to the alignment
-// of partitions, 1 MiB; so the volume may become that much larger than asked.
+// ResizeVolume implements [Interface]. A partition ends on a multiple of 1 MiB, so
+// the volume may become up to 1 MiB smaller than asked, and never larger. A size
+// that is less than 1 MiB above the present one is success without a change.
 func (v *Volume) ResizeVolume(ctx context.Context, in *ResizeVolumeRequest) (*ResizeVolumeResponse, error) {
 	if in == nil {
 		return nil, noRequest("ResizeVolume")

@@ -119,7 +119,7 @@ func (r resize) run() error {
 	}
 	length := most
 	if r.want != 0 {
-		length = max(p.Length, storage.GrownLength(p, r.want, most))
+		length = storage.GrownLength(p, r.want, most)
 	}
 	lags, _, err := r.lags(p.Length)
 	if err != nil {
