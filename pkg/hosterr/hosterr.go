@@ -101,6 +101,7 @@ type text struct {
 	kind  error
 	msg   string
 	cause error
+	hint  string
 }
 
 func (t *text) Error() string   { return t.msg }
@@ -111,6 +112,13 @@ func (t *text) Unwrap() []error { return []error{t.kind, t.cause} }
 func Text(kind error, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &text{kind: kind, msg: err.Error(), cause: err}
+}
+
+// TextWithHint is [Text] with a sentence that says what to do about it. The hint is
+// not part of the message.
+func TextWithHint(kind error, hint, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &text{kind: kind, msg: err.Error(), cause: err, hint: hint}
 }
 
 // KindOf is the kind of err, or nil when it has none.
@@ -125,15 +133,27 @@ func KindOf(err error) error {
 
 // HintOf is the hint nearest to the surface of err, or "".
 func HintOf(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
-		}
+	switch e := err.(type) {
+	case nil:
+		return ""
+	case *Error:
 		if e.Hint != "" {
 			return e.Hint
 		}
-		err = e.Err
+	case *text:
+		if e.hint != "" {
+			return e.hint
+		}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return HintOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if hint := HintOf(inner); hint != "" {
+				return hint
+			}
+		}
 	}
 	return ""
 }

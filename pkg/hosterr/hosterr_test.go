@@ -87,3 +87,18 @@ func TestQuoteKeepsBackslashesAndEscapesControls(t *testing.T) {
 		}
 	}
 }
+
+func TestHintOfATextWithoutPrefix(t *testing.T) {
+	err := hosterr.TextWithHint(hosterr.ErrInvalid, "want two names", "remote path (%s) is invalid", `\\a`)
+	if got, want := err.Error(), `remote path (\\a) is invalid`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, e := range []error{err, hosterr.Wrap("map", "x", err), hosterr.Text(hosterr.ErrInvalid, "call: %w", err), errors.Join(errors.New("other"), err)} {
+		if got := hosterr.HintOf(e); got != "want two names" || !errors.Is(e, hosterr.ErrInvalid) {
+			t.Errorf("HintOf(%v) = %q", e, got)
+		}
+	}
+	if got := hosterr.HintOf(hosterr.WithHint("map", "x", err, "outer")); got != "outer" {
+		t.Errorf("HintOf = %q, want the nearest to the surface", got)
+	}
+}

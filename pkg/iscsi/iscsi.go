@@ -179,7 +179,7 @@ func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*C
 	const op = "connect target"
 	authType, err := AuthTypeToString(in.AuthType)
 	if err != nil {
-		return nil, hosterr.Wrap(op, "", hosterr.Text(hosterr.ErrInvalid, "%w", err))
+		return nil, hosterr.Text(hosterr.ErrInvalid, "%w", err) // published without a prefix
 	}
 	user, secret := in.ChapUsername, in.ChapSecret
 	if in.AuthType == NONE {

@@ -387,6 +387,9 @@ func TestPortalsThatCannotBe(t *testing.T) {
 			}
 		}
 	}
+	if err := f.chap(3, "csi", right); err == nil || err.Error() != "invalid authentication type authType=3" {
+		t.Errorf("authentication type 3: %v, want the published text alone", err)
+	}
 	if len(f.calls) > 0 {
 		t.Errorf("Windows was asked %q", f.calls)
 	}

@@ -19,7 +19,7 @@ type RemotePath struct {
 // ParseRemotePath reads \\server\share, with or without directories below it.
 // Forward slashes are backslashes, and separators at the end or doubled within
 // mean nothing. All else is an error of kind hosterr.ErrInvalid with the
-// published text: other paths of Windows (drives, devices, \\?\…), "." and "..",
+// published text, and a hint that says what is wrong: other paths of Windows (drives, devices, \\?\…), "." and "..",
 // names that Windows takes for other ones, and servers that would not be asked by
 // SMB (server@SSL is WebDAV) or whose name is another spelling of an address.
 func ParseRemotePath(remote string) (RemotePath, error) {
@@ -27,7 +27,7 @@ func ParseRemotePath(remote string) (RemotePath, error) {
 		return RemotePath{}, hosterr.Text(hosterr.ErrInvalid, "remote path is empty")
 	}
 	bad := func(format string, args ...any) (RemotePath, error) {
-		return RemotePath{}, hosterr.Text(hosterr.ErrInvalid, "remote path (%s) is invalid: %w", remote, fmt.Errorf(format, args...))
+		return RemotePath{}, hosterr.TextWithHint(hosterr.ErrInvalid, fmt.Sprintf(format, args...), "remote path (%s) is invalid", remote)
 	}
 	const maxLength = 1024
 	if len(remote) > maxLength {
@@ -47,11 +47,11 @@ func ParseRemotePath(remote string) (RemotePath, error) {
 		return bad(`want \\server\share, with or without directories below`)
 	}
 	if err := checkServer(names[0]); err != nil {
-		return bad("%w", err)
+		return bad("%v", err)
 	}
 	for _, name := range names[1:] {
 		if err := winpath.CheckName(name); err != nil {
-			return bad("%w", err)
+			return bad("%v", err)
 		}
 	}
 	return RemotePath{names[0], names[1], names[2:]}, nil
