@@ -9,14 +9,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// request is the message of a call before it is decoded.
+// request is the message of a call, not decoded.
 type request struct{ bytes []byte }
 
-// codec extends gRPC's codec with handling of messages that it cannot decode or
-// encode. gRPC itself would report those as internal errors of the server.
+// codec is gRPC's own for what it can encode and decode. What it cannot would be
+// answered as an internal error of the server, by gRPC, before anybody else can
+// say something.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal returns the bytes of a request; [receive] decodes them.
+// Unmarshal gives out a request as it came; [receive] decodes it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r, ok := v.(*request); ok {
 		r.bytes = data.Materialize()
@@ -25,9 +26,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Marshal encodes a response. Names in it come from Windows or, for iSCSI targets,
-// from other machines. Windows allows unpaired surrogates in names, but protobuf
-// does not: they are replaced by U+FFFD.
+// Marshal encodes an answer. Names come from Windows, and those of targets from
+// other machines; Windows lets halves of surrogate pairs stand in them, which
+// protobuf does not: U+FFFD takes their place.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	b, err := c.CodecV2.Marshal(v)
 	if err == nil {
@@ -38,12 +39,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	m = proto.Clone(m)
-	makeValidUTF8(m.ProtoReflect())
+	mend(m.ProtoReflect())
 	return c.CodecV2.Marshal(m)
 }
 
-// makeValidUTF8 replaces invalid UTF-8 in all strings of m.
-func makeValidUTF8(m protoreflect.Message) {
+// mend makes UTF-8 of all texts of m.
+func mend(m protoreflect.Message) {
 	text := func(v protoreflect.Value) protoreflect.Value {
 		return protoreflect.ValueOfString(strings.ToValidUTF8(v.String(), "\uFFFD"))
 	}
@@ -59,7 +60,7 @@ func makeValidUTF8(m protoreflect.Message) {
 				if isText {
 					v.Map().Set(k, text(v2))
 				} else if isMessage {
-					makeValidUTF8(v2.Message())
+					mend(v2.Message())
 				}
 				return true
 			})
@@ -68,13 +69,13 @@ func makeValidUTF8(m protoreflect.Message) {
 				if isText {
 					v.List().Set(i, text(v.List().Get(i)))
 				} else if isMessage {
-					makeValidUTF8(v.List().Get(i).Message())
+					mend(v.List().Get(i).Message())
 				}
 			}
 		case isText:
 			m.Set(f, text(v))
 		case isMessage:
-			makeValidUTF8(v.Message())
+			mend(v.Message())
 		}
 		return true
 	})

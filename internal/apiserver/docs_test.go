@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// docs/reference.md documents the limits of this package.
-func TestLimitsMatchDocs(t *testing.T) {
+// docs/reference.md tells the limits as they are.
+func TestLimitsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
@@ -40,27 +40,27 @@ func TestLimitsMatchDocs(t *testing.T) {
 		}
 	}
 
-	documented := map[string]string{}
+	told := map[string]string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z, ]+) \| (\d+m) \|$`).FindAllStringSubmatch(doc, -1) {
 		for _, method := range strings.Split(row[1], ", ") {
-			documented[method] = row[2]
+			told[method] = row[2]
 		}
 	}
 	for method, d := range deadlines {
-		if documented[method] != minutes(d) {
-			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, documented[method], minutes(d))
+		if told[method] != minutes(d) {
+			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, told[method], minutes(d))
 		}
-		delete(documented, method)
+		delete(told, method)
 	}
-	for method := range documented {
-		t.Errorf("docs/reference.md documents a deadline for %s, which has none of its own", method)
+	for method := range told {
+		t.Errorf("docs/reference.md gives %s a deadline of its own, which it has not", method)
 	}
 }
 
 func minutes(d time.Duration) string { return fmt.Sprintf("%.0fm", d.Minutes()) }
 
-// A renamed method would silently get the default deadline.
-func TestDeadlinesNameExistingMethods(t *testing.T) {
+// A method that was renamed would fall back to the default unnoticed.
+func TestDeadlinesAreOfMethodsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		if !apiversion.IsValidVersion(string(f.Package())) {

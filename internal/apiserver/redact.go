@@ -13,16 +13,17 @@ import (
 // SMB, chap_secret and MutualChapSecret of iSCSI.
 var secretField = regexp.MustCompile(`(?i)password|secret|credential|token`)
 
-// redacted returns m as one line of text, with secrets replaced by ***.
+// redacted is m on one line, its secrets replaced by stars.
 func redacted(m proto.Message) string {
 	m = proto.Clone(m)
 	redact(m.ProtoReflect())
-	// Escaped backslashes would make Windows paths hard to read.
+	// Logs are read by people, and Windows paths are full of backslashes.
 	return limited(strings.ReplaceAll(prototext.MarshalOptions{}.Format(m), `\\`, `\`))
 }
 
 func redact(m protoreflect.Message) {
-	// Unknown fields come from a newer client and may be secrets.
+	// What the proto files do not know was sent by a newer client, and may be
+	// anything.
 	m.SetUnknown(nil)
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

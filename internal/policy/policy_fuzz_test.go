@@ -13,7 +13,7 @@ import (
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{
 		"", `C:\var\lib\kubelet`, `C:\var\lib\kubelet\pods`, `c:/VAR/lib/kubelet/x`, `C:\var\lib\kubelet2`, `C:\var\lib\kubelet\..\x`, `C:\var\lib\kubelet\.`,
-		`\\?\C:\var\lib\kubelet\x`, `C:\var\lib\kubelet\x:stream`, `C:\var\lib\kubelet\NUL`, `C:var`, `\var`, `D:\csi\a b`, "D:\\csi\\\xff", `D:\csı\x`,
+		`\\?\C:\var\lib\kubelet\x`, `C:\var\lib\kubelet\x:stream`, `C:\var\lib\kubelet\NUL`, `C:var`, `\var`, `\var\lib\kubelet\x`, `/var/lib/kubelet2`, `//var/lib/kubelet/x`, `D:\csi\a b`, "D:\\csi\\\xff", `D:\csı\x`,
 	} {
 		f.Add(s)
 	}

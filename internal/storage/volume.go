@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -87,6 +88,28 @@ func (v *Volume) Flush(ctx context.Context) error {
 		return nil
 	}
 	return hosterr.Wrap("flush", "", err)
+}
+
+// FlushVolume opens the volume and flushes it. One that cannot be opened for writing
+// because its medium is write-protected needs no flush.
+func FlushVolume(ctx context.Context, n *node.Node, id string) error {
+	vol, err := OpenVolume(ctx, n, id, ReadWrite)
+	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer vol.Close()
+	return vol.Flush(ctx)
+}
+
+// FlushBeforeUnmount is [FlushVolume] for a volume that loses a mount point now. A
+// failure does not keep it mounted, since its disk may be gone; it is logged.
+func FlushBeforeUnmount(ctx context.Context, n *node.Node, id string) {
+	if err := FlushVolume(ctx, n, id); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
+		n.Log.Warn("Unmounting a volume whose cache could not be flushed", "volume", id, "err", err)
+	}
 }
 
 // Located is a volume and where it lies.

@@ -84,7 +84,7 @@ func Symlink(ctx context.Context, n *node.Node, source, path string) error {
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
-		return o.symlinkTo(p, src, strings.HasSuffix(source, `\`), toDir)
+		return o.symlinkTo(p, src, endsInSeparator(source), toDir)
 	})
 }
 
@@ -101,8 +101,12 @@ func SymlinkOf(ctx context.Context, n *node.Node, source, path string, toDir boo
 				return hosterr.Wrap("source", hosterr.Quote(source), err)
 			}
 		}
-		return o.symlinkTo(p, src, strings.HasSuffix(source, `\`), toDir)
+		return o.symlinkTo(p, src, endsInSeparator(source), toDir)
 	})
+}
+
+func endsInSeparator(path string) bool {
+	return strings.HasSuffix(path, `\`) || strings.HasSuffix(path, "/")
 }
 
 // symlinkTo makes p a link to src, its text with a backslash at the end if slash.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -28,8 +29,8 @@ const remove = win32.DELETE | win32.FILE_WRITE_ATTRIBUTES | look
 // Remove removes a file, an empty directory, a link or a mount point at path;
 // links on the way are followed, one at path itself is not. Nothing there is
 // hosterr.ErrNotFound, a directory that is not empty hosterr.ErrFailedPrecondition.
-// A mount point goes with the mount manager's record of it; the volume and its
-// files stay.
+// A mount point goes with the mount manager's record of it, after the volume was
+// flushed; the volume and its files stay.
 func Remove(ctx context.Context, n *node.Node, path string) error {
 	return run(ctx, n, "remove", path, func(o *op, p winpath.Path) error {
 		return o.removeAt(p, func(h win32.Handle, _ Info) error { return o.delete(h) })
@@ -108,6 +109,7 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 			if o.unmounted {
 				return errMounted(p)
 			}
+			storage.FlushBeforeUnmount(o.ctx, o.n, link.Volume)
 			if err := o.unmount(p); err != nil && !win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) { // somebody was faster
 				return err
 			}

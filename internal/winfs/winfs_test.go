@@ -515,7 +515,7 @@ func TestOddNamesNeverReachWindows(t *testing.T) {
 	for _, op := range operations() {
 		for _, name := range []string{
 			pods + `\a:b`, pods + `\a::$INDEX_ALLOCATION`, pods + `\NUL`, pods + `\com1.txt\x`, pods + `\a.`, pods + `\a \b`, pods + "\\a\x00b",
-			pods + `\a*`, pods + `\a?`, pods + `\a<b`, pods + `\a|b`, pods + `\a"b`, `pods`, `C:pods`, `\pods`, ``, `\\.\C:\x`, `\\?\GLOBALROOT\Device\HarddiskVolume1\x`,
+			pods + `\a*`, pods + `\a?`, pods + `\a<b`, pods + `\a|b`, pods + `\a"b`, `pods`, `C:pods`, `\pods:x`, `/pods\NUL`, ``, `\\.\C:\x`, `\\?\GLOBALROOT\Device\HarddiskVolume1\x`,
 			`\\?\C:\var\lib\kubelet\pods\..\..\..\..\outside`,
 		} {
 			w.calls.Store(0)

@@ -42,8 +42,25 @@ func invalid(format string, args ...any) error {
 	return hosterr.Text(hosterr.ErrInvalid, format, args...)
 }
 
-// Parse reads an absolute Win32 or long path. Relative and drive-relative paths
-// (`C:a`, `\a`), device paths (`\\.\…`, `\\?\GLOBALROOT\…`) and long paths that
+// kubeletDrive is the drive of a path that names none. The kubelet with its default
+// --root-dir passes its staging directory so: `\var\lib\kubelet\plugins\…`
+// (kubernetes#130300). It means the drive that the kubelet runs on.
+const kubeletDrive = "C:"
+
+// WithDrive returns s with drive C: in front if s begins with one separator and
+// names no drive. Any other s is returned as it is; a share begins with two.
+func WithDrive(s string) string {
+	if s != "" && isSeparator(s[0]) && (len(s) == 1 || !isSeparator(s[1])) {
+		return kubeletDrive + s
+	}
+	return s
+}
+
+func isSeparator(c byte) bool { return c == '\\' || c == '/' }
+
+// Parse reads an absolute Win32 or long path. A path that begins with one separator
+// is on drive C:; see [WithDrive]. Relative and drive-relative paths
+// (`C:a`), device paths (`\\.\…`, `\\?\GLOBALROOT\…`) and long paths that
 // hold "." or ".." are errors of kind hosterr.ErrInvalid, and so are paths that
 // are longer than any on Windows, 32,767 UTF-16 units.
 func Parse(s string) (Path, error) {
@@ -55,7 +72,7 @@ func Parse(s string) (Path, error) {
 	if rest, ok := strings.CutPrefix(s, `\\?\`); ok {
 		return literal(s, rest)
 	}
-	w := strings.ReplaceAll(s, "/", `\`)
+	w := strings.ReplaceAll(WithDrive(s), "/", `\`)
 	var p Path
 	switch {
 	case strings.HasPrefix(w, `\\.\`), strings.HasPrefix(w, `\\?\`):
@@ -321,19 +338,22 @@ const MaxLength = 260
 
 // Validate applies the published rules to a path from a request, in their
 // published order and words, and after them [CheckName] to each of its names.
-// It wants a drive letter. All its errors are of kind hosterr.ErrInvalid.
+// Before that it reads the path as Windows does: forward slashes are separators,
+// and a path without a drive is on drive C: ([WithDrive]).
+// All its errors are of kind hosterr.ErrInvalid.
 func Validate(s string) (Path, error) {
-	if len(s) > MaxLength {
-		return Path{}, invalid("path length %d exceeds maximum characters: %d", len(s), MaxLength)
+	w := strings.ReplaceAll(WithDrive(s), "/", `\`)
+	if len(w) > MaxLength {
+		return Path{}, invalid("path length %d exceeds maximum characters: %d", len(w), MaxLength)
 	}
-	if strings.HasPrefix(s, `\`) {
+	if strings.HasPrefix(w, `\`) {
 		return Path{}, invalid(`invalid character \ at beginning of path: %s`, s)
 	}
-	rest, absolute := s, isDrive(s) && len(s) > 2 && s[2] == '\\'
+	rest, absolute := w, isDrive(w) && len(w) > 2 && w[2] == '\\'
 	if absolute {
-		rest = s[3:]
+		rest = w[3:]
 	}
-	if strings.ContainsAny(rest, `"/:?*|`) || strings.Contains(rest, "..") {
+	if strings.ContainsAny(rest, `":?*|`) || strings.Contains(rest, "..") {
 		return Path{}, invalid("path contains invalid characters: %s", s)
 	}
 	if !absolute {
@@ -347,7 +367,7 @@ func Validate(s string) (Path, error) {
 			return Path{}, invalid("path %q: %w", s, err)
 		}
 	}
-	return Parse(s)
+	return Parse(w)
 }
 
 // ParseList parses directories, such as the working directories of a node.

@@ -54,7 +54,6 @@ func TestWhatIsNoAbsolutePath(t *testing.T) {
 		"relative":            `a\b`,
 		"drive only":          `C:`,
 		"drive-relative":      `C:a`,
-		"rooted":              `\a`,
 		"no drive letter":     `1:\a`,
 		"device":              `\\.\PhysicalDrive0`,
 		"device, slashes":     `//./C:/a`,
@@ -171,11 +170,19 @@ func TestValidateHasThePublishedTexts(t *testing.T) {
 		{"anywhere", `C:\foo\bar`, ""},
 		{"260 bytes", long(260), ""},
 		{"261 bytes", long(261), `path length 261 exceeds maximum characters: 260`},
-		{"length counts before all else", `\` + strings.Repeat("a", 260), `path length 261 exceeds maximum characters: 260`},
-		{"rooted", `\a`, `invalid character \ at beginning of path: \a`},
+		{"length counts before all else", `\\` + strings.Repeat("a", 259), `path length 261 exceeds maximum characters: 260`},
+		{"length counts with the drive", `\` + strings.Repeat("a", 258), `path length 261 exceeds maximum characters: 260`},
+		{"without a drive", `\var\lib\kubelet\plugins\pv1`, ""},
+		{"without a drive, slash", `/var/lib/kubelet/pods/pv1`, ""},
+		{"without a drive, stream", `\pods\pv1:foo`, `path contains invalid characters: \pods\pv1:foo`},
+		{"without a drive, up", `\pods\..\windows`, `path contains invalid characters: \pods\..\windows`},
+		{"NT path", `\??\C:\a`, `path contains invalid characters: \??\C:\a`},
+		{"share by slashes", `//server/share`, `invalid character \ at beginning of path: //server/share`},
+		{"share by both", `/\server\share`, `invalid character \ at beginning of path: /\server\share`},
 		{"share", `\\csi-plugin\..\..\..\system32`, `invalid character \ at beginning of path: \\csi-plugin\..\..\..\system32`},
 		{"stream", `C:\var\lib\kubelet\plugins\csi-plugin\pv1:foo`, `path contains invalid characters: C:\var\lib\kubelet\plugins\csi-plugin\pv1:foo`},
-		{"slash", `C:\pods\pv1/foo`, `path contains invalid characters: C:\pods\pv1/foo`},
+		{"slash", `C:\pods\pv1/foo`, ""},
+		{"only slashes", `c:/pods/pv1`, ""},
 		{"star", `C:\pods\pv1*foo`, `path contains invalid characters: C:\pods\pv1*foo`},
 		{"question mark", `C:\pods\pv1?foo`, `path contains invalid characters: C:\pods\pv1?foo`},
 		{"bar", `C:\csi-plugin|pv1\foo`, `path contains invalid characters: C:\csi-plugin|pv1\foo`},
@@ -231,6 +238,9 @@ func FuzzValidate(f *testing.F) {
 	f.Add(`C:\var\lib\kubelet\pods\pv1`)
 	f.Add(`\\?\C:\a`)
 	f.Add("C:\\a\x00\\COM1\\b. ")
+	f.Add(`\var\lib\kubelet\plugins`)
+	f.Add(`/var/lib\kubelet`)
+	f.Add(`/\server/share`)
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := winpath.Validate(s)
 		if err != nil {
@@ -239,8 +249,16 @@ func FuzzValidate(f *testing.F) {
 			}
 			return
 		}
-		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00<>|?*\"/") || strings.Contains(s, "..") || strings.Count(s, ":") != 1 {
+		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00<>|?*\"") || strings.Contains(s, "..") || strings.Count(s, ":") > 1 {
 			t.Errorf("Validate(%q) took it", s)
+		}
+		// What the caller wrote is what is read: the drive apart, the same names.
+		text := strings.FieldsFunc(s, func(r rune) bool { return r == '\\' || r == '/' })
+		if strings.HasPrefix(s, `\`) || strings.HasPrefix(s, "/") {
+			text = append([]string{"C:"}, text...)
+		}
+		if !strings.EqualFold(text[0], p.Volume) || !slices.Equal(text[1:], p.Elems) {
+			t.Errorf("Validate(%q) = %q, want the names %q", s, p, text)
 		}
 		q, err := winpath.FromNT(p.NT())
 		if err != nil || q.String() != p.String() {

@@ -140,8 +140,8 @@ func argumentCases() []testCase {
 			_, id := e.data(gib)
 			kinds := []error{hosterr.ErrInvalid, hosterr.ErrNotFound, hosterr.ErrPermissionDenied, hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable}
 			for _, text := range []string{
-				" ", "\x00", "a\x00b", ".", "..", `\`, `\\`, `\\\`, `\\.\`, `\\?\`, `\\?\UNC\`, `\\.\PhysicalDrive0`, `\\.\pipe\x`, `\\?\GLOBALROOT`,
-				`C`, `C:`, `C:x`, `C:\..\..`, `C:\*`, `C:\?`, `C:/x`, `/etc/passwd`, `\\localhost\C$\Windows`, `\\server`, `\\server\share`, `NUL`, `C:\NUL`,
+				" ", "\x00", "a\x00b", ".", "..", `\..`, `/..`, `/\`, `\NUL`, `\\`, `\\\`, `\\.\`, `\\?\`, `\\?\UNC\`, `\\.\PhysicalDrive0`, `\\.\pipe\x`, `\\?\GLOBALROOT`,
+				`C`, `C:`, `C:x`, `C:\..\..`, `C:\*`, `C:\?`, `C:/x:y`, `//etc/passwd`, `\\localhost\C$\Windows`, `\\server`, `\\server\share`, `NUL`, `C:\NUL`,
 				`C:\a:stream`, `C:\a::$INDEX_ALLOCATION`, `%SystemRoot%`, `$(calc)`, "`calc`", `x'; DROP`, "\r\n", "\u202e", "\ufeff", "日本", "\xff\xfe",
 				strings.Repeat("a", 100_000), `C:\` + strings.Repeat(`a\`, 50_000), strings.Repeat(`\`, 10_000), `C:\` + strings.Repeat("x", 256),
 			} {

@@ -15,6 +15,26 @@ type driver struct {
 	*env
 	// twice repeats every call, as after a lost response.
 	twice bool
+	// kubelet spells paths as a kubelet with the default --root-dir does: the
+	// staging path has no drive, the pods' paths have a lower-case one.
+	kubelet bool
+}
+
+// paths returns where a volume is staged and published.
+func (d driver) paths() (staging string, pods []string) {
+	d.Helper()
+	staging, pods = d.path("staging", "globalmount"), []string{d.path("pods", "a", "mount"), d.path("pods", "b's pod", "mount")}
+	if !d.kubelet {
+		return staging, pods
+	}
+	rest, ok := strings.CutPrefix(staging, "C:")
+	if !ok {
+		d.Skip("the directory of this node is not on drive C:; a node in which it is runs the case")
+	}
+	for i, pod := range pods {
+		pods[i] = "c:" + pod[2:]
+	}
+	return rest, pods
 }
 
 // do makes a call that changes the node.
@@ -97,7 +117,7 @@ func (d driver) unpublish(pod string) {
 // written to, grown, unpublished, unstaged, and staged again with all its files.
 func (d driver) life(number uint32, find func() uint32) {
 	d.Helper()
-	dir, pods := d.path("staging", "globalmount"), []string{d.path("pods", "a", "mount"), d.path("pods", "b's pod", "mount")}
+	dir, pods := d.paths()
 	id := d.stage(number, dir)
 	for _, pod := range pods {
 		d.publish(dir, pod)
@@ -180,12 +200,17 @@ func driverCases() []testCase {
 			testCase{name: name("AWS EBS finds an NVMe disk by serial number and partitions it offline"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: true, ReadOnly: true})
 				find := func() uint32 { return bySerial(e, "vol0123456789abcdef0") }
-				driver{e, twice}.life(find(), find)
+				driver{env: e, twice: twice}.life(find(), find)
+			}},
+			testCase{name: name("kubelet stages without a drive and publishes with a lower-case one"), run: func(e *env) {
+				e.attach(Disk{Size: 2 * gib, Serial: "pvc-1"})
+				find := func() uint32 { return bySerial(e, "pvc-1") }
+				driver{env: e, twice: twice, kubelet: true}.life(find(), find)
 			}},
 			testCase{name: name("GCE finds a SCSI disk by page 83h"), run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Identifiers: []Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"}}})
 				find := func() uint32 { return byPage83(e, "pvc-1") }
-				driver{e, twice}.life(find(), find)
+				driver{env: e, twice: twice}.life(find(), find)
 			}},
 			testCase{name: name("vSphere finds an offline SCSI disk after a rescan"), setup: Setup{ArriveOffline: true, AttachNeedsRescan: true}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Serial: "6000c2986b4ab5f1cb1c52a8ac5f9e1b"})
@@ -193,15 +218,15 @@ func driverCases() []testCase {
 					e.ok(e.rescan())
 					return bySerial(e, "6000c2986b4ab5f1cb1c52a8ac5f9e1b")
 				}
-				driver{e, twice}.life(find(), find)
+				driver{env: e, twice: twice}.life(find(), find)
 			}},
 			testCase{name: name("Azure finds a SCSI disk by LUN and waits for its volume"), setup: Setup{ArrivalDelay: 50 * time.Millisecond}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 9", Address: &Address{Port: 3, Lun: 9}})
 				find := func() uint32 { return byLUN(e, "9") }
-				driver{e, twice}.life(find(), find)
+				driver{env: e, twice: twice}.life(find(), find)
 			}},
 			testCase{name: name("local provisioner makes and removes directories"), run: func(e *env) {
-				d := driver{e, twice}
+				d := driver{env: e, twice: twice}
 				_, id := e.data(gib)
 				root := e.path("local", "vol1")
 				d.do(func() error { return e.mkdir(root) })

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -38,7 +39,34 @@ func mountCases() []testCase {
 			e.ok(e.mount(id, dir))
 			e.wantExists(true, dir+`\inside`)
 		}},
-		{name: "volume is mounted in two places at once", run: func(e *env) {
+		{name: "Rmdir of a mounted directory flushes the volume", run: func(e *env) {
+			_, id := e.data(gib)
+			flushes := e.count("FlushFileBuffers", 0)
+			for _, force := range []bool{false, true} {
+				dir := e.dir("m")
+				e.ok(e.mount(id, dir))
+				before := flushes()
+				e.ok(e.rmdir(dir, force))
+				if flushes() == before {
+					e.Errorf("Rmdir with force %t did not flush the volume", force)
+				}
+				e.wantExists(false, dir)
+			}
+		}},
+		{name: "AWS EBS recognizes a directory without a volume and a missing one", run: func(e *env) {
+			goesOn := regexp.MustCompile(`(Get-Item -Path \S+).Target, output: , error: <nil>|because it does not exist`)
+			_, err := e.mountedAt(e.dir("plain dir"))
+			e.wantText("GetVolumeIDFromTargetPath of a plain directory", err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+			if err != nil && !goesOn.MatchString(err.Error()) {
+				e.Errorf("a plain directory: %v, want a match of %v", err, goesOn)
+			}
+			_, err = e.mountedAt(e.path("missing"))
+			e.want("GetVolumeIDFromTargetPath of a missing path", err, hosterr.ErrNotFound, "The system cannot find the file specified.")
+			if err != nil && !goesOn.MatchString(err.Error()) {
+				e.Errorf("a missing path: %v, want a match of %v", err, goesOn)
+			}
+		}},
+		{name: "at two places at once", run: func(e *env) {
 			_, id := e.data(gib)
 			a, b := e.dir("a"), e.dir("b")
 			e.ok(e.mount(id, a))

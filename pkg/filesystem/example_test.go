@@ -57,12 +57,13 @@ func Example() {
 
 // Paths are Windows paths on every system, and absolute.
 func ExampleValidatePathWindows() {
-	for _, path := range []string{`C:\var\lib\kubelet\pods`, `\var\lib\kubelet`, `C:\var\..\Windows`} {
+	for _, path := range []string{`C:\var\lib\kubelet\pods`, `\var\lib\kubelet`, `\\server\share`, `C:\var\..\Windows`} {
 		fmt.Println(errors.Is(filesystem.ValidatePathWindows(path), hosterr.ErrInvalid), path)
 	}
 
 	// Output:
 	// false C:\var\lib\kubelet\pods
-	// true \var\lib\kubelet
+	// false \var\lib\kubelet
+	// true \\server\share
 	// true C:\var\..\Windows
 }

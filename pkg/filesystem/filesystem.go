@@ -40,8 +40,7 @@ func New(hostAPI filesystemapi.HostAPI) (*Filesystem, error) {
 }
 
 // ValidatePathWindows tells whether a path is one that this package takes: at
-// most 260 bytes, absolute with a drive letter, without any of " / : ? * | and
-// ".." behind it, and with no name in it that Windows takes for another one or
+// most 260 bytes, absolute, without any of " : ? * | and ".." behind its drive, and with no name in it that Windows takes for another one or
 // for a device. The error is invalid, and the first rule that is broken is told.
 func ValidatePathWindows(path string) error {
 	_, err := winpath.Validate(path)

@@ -93,7 +93,7 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 
-	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(version)}}
+	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(version)}}
 	if o.metricsAddress != "" {
 		m, err := metrics.Listen(o.metricsAddress)
 		if err != nil {

@@ -9,7 +9,8 @@
 // locks: two at once on one path are for
 // [github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem] to keep apart.
 //
-// Paths are absolute, with a drive letter or in the long form `\\?\C:\…`. Names
+// Paths are absolute: with a drive letter, in the long form `\\?\C:\…`, or without a
+// drive, which means C: (the kubelet's staging paths have none). Names
 // that Windows takes for other names or for devices are refused as invalid.
 //
 // Verified on the emulated node only.
@@ -23,6 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -112,7 +114,7 @@ func (f FilesystemAPI) PathValid(path string) (bool, error) {
 	if strings.ContainsRune(path, 0) {
 		return false, hosterr.Text(hosterr.ErrInvalid, "invalid path: invalid argument")
 	}
-	_, err := f.node.API.Attributes(path)
+	_, err := f.node.API.Attributes(winpath.WithDrive(path))
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_NAME) {
 		return false, nil
 	}

@@ -86,18 +86,24 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 // GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to where a
 // volume is mounted. A mount point names its volume even after that is gone, so
 // that it can be unmounted.
+//
+// AWS's EBS driver goes on after a failure only if its text has one of the two phrases
+// that releases of CSI Proxy up to v1.2.1 made; v1.3.0 ends its texts with "not a
+// mounted folder" and Windows' own message. Both errors here have both.
 func (v volumeAPI) GetVolumeIDFromTargetPath(targetPath string) (string, error) {
 	if err := v.ready(); err != nil {
 		return "", err
 	}
 	id, mounted, err := winfs.MountedVolume(v.ctx, v.node, targetPath)
-	if err == nil && !mounted {
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "not a mounted folder")
+	switch {
+	case err == nil && mounted:
+		return id, nil
+	case err == nil:
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "no volume is mounted on %s ((Get-Item -Path $Env:mount).Target, output: , error: <nil>): not a mounted folder", hosterr.Quote(targetPath))
+	case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND):
+		err = hosterr.Text(hosterr.ErrNotFound, "cannot find path %s because it does not exist: %w", hosterr.Quote(targetPath), err)
 	}
-	if err != nil {
-		return "", err
-	}
-	return id, nil
+	return "", err
 }
 
 // GetClosestVolumeIDFromTargetPath implements [HostAPI].

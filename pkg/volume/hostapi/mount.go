@@ -94,9 +94,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.mounted(*held.Link, volumeID); err != nil {
 		return err
 	}
-	if err := v.flush(volumeID); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
-		v.node.Log.Warn("a volume is unmounted without its cache written out", "volume", volumeID, "error", err)
-	}
+	storage.FlushBeforeUnmount(v.ctx, v.node, volumeID)
 	if err := v.ctx.Err(); err != nil {
 		return err
 	}
@@ -112,17 +110,5 @@ func (v volumeAPI) WriteVolumeCache(volumeID string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	return v.flush(volumeID)
-}
-
-func (v volumeAPI) flush(volumeID string) error {
-	vol, err := storage.OpenVolume(v.ctx, v.node, volumeID, storage.ReadWrite)
-	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer vol.Close()
-	return vol.Flush(v.ctx)
+	return storage.FlushVolume(v.ctx, v.node, volumeID)
 }
