@@ -18,6 +18,9 @@
 // A block of another kind fails. So does a link to a file or heading that is not
 // there, and a default that csi-proxy -h does not have.
 //
+// Go files cite pages in comments: docs/contract/disks.md#rescan. A citation of a
+// page or heading that is not in the repository fails, too.
+//
 // A make in those blocks only looks whether the Makefile has the target: they
 // are run as stages of make test, and make test is what runs this.
 package docs

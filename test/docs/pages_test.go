@@ -55,6 +55,11 @@ func parse(name, text string) page {
 	return p
 }
 
+// skip says whether a directory holds nothing of ours, or only what tests read.
+func skip(path, name string) bool {
+	return path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules")
+}
+
 // pages reads all pages but what tests read.
 func pages(t *testing.T) []page {
 	t.Helper()
@@ -64,7 +69,7 @@ func pages(t *testing.T) []page {
 			return err
 		}
 		if d.IsDir() {
-			if n := d.Name(); path != root && (strings.HasPrefix(n, ".") || n == "testdata" || n == "bin" || n == "node_modules") {
+			if skip(path, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -99,11 +104,16 @@ var (
 	code    = regexp.MustCompile("`[^`\n]*`")
 	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
 	noWord  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	named   = regexp.MustCompile(`<a id="([\w-]+)"></a>`)
 )
 
-// anchors are the names by which the headings of a page are linked to.
+// anchors are the names by which the headings of a page, and its lines with an
+// anchor of their own, are linked to.
 func anchors(p page) map[string]bool {
 	all := map[string]bool{}
+	for _, m := range named.FindAllStringSubmatch(p.text, -1) {
+		all[m[1]] = true
+	}
 	for _, m := range heading.FindAllStringSubmatch(p.text, -1) {
 		text := strings.ToLower(link.ReplaceAllString(m[1], "]"))
 		all[strings.ReplaceAll(noWord.ReplaceAllString(text, ""), " ", "-")] = true

@@ -217,7 +217,7 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 				if free[f.Name()] && !slices.Contains(odd, what) {
 					continue
 				}
-				// A volume may be gone before it is unmounted (D17).
+				// A volume may be gone before it is unmounted (docs/contract/defects.md#d17).
 				wrong := !free[f.Name()] && (what != gone || f.Name() != "volume_id" || !strings.HasSuffix(string(in.Descriptor().Name()), "mountVolumeRequest"))
 				with(what, wrong, protowire.AppendString(tag(protowire.BytesType), nonsense[what]))
 			}
@@ -251,8 +251,8 @@ func (asItIs) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
 func (asItIs) Name() string                    { return "proto" }
 
 // Every method of every version, with each field absent, empty, extreme and wrong:
-// an answer each time that says what is wrong. D1: the first of them that has no
-// portal ends the existing CSI Proxy.
+// an answer each time that says what is wrong. The first of them that has no
+// portal ends the existing CSI Proxy (docs/contract/defects.md#d1).
 func TestEveryFieldOfEveryMethod(t *testing.T) {
 	sockets(t)
 	config := filepath.Join(t.TempDir(), "node.yaml")

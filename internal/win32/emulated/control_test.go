@@ -219,7 +219,7 @@ func TestDetachKillsHandles(t *testing.T) {
 	if err := n.Detach(1); err != nil {
 		t.Fatal(err)
 	}
-	// win32.md 1.9.
+	// docs/contract/calls.md#transient-errors.
 	failIoctl(t, n, disk, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_DEVICE_NOT_CONNECTED)
 	failIoctl(t, n, vol, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_NO_SUCH_DEVICE)
 	if err := n.FlushFileBuffers(disk); !errors.Is(err, win32.ERROR_DEVICE_NOT_CONNECTED) {

@@ -47,7 +47,7 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 	}
 	if isFileSystemControl(code) && !h.read && !h.write {
 		// A handle without access to data is open on the device and not on its
-		// file system (win32.md 1.1; IoCreateFile, "direct device open").
+		// file system (docs/contract/calls.md#handles-and-access; IoCreateFile, "direct device open").
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
 	return h.device.control(t, code, in, out)
@@ -116,7 +116,7 @@ func (h *deviceHandle) usedVolume() *volume {
 //
 // Two handles for data of one device must be in each other's share modes. A
 // handle without access to data neither disturbs nor is disturbed
-// (win32.md 1.1).
+// (docs/contract/calls.md#handles-and-access).
 func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {
 	err = n.do(func(t *tx) error {
 		name, reserved, err := ntName(path)
@@ -268,7 +268,7 @@ func (n *Node) Reenumerate() error {
 // present implements device.
 func (d *disk) present() error {
 	if d.gone {
-		return win32.ERROR_DEVICE_NOT_CONNECTED // win32.md 1.9
+		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/contract/calls.md#transient-errors
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func TestCreateFileNames(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path string
-		want error // win32.md 1.2; RtlDosPathNameToNtPathName and ntstatus.h for what is missing
+		want error // docs/contract/calls.md#names-of-disks-and-volumes; RtlDosPathNameToNtPathName and ntstatus.h for what is missing
 	}{
 		{`\\.\PhysicalDrive0`, nil},
 		{`\\.\physicaldrive2`, nil},
@@ -76,7 +76,7 @@ func TestCreateFileRefusals(t *testing.T) {
 	}
 }
 
-// CreateFileW's page, dwShareMode; win32.md 1.1 for handles without access.
+// CreateFileW's page, dwShareMode; docs/contract/calls.md#handles-and-access for handles without access.
 func TestDeviceShareModes(t *testing.T) {
 	const r, w = win32.GENERIC_READ, win32.GENERIC_WRITE
 	for _, c := range []struct {

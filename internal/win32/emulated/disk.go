@@ -21,7 +21,7 @@ type diskState struct {
 
 	// A disk that has grown in its array is seen to have done so in two steps:
 	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity anew,
-	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager (win32.md 3.5, 4.10).
+	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager (docs/contract/disks.md#rescan, docs/contract/volumes.md#growth).
 	Size      uint64 `json:"size"`
 	SeenSize  uint64 `json:"seenSize"`
 	TableSize uint64 `json:"tableSize"`
@@ -67,7 +67,7 @@ func (s *diskState) geometry() ptable.Disk { return ptable.Disk{Size: s.TableSiz
 func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
 
 // writable is ERROR_WRITE_PROTECT for a disk that is offline, read-only or
-// protected by itself (win32.md 3.7).
+// protected by itself (docs/contract/disks.md#creating-a-partition).
 func (s *diskState) writable() error {
 	if s.Protected || s.Attributes&(win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY) != 0 {
 		return win32.ERROR_WRITE_PROTECT
@@ -109,7 +109,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return d.queryProperty(in, out)
 	case win32.IOCTL_SCSI_GET_ADDRESS:
 		if d.Address == nil {
-			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (win32.md 3.2)
+			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/contract/disks.md#location)
 		}
 		return answer(out, d.Address.Encode())
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
@@ -173,14 +173,14 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 		}.Encode()
 	case win32.StorageDeviceIdProperty:
 		if len(d.Identifiers) == 0 {
-			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (win32.md 3.3)
+			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/contract/disks.md#page-83-identifier)
 		}
 		b = win32.EncodeIdentifiers(d.Identifiers)
 	case win32.StorageAccessAlignmentProperty:
 		b = win32.Alignment{LogicalSector: d.Sector, PhysicalSector: max(d.Sector, 4096)}.Encode()
 	case win32.StorageDeviceLocationProperty:
 		if d.Location == "" {
-			return 0, win32.ERROR_NOT_SUPPORTED // win32.md 3.2
+			return 0, win32.ERROR_NOT_SUPPORTED // docs/contract/disks.md#location
 		}
 		b = win32.EncodeLocation(d.Location)
 	default:
@@ -201,7 +201,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 }
 
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
-// structure's size (win32.md 3.8), bits without meaning are refused.
+// structure's size (docs/contract/disks.md#online-offline-read-only), bits without meaning are refused.
 func (d *disk) setAttributes(t *tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	set, err := win32.DecodeSetDiskAttributes(in)
@@ -267,7 +267,7 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 }
 
 // reserved is a Microsoft reserved partition at the start of l: up to 16 MiB
-// (win32.md 3.7).
+// (docs/contract/disks.md#creating-a-partition).
 func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
 	id, err := n.newGUID()
 	return win32.Partition{
@@ -278,7 +278,7 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 }
 
 // setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
-// same style (without CREATE_DISK the call fails, win32.md 3.7), entries must be
+// same style (without CREATE_DISK the call fails, docs/contract/disks.md#creating-a-partition), entries must be
 // whole sectors inside the usable range, apart from each other, with ids of
 // their own: otherwise ERROR_INVALID_PARAMETER. Volumes of partitions that are
 // not in the new layout vanish.
@@ -316,7 +316,7 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 	return d.writeTable(t, l, first)
 }
 
-// growPartition is IOCTL_DISK_GROW_PARTITION (win32.md 4.10): whole sectors, and
+// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth): whole sectors, and
 // the space behind the partition must be free and, on a GPT disk, in the usable
 // range. The header and its backup move to the end of a disk that has grown,
 // unless the configuration wants that done by a layout before.
@@ -364,7 +364,7 @@ func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 }
 
 // updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE: the capacity is read anew. The
-// answer is a DISK_GEOMETRY; less room for it is refused (win32.md 3.5).
+// answer is a DISK_GEOMETRY; less room for it is refused (docs/contract/disks.md#rescan).
 func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {

@@ -116,7 +116,7 @@ func TestDiskAnswers(t *testing.T) {
 	if a, err := win32.DecodeSCSIAddress(ioctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)); err != nil || a.Lun != 1 || a.Port != 3 {
 		t.Errorf("address %+v, %v", a, err)
 	}
-	// A short buffer gets the beginning, whose Size says how long the rest is (win32.md 3.4).
+	// A short buffer gets the beginning, whose Size says how long the rest is (docs/contract/disks.md#serial-number).
 	head := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2}.Encode(), 8)
 	if size, err := win32.DescriptorSize(head); err != nil || int(size) != len(query(2)) {
 		t.Errorf("Size = %d, %v, want %d", size, err, len(query(2)))
@@ -168,7 +168,7 @@ func TestDiskRefusals(t *testing.T) {
 		{"attributes in 15 bytes", 0, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 15, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"address in 7 bytes", 0, win32.IOCTL_SCSI_GET_ADDRESS, nil, 7, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"property in 7 bytes", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{}.Encode(), 7, win32.ERROR_INSUFFICIENT_BUFFER},
-		// win32.md 3.5: at least a DISK_GEOMETRY.
+		// docs/contract/disks.md#rescan: at least a DISK_GEOMETRY.
 		{"size update in 23 bytes", rw, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, win32.ERROR_INSUFFICIENT_BUFFER},
 
 		// STATUS_INFO_LENGTH_MISMATCH for a short input (Windows-driver-samples, storage/class/disk).
@@ -178,19 +178,19 @@ func TestDiskRefusals(t *testing.T) {
 		{"growth of 15 bytes", rw, win32.IOCTL_DISK_GROW_PARTITION, make([]byte, 15), 0, win32.ERROR_BAD_LENGTH},
 		{"attributes of 39 bytes", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
 
-		// win32.md 3.8: Version is 40.
+		// docs/contract/disks.md#online-offline-read-only: Version is 40.
 		{"attributes of version 16", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, append([]byte{16}, make([]byte, 39)...), 0, win32.ERROR_INVALID_PARAMETER},
 		{"attribute without meaning", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		// A disk must have an identity, and a style that there is (Microsoft: CREATE_DISK).
 		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		// win32.md 3.7: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
+		// docs/contract/disks.md#creating-a-partition: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
 		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"growth on a raw disk", rw, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 
-		// win32.md 3.2, 3.3: properties that a disk lacks.
+		// docs/contract/disks.md#location, docs/contract/disks.md#page-83-identifier: properties that a disk lacks.
 		{"unknown property", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 28}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
 		{"unknown query type", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{QueryType: 2}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
 		// STATUS_INVALID_DEVICE_REQUEST for what no driver knows.
@@ -214,12 +214,12 @@ func TestPropertiesThatADiskLacks(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib, Serial: "only a serial"})
 	h := drive(t, n, 0)
 	query := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // win32.md 3.3
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceLocationProperty), 64, win32.ERROR_NOT_SUPPORTED) // win32.md 3.2
-	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // win32.md 3.2
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // docs/contract/disks.md#page-83-identifier
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceLocationProperty), 64, win32.ERROR_NOT_SUPPORTED) // docs/contract/disks.md#location
+	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // docs/contract/disks.md#location
 }
 
-// Microsoft: SET_DRIVE_LAYOUT_EX; win32.md 3.7: unaligned, overlapping, beyond
+// Microsoft: SET_DRIVE_LAYOUT_EX; docs/contract/disks.md#creating-a-partition: unaligned, overlapping, beyond
 // the usable range and not unique are ERROR_INVALID_PARAMETER.
 func TestLayoutRefusals(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
@@ -271,7 +271,7 @@ func gpt(parts ...win32.Partition) win32.Layout {
 	return win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), Partitions: parts}
 }
 
-// win32.md 3.7: 19 for a disk that is write protected, by attribute or medium.
+// docs/contract/disks.md#creating-a-partition: 19 for a disk that is write protected, by attribute or medium.
 func TestWriteProtection(t *testing.T) {
 	yes := true
 	for name, c := range map[string]DiskConfig{
@@ -322,7 +322,7 @@ func TestDiskAttributes(t *testing.T) {
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("an offline disk has the volumes %v", vs)
 	}
-	// win32.md 1.9: a handle of a volume that went away.
+	// docs/contract/calls.md#transient-errors: a handle of a volume that went away.
 	if _, err := n.ReadAt(handle, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
 		t.Errorf("ReadAt on a vanished volume = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
@@ -425,7 +425,7 @@ func TestCreateDiskMayAddAnMSR(t *testing.T) {
 	sgdisk(t, image(t, n, 1), 512)
 }
 
-// win32.md 4.10, 3.10: growth is seen in steps.
+// docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk: growth is seen in steps.
 func TestGrowth(t *testing.T) {
 	for _, needsLayout := range []bool{false, true} {
 		t.Run(fmt.Sprintf("needs a layout: %t", needsLayout), func(t *testing.T) {
@@ -492,8 +492,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// win32.md does not say more of it than that Windows keeps a backup: it is used
-// when the primary header is damaged (UEFI specification 5.3.2).
+// The second copy of a GPT is used when the first is damaged (UEFI specification
+// 5.3.2).
 func TestBackupTableCounts(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: sector})

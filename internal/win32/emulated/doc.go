@@ -5,7 +5,7 @@
 //
 // A green run over this package proves our code against our reading of Windows.
 // It does not prove that Windows behaves so: nothing here was compared with a
-// run on Windows. Each refusal names where it was read (win32.md, a page of
+// run on Windows. Each refusal names where it was read (a page of docs/contract, of
 // Microsoft's, an open specification such as [MS-FSA], an open source) or says
 // that it is general knowledge. An unknown call, path or control code is
 // refused as Windows refuses the unknown, never answered with success.

@@ -63,7 +63,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 }
 
 // setMountReparse makes the directory at p a mount point for the volume guid, as
-// SetVolumeMountPointW does (win32.md 4.5). The directory is opened for that, so
+// SetVolumeMountPointW does (docs/contract/volumes.md#mount). The directory is opened for that, so
 // share modes are heeded. It answers
 //
 //   - ERROR_DIR_NOT_EMPTY if the directory has entries or is a reparse point already,
@@ -92,7 +92,7 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 }
 
 // clearMountReparse makes a plain directory of the mount point at p, as
-// DeleteVolumeMountPointW does (win32.md 4.6), whether or not the volume is still
+// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or not the volume is still
 // there. Errors are those of mountedHere, ERROR_WRITE_PROTECT and
 // ERROR_SHARING_VIOLATION.
 func (n *Node) clearMountReparse(t *tx, p place) error {
@@ -113,7 +113,7 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 
 // mountedHere is the volume whose mount point p is: ERROR_NOT_A_REPARSE_POINT for
 // a plain directory and for links that are no mount points, ERROR_INVALID_PARAMETER
-// for a junction to a directory (win32.md 4.6).
+// for a junction to a directory (docs/contract/volumes.md#unmount).
 func mountedHere(p place) (win32.GUID, error) {
 	if p.entry.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
 		return win32.GUID{}, win32.ERROR_NOT_A_REPARSE_POINT
@@ -138,7 +138,7 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 	return parseVolumeName(`\\?\` + rest)
 }
 
-// volumePathName is GetVolumePathNameW (win32.md 4.7): the longest part of path at
+// volumePathName is GetVolumePathNameW (docs/contract/volumes.md#volume-of-a-path): the longest part of path at
 // which a volume is mounted. A junction or symbolic link on the way or at the end
 // is followed and the answer is about where it leads; a mount point is not left
 // behind, its own path is the answer. What does not exist ends the search without an

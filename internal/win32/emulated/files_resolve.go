@@ -55,7 +55,7 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 			return found, err
 		}
 		if m.dontReparse {
-			// win32.md section 10; ntdef.h says the same of OBJ_DONT_REPARSE.
+			// docs/contract/files.md#opening-below-a-directory; ntdef.h says the same of OBJ_DONT_REPARSE.
 			return place{}, win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
 		if links == maxLinks {
@@ -108,7 +108,7 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 	case vol.formatting != 0:
 		return place{}, "", win32.STATUS_ACCESS_DENIED // locked (FSCTL_LOCK_VOLUME)
 	case vol.tree == nil:
-		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // win32.md 4.3
+		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#is-it-formatted
 	}
 	rest = rest[1:]
 	if len(rest) > 1 {

@@ -346,7 +346,7 @@ func (n *Node) putSecret(t *tx, s iscsiSecret) {
 	t.onCommit(func() { n.iscsi.secret = s })
 }
 
-// iscsiInitiator is the name of the software initiator's adapter (win32.md 7).
+// iscsiInitiator is the name of the software initiator's adapter (docs/contract/iscsi.md).
 const iscsiInitiator = `Root\ISCSIPRT\0000_0`
 
 // SetISCSITarget makes a target, or replaces the one of that IQN. Sessions and
@@ -675,7 +675,7 @@ func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal
 	return list, err
 }
 
-// Bounds of a CHAP secret without IPsec, in bytes (win32.md 7).
+// Bounds of a CHAP secret without IPsec, in bytes (docs/contract/iscsi.md#chap).
 const minCHAP, maxCHAP = 12, 16
 
 // authenticate decides about a login as target and initiator do together.
@@ -684,7 +684,7 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 		if target.CHAP != nil {
 			return win32.ISDSC_AUTHENTICATION_FAILURE
 		}
-		return nil // a name without authentication is ignored (win32.md 7)
+		return nil // a name without authentication is ignored (docs/contract/iscsi.md#chap)
 	}
 	if login.AuthType > win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
 		return win32.ERROR_INVALID_PARAMETER

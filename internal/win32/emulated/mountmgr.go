@@ -13,7 +13,7 @@ import (
 // folders volumes are mounted at, present or not. The folder itself is a reparse
 // point in the file system (files_mount.go); a record whose folder lost its
 // reparse point in another way than DeleteMountPoint stays behind, as on
-// Windows (win32.md 10).
+// Windows (docs/contract/files.md#removal).
 
 // mountRecord is a volume mounted at a folder, under "mount/<host>/<PATH>".
 type mountRecord struct {

@@ -99,7 +99,7 @@ func TestPathsInACircle(t *testing.T) {
 	}
 }
 
-// win32.md 4.8: 19 on a read-only volume.
+// docs/contract/volumes.md#flush: 19 on a read-only volume.
 func TestFlush(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)

@@ -111,7 +111,7 @@ func (c ServiceConfig) validate() error {
 	return nil
 }
 
-// iscsiService must run for the calls of the iSCSI initiator (win32.md 7).
+// iscsiService must run for the calls of the iSCSI initiator (docs/contract/iscsi.md#the-service).
 const iscsiService = "MSiSCSI"
 
 // defaultServices are on every node whose configuration does not describe

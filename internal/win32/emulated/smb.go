@@ -169,9 +169,9 @@ func (s smbServer) account(domain, user string) (key string, ok bool) {
 //   - ERROR_BAD_NETPATH for a server that is not there,
 //   - ERROR_LOGON_FAILURE for an unknown user, and for none where the server does
 //     not know the node; ERROR_INVALID_PASSWORD; ERROR_NO_SUCH_LOGON_SESSION for
-//     a user name that none can be (win32.md 6.2),
+//     a user name that none can be (docs/contract/smb.md#errors-of-a-mapping),
 //   - ERROR_ACCESS_DENIED where privacy is wanted and the server cannot encrypt
-//     (win32.md 6.2).
+//     (docs/contract/smb.md#errors-of-a-mapping).
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.do(func(t *tx) error {
 		ref, ok := splitRemote(u.Remote)

@@ -446,7 +446,7 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return 0, v.extend(t, in)
 	}
 	if len(v.extents) != 1 {
-		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (win32.md 4.1)
+		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/contract/volumes.md#finding-volumes)
 	}
 	d := v.extents[0].disk
 	switch code {
@@ -495,7 +495,7 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 	}.Encode())
 }
 
-// extend is FSCTL_EXTEND_VOLUME (win32.md 4.10): the new number of sectors must
+// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth): the new number of sectors must
 // fit the partition and bring at least one cluster more; NTFS keeps a sector,
 // and so up to a cluster, back for the copy of its boot sector.
 func (v *volume) extend(t *tx, in []byte) error {
@@ -577,7 +577,7 @@ func allocated(dir *filetree.Entry, cluster uint64) uint64 {
 // present implements device.
 func (v *volume) present() error {
 	if v.gone {
-		return win32.ERROR_NO_SUCH_DEVICE // win32.md 1.9
+		return win32.ERROR_NO_SUCH_DEVICE // docs/contract/calls.md#transient-errors
 	}
 	return nil
 }
@@ -585,7 +585,7 @@ func (v *volume) present() error {
 func (v *volume) handles() *[]*deviceHandle { return &v.opens }
 
 // flush implements device: nothing is cached. A read-only volume has nothing to
-// write and says so (win32.md 4.8).
+// write and says so (docs/contract/volumes.md#flush).
 func (v *volume) flush() error {
 	if err := v.ready(); err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestFormatIsGoodForOthers(t *testing.T) {
 					n := blank(t, Config{}, DiskConfig{Size: Size(size + 32*mib), SectorSize: sector})
 					partition(t, n, drive(t, n, readWrite), data(1, 16*mib, size))
 					vol := one(t, n, 1)
-					if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // win32.md 4.3
+					if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/contract/volumes.md#is-it-formatted
 						t.Errorf("VolumeInformation before = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 					}
 					o := win32.FormatOptions{FileSystem: "ntfs", Label: "Daten", Quick: true, ClusterSize: cluster}
@@ -126,7 +126,7 @@ func TestFormatRefusals(t *testing.T) {
 			t.Errorf("%s: Format = %v, want %v", c.name, err, c.want.Name())
 		}
 	}
-	// win32.md 4.4, callback type 8: the volume cannot be locked while it is open.
+	// docs/contract/volumes.md#format, callback type 8: the volume cannot be locked while it is open.
 	h := openPath(t, n, devicePath(good), win32.GENERIC_READ)
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("Format of an open volume = %v, want ERROR_ACCESS_DENIED", err)
@@ -185,7 +185,7 @@ func TestFormatTakesTime(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // win32.md 1.9
+	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // docs/contract/calls.md#transient-errors
 		t.Errorf("Format of a disk that was pulled out = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
 }
@@ -215,7 +215,7 @@ func TestForeignFileSystems(t *testing.T) {
 	if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
 		t.Errorf("VolumeInformation of ext4 = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 	}
-	if _, _, _, err := n.FreeSpace(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // win32.md 4.9
+	if _, _, _, err := n.FreeSpace(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/contract/volumes.md#statistics
 		t.Errorf("FreeSpace of ext4 = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 	}
 	h := openPath(t, n, devicePath(vol), readWrite)
@@ -352,7 +352,7 @@ func TestVolumeControl(t *testing.T) {
 	}
 	asks := openPath(t, n, devicePath(vol), 0)
 	failIoctl(t, n, asks, win32.IOCTL_VOLUME_ONLINE, nil, 0, win32.ERROR_ACCESS_DENIED)            // CTL_CODE
-	failIoctl(t, n, asks, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION) // win32.md 1.1
+	failIoctl(t, n, asks, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION) // docs/contract/calls.md#handles-and-access
 	if err := n.FlushFileBuffers(asks); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {               // FlushFileBuffers' page
 		t.Errorf("FlushFileBuffers without write access = %v, want ERROR_ACCESS_DENIED", err)
 	}
@@ -383,7 +383,7 @@ func TestSpannedVolume(t *testing.T) {
 	if want := []win32.Extent{{Disk: 0, Offset: mib, Length: 100 * mib}, {Disk: 1, Offset: 2 * mib, Length: 200 * mib}}; err != nil || !slices.Equal(es, want) {
 		t.Errorf("extents %+v, %v, want %+v", es, err, want)
 	}
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION) // win32.md 4.1
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION) // docs/contract/volumes.md#finding-volumes
 	text := []byte(strings.Repeat("ab", 512))
 	if _, err := n.WriteAt(h, text, 100*mib-512); err != nil {
 		t.Fatal(err)
@@ -400,7 +400,7 @@ func TestSpannedVolume(t *testing.T) {
 	}
 }
 
-// win32.md 4.10, step 5.
+// docs/contract/volumes.md#growth, step 5.
 func TestExtendVolume(t *testing.T) {
 	for _, sector := range []uint64{512, 4096} {
 		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: uint32(sector)})
@@ -511,7 +511,7 @@ func TestFormatForgetsFiles(t *testing.T) {
 		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
 	}
 	// The bytes are there still: with its partition the old file system comes back,
-	// and its files (win32.md 3.7).
+	// and its files (docs/contract/disks.md#creating-a-partition).
 	partition(t, n, h, data(2, 16*mib, 500*mib))
 	vol := one(t, n, 1)
 	if a, err := n.Attributes(vol + "new"); err != nil || a&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {

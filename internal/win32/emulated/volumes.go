@@ -68,7 +68,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 
 // VolumeInformation implements [win32.Volumes]. What is on the volume is judged
 // by its bytes at each call: ERROR_UNRECOGNIZED_VOLUME if no file system of
-// Windows is (win32.md 4.3). An offline volume is ERROR_NOT_READY, one that is
+// Windows is (docs/contract/volumes.md#is-it-formatted). An offline volume is ERROR_NOT_READY, one that is
 // being formatted is locked: ERROR_ACCESS_DENIED.
 func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
 	err = n.do(func(t *tx) error {
@@ -111,7 +111,7 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 			return err
 		}
 		if !v.mounted(t) {
-			return win32.ERROR_UNRECOGNIZED_VOLUME // win32.md 4.9
+			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#statistics
 		}
 		total, free = v.fs.Clusters*uint64(v.fs.BytesPerCluster), v.free()
 		return nil
@@ -133,7 +133,7 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 //   - ERROR_DISK_FULL for a volume that is too small,
 //   - ERROR_WRITE_PROTECT for a disk that is,
 //   - ERROR_ACCESS_DENIED while the volume, or a file on it, is open: it cannot be
-//     locked (win32.md 4.4, callback type 8),
+//     locked (docs/contract/volumes.md#format, callback type 8),
 //   - ERROR_NO_SUCH_DEVICE if the volume goes away meanwhile,
 //   - ERROR_PROCESS_ABORTED if the process that formats, or Windows, ends
 //     meanwhile, when nobody is left to hear it.

@@ -414,7 +414,7 @@ func TestInterfaces(t *testing.T) {
 	t.Logf("%d disks", len(disks))
 }
 
-// No string with a NUL inside reaches Windows, which would read half of it (D23).
+// No string with a NUL inside reaches Windows, which would read half of it (docs/contract/defects.md#d23).
 func TestNUL(t *testing.T) {
 	api := New(Options{})
 	const s = "C:\\a\x00b"

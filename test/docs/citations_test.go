@@ -1,0 +1,182 @@
+package docs
+
+import (
+	"fmt"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// citation is the name of a page, perhaps with a heading, in a comment of a Go
+// file or in the text of a page.
+type citation struct {
+	line int
+	text string // docs/contract/disks.md#rescan
+}
+
+var (
+	// A page in a comment, wherever it is said to be. Addresses in the web are
+	// not pages of this project.
+	pageName = regexp.MustCompile(`(?:https?://)?[\w./-]*\w\.md\b(?:#[\w-]+)?`)
+	// A page by its full name, in a string or a page.
+	fullName = regexp.MustCompile(`(?:https?://)?[\w./-]*\bdocs/[\w./-]*\w\.md\b(?:#[\w-]+)?`)
+)
+
+// find returns the citations in a text that begins in a line.
+func find(name *regexp.Regexp, line int, text string) []citation {
+	var all []citation
+	for _, at := range name.FindAllStringIndex(text, -1) {
+		// An absolute path is one of another system, or follows a <placeholder>.
+		if c := text[at[0]:at[1]]; !strings.Contains(c, "://") && !strings.HasPrefix(c, "/") {
+			all = append(all, citation{line + strings.Count(text[:at[0]], "\n"), strings.TrimPrefix(c, "../")})
+		}
+	}
+	return all
+}
+
+// cited returns the citations of a Go file: every page that a comment names,
+// and those below docs in strings.
+func cited(name string, text []byte) ([]citation, error) {
+	files := token.NewFileSet()
+	if _, err := parser.ParseFile(files, name, text, parser.PackageClauseOnly); err != nil {
+		return nil, err
+	}
+	var all []citation
+	var s scanner.Scanner
+	file := files.AddFile(name, -1, len(text))
+	s.Init(file, text, nil, scanner.ScanComments)
+	for {
+		at, kind, lit := s.Scan()
+		switch kind {
+		case token.EOF:
+			return all, nil
+		case token.COMMENT:
+			all = append(all, find(pageName, file.Line(at), lit)...)
+		case token.STRING:
+			all = append(all, find(fullName, file.Line(at), lit)...)
+		}
+	}
+}
+
+// resolve says what is wrong with a citation in a file, or nil. A page is named
+// from the root of the project or from the directory of the file.
+func resolve(all map[string]page, file string, c citation) error {
+	name, anchor, _ := strings.Cut(c.text, "#")
+	for strings.HasPrefix(name, "../") {
+		name = strings.TrimPrefix(name, "../") // paths in tests lead to the root
+	}
+	p, ok := all[name]
+	if !ok {
+		p, ok = all[path.Join(path.Dir(file), name)]
+	}
+	if !ok {
+		return fmt.Errorf("%s:%d cites %s, which is not in the repository", file, c.line, c.text)
+	}
+	if anchor != "" && !anchors(p)[anchor] {
+		return fmt.Errorf("%s:%d cites %s: %s has no heading #%s", file, c.line, c.text, p.name, anchor)
+	}
+	return nil
+}
+
+// Every page that a Go file or another page cites is in the repository, with
+// the heading that is cited.
+func TestCitationsResolve(t *testing.T) {
+	all := map[string]page{}
+	for _, p := range pages(t) {
+		all[p.name] = p
+	}
+	found := map[string]int{}
+	check := func(file string, list []citation) {
+		for _, c := range list {
+			found[path.Ext(file)]++
+			if err := resolve(all, file, c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if skip(name, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		// This file has citations that are wrong on purpose.
+		if filepath.Ext(name) != ".go" || rel == "test/docs/citations_test.go" {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		list, err := cited(rel, text)
+		if err != nil {
+			return err
+		}
+		check(rel, list)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(p.name, find(fullName, 1, link.ReplaceAllString(string(text), "]")))
+	}
+	if found[".go"] < 50 || found[".md"] < 1 {
+		t.Errorf("found %d citations in Go files and %d in pages: the search is broken", found[".go"], found[".md"])
+	}
+}
+
+func TestWrongCitationsAreFound(t *testing.T) {
+	all := map[string]page{}
+	for _, p := range []page{parse("docs/contract/disks.md", "# Disks\n\n## Serial number\n\n| <a id=\"d1\"></a>D1 |\n"), parse("pkg/disk/notes.md", "# Notes\n")} {
+		all[p.name] = p
+	}
+	for text, good := range map[string]bool{
+		"// See docs/contract/disks.md.":                        true,
+		"// See docs/contract/disks.md#serial-number.":          true,
+		"// See docs/contract/disks.md#d1.":                     true,
+		"// See notes.md.":                                      true,
+		"// See https://example.com/docs/win32.md.":             true,
+		"var _ = \"../../docs/contract/disks.md\"":              true,
+		"var _ = \"a.md\" // of another program":                true,
+		"// See docs/contract/disks.md#serial-numbers.":         false,
+		"// See docs/contract/discs.md.":                        false,
+		"// See win32.md 3.4.":                                  false,
+		"/* See\n   win32.md */":                                false,
+		"var _ = \"docs/contract/discs.md\"":                    false,
+		"func f() { _ = `see docs/contract/disks.md#nothing` }": false,
+	} {
+		list, err := cited("pkg/disk/disk.go", []byte("package disk\n\n"+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			if err == nil {
+				err = resolve(all, "pkg/disk/disk.go", c)
+			}
+		}
+		if (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
