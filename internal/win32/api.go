@@ -1,12 +1,12 @@
 package win32
 
-// Handle is an open object of Windows, or of the emulated node. The zero Handle
-// is never open.
+// Handle is an open object of Windows or of the emulated node. The zero Handle is
+// never open.
 type Handle uintptr
 
-// API is what CSI Proxy asks of Windows, call by call. An API may be used by
-// several goroutines at once. A call cannot be cancelled: whoever must respect
-// a deadline puts a call that may block on a worker.
+// API is the set of Windows calls that CSI Proxy makes. It is safe for concurrent
+// use. A call cannot be cancelled: a caller with a deadline runs calls that may
+// block on a worker goroutine.
 type API interface {
 	Handles
 	Devices
@@ -19,23 +19,23 @@ type API interface {
 	SMB
 }
 
-// Handles opens devices and talks to what is open.
+// Handles opens devices and reads, writes and controls open objects.
 type Handles interface {
 	// CreateFile opens a device or volume (CreateFileW). path is `\\.\PhysicalDrive2`, a
 	// device interface path, or a volume name without its trailing backslash.
 	CreateFile(path string, access, share, disposition, flags uint32) (Handle, error)
-	// CloseHandle closes what CreateFile or NtCreateFile opened.
+	// CloseHandle closes a handle from CreateFile or NtCreateFile.
 	CloseHandle(h Handle) error
-	// DeviceIoControl sends a control code and returns how many bytes of out
-	// were filled in; n is valid with ERROR_MORE_DATA too. The caller grows out
-	// on ERROR_INSUFFICIENT_BUFFER and ERROR_MORE_DATA.
+	// DeviceIoControl sends a control code and returns how many bytes of out it
+	// filled; n is valid with ERROR_MORE_DATA too. On ERROR_INSUFFICIENT_BUFFER and
+	// ERROR_MORE_DATA the caller tries again with a larger out.
 	DeviceIoControl(h Handle, code uint32, in, out []byte) (n int, err error)
-	// ReadAt and WriteAt move bytes at an offset (an OVERLAPPED offset; devices
-	// want multiples of their sector size).
+	// ReadAt and WriteAt transfer bytes at an offset (an OVERLAPPED offset).
+	// Devices require multiples of their sector size.
 	ReadAt(h Handle, p []byte, off int64) (int, error)
 	WriteAt(h Handle, p []byte, off int64) (int, error)
-	// FlushFileBuffers writes what is cached for h; on a volume handle, for all
-	// its files.
+	// FlushFileBuffers writes the cached data of h; for a volume handle, that of
+	// all its files.
 	FlushFileBuffers(h Handle) error
 }
 
@@ -54,39 +54,40 @@ type Interface struct {
 	Path string // `\\?\scsi#disk&ven_…#{53f56307-…}`, openable with CreateFile
 }
 
-// Volumes is the mount manager and what is known of mounted file systems. A
+// Volumes is the mount manager and information about mounted file systems. A
 // "root" or "volume" here ends in a backslash: `\\?\Volume{…}\`, `C:\`.
 type Volumes interface {
 	// VolumeNames lists every volume of the node (FindFirstVolumeW, FindNextVolumeW).
 	VolumeNames() ([]string, error)
-	// VolumeInformation tells the file system on a volume (GetVolumeInformationW).
-	// ERROR_UNRECOGNIZED_VOLUME means that no file system driver knows its content.
+	// VolumeInformation returns information about a volume's file system
+	// (GetVolumeInformationW). ERROR_UNRECOGNIZED_VOLUME means that no file
+	// system driver recognises its content.
 	VolumeInformation(root string) (VolumeInfo, error)
-	// FreeSpace is GetDiskFreeSpaceExW; all three are bytes. avail is limited by
-	// the caller's quota, free is not.
+	// FreeSpace returns sizes in bytes (GetDiskFreeSpaceExW). The caller's quota
+	// limits avail, but not free.
 	FreeSpace(root string) (avail, total, free uint64, err error)
-	// VolumePathName is the mount point under which p lies (GetVolumePathNameW);
-	// it also answers for trailing parts that do not exist.
+	// VolumePathName returns the mount point above p (GetVolumePathNameW).
+	// Trailing components of p need not exist.
 	VolumePathName(p string) (string, error)
-	// VolumeNameForMountPoint is the volume mounted at root
+	// VolumeNameForMountPoint returns the volume mounted at root
 	// (GetVolumeNameForVolumeMountPointW).
 	VolumeNameForMountPoint(root string) (string, error)
-	// VolumePathNames lists drive letters and folders at which vol is mounted
-	// (GetVolumePathNamesForVolumeNameW).
+	// VolumePathNames returns the drive letters and folders at which vol is
+	// mounted (GetVolumePathNamesForVolumeNameW).
 	VolumePathNames(vol string) ([]string, error)
 	// SetMountPoint mounts vol at an empty directory (SetVolumeMountPointW); dir
 	// ends in a backslash.
 	SetMountPoint(dir, vol string) error
-	// DeleteMountPoint removes the mount point at dir, which stays as a plain
+	// DeleteMountPoint removes the mount point at dir and leaves a plain
 	// directory (DeleteVolumeMountPointW).
 	DeleteMountPoint(dir string) error
-	// Format makes a file system on vol and destroys what is there. Windows has
-	// no documented flat call for it, so what the native side uses for it
-	// (WMI or fmifs.dll) stays below this line.
+	// Format creates a file system on vol and destroys its content. Windows has
+	// no documented flat call for this, so the native side chooses between WMI
+	// and fmifs.dll.
 	Format(vol string, o FormatOptions) error
 }
 
-// VolumeInfo is the answer of VolumeInformation.
+// VolumeInfo is the result of VolumeInformation.
 type VolumeInfo struct {
 	Label        string
 	SerialNumber uint32
@@ -95,7 +96,7 @@ type VolumeInfo struct {
 	FileSystem   string // "NTFS"
 }
 
-// FormatOptions says which file system Format makes.
+// FormatOptions describes the file system that Format creates.
 type FormatOptions struct {
 	FileSystem  string // "NTFS"
 	Label       string
@@ -103,36 +104,38 @@ type FormatOptions struct {
 	ClusterSize uint32 // bytes; 0 lets Windows choose
 }
 
-// Files is the file namespace, handle-relative (ntdll), so that nothing can
-// change between the check of a path and its use.
+// Files is the file namespace. Its calls are relative to handles (ntdll), so that
+// nothing can change between the check of a path and its use.
 type Files interface {
-	// NtCreateFile opens or creates name, relative to root, or, with root 0, an
-	// absolute NT path (`\??\C:\`). It answers NTStatus errors; with
-	// OBJ_DONT_REPARSE, STATUS_REPARSE_POINT_ENCOUNTERED when a component on the
-	// way (or the last one, unless FILE_OPEN_REPARSE_POINT) is a reparse point.
-	// options must have FILE_SYNCHRONOUS_IO_NONALERT, which in turn makes Windows
-	// want SYNCHRONIZE in access: STATUS_INVALID_PARAMETER otherwise.
+	// NtCreateFile opens or creates name relative to root. With root 0, name is
+	// an absolute NT path (`\??\C:\`). It returns NTStatus errors. With
+	// OBJ_DONT_REPARSE, it returns STATUS_REPARSE_POINT_ENCOUNTERED if a
+	// component of the path is a reparse point (for the last component, unless
+	// FILE_OPEN_REPARSE_POINT is set). options must have
+	// FILE_SYNCHRONOUS_IO_NONALERT, which requires SYNCHRONIZE in access;
+	// otherwise the error is STATUS_INVALID_PARAMETER.
 	NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error)
 	// QueryDirectory fills buf with entries of FileFullDirectoryInformation
-	// (DecodeDirectory) and returns the bytes used; STATUS_NO_MORE_FILES ends
-	// the listing (STATUS_NO_SUCH_FILE if it never had an entry, as in the root
-	// of an empty volume), restart begins it anew. "." and ".." are among them,
-	// but for a root.
+	// (DecodeDirectory) and returns the number of bytes used. At the end it
+	// returns STATUS_NO_MORE_FILES, or STATUS_NO_SUCH_FILE if there was no entry
+	// at all, as in the root of an empty volume. restart starts the listing
+	// again. Entries include "." and "..", except in a root directory.
 	QueryDirectory(h Handle, restart bool, buf []byte) (int, error)
-	// QueryInformation is NtQueryInformationFile for the File…Information
+	// QueryInformation is NtQueryInformationFile, for the File…Information
 	// classes declared in this package.
 	QueryInformation(h Handle, class uint32, buf []byte) (int, error)
 	// SetInformation is NtSetInformationFile.
 	SetInformation(h Handle, class uint32, in []byte) error
 	// FinalPath is GetFinalPathNameByHandleW with one of the VOLUME_NAME_ flags.
 	FinalPath(h Handle, flags uint32) (string, error)
-	// Attributes is GetFileAttributesW: it follows links on the way, not the last one.
+	// Attributes is GetFileAttributesW. It follows links in the path, but not a
+	// link that is the last component.
 	Attributes(path string) (uint32, error)
 }
 
-// Installation tells about the Windows that runs.
+// Installation describes the running Windows.
 type Installation interface {
-	// WindowsDirectory is the directory of the running Windows, `C:\Windows`
+	// WindowsDirectory returns the directory of the running Windows, `C:\Windows`
 	// (GetSystemWindowsDirectoryW).
 	WindowsDirectory() (string, error)
 }

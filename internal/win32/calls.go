@@ -1,8 +1,8 @@
 package win32
 
-// CallNames are the names of the calls of an [API], as [Call] has them, in order. They
-// are a list, since a program that asks package reflect for methods keeps every
-// exported method of every type that it links.
+// CallNames returns the names of the calls of an [API], as in [Call], sorted.
+// They are written out because a program that uses reflection to list methods
+// keeps every exported method of every type that it links.
 func CallNames() []string {
 	return []string{
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ControlService", "CreateFile", "DeleteMountPoint",

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// codec is a Decode function as every test here sees it.
+// codec is a Decode function in the form that the tests here need.
 type codec struct {
 	decode func(b []byte) (any, error)
 	encode func(v any) []byte
-	sample any // distinct in every field
-	least  int // the shortest sample that Decode takes; 0: all of it
-	// names are the strings that decode read, which b must hold.
+	sample any // has a different value in every field
+	least  int // the length of the shortest valid sample; 0: all of it
+	// names returns the strings that decode read; b must contain them.
 	names func(v any) []string
 	wide  bool // names are UTF-16
 }
 
-// of makes a codec out of the typed functions.
+// of returns a codec of the typed functions.
 func of[T any](decode func([]byte) (T, error), encode func(T) []byte, sample T) codec {
 	return codec{
 		decode: func(b []byte) (any, error) { return decode(b) },
@@ -39,7 +39,7 @@ func named[T any](c codec, wide bool, names func(T) []string) codec {
 	return c
 }
 
-// codecs are all Decode functions of this package, by name; TestEveryDecoder
+// codecs are all Decode functions of this package, by name; TestDecodersHaveTests
 // fails if one is missing.
 var codecs = map[string]codec{
 	"DecodeDeviceNumber": of(DecodeDeviceNumber, DeviceNumber.Encode, DeviceNumber{7, 2, 3}),
@@ -120,8 +120,8 @@ func encodeDirectory(es []DirEntry) []byte {
 	return b
 }
 
-// A Decode function that no codec tests, and no fuzz target, is an omission.
-func TestEveryDecoder(t *testing.T) {
+// Every Decode function needs an entry in codecs and a fuzz target.
+func TestDecodersHaveTests(t *testing.T) {
 	names := exported[*types.Func](t, "Decode")
 	if len(names) != len(codecs) {
 		t.Errorf("the package has %d Decode functions, the table %d", len(names), len(codecs))
@@ -154,15 +154,15 @@ func TestEveryDecoder(t *testing.T) {
 	}
 }
 
-// What was encoded is decoded, with every field at its place.
-func TestRoundTrip(t *testing.T) {
+// Decoding an encoded structure gives every field its value.
+func TestEncodeDecode(t *testing.T) {
 	for name, c := range codecs {
 		got, err := c.decode(c.encode(c.sample))
 		if err != nil || !reflect.DeepEqual(got, c.sample) {
 			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, c.sample)
 		}
 	}
-	// The other arms of unions, and what is at its limit.
+	// The other arms of unions, and values at their limits.
 	for _, l := range []Layout{
 		{Style: PARTITION_STYLE_RAW},
 		{Style: PARTITION_STYLE_MBR, Signature: p32, Partitions: []Partition{
@@ -184,7 +184,7 @@ func TestRoundTrip(t *testing.T) {
 		{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume{0}\`},
 		{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\C:\dir`, Print: `C:\dir`},
 		{Tag: IO_REPARSE_TAG_SYMLINK, Substitute: `\??\C:\dir`},
-		{Tag: 0x80000013}, // deduplication: only the tag is read
+		{Tag: 0x80000013}, // deduplication: DecodeReparse reads only the tag
 	} {
 		if got, err := DecodeReparse(r.Encode()); err != nil || got != r {
 			t.Errorf("DecodeReparse: got %+v, %v; want %+v", got, err, r)
@@ -195,8 +195,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Bytes that end too early are an error that says so, at whatever byte.
-func TestTruncated(t *testing.T) {
+// Input that is too short fails with ErrLayout, wherever it is cut.
+func TestDecodeTruncated(t *testing.T) {
 	for name, c := range codecs {
 		whole := c.encode(c.sample)
 		least := c.least
@@ -204,7 +204,7 @@ func TestTruncated(t *testing.T) {
 			least = len(whole)
 		}
 		for n := range whole {
-			// A slice of its own, so that reading on is reading outside.
+			// A copy, so that reading beyond n is reading out of bounds.
 			b := append([]byte(nil), whole[:n]...)
 			v, err := c.decode(b[:n:n])
 			switch {
@@ -222,8 +222,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Lengths and offsets that point outside are refused, or mean "none".
-func TestClaims(t *testing.T) {
+// Lengths and offsets that point outside the input are refused or mean "none".
+func TestDecodeFalseClaims(t *testing.T) {
 	change := func(b []byte, at int, v uint32) []byte {
 		b = append([]byte(nil), b...)
 		le.PutUint32(b[at:], v)
@@ -279,20 +279,20 @@ func TestClaims(t *testing.T) {
 	if s, err := DecodeLocation(change(EncodeLocation("x"), 32, 0)); s != "" || err != nil {
 		t.Errorf("no location string: got %q, %v", s, err)
 	}
-	// The entries before a broken one are answered with the error.
+	// The entries before a malformed one are returned together with the error.
 	ids, err := DecodeIdentifiers(change(EncodeIdentifiers([]Identifier{{CodeSet: 1}, {CodeSet: 2}}), 12+16+8, 1))
 	if len(ids) != 1 || !errors.Is(err, ErrLayout) {
 		t.Errorf("a broken second identifier: got %v, %v; want the first, ErrLayout", ids, err)
 	}
-	// A next offset of 0 is the last one, however many were promised.
+	// A next offset of 0 ends the list, whatever the count says.
 	ids, err = DecodeIdentifiers(change(EncodeIdentifiers([]Identifier{{ID: []byte("1234")}}), 8, 1000))
 	if len(ids) != 1 || err != nil {
 		t.Errorf("1000 identifiers without an offset to the next: got %d, %v; want 1", len(ids), err)
 	}
 }
 
-// Bytes written by hand from Microsoft's pages, which no encoder has seen.
-func TestGolden(t *testing.T) {
+// Bytes written by hand from Microsoft's pages, independent of our encoders.
+func TestDecodeGolden(t *testing.T) {
 	hex := func(lines ...string) []byte { return unhex(t, lines...) }
 	check := func(name string, got, want []byte) {
 		t.Helper()
@@ -328,8 +328,8 @@ func TestGolden(t *testing.T) {
 	check("a relative symbolic link", Reparse{IO_REPARSE_TAG_SYMLINK, "a", "b", true}.Encode(),
 		hex("0c0000a0 1000 0000", "0000 0200 0200 0200", "01000000", "6100 6200"))
 
-	// A directory as Windows lists it: times and a short file index, an 8-byte
-	// aligned second entry, and no padding behind the last.
+	// A directory in Windows' form: times, a short file index, an 8-byte aligned
+	// second entry, and no padding after the last.
 	listing := hex(
 		"48000000 00000000", strings.Repeat("1122334455667788", 4), "0000000000000000 0000000000000000", "10000000 02000000 00000000", "2e00", "0000",
 		"00000000 00000000", strings.Repeat("1122334455667788", 4), "0500000000000000 0010000000000000", "20040000 06000000 0c0000a0", "6100 3dd8 17dd")
@@ -354,11 +354,11 @@ func TestGolden(t *testing.T) {
 	es2, err := DecodeExtents(hex("02000000 00000000",
 		"01000000 00000000 0000100000000000 0000000800000000", "03000000 ffffffff 0000200000000000 0000000400000000"))
 	if want := []Extent{{1, 1 << 20, 128 << 20}, {3, 2 << 20, 64 << 20}}; err != nil || !reflect.DeepEqual(es2, want) {
-		t.Errorf("DecodeExtents (with rubbish in the padding): got %+v, %v; want %+v", es2, err, want)
+		t.Errorf("DecodeExtents (with garbage in the padding): got %+v, %v; want %+v", es2, err, want)
 	}
 }
 
-// A name longer than a GPT entry holds must not run into what follows it.
+// A name longer than a GPT entry holds must not overwrite the next field.
 func TestLongPartitionName(t *testing.T) {
 	l := Layout{Style: PARTITION_STYLE_GPT, Partitions: []Partition{
 		{Style: PARTITION_STYLE_GPT, Name: strings.Repeat("n", 40)}, {Style: PARTITION_STYLE_GPT, Number: 2}}}

@@ -83,8 +83,8 @@ const (
 	FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE = 0x10
 )
 
-// Control codes (winioctl.h, ntddscsi.h). Bits 14 and 15 of a code are the
-// access that the handle must have: 0 any, 1 read, 2 write, 3 both.
+// Control codes (winioctl.h, ntddscsi.h). Bits 14 and 15 of a code are the access
+// that the handle must have: 0 any, 1 read, 2 write, 3 both.
 const (
 	IOCTL_STORAGE_GET_DEVICE_NUMBER      = 0x2D1080
 	IOCTL_STORAGE_QUERY_PROPERTY         = 0x2D1400
@@ -152,7 +152,7 @@ const (
 // FILE_DEVICE_DISK is STORAGE_DEVICE_NUMBER.DeviceType of a disk (winioctl.h).
 const FILE_DEVICE_DISK = 7
 
-// PARTITION_STYLE (winioctl.h). WMI numbers them otherwise.
+// PARTITION_STYLE (winioctl.h). WMI uses other numbers.
 const (
 	PARTITION_STYLE_MBR = 0
 	PARTITION_STYLE_GPT = 1
@@ -174,9 +174,11 @@ const (
 	IO_REPARSE_TAG_MOUNT_POINT = 0xA0000003
 	IO_REPARSE_TAG_SYMLINK     = 0xA000000C
 	SYMLINK_FLAG_RELATIVE      = 1
-	// REPARSE_NAME_SURROGATE is the tag bit that says "this stands for another name".
+	// REPARSE_NAME_SURROGATE is the tag bit of a reparse point that stands for
+	// another name.
 	REPARSE_NAME_SURROGATE = 0x20000000
-	// MAXIMUM_REPARSE_DATA_BUFFER_SIZE bounds what FSCTL_GET_REPARSE_POINT answers, bytes.
+	// MAXIMUM_REPARSE_DATA_BUFFER_SIZE is the most that FSCTL_GET_REPARSE_POINT
+	// returns, in bytes.
 	MAXIMUM_REPARSE_DATA_BUFFER_SIZE = 16 * 1024
 )
 

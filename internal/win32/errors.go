@@ -6,10 +6,10 @@ import (
 	"io/fs"
 )
 
-// Errno is a Win32 error number (winerror.h), as GetLastError answers it.
+// Errno is a Win32 error number (winerror.h), as GetLastError returns it.
 type Errno uint32
 
-// The Win32 errors that this project meets.
+// The Win32 errors that this project handles.
 const (
 	ERROR_INVALID_FUNCTION            Errno = 1
 	ERROR_FILE_NOT_FOUND              Errno = 2
@@ -90,10 +90,10 @@ const (
 	ERROR_REPARSE_POINT_ENCOUNTERED   Errno = 4395
 )
 
-// NTStatus is the answer of an Nt function (ntstatus.h).
+// NTStatus is the result of an Nt function (ntstatus.h).
 type NTStatus uint32
 
-// The NTSTATUS values that this project meets.
+// The NTSTATUS values that this project handles.
 const (
 	STATUS_BUFFER_OVERFLOW              NTStatus = 0x80000005
 	STATUS_NO_MORE_FILES                NTStatus = 0x80000006
@@ -145,7 +145,7 @@ const (
 	STATUS_REPARSE_POINT_ENCOUNTERED    NTStatus = 0xC000050b
 )
 
-// errnoText is the name and the English system message of each Errno.
+// errnoText returns the name and the English system message of an Errno.
 func errnoText(e Errno) (name, text string) {
 	switch e {
 	case ERROR_INVALID_FUNCTION:
@@ -306,8 +306,8 @@ func errnoText(e Errno) (name, text string) {
 	return fmt.Sprintf("ERROR_%d", uint32(e)), fmt.Sprintf("Windows error %d.", uint32(e))
 }
 
-// statusInfo is the name of each NTStatus and the Errno that
-// RtlNtStatusToDosError makes of it.
+// statusInfo returns the name of an NTStatus and the Errno that
+// RtlNtStatusToDosError converts it to.
 func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 	switch s {
 	case STATUS_BUFFER_OVERFLOW:
@@ -325,7 +325,7 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 	case STATUS_INVALID_PARAMETER:
 		return "STATUS_INVALID_PARAMETER", ERROR_INVALID_PARAMETER, true
 	case STATUS_NO_SUCH_DEVICE:
-		return "STATUS_NO_SUCH_DEVICE", ERROR_NO_SUCH_DEVICE, true // before Windows 8 ERROR_FILE_NOT_FOUND
+		return "STATUS_NO_SUCH_DEVICE", ERROR_NO_SUCH_DEVICE, true // ERROR_FILE_NOT_FOUND before Windows 8
 	case STATUS_NO_SUCH_FILE:
 		return "STATUS_NO_SUCH_FILE", ERROR_FILE_NOT_FOUND, true
 	case STATUS_INVALID_DEVICE_REQUEST:
@@ -410,13 +410,13 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 	return fmt.Sprintf("STATUS_0x%08X", uint32(s)), 0, false
 }
 
-// Name is the constant's name in winerror.h, "ERROR_ACCESS_DENIED".
+// Name returns the constant's name in winerror.h, "ERROR_ACCESS_DENIED".
 func (e Errno) Name() string { name, _ := errnoText(e); return name }
 
-// Error is Windows' English message for e, whatever language the Windows has.
+// Error returns Windows' English message for e, for a Windows in any language.
 func (e Errno) Error() string { _, text := errnoText(e); return text }
 
-// Is lets errors.Is find fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
+// Is makes errors.Is match fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and
 // errors.ErrUnsupported, as package os does for the same numbers.
 func (e Errno) Is(target error) bool {
 	switch target {
@@ -432,11 +432,11 @@ func (e Errno) Is(target error) bool {
 	return false
 }
 
-// Name is the constant's name in ntstatus.h, "STATUS_ACCESS_DENIED".
+// Name returns the constant's name in ntstatus.h, "STATUS_ACCESS_DENIED".
 func (s NTStatus) Name() string { name, _, _ := statusInfo(s); return name }
 
-// Errno is what RtlNtStatusToDosError makes of s; a status that this package
-// does not know becomes ERROR_GEN_FAILURE.
+// Errno returns the number that RtlNtStatusToDosError converts s to. For a status
+// that this package does not know it returns ERROR_GEN_FAILURE.
 func (s NTStatus) Errno() Errno {
 	if _, e, ok := statusInfo(s); ok {
 		return e
@@ -444,7 +444,8 @@ func (s NTStatus) Errno() Errno {
 	return ERROR_GEN_FAILURE
 }
 
-// Error is the message of s.Errno and, where that says less, the name of s.
+// Error returns the message of s.Errno. For a status that this package does not
+// know it returns "NTSTATUS" and the number.
 func (s NTStatus) Error() string {
 	name, e, ok := statusInfo(s)
 	if !ok {
@@ -453,7 +454,7 @@ func (s NTStatus) Error() string {
 	return e.Error()
 }
 
-// Is answers for s.Errno.
+// Is matches what s.Errno matches.
 func (s NTStatus) Is(target error) bool {
 	if e, ok := target.(Errno); ok {
 		_, have, known := statusInfo(s)
@@ -462,8 +463,8 @@ func (s NTStatus) Is(target error) bool {
 	return s.Errno().Is(target)
 }
 
-// Code finds the Win32 error number in err, be it an Errno, an NTStatus, or an
-// ISCSIStatus that comes near one.
+// Code returns the Win32 error number of err: an Errno, the one that an NTStatus
+// maps to, or the closest one to an ISCSIStatus.
 func Code(err error) (Errno, bool) {
 	var e Errno
 	if errors.As(err, &e) {
@@ -481,8 +482,8 @@ func Code(err error) (Errno, bool) {
 	return 0, false
 }
 
-// IsCode tells whether err carries one of the Win32 error numbers, directly or
-// as the NTSTATUS that maps to it.
+// IsCode reports whether err has one of the Win32 error numbers, itself or as an
+// NTSTATUS that maps to one.
 func IsCode(err error, codes ...Errno) bool {
 	have, ok := Code(err)
 	if !ok {

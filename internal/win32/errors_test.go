@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Every number declared has its own name and a text that says something. (That
-// the numbers are those of winerror.h and ntstatus.h is TestConstants' matter.)
-func TestErrorsAreNamed(t *testing.T) {
+// Every declared number has its own name and a text that is a sentence.
+// (TestConstants checks that the numbers are those of winerror.h and ntstatus.h.)
+func TestErrorNames(t *testing.T) {
 	errnos, statuses := 0, 0
 	for _, c := range constants(t) {
 		switch c.kind {
@@ -45,8 +45,8 @@ func TestErrorsAreNamed(t *testing.T) {
 	}
 }
 
-// What RtlNtStatusToDosError makes of statuses whose Errno is not the one that
-// the name suggests ([MS-ERREF], and the tests of package native on Windows).
+// Results of RtlNtStatusToDosError for statuses whose name suggests another Errno
+// ([MS-ERREF], and the tests of package native on Windows).
 func TestStatusToErrno(t *testing.T) {
 	for s, want := range map[NTStatus]Errno{
 		STATUS_DELETE_PENDING:         ERROR_ACCESS_DENIED,
@@ -83,7 +83,7 @@ func TestUnknownErrors(t *testing.T) {
 	}
 }
 
-func TestIs(t *testing.T) {
+func TestErrorIs(t *testing.T) {
 	targets := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, errors.ErrUnsupported}
 	for _, c := range []struct {
 		err  error
@@ -137,7 +137,7 @@ func TestCode(t *testing.T) {
 			t.Errorf("IsCode(%v, ERROR_CRC, %d) = %t, want %t", c.err, c.want, got, c.ok)
 		}
 		if IsCode(c.err) || IsCode(c.err, ERROR_CRC) {
-			t.Errorf("IsCode(%v) finds a number that is not there", c.err)
+			t.Errorf("IsCode(%v) = true for other numbers", c.err)
 		}
 	}
 }
@@ -185,6 +185,6 @@ func TestUTF16(t *testing.T) {
 		}
 	}
 	if got := UTF16("\xff\xed\xa0"); fmt.Sprintf("%x", got) != "[fffd fffd fffd]" {
-		t.Errorf("UTF16 of bytes that are no UTF-8 = %x, want U+FFFD for each", got)
+		t.Errorf("UTF16 of bytes that are not UTF-8 = %x, want U+FFFD for each", got)
 	}
 }

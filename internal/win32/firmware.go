@@ -7,32 +7,34 @@ import (
 	"fmt"
 )
 
-// FirmwareSMBIOS is the provider 'RSMB' of [Firmware]: the SMBIOS tables, of
-// which there is one, with the ID 0.
+// FirmwareSMBIOS is the provider 'RSMB' of [Firmware]: the SMBIOS tables. It has
+// one table, with ID 0.
 const FirmwareSMBIOS = 0x52534D42
 
-// smbiosHeader is the size of what RawSMBIOSData has before the table (Microsoft:
-// GetSystemFirmwareTable): calling method, major and minor version, DMI
-// revision, and the table's length as a u32.
+// smbiosHeader is the size of the header of RawSMBIOSData (Microsoft:
+// GetSystemFirmwareTable): calling method, major and minor version, DMI revision,
+// and the table's length as a u32.
 const smbiosHeader = 8
 
 // Structure types and fields of SMBIOS (DMTF DSP0134).
 const (
 	smbiosSystem = 1   // System Information
 	smbiosEnd    = 127 // End-of-Table
-	// smbiosSerial is where System Information has the number of the string
-	// with the serial number.
+	// smbiosSerial is the offset in System Information of the number of the
+	// serial number's string.
 	smbiosSerial = 7
-	// smbiosFormatted is the shortest formatted area: type, length, handle.
+	// smbiosFormatted is the size of the shortest formatted area: type, length,
+	// handle.
 	smbiosFormatted = 4
 )
 
-// ErrNoSerial is answered for tables that hold no serial number of the system.
-var ErrNoSerial = errors.New("the SMBIOS tables hold no serial number of the system")
+// ErrNoSerial is returned for tables without a system serial number.
+var ErrNoSerial = errors.New("the SMBIOS tables contain no serial number of the system")
 
-// SMBIOSSerial finds the system's serial number in what [Firmware] answers for
-// FirmwareSMBIOS. b comes from firmware: lengths in it are claims. The serial
-// number is without blanks and control characters at its ends.
+// SMBIOSSerial finds the system's serial number in the table that [Firmware]
+// returns for FirmwareSMBIOS. b comes from firmware, so its lengths cannot be
+// trusted. Blanks and control characters at both ends of the serial number are
+// removed.
 func SMBIOSSerial(b []byte) (string, error) {
 	if len(b) < smbiosHeader {
 		return "", fmt.Errorf("SMBIOS data of %d bytes, want at least %d", len(b), smbiosHeader)
@@ -45,12 +47,12 @@ func SMBIOSSerial(b []byte) (string, error) {
 	for len(table) >= smbiosFormatted {
 		kind, length := table[0], int(table[1])
 		if length < smbiosFormatted || length > len(table) {
-			return "", fmt.Errorf("SMBIOS structure of type %d claims %d bytes of %d", kind, length, len(table))
+			return "", fmt.Errorf("SMBIOS structure of type %d claims %d bytes, but %d are left", kind, length, len(table))
 		}
 		formatted := table[:length]
 		texts, rest, ok := bytes.Cut(table[length:], []byte{0, 0})
 		if !ok && kind != smbiosEnd {
-			return "", fmt.Errorf("SMBIOS structure of type %d: its strings do not end", kind)
+			return "", fmt.Errorf("SMBIOS structure of type %d has strings that do not end", kind)
 		}
 		switch kind {
 		case smbiosEnd:
@@ -66,14 +68,14 @@ func SMBIOSSerial(b []byte) (string, error) {
 	return "", ErrNoSerial
 }
 
-// smbiosText is string number n, from 1 on, of a structure.
+// smbiosText returns string number n of a structure. The first is number 1.
 func smbiosText(texts []byte, n int) (string, error) {
 	if n == 0 {
 		return "", ErrNoSerial
 	}
 	all := bytes.Split(texts, []byte{0})
 	if n > len(all) || len(texts) == 0 {
-		return "", fmt.Errorf("SMBIOS system information names string %d of %d", n, len(all))
+		return "", fmt.Errorf("SMBIOS system information refers to string %d of %d", n, len(all))
 	}
 	text := bytes.TrimFunc(all[n-1], func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if len(text) == 0 {
@@ -82,8 +84,8 @@ func smbiosText(texts []byte, n int) (string, error) {
 	return string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), nil
 }
 
-// EncodeSMBIOS is a small set of tables, as [Firmware] answers them, with the
-// serial number in it.
+// EncodeSMBIOS returns small SMBIOS tables with the serial number, in the form
+// that [Firmware] returns.
 func EncodeSMBIOS(manufacturer, product, serial string) []byte {
 	var texts []byte
 	index := byte(0)

@@ -55,7 +55,7 @@ func FuzzSMBIOSSerial(f *testing.F) {
 			t.Errorf("SMBIOSSerial(%q) = %q", b, serial)
 		}
 		if !strings.ContainsRune(serial, '\uFFFD') && !strings.Contains(string(b), serial) {
-			t.Errorf("SMBIOSSerial(%q) = %q, which the input does not hold", b, serial)
+			t.Errorf("SMBIOSSerial(%q) = %q, which is not in the input", b, serial)
 		}
 	})
 }

@@ -20,20 +20,20 @@ func unhex(t testing.TB, lines ...string) []byte {
 	return b
 }
 
-// fuzz states what holds of a Decode function whatever the bytes are: it does
-// not panic; an error is ErrLayout; the names that it read are in the bytes; and
-// what it read is read again from our own encoding of it.
+// fuzz states the properties of a Decode function for any input: it does not
+// panic; an error is ErrLayout; the names that it returns are in the input; and
+// encoding and decoding its result again returns the same.
 func fuzz(f *testing.F, name string) {
 	c := codecs[name]
 	f.Add(c.encode(c.sample))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 16<<10 {
-			return // names may overlap, and would not fit our encoding one after another
+			return // names may overlap in the input, but our encoding writes them separately
 		}
 		v, err := c.decode(slices.Clip(b))
 		if err != nil {
 			if !errors.Is(err, ErrLayout) {
-				t.Errorf("%s(% x): %v, which is no ErrLayout", name, b, err)
+				t.Errorf("%s(% x): %v, which is not an ErrLayout", name, b, err)
 			}
 			return
 		}
@@ -44,7 +44,7 @@ func fuzz(f *testing.F, name string) {
 					want = appendUTF16(nil, s)
 				}
 				if !bytes.Contains(b, want) {
-					t.Errorf("%s(% x) read the name %q, which is not there", name, b, s)
+					t.Errorf("%s(% x) read the name %q, which is not in the input", name, b, s)
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func FuzzDecodeDirectory(f *testing.F)         { fuzz(f, "DecodeDirectory") }
 func FuzzDecodeAttributeTag(f *testing.F)      { fuzz(f, "DecodeAttributeTag") }
 func FuzzDecodeFileStandard(f *testing.F)      { fuzz(f, "DecodeFileStandard") }
 
-// A GUID that is read is written as the same text, but for braces and case.
+// A GUID that was parsed prints as the same text, except for braces and case.
 func FuzzGUID(f *testing.F) {
 	f.Add(PARTITION_BASIC_DATA_GUID.String())
 	f.Fuzz(func(t *testing.T, s string) {
@@ -94,7 +94,8 @@ func FuzzGUID(f *testing.F) {
 	})
 }
 
-// Any sequence of 16-bit units is a string of its own, and comes back whole.
+// Every sequence of 16-bit units has its own string and converts back to the same
+// units.
 func FuzzUTF16(f *testing.F) {
 	f.Add([]byte("a\x00\x3d\xd8\x17\xdd"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -106,7 +107,7 @@ func FuzzUTF16(f *testing.F) {
 		if back := UTF16(s); !slices.Equal(back, u) {
 			t.Errorf("UTF16(FromUTF16(%x)) = %x", u, back)
 		}
-		// And any string at all can be given to Windows.
+		// Any string converts to Windows' units and back.
 		if got := FromUTF16(UTF16(string(b))); utf8.Valid(b) && got != string(b) {
 			t.Errorf("FromUTF16(UTF16(%q)) = %q", b, got)
 		}

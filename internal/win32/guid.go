@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// GUID is Windows' GUID structure (guiddef.h): its first three fields are
-// little-endian in memory and on a GPT disk, big-endian in text.
+// GUID is Windows' GUID structure (guiddef.h). Its first three fields are
+// little-endian in memory and on a GPT disk, but big-endian in text.
 type GUID struct {
 	Data1 uint32
 	Data2 uint16
@@ -16,13 +16,13 @@ type GUID struct {
 	Data4 [8]byte
 }
 
-// String is the registry form with braces and lower-case digits,
+// String returns the registry form with braces and lower-case digits,
 // "{ebd0a0a2-b9e5-4433-87c0-68b6b72699c7}".
 func (g GUID) String() string {
 	return fmt.Sprintf("{%08x-%04x-%04x-%x-%x}", g.Data1, g.Data2, g.Data3, g.Data4[:2], g.Data4[2:])
 }
 
-// IsZero tells whether g is all zeroes, which GPT uses for "no entry".
+// IsZero reports whether g is all zeros, which GPT uses for "no entry".
 func (g GUID) IsZero() bool { return g == GUID{} }
 
 // AppendTo appends the 16 bytes of g in memory order.
@@ -33,7 +33,7 @@ func (g GUID) AppendTo(b []byte) []byte {
 	return append(b, g.Data4[:]...)
 }
 
-// GUIDFromBytes reads 16 bytes in memory order; b must hold them.
+// GUIDFromBytes reads 16 bytes in memory order. b must have that many.
 func GUIDFromBytes(b []byte) GUID {
 	g := GUID{
 		Data1: binary.LittleEndian.Uint32(b),
@@ -44,7 +44,7 @@ func GUIDFromBytes(b []byte) GUID {
 	return g
 }
 
-// ParseGUID reads the text form, with or without braces, in any case.
+// ParseGUID parses the text form, with or without braces, in any case.
 func ParseGUID(s string) (GUID, error) {
 	t := s
 	if strings.HasPrefix(t, "{") && strings.HasSuffix(t, "}") {

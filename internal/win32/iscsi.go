@@ -5,62 +5,65 @@ import (
 	"fmt"
 )
 
-// ISCSI is the iSCSI initiator of Windows, iscsidsc.dll, call by call. Each is a
-// remote procedure call to the service MSiSCSI, may block for as long as the
-// network lets it, and answers [ISCSIStatus] or [Errno] errors. A target's name
-// is its iSCSI qualified name (IQN).
+// ISCSI is the set of calls of Windows' iSCSI initiator, iscsidsc.dll. Each is a
+// remote procedure call to the service MSiSCSI. It may block as long as the
+// network does, and returns [ISCSIStatus] or [Errno] errors. A target's name is
+// its iSCSI qualified name (IQN).
 type ISCSI interface {
-	// AddIScsiSendTargetPortal registers a portal and asks it for its targets.
+	// AddIScsiSendTargetPortal registers a portal and queries it for its targets.
 	AddIScsiSendTargetPortal(p ISCSIPortal) error
 	// ReportIScsiSendTargetPortals lists the registered portals.
 	ReportIScsiSendTargetPortals() ([]ISCSISendTargetPortal, error)
-	// RefreshIScsiSendTargetPortal asks a registered portal again for its targets.
+	// RefreshIScsiSendTargetPortal queries a registered portal again for its
+	// targets.
 	RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error
-	// RemoveIScsiSendTargetPortal forgets a registered portal.
+	// RemoveIScsiSendTargetPortal removes a registered portal.
 	RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error
-	// ReportIScsiTargets lists the targets that the initiator knows; with
-	// force it asks all registered portals first.
+	// ReportIScsiTargets lists the targets that the initiator knows. With force
+	// it queries all registered portals first.
 	ReportIScsiTargets(force bool) ([]string, error)
-	// IScsiTargetDiscovery lists by which mechanisms the initiator knows a target
-	// (GetIScsiTargetInformationW, DiscoveryMechanisms): texts such as
+	// IScsiTargetDiscovery lists the mechanisms by which the initiator discovered
+	// a target (GetIScsiTargetInformationW, DiscoveryMechanisms): texts such as
 	// `SendTargets:*10.61.169.28 0003260 Root\ISCSIPRT\0000_0`.
 	IScsiTargetDiscovery(target string) ([]string, error)
-	// ReportIScsiTargetPortals lists the portals at which a target says it is.
+	// ReportIScsiTargetPortals lists the portals that a target advertises.
 	ReportIScsiTargetPortals(target string) ([]ISCSIPortal, error)
 	// LoginIScsiTarget logs in to a target through a portal, for this boot only.
 	LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (session ISCSISessionID, err error)
-	// LogoutIScsiTarget ends a session; ISDSC_DEVICE_BUSY_ON_SESSION if one of its
-	// devices is in use.
+	// LogoutIScsiTarget ends a session. It returns ISDSC_DEVICE_BUSY_ON_SESSION
+	// if a device of the session is in use.
 	LogoutIScsiTarget(session ISCSISessionID) error
 	// GetIScsiSessionList lists the sessions with their connections.
 	GetIScsiSessionList() ([]ISCSISession, error)
-	// GetDevicesForIScsiSession lists the devices that a session has brought.
+	// GetDevicesForIScsiSession lists the devices of a session.
 	GetDevicesForIScsiSession(session ISCSISessionID) ([]ISCSIDevice, error)
-	// ReportIScsiPersistentLogins lists the logins that are made at every boot.
+	// ReportIScsiPersistentLogins lists the logins that Windows repeats at every
+	// boot.
 	ReportIScsiPersistentLogins() ([]ISCSIPersistentLogin, error)
-	// RemoveIScsiPersistentTarget forgets such a login. It ends no session.
+	// RemoveIScsiPersistentTarget removes such a login. It ends no session.
 	RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error
-	// SetIScsiInitiatorCHAPSharedSecret sets the secret by which targets prove
-	// themselves to this node.
+	// SetIScsiInitiatorCHAPSharedSecret sets the secret with which targets
+	// authenticate to this node.
 	SetIScsiInitiatorCHAPSharedSecret(secret Secret) error
 }
 
 // ISCSIPortal is ISCSI_TARGET_PORTALW without its symbolic name.
 type ISCSIPortal struct {
-	Address string // as it was given: IP address or host name
+	Address string // IP address or host name, as given
 	Socket  uint16
 }
 
-// ISCSISendTargetPortal is ISCSI_TARGET_PORTAL_INFO_EXW without what nobody here
-// asks for. Initiator and InitiatorPort say for which adapter it was registered.
+// ISCSISendTargetPortal has the fields of ISCSI_TARGET_PORTAL_INFO_EXW that this
+// project uses. Initiator and InitiatorPort name the adapter for which it was
+// registered.
 type ISCSISendTargetPortal struct {
 	Initiator     string
 	InitiatorPort uint32
 	ISCSIPortal
 }
 
-// ISCSILogin is what a login says about itself (ISCSI_LOGIN_OPTIONS). User and
-// Password are passed where they are not nil.
+// ISCSILogin has the options of a login (ISCSI_LOGIN_OPTIONS). User and Password
+// are used if they are not nil.
 type ISCSILogin struct {
 	AuthType uint32 // ISCSI_NO_AUTH_TYPE, ISCSI_CHAP_AUTH_TYPE, ISCSI_MUTUAL_CHAP_AUTH_TYPE
 	User     *string
@@ -72,7 +75,7 @@ type ISCSISessionID struct {
 	AdapterUnique, AdapterSpecific uint64
 }
 
-// String is the text by which WMI names a session.
+// String returns the text by which WMI identifies a session.
 func (id ISCSISessionID) String() string {
 	return fmt.Sprintf("%x-%x", id.AdapterUnique, id.AdapterSpecific)
 }
@@ -84,13 +87,13 @@ type ISCSISession struct {
 	Connections []ISCSIConnection
 }
 
-// ISCSIConnection is ISCSI_CONNECTION_INFOW, the target's end of it.
+// ISCSIConnection has the target's end of ISCSI_CONNECTION_INFOW.
 type ISCSIConnection struct {
 	TargetAddress string
 	TargetSocket  uint16
 }
 
-// ISCSIDevice is ISCSI_DEVICE_ON_SESSIONW without what nobody here asks for.
+// ISCSIDevice has the fields of ISCSI_DEVICE_ON_SESSIONW that this project uses.
 type ISCSIDevice struct {
 	Interface GUID // GUID_DEVINTERFACE_DISK for a disk
 	Number    DeviceNumber
@@ -112,10 +115,11 @@ const (
 	ISCSI_MUTUAL_CHAP_AUTH_TYPE = 2
 )
 
-// ISCSIStatus is an answer of iscsidsc.dll that is no Win32 number (iscsierr.h).
+// ISCSIStatus is a status of iscsidsc.dll that is not a Win32 error number
+// (iscsierr.h).
 type ISCSIStatus uint32
 
-// The ISCSIStatus values that this project meets.
+// The ISCSIStatus values that this project handles.
 const (
 	ISDSC_NON_SPECIFIC_ERROR           ISCSIStatus = 0xEFFF0001
 	ISDSC_LOGIN_FAILED                 ISCSIStatus = 0xEFFF0002
@@ -140,12 +144,12 @@ const (
 	ISDSC_PORTAL_NOT_FOUND             ISCSIStatus = 0xEFFF0043
 )
 
-// iscsiStatusInfo is the name of s, what it says, and the Errno that comes near;
-// 0 if none does. The texts are ours; Windows' are localised.
+// iscsiStatusInfo returns the name of s, its text, and the closest Errno, 0 if
+// there is none. The texts are ours, as those of Windows are localised.
 func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 	switch s {
 	case ISDSC_NON_SPECIFIC_ERROR:
-		return "ISDSC_NON_SPECIFIC_ERROR", "The iSCSI initiator met an error that it does not describe.", ERROR_GEN_FAILURE
+		return "ISDSC_NON_SPECIFIC_ERROR", "The iSCSI initiator reported a non-specific error.", ERROR_GEN_FAILURE
 	case ISDSC_LOGIN_FAILED:
 		return "ISDSC_LOGIN_FAILED", "The iSCSI login failed.", 0
 	case ISDSC_CONNECTION_FAILED:
@@ -163,7 +167,7 @@ func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 	case ISDSC_SERVICE_UNAVAILABLE:
 		return "ISDSC_SERVICE_UNAVAILABLE", "The iSCSI service is unavailable.", ERROR_NOT_READY
 	case ISDSC_OUT_OF_RESOURCES:
-		return "ISDSC_OUT_OF_RESOURCES", "The iSCSI target has not enough resources.", ERROR_NO_SYSTEM_RESOURCES
+		return "ISDSC_OUT_OF_RESOURCES", "The iSCSI target does not have enough resources.", ERROR_NO_SYSTEM_RESOURCES
 	case ISDSC_INVALID_SESSION_ID:
 		return "ISDSC_INVALID_SESSION_ID", "The iSCSI session does not exist.", ERROR_NOT_FOUND
 	case ISDSC_SESSION_BUSY:
@@ -175,13 +179,13 @@ func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 	case ISDSC_LOGIN_USER_INFO_BAD:
 		return "ISDSC_LOGIN_USER_INFO_BAD", "The CHAP user name or secret cannot be used.", 0
 	case ISDSC_TARGET_PORTAL_ALREADY_EXISTS:
-		return "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is registered already.", ERROR_ALREADY_EXISTS
+		return "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is already registered.", ERROR_ALREADY_EXISTS
 	case ISDSC_SERVICE_DID_NOT_RESPOND:
 		return "ISDSC_SERVICE_DID_NOT_RESPOND", "The iSCSI initiator service did not respond.", ERROR_NOT_READY
 	case ISDSC_SERVICE_NOT_RUNNING:
 		return "ISDSC_SERVICE_NOT_RUNNING", "The iSCSI initiator service is not running.", ERROR_SERVICE_NOT_ACTIVE
 	case ISDSC_TARGET_ALREADY_LOGGED_IN:
-		return "ISDSC_TARGET_ALREADY_LOGGED_IN", "The iSCSI target has been logged in to already.", ERROR_ALREADY_EXISTS
+		return "ISDSC_TARGET_ALREADY_LOGGED_IN", "The iSCSI target is already logged in to.", ERROR_ALREADY_EXISTS
 	case ISDSC_DEVICE_BUSY_ON_SESSION:
 		return "ISDSC_DEVICE_BUSY_ON_SESSION", "A device of the iSCSI session is in use.", ERROR_BUSY
 	case ISDSC_PORTAL_NOT_FOUND:
@@ -190,19 +194,19 @@ func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 	return fmt.Sprintf("ISDSC_0x%08X", uint32(s)), fmt.Sprintf("iSCSI initiator status 0x%08X.", uint32(s)), 0
 }
 
-// Name is the constant's name in iscsierr.h, "ISDSC_LOGIN_FAILED".
+// Name returns the constant's name in iscsierr.h, "ISDSC_LOGIN_FAILED".
 func (s ISCSIStatus) Name() string { name, _, _ := iscsiStatusInfo(s); return name }
 
-// Error says in English what s means.
+// Error returns the meaning of s in English.
 func (s ISCSIStatus) Error() string { _, text, _ := iscsiStatusInfo(s); return text }
 
-// Errno is the Win32 error that comes nearest; ERROR_GEN_FAILURE if none does.
+// Errno returns the closest Win32 error, or ERROR_GEN_FAILURE if there is none.
 func (s ISCSIStatus) Errno() Errno {
 	_, _, e := iscsiStatusInfo(s)
 	return cmp.Or(e, ERROR_GEN_FAILURE)
 }
 
-// Is answers for s.Errno, where there is one.
+// Is also matches what s.Errno matches, if s has an Errno.
 func (s ISCSIStatus) Is(target error) bool {
 	_, _, have := iscsiStatusInfo(s)
 	if e, ok := target.(Errno); ok {
@@ -211,8 +215,9 @@ func (s ISCSIStatus) Is(target error) bool {
 	return have != 0 && have.Is(target)
 }
 
-// ISCSIError is the error of what a function of iscsidsc.dll returns: Win32
-// numbers and ISCSIStatus values come the same way. 0 is nil.
+// ISCSIError converts the result of a function of iscsidsc.dll to an error. Such
+// functions return both Win32 error numbers and ISCSIStatus values. For 0 it
+// returns nil.
 func ISCSIError(status uint32) error {
 	switch {
 	case status == 0:

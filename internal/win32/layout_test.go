@@ -10,8 +10,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/mingwtest"
 )
 
-// What an application sees, and what a driver sees: Microsoft's headers of the
-// two cannot be read together.
+// The headers for applications and for drivers. Microsoft's headers of the two
+// cannot be included together.
 const (
 	applicationHeaders = `
 #define _WIN32_WINNT 0x0A00
@@ -40,18 +40,18 @@ const (
 `
 )
 
-// Constants whose C spelling is another one.
-var spelledOtherwise = map[string]string{
+// Constants with a different name in C.
+var otherSpelling = map[string]string{
 	"BusTypeISCSI":    "BusTypeiScsi",
 	"FILE_ADD_SUBDIR": "FILE_ADD_SUBDIRECTORY",
 	// A macro in C, which picks this bit out of a tag.
 	"REPARSE_NAME_SURROGATE": "IsReparseTagNameSurrogate(0xFFFFFFFF)",
 }
 
-// Constants that only a driver's headers have.
+// Constants that only the driver headers have.
 var ofDrivers = []string{"FileDispositionInformationEx"}
 
-// Constants that mingw-w64 10 lacks, by the numbers of Microsoft's pages.
+// Constants that mingw-w64 10 lacks, with the numbers of Microsoft's pages.
 var documented = map[string]uint64{
 	// winioctl.h: CTL_CODE(IOCTL_DISK_BASE, 0x3C, METHOD_BUFFERED, FILE_ANY_ACCESS)
 	// and CTL_CODE(IOCTL_DISK_BASE, 0x3D, METHOD_BUFFERED, FILE_READ_ACCESS | FILE_WRITE_ACCESS).
@@ -102,14 +102,14 @@ var documented = map[string]uint64{
 	"FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE": 0x10,
 }
 
-// constantAsserts says of every constant in cs what the headers must say too.
+// constantAsserts returns the assertions for all constants in cs.
 func constantAsserts(cs []goConstant) (application, driver []mingwtest.Assert) {
 	for _, c := range cs {
 		if _, ok := documented[c.name]; ok {
 			continue
 		}
 		spelling := c.name
-		if s, ok := spelledOtherwise[c.name]; ok {
+		if s, ok := otherSpelling[c.name]; ok {
 			spelling = s
 		}
 		a := mingwtest.Assert{
@@ -128,7 +128,7 @@ func constantAsserts(cs []goConstant) (application, driver []mingwtest.Assert) {
 	return application, driver
 }
 
-// TestConstants holds every exported number of this package to the headers.
+// TestConstants checks every exported number of this package against the headers.
 func TestConstants(t *testing.T) {
 	cs := constants(t)
 	if len(cs) < 150 {
@@ -136,20 +136,20 @@ func TestConstants(t *testing.T) {
 	}
 	for _, c := range cs {
 		if want, ok := documented[c.name]; ok && c.value != want {
-			t.Errorf("%s = %#x, documented is %#x", c.name, c.value, want)
+			t.Errorf("%s = %#x, but the documented value is %#x", c.name, c.value, want)
 		}
 	}
 	for name := range documented {
 		if !slices.ContainsFunc(cs, func(c goConstant) bool { return c.name == name }) {
-			t.Errorf("documented has %s, which the package no longer declares", name)
+			t.Errorf("the list of documented constants has %s, which the package does not declare", name)
 		}
 	}
 	application, driver := constantAsserts(cs)
 	for _, wrong := range mingwtest.Check(t, applicationHeaders, application) {
-		t.Errorf("not so in mingw-w64's headers: %s", wrong)
+		t.Errorf("false in mingw-w64's headers: %s", wrong)
 	}
 	for _, wrong := range mingwtest.Check(t, driverHeaders, driver) {
-		t.Errorf("not so in mingw-w64's driver headers: %s", wrong)
+		t.Errorf("false in mingw-w64's driver headers: %s", wrong)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestGUIDs(t *testing.T) {
 	}
 	for _, name := range append(exported[*types.Var](t, "GUID_"), exported[*types.Var](t, "PARTITION_")...) {
 		if _, ok := guids[name]; !ok && name != "PARTITION_SPACES_GUID" {
-			t.Errorf("%s is in no test", name)
+			t.Errorf("no test covers %s", name)
 		}
 	}
 	var asserts []mingwtest.Assert
@@ -188,7 +188,7 @@ func TestGUIDs(t *testing.T) {
 		})
 	}
 	for _, wrong := range mingwtest.Check(t, applicationHeaders, asserts) {
-		t.Errorf("not so in mingw-w64's headers: %s", wrong)
+		t.Errorf("false in mingw-w64's headers: %s", wrong)
 	}
 }
 
@@ -202,11 +202,11 @@ const (
 
 var pGUID = GUID{p32, p16, p16, [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
 
-// structure is a C structure as our encoder lays it out. The encodings of
-// members differ from zero in that member alone, which tells where it lies.
+// structure is a C structure in our encoder's layout. The encoding of a member
+// differs from the zero encoding in that member only, which shows its position.
 type structure struct {
 	c       string
-	size    int // 0: it has no fixed size
+	size    int // 0: no fixed size
 	zero    []byte
 	members []member
 }
@@ -214,8 +214,8 @@ type structure struct {
 type member struct {
 	c       string
 	encoded []byte
-	ignore  [2]int // bytes that change along: a size field
-	begins  bool   // only the member's first byte is sure to differ
+	ignore  [2]int // bytes that also change: a size field
+	begins  bool   // only the member's first byte is certain to differ
 }
 
 // at finds the member by comparing the encodings.
@@ -239,7 +239,7 @@ func (m member) at(zero []byte) (offset, width int, err error) {
 	return first, last - first + 1, nil
 }
 
-// sizeField is where all STORAGE_…_DESCRIPTOR structures have their Size.
+// sizeField is the position of Size in all STORAGE_…_DESCRIPTOR structures.
 var sizeField = [2]int{4, 8}
 
 func structures() []structure {
@@ -405,7 +405,7 @@ func structures() []structure {
 	}
 }
 
-// layoutAsserts says what the headers must say of our encodings.
+// layoutAsserts returns what the headers must have for our encodings to be right.
 func layoutAsserts(t *testing.T, all []structure) (application, driver []mingwtest.Assert) {
 	t.Helper()
 	for _, s := range all {
@@ -440,20 +440,20 @@ func layoutAsserts(t *testing.T, all []structure) (application, driver []mingwte
 	return application, driver
 }
 
-// TestLayouts holds every structure that this package encodes to the headers.
-// Decoders follow, since they read back what the encoders wrote.
+// TestLayouts checks every structure that this package encodes against the
+// headers. This covers the decoders too, since they read what the encoders wrote.
 func TestLayouts(t *testing.T) {
 	application, driver := layoutAsserts(t, structures())
 	for _, wrong := range mingwtest.Check(t, applicationHeaders, application) {
-		t.Errorf("not so in mingw-w64's headers: %s", wrong)
+		t.Errorf("false in mingw-w64's headers: %s", wrong)
 	}
 	for _, wrong := range mingwtest.Check(t, driverHeaders, driver) {
-		t.Errorf("not so in mingw-w64's driver headers: %s", wrong)
+		t.Errorf("false in mingw-w64's driver headers: %s", wrong)
 	}
 }
 
-// TestDocumentedLayouts pins structures that mingw-w64 10 lacks to the numbers
-// of Microsoft's pages.
+// TestDocumentedLayouts checks structures that mingw-w64 10 lacks against the
+// numbers of Microsoft's pages.
 func TestDocumentedLayouts(t *testing.T) {
 	for _, s := range []struct {
 		structure
@@ -480,12 +480,12 @@ func TestDocumentedLayouts(t *testing.T) {
 		for i, m := range s.members {
 			offset, width, err := m.at(s.zero)
 			if err != nil || offset != s.at[i][0] || width != s.at[i][1] {
-				t.Errorf("our %s.%s is at %d, %d bytes wide (%v), documented is %v", s.c, m.c, offset, width, err, s.at[i])
+				t.Errorf("our %s.%s is at %d, %d bytes wide (%v), but the documented position is %v", s.c, m.c, offset, width, err, s.at[i])
 			}
 		}
 	}
-	// The first field of the two attribute structures is their own size, and
-	// the location string begins behind the 36 bytes that StringOffset, at 32, says.
+	// The first field of the two attribute structures is their own size, and the
+	// location string begins at 36, the value of StringOffset at 32.
 	if b := EncodeDiskAttributes(0); le.Uint32(b) != 16 {
 		t.Errorf("GET_DISK_ATTRIBUTES.Version = %d, want 16", le.Uint32(b))
 	}
@@ -497,9 +497,9 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 }
 
-// TestLayoutsCanFail moves one member by a byte and one constant by one, and
-// wants both to be noticed, and nothing else.
-func TestLayoutsCanFail(t *testing.T) {
+// TestLayoutsDetectErrors moves one member by a byte and changes one constant by one,
+// and expects exactly these two failures.
+func TestLayoutsDetectErrors(t *testing.T) {
 	all := structures()
 	for i, s := range all {
 		if s.c == "DISK_GROW_PARTITION" {
@@ -510,7 +510,7 @@ func TestLayoutsCanFail(t *testing.T) {
 	application, _ := layoutAsserts(t, all)
 	got := mingwtest.Check(t, applicationHeaders, application)
 	if want := []string{"offset of DISK_GROW_PARTITION.PartitionNumber is 1"}; !slices.Equal(got, want) {
-		t.Errorf("a moved member: %q are wrong, want %q", got, want)
+		t.Errorf("for a moved member the failures are %q, want %q", got, want)
 	}
 
 	cs := constants(t)
@@ -522,6 +522,6 @@ func TestLayoutsCanFail(t *testing.T) {
 	application, _ = constantAsserts(cs)
 	got = mingwtest.Check(t, applicationHeaders, application)
 	if want := []string{"IOCTL_DISK_GROW_PARTITION is 0x7c0d1"}; !slices.Equal(got, want) {
-		t.Errorf("a wrong control code: %q are wrong, want %q", got, want)
+		t.Errorf("for a wrong control code the failures are %q, want %q", got, want)
 	}
 }

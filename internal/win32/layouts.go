@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ErrLayout says that bytes which Windows, a driver or a caller handed over do
-// not hold what their own lengths and offsets claim.
+// ErrLayout means that bytes from Windows, a driver or a caller contradict their
+// own lengths and offsets.
 var ErrLayout = errors.New("malformed buffer")
 
 func short(what string, have, want int) error {
@@ -16,7 +16,7 @@ func short(what string, have, want int) error {
 
 var le = binary.LittleEndian
 
-// utf16At reads n bytes of UTF-16 at off; the caller has checked the bounds.
+// utf16At reads n bytes of UTF-16 at off. The caller has checked the bounds.
 func utf16At(b []byte, off, n int) string {
 	u := make([]uint16, n/2)
 	for i := range u {
@@ -32,8 +32,8 @@ func appendUTF16(b []byte, s string) []byte {
 	return b
 }
 
-// cString reads a NUL-terminated string of single bytes at off, which ends at
-// the end of b if no NUL comes before.
+// cString reads a NUL-terminated string of single bytes at off. Without a NUL it
+// ends at the end of b.
 func cString(b []byte, off int) string {
 	end := off
 	for end < len(b) && b[end] != 0 {
@@ -45,14 +45,14 @@ func cString(b []byte, off int) string {
 // DeviceNumber is STORAGE_DEVICE_NUMBER.
 type DeviceNumber struct {
 	DeviceType      uint32 // FILE_DEVICE_DISK for a disk
-	DeviceNumber    uint32 // the N of PhysicalDriveN; 0xFFFFFFFF when the device has none
-	PartitionNumber uint32 // 0 for the whole disk, 0xFFFFFFFF for what cannot be partitioned
+	DeviceNumber    uint32 // the N of PhysicalDriveN; 0xFFFFFFFF if the device has none
+	PartitionNumber uint32 // 0 for the whole disk, 0xFFFFFFFF for a device without partitions
 }
 
 // SizeofDeviceNumber is sizeof(STORAGE_DEVICE_NUMBER).
 const SizeofDeviceNumber = 12
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (d DeviceNumber) Encode() []byte {
 	b := le.AppendUint32(nil, d.DeviceType)
 	b = le.AppendUint32(b, d.DeviceNumber)
@@ -67,7 +67,7 @@ func DecodeDeviceNumber(b []byte) (DeviceNumber, error) {
 	return DeviceNumber{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])}, nil
 }
 
-// PropertyQuery is STORAGE_PROPERTY_QUERY of a standard query.
+// PropertyQuery is STORAGE_PROPERTY_QUERY for a standard query.
 type PropertyQuery struct {
 	PropertyID uint32
 	QueryType  uint32 // 0 PropertyStandardQuery
@@ -76,7 +76,7 @@ type PropertyQuery struct {
 // SizeofPropertyQuery is sizeof(STORAGE_PROPERTY_QUERY).
 const SizeofPropertyQuery = 12
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (q PropertyQuery) Encode() []byte {
 	b := make([]byte, SizeofPropertyQuery)
 	le.PutUint32(b, q.PropertyID)
@@ -92,8 +92,9 @@ func DecodePropertyQuery(b []byte) (PropertyQuery, error) {
 	return PropertyQuery{le.Uint32(b), le.Uint32(b[4:])}, nil
 }
 
-// DescriptorSize is the Size field that all STORAGE_…_DESCRIPTOR answers begin
-// with (STORAGE_DESCRIPTOR_HEADER): how many bytes the whole answer needs.
+// DescriptorSize returns the Size field with which all STORAGE_…_DESCRIPTOR
+// structures begin (STORAGE_DESCRIPTOR_HEADER): how many bytes the whole
+// descriptor needs.
 func DescriptorSize(b []byte) (uint32, error) {
 	if len(b) < 8 {
 		return 0, short("STORAGE_DESCRIPTOR_HEADER", len(b), 8)
@@ -101,8 +102,8 @@ func DescriptorSize(b []byte) (uint32, error) {
 	return le.Uint32(b[4:]), nil
 }
 
-// DeviceDescriptor is STORAGE_DEVICE_DESCRIPTOR. Strings are as the device gave
-// them, blanks included.
+// DeviceDescriptor is STORAGE_DEVICE_DESCRIPTOR. Strings are as the device
+// reports them, with blanks.
 type DeviceDescriptor struct {
 	Removable                 bool
 	BusType                   uint32
@@ -112,8 +113,8 @@ type DeviceDescriptor struct {
 
 const sizeofDeviceDescriptor = 40
 
-// Encode is the structure in Windows' layout, strings behind it. An empty
-// string has offset 0.
+// Encode returns the structure in Windows' layout, followed by the strings. An
+// empty string has offset 0.
 func (d DeviceDescriptor) Encode() []byte {
 	b := make([]byte, sizeofDeviceDescriptor)
 	le.PutUint32(b, sizeofDeviceDescriptor)
@@ -135,8 +136,8 @@ func (d DeviceDescriptor) Encode() []byte {
 	return b
 }
 
-// DecodeDeviceDescriptor reads a STORAGE_DEVICE_DESCRIPTOR. A string whose
-// offset is 0 or lies outside b is empty.
+// DecodeDeviceDescriptor reads a STORAGE_DEVICE_DESCRIPTOR. A string with offset
+// 0 or an offset outside b is empty.
 func DecodeDeviceDescriptor(b []byte) (DeviceDescriptor, error) {
 	if len(b) < sizeofDeviceDescriptor-4 {
 		return DeviceDescriptor{}, short("STORAGE_DEVICE_DESCRIPTOR", len(b), sizeofDeviceDescriptor-4)
@@ -169,8 +170,8 @@ const (
 	sizeofIdentifier         = 16
 )
 
-// EncodeIdentifiers is a STORAGE_DEVICE_ID_DESCRIPTOR with ids in it, each
-// aligned to 4 bytes. The last one's NextOffset is 0.
+// EncodeIdentifiers returns a STORAGE_DEVICE_ID_DESCRIPTOR of ids, each aligned
+// to 4 bytes. The NextOffset of the last one is 0.
 func EncodeIdentifiers(ids []Identifier) []byte {
 	b := make([]byte, sizeofDeviceIDDescriptor)
 	le.PutUint32(b, sizeofDeviceIDDescriptor)
@@ -194,9 +195,10 @@ func EncodeIdentifiers(ids []Identifier) []byte {
 	return b
 }
 
-// DecodeIdentifiers reads a STORAGE_DEVICE_ID_DESCRIPTOR. Sizes and offsets in
-// it come from the device: an entry that would leave b ends the walk with
-// ErrLayout and the entries before it; NextOffset 0 ends it without error.
+// DecodeIdentifiers reads a STORAGE_DEVICE_ID_DESCRIPTOR. Its sizes and offsets
+// come from the device and cannot be trusted. At an entry that does not fit into
+// b, DecodeIdentifiers returns the entries before it and ErrLayout. NextOffset 0
+// ends the list.
 func DecodeIdentifiers(b []byte) ([]Identifier, error) {
 	if len(b) < sizeofDeviceIDDescriptor {
 		return nil, short("STORAGE_DEVICE_ID_DESCRIPTOR", len(b), sizeofDeviceIDDescriptor)
@@ -231,7 +233,7 @@ func DecodeIdentifiers(b []byte) ([]Identifier, error) {
 
 const sizeofLocationDescriptor = 36
 
-// EncodeLocation is a STORAGE_DEVICE_LOCATION_DESCRIPTOR with text as its
+// EncodeLocation returns a STORAGE_DEVICE_LOCATION_DESCRIPTOR with text as its
 // location string.
 func EncodeLocation(text string) []byte {
 	b := make([]byte, sizeofLocationDescriptor)
@@ -243,7 +245,7 @@ func EncodeLocation(text string) []byte {
 }
 
 // DecodeLocation reads the location string of a
-// STORAGE_DEVICE_LOCATION_DESCRIPTOR; none gives "".
+// STORAGE_DEVICE_LOCATION_DESCRIPTOR. It returns "" if there is none.
 func DecodeLocation(b []byte) (string, error) {
 	if len(b) < sizeofLocationDescriptor {
 		return "", short("STORAGE_DEVICE_LOCATION_DESCRIPTOR", len(b), sizeofLocationDescriptor)
@@ -261,7 +263,7 @@ func DecodeLocation(b []byte) (string, error) {
 // SCSIAddress is SCSI_ADDRESS.
 type SCSIAddress struct{ Port, Path, Target, Lun uint8 }
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (a SCSIAddress) Encode() []byte {
 	return append(le.AppendUint32(nil, 8), a.Port, a.Path, a.Target, a.Lun)
 }
@@ -274,7 +276,8 @@ func DecodeSCSIAddress(b []byte) (SCSIAddress, error) {
 	return SCSIAddress{b[4], b[5], b[6], b[7]}, nil
 }
 
-// EncodeLength is GET_LENGTH_INFORMATION: the size of a disk or volume in bytes.
+// EncodeLength returns GET_LENGTH_INFORMATION: the size of a disk or volume in
+// bytes.
 func EncodeLength(bytes uint64) []byte { return le.AppendUint64(nil, bytes) }
 
 // DecodeLength reads GET_LENGTH_INFORMATION.
@@ -285,7 +288,7 @@ func DecodeLength(b []byte) (uint64, error) {
 	return le.Uint64(b), nil
 }
 
-// Geometry is what this project reads of DISK_GEOMETRY_EX.
+// Geometry has the fields of DISK_GEOMETRY_EX that this project uses.
 type Geometry struct {
 	BytesPerSector uint32
 	DiskSize       uint64 // bytes
@@ -294,7 +297,7 @@ type Geometry struct {
 // SizeofGeometry is sizeof(DISK_GEOMETRY_EX).
 const SizeofGeometry = 40
 
-// Encode is DISK_GEOMETRY_EX with the customary 255 heads and 63 sectors.
+// Encode returns DISK_GEOMETRY_EX with the usual 255 heads and 63 sectors.
 func (g Geometry) Encode() []byte {
 	b := make([]byte, SizeofGeometry)
 	if g.BytesPerSector != 0 {
@@ -321,7 +324,7 @@ type Alignment struct{ LogicalSector, PhysicalSector uint32 } // bytes
 
 const sizeofAlignment = 28
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (a Alignment) Encode() []byte {
 	b := make([]byte, sizeofAlignment)
 	le.PutUint32(b, sizeofAlignment)
@@ -339,8 +342,8 @@ func DecodeAlignment(b []byte) (Alignment, error) {
 	return Alignment{le.Uint32(b[16:]), le.Uint32(b[20:])}, nil
 }
 
-// CreateDisk is CREATE_DISK. For PARTITION_STYLE_MBR only Signature counts, for
-// PARTITION_STYLE_GPT DiskID and MaxPartitions, for RAW nothing.
+// CreateDisk is CREATE_DISK. PARTITION_STYLE_MBR uses only Signature,
+// PARTITION_STYLE_GPT DiskID and MaxPartitions, and RAW none of them.
 type CreateDisk struct {
 	Style         uint32
 	Signature     uint32
@@ -351,7 +354,7 @@ type CreateDisk struct {
 // SizeofCreateDisk is sizeof(CREATE_DISK).
 const SizeofCreateDisk = 24
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (c CreateDisk) Encode() []byte {
 	b := make([]byte, SizeofCreateDisk)
 	le.PutUint32(b, c.Style)
@@ -400,8 +403,8 @@ type Partition struct {
 	Style   uint32
 	Offset  uint64
 	Length  uint64
-	Number  uint32 // 1 and up; 0 for an unused entry
-	Rewrite bool   // SET: this entry changed
+	Number  uint32 // from 1; 0 for an unused entry
+	Rewrite bool   // when setting: this entry changed
 	// GPT
 	Type       GUID
 	ID         GUID
@@ -414,15 +417,15 @@ type Partition struct {
 	Hidden     uint32 // HiddenSectors
 }
 
-// SizeofLayout and SizeofPartition: a DRIVE_LAYOUT_INFORMATION_EX takes
-// SizeofLayout bytes and SizeofPartition for each entry.
+// SizeofLayout and SizeofPartition: the size of a DRIVE_LAYOUT_INFORMATION_EX is
+// SizeofLayout and SizeofPartition for each entry.
 const (
 	SizeofLayout    = 48
 	SizeofPartition = 144
 )
 
-// Encode is DRIVE_LAYOUT_INFORMATION_EX with exactly as many entries as
-// l.Partitions has.
+// Encode returns DRIVE_LAYOUT_INFORMATION_EX with exactly the entries of
+// l.Partitions.
 func (l Layout) Encode() []byte {
 	b := make([]byte, SizeofLayout, SizeofLayout+SizeofPartition*len(l.Partitions))
 	le.PutUint32(b, l.Style)
@@ -471,8 +474,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// DecodeLayout reads a DRIVE_LAYOUT_INFORMATION_EX. Entries that b does not
-// hold whole are an error.
+// DecodeLayout reads a DRIVE_LAYOUT_INFORMATION_EX. It fails with ErrLayout if b
+// is too short for the entries.
 func DecodeLayout(b []byte) (Layout, error) {
 	if len(b) < SizeofLayout {
 		return Layout{}, short("DRIVE_LAYOUT_INFORMATION_EX", len(b), SizeofLayout)
@@ -543,7 +546,7 @@ type GrowPartition struct {
 // SizeofGrowPartition is sizeof(DISK_GROW_PARTITION).
 const SizeofGrowPartition = 16
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (g GrowPartition) Encode() []byte {
 	b := make([]byte, SizeofGrowPartition)
 	le.PutUint32(b, g.Number)
@@ -566,7 +569,8 @@ const (
 	SizeofSetDiskAttributes = 40
 )
 
-// EncodeDiskAttributes is GET_DISK_ATTRIBUTES with the DISK_ATTRIBUTE_ bits attrs.
+// EncodeDiskAttributes returns GET_DISK_ATTRIBUTES with the DISK_ATTRIBUTE_ bits
+// attrs.
 func EncodeDiskAttributes(attrs uint64) []byte {
 	b := make([]byte, SizeofGetDiskAttributes)
 	le.PutUint32(b, SizeofGetDiskAttributes)
@@ -582,15 +586,16 @@ func DecodeDiskAttributes(b []byte) (uint64, error) {
 	return le.Uint64(b[8:]), nil
 }
 
-// SetDiskAttributes is SET_DISK_ATTRIBUTES. Its Version field is the size of
-// the SET structure (Microsoft's page names the GET one; code that works uses 40).
+// SetDiskAttributes is SET_DISK_ATTRIBUTES. Its Version field is the size of the
+// SET structure. (Microsoft's page says that of the GET structure, but working
+// code uses 40.)
 type SetDiskAttributes struct {
 	Persist    bool // survives a restart
 	Attributes uint64
-	Mask       uint64 // which bits of Attributes count
+	Mask       uint64 // the bits of Attributes to set
 }
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (s SetDiskAttributes) Encode() []byte {
 	b := make([]byte, SizeofSetDiskAttributes)
 	le.PutUint32(b, SizeofSetDiskAttributes)
@@ -611,7 +616,8 @@ func DecodeSetDiskAttributes(b []byte) (SetDiskAttributes, error) {
 	return SetDiskAttributes{b[4] != 0, le.Uint64(b[8:]), le.Uint64(b[16:])}, nil
 }
 
-// Extent is DISK_EXTENT: where on which disk a part of a volume lies, in bytes.
+// Extent is DISK_EXTENT: the disk and the position, in bytes, of a part of a
+// volume.
 type Extent struct {
 	Disk           uint32
 	Offset, Length uint64
@@ -622,7 +628,7 @@ const (
 	sizeofExtent  = 24
 )
 
-// EncodeExtents is VOLUME_DISK_EXTENTS.
+// EncodeExtents returns VOLUME_DISK_EXTENTS.
 func EncodeExtents(es []Extent) []byte {
 	b := make([]byte, sizeofExtents)
 	le.PutUint32(b, uint32(len(es)))
@@ -651,7 +657,8 @@ func DecodeExtents(b []byte) ([]Extent, error) {
 	return es, nil
 }
 
-// NTFSVolumeData is what this project reads of NTFS_VOLUME_DATA_BUFFER.
+// NTFSVolumeData has the fields of NTFS_VOLUME_DATA_BUFFER that this project
+// uses.
 type NTFSVolumeData struct {
 	Sectors         uint64
 	TotalClusters   uint64
@@ -663,7 +670,7 @@ type NTFSVolumeData struct {
 // SizeofNTFSVolumeData is sizeof(NTFS_VOLUME_DATA_BUFFER).
 const SizeofNTFSVolumeData = 96
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (v NTFSVolumeData) Encode() []byte {
 	b := make([]byte, SizeofNTFSVolumeData)
 	le.PutUint64(b[8:], v.Sectors)
@@ -685,7 +692,7 @@ func DecodeNTFSVolumeData(b []byte) (NTFSVolumeData, error) {
 	}, nil
 }
 
-// EncodeSectors is the input of FSCTL_EXTEND_VOLUME: the new total number of
+// EncodeSectors returns the input of FSCTL_EXTEND_VOLUME: the new total number of
 // sectors of the volume.
 func EncodeSectors(n int64) []byte { return le.AppendUint64(nil, uint64(n)) }
 
@@ -705,7 +712,7 @@ type Reparse struct {
 	Relative   bool   // a symbolic link whose Substitute is relative to its directory
 }
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (r Reparse) Encode() []byte {
 	names := 16
 	if r.Tag == IO_REPARSE_TAG_SYMLINK {
@@ -716,7 +723,7 @@ func (r Reparse) Encode() []byte {
 	sub, prt := appendUTF16(nil, r.Substitute), appendUTF16(nil, r.Print)
 	gap := 0
 	if r.Tag == IO_REPARSE_TAG_MOUNT_POINT {
-		gap = 2 // mount points want both names NUL-terminated
+		gap = 2 // mount points need both names NUL-terminated
 	}
 	le.PutUint16(b[10:], uint16(len(sub)))
 	le.PutUint16(b[12:], uint16(len(sub)+gap))
@@ -730,8 +737,8 @@ func (r Reparse) Encode() []byte {
 	return b
 }
 
-// DecodeReparse reads a REPARSE_DATA_BUFFER. Of a tag that is neither a mount
-// point nor a symbolic link only the tag is read.
+// DecodeReparse reads a REPARSE_DATA_BUFFER. For a tag that is neither a mount
+// point nor a symbolic link, it reads the tag only.
 func DecodeReparse(b []byte) (Reparse, error) {
 	if len(b) < 8 {
 		return Reparse{}, short("REPARSE_DATA_BUFFER", len(b), 8)
@@ -782,7 +789,7 @@ type DirEntry struct {
 
 const sizeofDirEntry = 68
 
-// AppendDirEntry appends e to a directory buffer and links the entry before it,
+// AppendDirEntry appends e to a directory buffer and links the previous entry,
 // which began at prev (-1 for none), to it. It returns where e begins.
 func AppendDirEntry(b []byte, prev int, e DirEntry) (grown []byte, at int) {
 	for len(b)%8 != 0 {
@@ -802,7 +809,7 @@ func AppendDirEntry(b []byte, prev int, e DirEntry) (grown []byte, at int) {
 	return b, at
 }
 
-// DecodeDirectory reads what QueryDirectory answered.
+// DecodeDirectory reads the output of QueryDirectory.
 func DecodeDirectory(b []byte) ([]DirEntry, error) {
 	var es []DirEntry
 	for at := 0; ; {
@@ -827,7 +834,7 @@ func DecodeDirectory(b []byte) ([]DirEntry, error) {
 			return es, nil
 		}
 		if next < sizeofDirEntry || next > len(b)-at {
-			return es, fmt.Errorf("FILE_FULL_DIR_INFORMATION: %w: next entry %d bytes on, %d are left", ErrLayout, next, len(b)-at)
+			return es, fmt.Errorf("FILE_FULL_DIR_INFORMATION: %w: next entry at +%d bytes, but %d are left", ErrLayout, next, len(b)-at)
 		}
 		at += next
 	}
@@ -839,7 +846,7 @@ type AttributeTag struct{ Attributes, ReparseTag uint32 }
 // SizeofAttributeTag is sizeof(FILE_ATTRIBUTE_TAG_INFORMATION).
 const SizeofAttributeTag = 8
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (a AttributeTag) Encode() []byte {
 	return le.AppendUint32(le.AppendUint32(nil, a.Attributes), a.ReparseTag)
 }
@@ -863,7 +870,7 @@ type FileStandard struct {
 // SizeofFileStandard is sizeof(FILE_STANDARD_INFORMATION).
 const SizeofFileStandard = 24
 
-// Encode is the structure in Windows' layout.
+// Encode returns the structure in Windows' layout.
 func (f FileStandard) Encode() []byte {
 	b := make([]byte, SizeofFileStandard)
 	le.PutUint64(b, uint64(f.EndOfFile))
@@ -881,5 +888,6 @@ func DecodeFileStandard(b []byte) (FileStandard, error) {
 	return FileStandard{int64(le.Uint64(b[8:])), le.Uint32(b[16:]), b[20] != 0, b[21] != 0}, nil
 }
 
-// EncodeDisposition is FILE_DISPOSITION_INFORMATION_EX with FILE_DISPOSITION_ flags.
+// EncodeDisposition returns FILE_DISPOSITION_INFORMATION_EX with
+// FILE_DISPOSITION_ flags.
 func EncodeDisposition(flags uint32) []byte { return le.AppendUint32(nil, flags) }

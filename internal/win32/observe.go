@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// Call is one call of an [API], as a hook of [Observe] sees it.
+// Call is one call of an [API], as the hook of [Observe] gets it.
 type Call struct {
 	Name string // the method's name, "DeviceIoControl"
-	// What the call is about; what a method does not have is zero. Path is the
-	// path or volume given; for a call on a handle, the path it was opened with.
+	// The arguments. Those that a method does not have are zero. Path is the
+	// given path or volume; for a call on a handle, it is the path that was
+	// opened.
 	Path   string
 	Handle Handle
 	Code   uint32 // control code or information class
@@ -20,11 +21,11 @@ type Call struct {
 	do func() error
 }
 
-// Do makes the call. A hook that returns without it has answered in its place;
-// one that does something before and after surrounds it.
+// Do makes the call. A hook that returns without calling Do replaces the call; a
+// hook may also work before and after it.
 func (c *Call) Do() error { return c.do() }
 
-// String is one line for a trace, without buffers' contents.
+// String returns one line for a trace, without the contents of buffers.
 func (c *Call) String() string {
 	s := c.Name
 	if c.Path != "" {
@@ -36,10 +37,10 @@ func (c *Call) String() string {
 	return s
 }
 
-// Observe lets hook stand around every call of api. It is the one mechanism for
-// tracing, counting, delays and faults, on Windows and on the emulated node: a
-// hook returns c.Do() to let a call pass, an [Errno] or [NTStatus] to make it
-// fail. hook may be called from several goroutines at once.
+// Observe calls hook for every call of api. It is the only mechanism for tracing,
+// counting, delays and faults, on Windows and on the emulated node: a hook
+// returns c.Do() to let a call pass, or an [Errno] or [NTStatus] to make it fail.
+// hook must be safe for concurrent use.
 func Observe(api API, hook func(*Call) error) API {
 	return &observed{api: api, hook: hook, paths: map[Handle]string{}}
 }
@@ -49,7 +50,7 @@ type observed struct {
 	hook func(*Call) error
 
 	mu    sync.Mutex
-	paths map[Handle]string // what open handles were opened with
+	paths map[Handle]string // the path that each open handle was opened with
 }
 
 func (o *observed) path(h Handle) string {

@@ -7,77 +7,77 @@ import (
 	"testing"
 )
 
-func (a *answers) AddIScsiSendTargetPortal(p ISCSIPortal) error {
-	a.note("AddIScsiSendTargetPortal", p)
+func (a *recorder) AddIScsiSendTargetPortal(p ISCSIPortal) error {
+	a.record("AddIScsiSendTargetPortal", p)
 	return a.err
 }
 
-func (a *answers) ReportIScsiSendTargetPortals() ([]ISCSISendTargetPortal, error) {
-	a.note("ReportIScsiSendTargetPortals")
+func (a *recorder) ReportIScsiSendTargetPortals() ([]ISCSISendTargetPortal, error) {
+	a.record("ReportIScsiSendTargetPortals")
 	return []ISCSISendTargetPortal{{Initiator: "initiator"}}, a.err
 }
 
-func (a *answers) RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
-	a.note("RefreshIScsiSendTargetPortal", p)
+func (a *recorder) RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
+	a.record("RefreshIScsiSendTargetPortal", p)
 	return a.err
 }
 
-func (a *answers) RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
-	a.note("RemoveIScsiSendTargetPortal", p)
+func (a *recorder) RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
+	a.record("RemoveIScsiSendTargetPortal", p)
 	return a.err
 }
 
-func (a *answers) ReportIScsiTargets(force bool) ([]string, error) {
-	a.note("ReportIScsiTargets", force)
+func (a *recorder) ReportIScsiTargets(force bool) ([]string, error) {
+	a.record("ReportIScsiTargets", force)
 	return []string{"target"}, a.err
 }
 
-func (a *answers) IScsiTargetDiscovery(target string) ([]string, error) {
-	a.note("IScsiTargetDiscovery", target)
+func (a *recorder) IScsiTargetDiscovery(target string) ([]string, error) {
+	a.record("IScsiTargetDiscovery", target)
 	return []string{"mechanism"}, a.err
 }
 
-func (a *answers) ReportIScsiTargetPortals(target string) ([]ISCSIPortal, error) {
-	a.note("ReportIScsiTargetPortals", target)
+func (a *recorder) ReportIScsiTargetPortals(target string) ([]ISCSIPortal, error) {
+	a.record("ReportIScsiTargetPortals", target)
 	return []ISCSIPortal{{Address: "address"}}, a.err
 }
 
-func (a *answers) LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (ISCSISessionID, error) {
-	a.note("LoginIScsiTarget", target, p, login)
+func (a *recorder) LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (ISCSISessionID, error) {
+	a.record("LoginIScsiTarget", target, p, login)
 	return ISCSISessionID{1, 2}, a.err
 }
 
-func (a *answers) LogoutIScsiTarget(session ISCSISessionID) error {
-	a.note("LogoutIScsiTarget", session)
+func (a *recorder) LogoutIScsiTarget(session ISCSISessionID) error {
+	a.record("LogoutIScsiTarget", session)
 	return a.err
 }
 
-func (a *answers) GetIScsiSessionList() ([]ISCSISession, error) {
-	a.note("GetIScsiSessionList")
+func (a *recorder) GetIScsiSessionList() ([]ISCSISession, error) {
+	a.record("GetIScsiSessionList")
 	return []ISCSISession{{TargetName: "target"}}, a.err
 }
 
-func (a *answers) GetDevicesForIScsiSession(session ISCSISessionID) ([]ISCSIDevice, error) {
-	a.note("GetDevicesForIScsiSession", session)
+func (a *recorder) GetDevicesForIScsiSession(session ISCSISessionID) ([]ISCSIDevice, error) {
+	a.record("GetDevicesForIScsiSession", session)
 	return []ISCSIDevice{{Lun: 1}}, a.err
 }
 
-func (a *answers) ReportIScsiPersistentLogins() ([]ISCSIPersistentLogin, error) {
-	a.note("ReportIScsiPersistentLogins")
+func (a *recorder) ReportIScsiPersistentLogins() ([]ISCSIPersistentLogin, error) {
+	a.record("ReportIScsiPersistentLogins")
 	return []ISCSIPersistentLogin{{TargetName: "target"}}, a.err
 }
 
-func (a *answers) RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error {
-	a.note("RemoveIScsiPersistentTarget", l)
+func (a *recorder) RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error {
+	a.record("RemoveIScsiPersistentTarget", l)
 	return a.err
 }
 
-func (a *answers) SetIScsiInitiatorCHAPSharedSecret(secret Secret) error {
-	a.note("SetIScsiInitiatorCHAPSharedSecret", secret)
+func (a *recorder) SetIScsiInitiatorCHAPSharedSecret(secret Secret) error {
+	a.record("SetIScsiInitiatorCHAPSharedSecret", secret)
 	return a.err
 }
 
-// iscsiArgument is an argument of a type that only the iSCSI calls take.
+// iscsiArgument returns a value for an argument type that only iSCSI calls have.
 func iscsiArgument(typ string) any {
 	switch typ {
 	case "win32.ISCSIPortal":
@@ -97,7 +97,7 @@ func iscsiArgument(typ string) any {
 	return nil
 }
 
-func TestISCSIStatusesAreNamed(t *testing.T) {
+func TestISCSIStatusNames(t *testing.T) {
 	found := 0
 	for _, c := range constants(t) {
 		if c.kind != "ISCSIStatus" {
@@ -106,13 +106,13 @@ func TestISCSIStatusesAreNamed(t *testing.T) {
 		found++
 		s := ISCSIStatus(c.value)
 		if s.Name() != c.name || !strings.HasSuffix(s.Error(), ".") || strings.Contains(s.Error(), "0x") {
-			t.Errorf("%s is named %q and says %q", c.name, s.Name(), s.Error())
+			t.Errorf("%s has the name %q and the text %q", c.name, s.Name(), s.Error())
 		}
 		if s>>16 != 0xEFFF {
 			t.Errorf("%s = %#x", c.name, uint32(s))
 		}
 		if _, _, e := iscsiStatusInfo(s); e != 0 && (!errors.Is(s, e) || !IsCode(fmt.Errorf("login: %w", s), e)) {
-			t.Errorf("%s is not found as %s", c.name, e.Name())
+			t.Errorf("%s does not match %s", c.name, e.Name())
 		}
 	}
 	if found < 15 {
@@ -124,7 +124,7 @@ func TestISCSIStatusesAreNamed(t *testing.T) {
 	}
 }
 
-func TestISCSIErrorTellsWin32NumbersApart(t *testing.T) {
+func TestISCSIErrorWin32Numbers(t *testing.T) {
 	for status, want := range map[uint32]error{0: nil, 122: ERROR_INSUFFICIENT_BUFFER, 0xEFFF003E: ISDSC_SERVICE_NOT_RUNNING, 1722: RPC_S_SERVER_UNAVAILABLE} {
 		if got := ISCSIError(status); got != want {
 			t.Errorf("ISCSIError(%#x) = %v, want %v", status, got, want)

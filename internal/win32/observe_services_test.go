@@ -1,28 +1,28 @@
 package win32
 
-func (a *answers) ServiceStatus(name string) (ServiceStatus, error) {
-	a.note("ServiceStatus", name)
+func (a *recorder) ServiceStatus(name string) (ServiceStatus, error) {
+	a.record("ServiceStatus", name)
 	return ServiceStatus{State: SERVICE_RUNNING}, a.err
 }
 
-func (a *answers) ServiceConfig(name string) (ServiceConfig, error) {
-	a.note("ServiceConfig", name)
+func (a *recorder) ServiceConfig(name string) (ServiceConfig, error) {
+	a.record("ServiceConfig", name)
 	return ServiceConfig{DisplayName: "display name"}, a.err
 }
 
-func (a *answers) StartService(name string) error { a.note("StartService", name); return a.err }
+func (a *recorder) StartService(name string) error { a.record("StartService", name); return a.err }
 
-func (a *answers) ControlService(name string, control uint32) (ServiceStatus, error) {
-	a.note("ControlService", name, control)
+func (a *recorder) ControlService(name string, control uint32) (ServiceStatus, error) {
+	a.record("ControlService", name, control)
 	return ServiceStatus{State: SERVICE_STOP_PENDING}, a.err
 }
 
-func (a *answers) DependentServices(name string, state uint32) ([]DependentService, error) {
-	a.note("DependentServices", name, state)
+func (a *recorder) DependentServices(name string, state uint32) ([]DependentService, error) {
+	a.record("DependentServices", name, state)
 	return []DependentService{{Name: "dependent"}}, a.err
 }
 
-func (a *answers) FirmwareTable(provider, id uint32) ([]byte, error) {
-	a.note("FirmwareTable", provider, id)
+func (a *recorder) FirmwareTable(provider, id uint32) ([]byte, error) {
+	a.record("FirmwareTable", provider, id)
 	return []byte("table"), a.err
 }

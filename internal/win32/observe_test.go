@@ -9,136 +9,139 @@ import (
 	"testing"
 )
 
-// answers is an API that notes what it was asked and answers something that can
-// be told from nothing.
-type answers struct {
+// recorder is an API that records its calls and returns results that differ from
+// the zero value.
+type recorder struct {
 	calls [][]any // method name and arguments
 	err   error   // of every method
 }
 
-func (a *answers) note(args ...any) { a.calls = append(a.calls, args) }
+func (a *recorder) record(args ...any) { a.calls = append(a.calls, args) }
 
-func (a *answers) CreateFile(path string, access, share, disposition, flags uint32) (Handle, error) {
-	a.note("CreateFile", path, access, share, disposition, flags)
+func (a *recorder) CreateFile(path string, access, share, disposition, flags uint32) (Handle, error) {
+	a.record("CreateFile", path, access, share, disposition, flags)
 	return 11, a.err
 }
 
-func (a *answers) CloseHandle(h Handle) error { a.note("CloseHandle", h); return a.err }
+func (a *recorder) CloseHandle(h Handle) error { a.record("CloseHandle", h); return a.err }
 
-func (a *answers) DeviceIoControl(h Handle, code uint32, in, out []byte) (int, error) {
-	a.note("DeviceIoControl", h, code, in, out)
+func (a *recorder) DeviceIoControl(h Handle, code uint32, in, out []byte) (int, error) {
+	a.record("DeviceIoControl", h, code, in, out)
 	return copy(out, "io"), a.err
 }
 
-func (a *answers) ReadAt(h Handle, p []byte, off int64) (int, error) {
-	a.note("ReadAt", h, p, off)
+func (a *recorder) ReadAt(h Handle, p []byte, off int64) (int, error) {
+	a.record("ReadAt", h, p, off)
 	return copy(p, "r"), a.err
 }
 
-func (a *answers) WriteAt(h Handle, p []byte, off int64) (int, error) {
-	a.note("WriteAt", h, p, off)
+func (a *recorder) WriteAt(h Handle, p []byte, off int64) (int, error) {
+	a.record("WriteAt", h, p, off)
 	return 3, a.err
 }
 
-func (a *answers) FlushFileBuffers(h Handle) error { a.note("FlushFileBuffers", h); return a.err }
+func (a *recorder) FlushFileBuffers(h Handle) error { a.record("FlushFileBuffers", h); return a.err }
 
-func (a *answers) Interfaces(class GUID) ([]Interface, error) {
-	a.note("Interfaces", class)
+func (a *recorder) Interfaces(class GUID) ([]Interface, error) {
+	a.record("Interfaces", class)
 	return []Interface{{"interface"}}, a.err
 }
 
-func (a *answers) Reenumerate() error { a.note("Reenumerate"); return a.err }
+func (a *recorder) Reenumerate() error { a.record("Reenumerate"); return a.err }
 
-func (a *answers) VolumeNames() ([]string, error) {
-	a.note("VolumeNames")
+func (a *recorder) VolumeNames() ([]string, error) {
+	a.record("VolumeNames")
 	return []string{"volume"}, a.err
 }
 
-func (a *answers) VolumeInformation(root string) (VolumeInfo, error) {
-	a.note("VolumeInformation", root)
+func (a *recorder) VolumeInformation(root string) (VolumeInfo, error) {
+	a.record("VolumeInformation", root)
 	return VolumeInfo{FileSystem: "NTFS"}, a.err
 }
 
-func (a *answers) FreeSpace(root string) (avail, total, free uint64, err error) {
-	a.note("FreeSpace", root)
+func (a *recorder) FreeSpace(root string) (avail, total, free uint64, err error) {
+	a.record("FreeSpace", root)
 	return 1, 2, 3, a.err
 }
 
-func (a *answers) VolumePathName(p string) (string, error) {
-	a.note("VolumePathName", p)
+func (a *recorder) VolumePathName(p string) (string, error) {
+	a.record("VolumePathName", p)
 	return "path", a.err
 }
 
-func (a *answers) VolumeNameForMountPoint(root string) (string, error) {
-	a.note("VolumeNameForMountPoint", root)
+func (a *recorder) VolumeNameForMountPoint(root string) (string, error) {
+	a.record("VolumeNameForMountPoint", root)
 	return "name", a.err
 }
 
-func (a *answers) VolumePathNames(vol string) ([]string, error) {
-	a.note("VolumePathNames", vol)
+func (a *recorder) VolumePathNames(vol string) ([]string, error) {
+	a.record("VolumePathNames", vol)
 	return []string{"paths"}, a.err
 }
 
-func (a *answers) SetMountPoint(dir, vol string) error {
-	a.note("SetMountPoint", dir, vol)
+func (a *recorder) SetMountPoint(dir, vol string) error {
+	a.record("SetMountPoint", dir, vol)
 	return a.err
 }
 
-func (a *answers) DeleteMountPoint(dir string) error { a.note("DeleteMountPoint", dir); return a.err }
-
-func (a *answers) Format(vol string, o FormatOptions) error {
-	a.note("Format", vol, o)
+func (a *recorder) DeleteMountPoint(dir string) error {
+	a.record("DeleteMountPoint", dir)
 	return a.err
 }
 
-func (a *answers) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
-	a.note("NtCreateFile", root, name, access, objAttr, share, disposition, options)
+func (a *recorder) Format(vol string, o FormatOptions) error {
+	a.record("Format", vol, o)
+	return a.err
+}
+
+func (a *recorder) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
+	a.record("NtCreateFile", root, name, access, objAttr, share, disposition, options)
 	return 12, a.err
 }
 
-func (a *answers) QueryDirectory(h Handle, restart bool, buf []byte) (int, error) {
-	a.note("QueryDirectory", h, restart, buf)
+func (a *recorder) QueryDirectory(h Handle, restart bool, buf []byte) (int, error) {
+	a.record("QueryDirectory", h, restart, buf)
 	return copy(buf, "dir"), a.err
 }
 
-func (a *answers) QueryInformation(h Handle, class uint32, buf []byte) (int, error) {
-	a.note("QueryInformation", h, class, buf)
+func (a *recorder) QueryInformation(h Handle, class uint32, buf []byte) (int, error) {
+	a.record("QueryInformation", h, class, buf)
 	return copy(buf, "info"), a.err
 }
 
-func (a *answers) SetInformation(h Handle, class uint32, in []byte) error {
-	a.note("SetInformation", h, class, in)
+func (a *recorder) SetInformation(h Handle, class uint32, in []byte) error {
+	a.record("SetInformation", h, class, in)
 	return a.err
 }
 
-func (a *answers) FinalPath(h Handle, flags uint32) (string, error) {
-	a.note("FinalPath", h, flags)
+func (a *recorder) FinalPath(h Handle, flags uint32) (string, error) {
+	a.record("FinalPath", h, flags)
 	return "final", a.err
 }
 
-func (a *answers) Attributes(path string) (uint32, error) {
-	a.note("Attributes", path)
+func (a *recorder) Attributes(path string) (uint32, error) {
+	a.record("Attributes", path)
 	return 0x10, a.err
 }
 
-func (a *answers) UseAdd(u NewUse) error { a.note("UseAdd", u); return a.err }
+func (a *recorder) UseAdd(u NewUse) error { a.record("UseAdd", u); return a.err }
 
-func (a *answers) UseEnum() ([]Use, error) {
-	a.note("UseEnum")
+func (a *recorder) UseEnum() ([]Use, error) {
+	a.record("UseEnum")
 	return []Use{{Remote: "share"}}, a.err
 }
 
-func (a *answers) UseDel(remote string, force uint32) error {
-	a.note("UseDel", remote, force)
+func (a *recorder) UseDel(remote string, force uint32) error {
+	a.record("UseDel", remote, force)
 	return a.err
 }
 
-func (a *answers) WindowsDirectory() (string, error) {
-	a.note("WindowsDirectory")
+func (a *recorder) WindowsDirectory() (string, error) {
+	a.record("WindowsDirectory")
 	return `C:\Windows`, a.err
 }
 
-// methods are those of API.
+// methods returns the methods of API.
 func methods() []reflect.Method {
 	var ms []reflect.Method
 	api := reflect.TypeFor[API]()
@@ -148,7 +151,7 @@ func methods() []reflect.Method {
 	return ms
 }
 
-// arguments are values of m's parameters, each unlike the others.
+// arguments returns values for m's parameters, all different.
 func arguments(t *testing.T, m reflect.Method) []reflect.Value {
 	t.Helper()
 	var args []reflect.Value
@@ -201,20 +204,20 @@ func values(args []reflect.Value) []any {
 	return vs
 }
 
-// Every method goes through the hook once, under its own name, and to the API
-// behind once, with the arguments that it was given; the answer comes back.
+// Every method calls the hook once, under its own name, and then the API once
+// with the same arguments, and returns the API's results.
 func TestObserveEveryMethod(t *testing.T) {
 	if len(methods()) < 20 {
 		t.Fatalf("API has %d methods", len(methods()))
 	}
 	for _, m := range methods() {
 		for _, failure := range []error{nil, ERROR_MORE_DATA} {
-			behind := &answers{err: failure}
+			behind := &recorder{err: failure}
 			var seen []string
 			api := Observe(behind, func(c *Call) error {
 				seen = append(seen, c.Name)
 				if len(behind.calls) != 0 {
-					t.Errorf("%s was called before its hook let it", m.Name)
+					t.Errorf("%s was called before its hook called Do", m.Name)
 				}
 				return c.Do()
 			})
@@ -225,41 +228,41 @@ func TestObserveEveryMethod(t *testing.T) {
 				t.Errorf("the hook saw %q, want %s once", seen, m.Name)
 			}
 			if want := append([]any{m.Name}, values(args)...); len(behind.calls) != 1 || !reflect.DeepEqual(behind.calls[0], want) {
-				t.Errorf("%s arrived as %v, want %v", m.Name, behind.calls, want)
+				t.Errorf("%s reached the API as %v, want %v", m.Name, behind.calls, want)
 			}
-			want, _ := call(&answers{err: failure}, m, arguments(t, m))
+			want, _ := call(&recorder{err: failure}, m, arguments(t, m))
 			if !reflect.DeepEqual(got, want) || err != failure {
-				t.Errorf("%s answered %v, %v; want %v, %v", m.Name, got, err, want, failure)
+				t.Errorf("%s returned %v, %v; want %v, %v", m.Name, got, err, want, failure)
 			}
 		}
 	}
 }
 
-// A hook that does not call Do has answered in the place of the API, be it with
-// an error or with success.
-func TestObserveReplace(t *testing.T) {
+// A hook that does not call Do replaces the call, both with an error and with
+// success.
+func TestObserveReplacesCall(t *testing.T) {
 	for _, m := range methods() {
 		for _, answer := range []error{nil, ERROR_IO_DEVICE, STATUS_ACCESS_DENIED} {
-			behind := &answers{}
+			behind := &recorder{}
 			got, err := call(Observe(behind, func(*Call) error { return answer }), m, arguments(t, m))
 			if err != answer {
-				t.Errorf("%s answered %v, want the hook's %v", m.Name, err, answer)
+				t.Errorf("%s returned %v, want the hook's %v", m.Name, err, answer)
 			}
 			for _, r := range got {
 				if !reflect.ValueOf(r).IsZero() {
-					t.Errorf("%s, replaced, answered %v", m.Name, r)
+					t.Errorf("%s, replaced by its hook, returned %v", m.Name, r)
 				}
 			}
 			if len(behind.calls) != 0 {
-				t.Errorf("%s was called although the hook did not", m.Name)
+				t.Errorf("%s was called, but its hook did not call Do", m.Name)
 			}
 		}
 	}
 }
 
-// A hook may do the call and then say that it failed, as a lost answer does.
-func TestObserveAfter(t *testing.T) {
-	behind := &answers{}
+// A hook may make the call and still return an error, like a lost response.
+func TestObserveFailureAfterCall(t *testing.T) {
+	behind := &recorder{}
 	api := Observe(behind, func(c *Call) error {
 		if err := c.Do(); err != nil {
 			return err
@@ -271,11 +274,11 @@ func TestObserveAfter(t *testing.T) {
 	}
 }
 
-// The hook sees what the call is about, and after it what it answered.
+// The hook gets the arguments of a call, and after Do its results.
 func TestObserveCall(t *testing.T) {
 	var calls []Call
 	var after []string
-	api := Observe(&answers{}, func(c *Call) error {
+	api := Observe(&recorder{}, func(c *Call) error {
 		calls = append(calls, *c)
 		err := c.Do()
 		after = append(after, string(c.Out[:c.N]))
@@ -314,10 +317,11 @@ func TestObserveCall(t *testing.T) {
 	}
 }
 
-// A call on a handle says what the handle was opened with, until it is closed.
+// A call on a handle has the path that the handle was opened with, until it is
+// closed.
 func TestObservePaths(t *testing.T) {
 	var last Call
-	behind := &answers{}
+	behind := &recorder{}
 	api := Observe(behind, func(c *Call) error {
 		err := c.Do()
 		last = *c
@@ -352,15 +356,14 @@ func TestObservePaths(t *testing.T) {
 	api.SetInformation(file, FileDispositionInformation, nil)
 	path("SetInformation", `\??\C:\dir`)
 
-	// What failed to open has no path.
+	// A handle that failed to open has no path.
 	behind.err = ERROR_FILE_NOT_FOUND
 	api.CreateFile(`\\.\PhysicalDrive9`, 0, 0, OPEN_EXISTING, 0)
 	api.FlushFileBuffers(disk)
 	path("FlushFileBuffers", `\\.\PhysicalDrive1`)
 }
 
-// Observers stand around each other, the last one outside, and may be used by
-// several goroutines.
+// Observers nest, the last one outermost, and are safe for concurrent use.
 func TestObserveNested(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
@@ -376,7 +379,7 @@ func TestObserveNested(t *testing.T) {
 			return err
 		}
 	}
-	api := Observe(Observe(&answers{err: ERROR_CRC}, note("inner")), note("outer"))
+	api := Observe(Observe(&recorder{err: ERROR_CRC}, note("inner")), note("outer"))
 	if err := api.Reenumerate(); !errors.Is(err, ERROR_CRC) {
 		t.Errorf("got %v, want ERROR_CRC", err)
 	}
@@ -398,7 +401,7 @@ func TestObserveNested(t *testing.T) {
 	wg.Wait()
 }
 
-// opener answers without noting anything, so that it may be shared.
+// opener records nothing, so that it may be used concurrently.
 type opener struct{ API }
 
 func (opener) CreateFile(string, uint32, uint32, uint32, uint32) (Handle, error) { return 1, nil }

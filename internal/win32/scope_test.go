@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// declared reads what this package declares from its source, so that a constant
-// or function added later is tested without being listed here.
+// declared reads the declarations of this package from its source, so that tests
+// cover constants and functions added later.
 func declared(t testing.TB) *types.Scope {
 	t.Helper()
 	names, err := os.ReadDir(".")
@@ -54,15 +54,15 @@ type goConstant struct {
 	value      uint64
 }
 
-// constants are the exported constants of the package, but for those that say
-// how long a structure is.
+// constants returns the exported constants of the package, except the sizes of
+// structures.
 func constants(t testing.TB) []goConstant {
 	t.Helper()
 	var cs []goConstant
 	scope := declared(t)
 	for _, name := range scope.Names() {
 		c, ok := scope.Lookup(name).(*types.Const)
-		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") || name == "TraceLevel" { // the log's
+		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") || name == "TraceLevel" { // a log level
 			continue
 		}
 		v, exact := constant.Uint64Val(constant.ToInt(c.Val()))
@@ -78,7 +78,7 @@ func constants(t testing.TB) []goConstant {
 	return cs
 }
 
-// exported lists the package's functions or variables that have a prefix.
+// exported returns the package's functions or variables with a prefix.
 func exported[Kind types.Object](t testing.TB, prefix string) []string {
 	t.Helper()
 	var names []string

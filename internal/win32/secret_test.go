@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestSecretIsNotPrinted(t *testing.T) {
+func TestSecretNotPrinted(t *testing.T) {
 	const marked = "MARKED-secret"
 	type inside struct {
 		Exported   Secret
@@ -38,11 +38,12 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// What a hook of Observe sees of a mapping is the share and the flags.
-func TestObserveKeepsSecrets(t *testing.T) {
+// A hook of Observe gets the share and the flags of a mapping, but not its
+// secret.
+func TestObserveHidesSecrets(t *testing.T) {
 	const marked = "MARKED-secret"
 	var seen strings.Builder
-	api := Observe(&answers{}, func(c *Call) error {
+	api := Observe(&recorder{}, func(c *Call) error {
 		fmt.Fprintf(&seen, "%v %+v %#v\n", c, *c, *c)
 		return c.Do()
 	})

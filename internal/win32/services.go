@@ -1,44 +1,47 @@
 package win32
 
-// Services is the service control manager. name is a service's key name, in
-// any case, as "MSiSCSI". Each call opens the service with the rights that it
-// needs and no others, and closes it again.
+// Services is the service control manager. name is a service's key name, such as
+// "MSiSCSI", in any case. Each call opens the service with only the rights that
+// it needs, and closes it again.
 type Services interface {
 	// ServiceStatus is QueryServiceStatusEx. ERROR_SERVICE_DOES_NOT_EXIST means
-	// that there is no such service, ERROR_INVALID_NAME that there cannot be.
+	// that there is no such service, ERROR_INVALID_NAME that name is not valid
+	// for a service.
 	ServiceStatus(name string) (ServiceStatus, error)
 	// ServiceConfig is QueryServiceConfigW.
 	ServiceConfig(name string) (ServiceConfig, error)
 	// StartService is StartServiceW without arguments. It returns when the
-	// service's process has begun; the service itself is then on its way
-	// (SERVICE_START_PENDING). Services on which it depends are started first.
+	// service's process has started; the service itself is then still starting
+	// (SERVICE_START_PENDING). Windows starts the services that it depends on
+	// first.
 	StartService(name string) error
 	// ControlService sends one of the SERVICE_CONTROL_ codes and returns the
-	// state in which the service was then.
+	// state of the service at that time.
 	ControlService(name string, control uint32) (ServiceStatus, error)
-	// DependentServices is EnumDependentServicesW: the services that need this
-	// one, in the order in which they can be stopped. state is SERVICE_ACTIVE for
-	// those that are not stopped, or SERVICE_STATE_ALL.
+	// DependentServices is EnumDependentServicesW: the services that depend on
+	// this one, in an order in which they can be stopped. With state
+	// SERVICE_ACTIVE it lists those that are not stopped, with SERVICE_STATE_ALL
+	// all of them.
 	DependentServices(name string, state uint32) ([]DependentService, error)
 }
 
-// Firmware is what the machine tells about itself.
+// Firmware gives access to the machine's firmware tables.
 type Firmware interface {
 	// FirmwareTable is GetSystemFirmwareTable.
 	FirmwareTable(provider, id uint32) ([]byte, error)
 }
 
-// ServiceStatus is SERVICE_STATUS_PROCESS without what nobody here asks for.
+// ServiceStatus has the fields of SERVICE_STATUS_PROCESS that this project uses.
 type ServiceStatus struct {
 	State            uint32 // SERVICE_STOPPED … SERVICE_PAUSED
 	ControlsAccepted uint32 // SERVICE_ACCEPT_STOP …
-	ExitCode         uint32 // a Win32 error number; ERROR_SERVICE_SPECIFIC_ERROR points to SpecificExitCode
+	ExitCode         uint32 // a Win32 error number; with ERROR_SERVICE_SPECIFIC_ERROR, see SpecificExitCode
 	SpecificExitCode uint32
 	CheckPoint       uint32 // grows while a pending service makes progress
 	WaitHint         uint32 // milliseconds until CheckPoint grows, as the service estimates
 }
 
-// ServiceConfig is QUERY_SERVICE_CONFIGW without what nobody here asks for.
+// ServiceConfig has the fields of QUERY_SERVICE_CONFIGW that this project uses.
 type ServiceConfig struct {
 	StartType   uint32 // SERVICE_BOOT_START … SERVICE_DISABLED
 	DisplayName string

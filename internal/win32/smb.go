@@ -1,26 +1,27 @@
 package win32
 
-// SMB are the global mappings of the node's SMB client (NetUseAdd, NetUseEnum
-// and NetUseDel with USE_FLAG_GLOBAL_MAPPING): a share that is mapped here is
-// open to every account of the node, with the credentials of the mapping.
+// SMB is the set of calls for the global mappings of the node's SMB client
+// (NetUseAdd, NetUseEnum and NetUseDel with USE_FLAG_GLOBAL_MAPPING). A share
+// mapped here is open to every account of the node, with the credentials of the
+// mapping.
 //
-// The flag is in Microsoft's lmuse.h and on no page of Microsoft's. Nothing here
-// was ever run on Windows.
+// The flag is in Microsoft's lmuse.h, but on none of Microsoft's pages. None of
+// this has run on Windows.
 type SMB interface {
-	// UseAdd maps a share. It answers when the server has accepted or refused.
+	// UseAdd maps a share. It returns when the server has accepted or refused.
 	UseAdd(u NewUse) error
 	// UseEnum lists the global mappings.
 	UseEnum() ([]Use, error)
-	// UseDel removes the global mapping of a share. force is one of USE_NOFORCE,
-	// USE_FORCE and USE_LOTS_OF_FORCE, which closes what is open on the share.
-	// ERROR_NOT_CONNECTED says that there is no such mapping.
+	// UseDel removes the global mapping of a share. force is USE_NOFORCE,
+	// USE_FORCE or USE_LOTS_OF_FORCE; the last closes open files on the share.
+	// The error is ERROR_NOT_CONNECTED if there is no such mapping.
 	UseDel(remote string, force uint32) error
 }
 
-// NewUse is a mapping to be made (USE_INFO_3).
+// NewUse is a new mapping (USE_INFO_3).
 type NewUse struct {
-	Remote string // `\\server\share`, no backslash behind
-	// User, Domain and Password are the credentials. Without a User the node
+	Remote string // `\\server\share`, without a trailing backslash
+	// User, Domain and Password are the credentials. Without a User, the node
 	// connects with its own account.
 	User, Domain string
 	Password     Secret
@@ -30,13 +31,13 @@ type NewUse struct {
 // Use is a global mapping (USE_INFO_2).
 type Use struct {
 	Remote       string
-	User, Domain string // whose credentials it has; empty if Windows does not tell
+	User, Domain string // of its credentials; empty if Windows does not report them
 	Status       uint32 // USE_OK …
 }
 
 // Levels and flags of the NetUse functions (lmuse.h, lmuseflg.h).
 const (
-	USE_FLAG_GLOBAL_MAPPING = 0x10000 // beside the level
+	USE_FLAG_GLOBAL_MAPPING = 0x10000 // added to the level
 
 	// NewUse.Flags.
 	REQUIRE_CONNECTION_INTEGRITY = 0x08 // signing

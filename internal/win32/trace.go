@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TraceLevel is at which level [Trace] logs: what -v=6 shows of the daemon.
+// TraceLevel is the level of [Trace]'s lines. The daemon shows them with -v=6.
 const TraceLevel = slog.Level(-6)
 
-// Trace is api with a line in log for every call, after it has ended: what it was
-// about, how long buffers were and how much of them came back, and its error. What
-// buffers hold is not logged, so no line can hold a secret.
+// Trace returns api with a log line after every call: its arguments, the lengths
+// of its buffers, how much was filled, and its error. It does not log the
+// contents of buffers, so no line can hold a secret.
 func Trace(api API, log *slog.Logger) API {
 	return Observe(api, func(c *Call) error {
 		ctx := context.Background()
@@ -42,15 +42,15 @@ func Trace(api API, log *slog.Logger) API {
 			attrs = append(attrs, slog.Int("out", len(c.Out)), slog.Int("filled", c.N))
 		}
 		if err != nil {
-			attrs = append(attrs, slog.Any("error", err))
+			attrs = append(attrs, slog.Any("err", err))
 		}
-		log.LogAttrs(ctx, TraceLevel, "Win32 call", append(attrs, slog.Duration("took", took))...)
+		log.LogAttrs(ctx, TraceLevel, "Called Win32", append(attrs, slog.Duration("took", took))...)
 		return err
 	})
 }
 
-// ControlCodeName is the name of one of the control codes of this package, in hex
-// for any other.
+// ControlCodeName returns the name of a control code of this package, or any
+// other code in hex.
 func ControlCodeName(code uint32) string {
 	switch code {
 	case IOCTL_STORAGE_GET_DEVICE_NUMBER:

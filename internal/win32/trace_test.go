@@ -12,20 +12,20 @@ func TestTrace(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}
 	level.Set(TraceLevel)
-	api := Trace(&answers{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
-	failing := Trace(&answers{err: ERROR_ACCESS_DENIED}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
+	api := Trace(&recorder{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
+	failing := Trace(&recorder{err: ERROR_ACCESS_DENIED}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
 	h, _ := api.CreateFile(`\\.\PhysicalDrive1`, 0, 3, OPEN_EXISTING, 0)
 	_, _ = api.DeviceIoControl(h, IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, make([]byte, 8))
 	_, _ = failing.DeviceIoControl(h, 0x12345, []byte("a secret"), nil)
 	_ = api.Reenumerate()
 	level.Set(TraceLevel + 1)
-	_ = api.Reenumerate() // is not told
+	_ = api.Reenumerate() // not logged
 
 	const drive = `path=\\.\PhysicalDrive1`
 	want := []string{
 		"call=CreateFile " + drive + " handle=11",
 		"call=DeviceIoControl " + drive + " handle=11 code=IOCTL_DISK_GET_DRIVE_LAYOUT_EX out=8 filled=2",
-		`call=DeviceIoControl handle=11 code=0x12345 in=8 error="Access is denied."`,
+		`call=DeviceIoControl handle=11 code=0x12345 in=8 err="Access is denied."`,
 		"call=Reenumerate",
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -33,19 +33,19 @@ func TestTrace(t *testing.T) {
 		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), log.String())
 	}
 	for i, line := range lines {
-		_, line, _ = strings.Cut(line, `msg="Win32 call" `)
+		_, line, _ = strings.Cut(line, `msg="Called Win32" `)
 		line = regexp.MustCompile(` took=\S+$`).ReplaceAllString(line, "")
 		if line != want[i] {
 			t.Errorf("line %d:\n%s\nwant\n%s", i, line, want[i])
 		}
 	}
 	if strings.Contains(log.String(), "secret") {
-		t.Error("what a buffer holds is in the log")
+		t.Error("the log has the contents of a buffer")
 	}
 }
 
-// Every control code that the boundary has is called by its name.
-func TestControlCodesHaveNames(t *testing.T) {
+// Every control code of the boundary has a name.
+func TestControlCodeNames(t *testing.T) {
 	for _, code := range []uint32{IOCTL_STORAGE_GET_DEVICE_NUMBER, IOCTL_DISK_SET_DISK_ATTRIBUTES, FSCTL_EXTEND_VOLUME, FSCTL_DELETE_REPARSE_POINT} {
 		if name := ControlCodeName(code); strings.HasPrefix(name, "0x") {
 			t.Errorf("%s has no name", name)

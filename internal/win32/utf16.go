@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// UTF16 is s in the 16-bit units of Windows, without a NUL behind. Windows
-// takes any unit in a file name, also half of a surrogate pair, which UTF-8
-// cannot say; such a half is carried in s as its own three bytes (WTF-8), as
-// package os does, so that whoever plants such a name cannot make it one that
-// we list but cannot open or remove. Other bytes that are not UTF-8 become
-// U+FFFD.
+// UTF16 converts s to Windows' 16-bit units, without a final NUL. Windows accepts
+// any unit in a file name, even half of a surrogate pair, which UTF-8 cannot
+// represent. s holds such a half as its own three bytes (WTF-8), as in package
+// os; otherwise an attacker could create names that we can list but not open or
+// remove. Other bytes that are not UTF-8 become U+FFFD.
 func UTF16(s string) []uint16 {
 	u := make([]uint16, 0, len(s))
 	for len(s) > 0 {
@@ -26,7 +25,7 @@ func UTF16(s string) []uint16 {
 	return u
 }
 
-// FromUTF16 is the string of all units in u, the inverse of UTF16.
+// FromUTF16 converts units to a string. It is the inverse of UTF16.
 func FromUTF16(u []uint16) string {
 	b := make([]byte, 0, len(u))
 	for i := 0; i < len(u); i++ {

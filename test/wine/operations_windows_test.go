@@ -127,5 +127,5 @@ func TestDaemonWithDriver(t *testing.T) {
 	if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("SetDiskState of disk 0: %v, want FailedPrecondition", err)
 	}
-	p.awaitSaid(regexp.MustCompile(`"Win32 call" call="DeviceIoControl"`)) // by -v=6
+	p.awaitSaid(regexp.MustCompile(`"Called Win32" call="DeviceIoControl"`)) // by -v=6
 }

@@ -90,7 +90,7 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 		t.Fatalf("the log names NewSmbGlobalMapping %d times, so it is not the log of all requests:\n%s", n, log)
 	}
 	for _, call := range []string{"UseAdd", "LoginIScsiTarget"} { // the trace of -v=6
-		if !strings.Contains(log, `"Win32 call" call="`+call+`"`) {
+		if !strings.Contains(log, `"Called Win32" call="`+call+`"`) {
 			t.Errorf("the log has no Win32 call %s, so its secret did not get far", call)
 		}
 	}

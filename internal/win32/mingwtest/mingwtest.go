@@ -1,9 +1,9 @@
-// Package mingwtest holds numbers and layouts that Go code has of Windows to an
-// opinion that is not ours: the C headers of mingw-w64, by way of its compiler
-// and _Static_assert. Nothing is run.
+// Package mingwtest checks the numbers and layouts that Go code uses for Windows
+// against an independent source: the C headers of mingw-w64, with its compiler
+// and _Static_assert. It runs no C code.
 //
-// mingw-w64's headers are written from Microsoft's and are not them; what they
-// lack a test pins by the literal of a documentation page.
+// mingw-w64's headers are derived from Microsoft's, but not identical. What they
+// lack, tests compare with the literals of Microsoft's documentation.
 package mingwtest
 
 import (
@@ -17,14 +17,14 @@ import (
 
 const compiler = "x86_64-w64-mingw32-gcc"
 
-// Assert is something that must be true when a C file is compiled.
+// Assert is a condition that must be true when a C file is compiled.
 type Assert struct {
-	Name string // how a failure is reported
+	Name string // reported if Expr is false
 	Expr string // a C constant expression
 }
 
-// Offset asserts where a member of a C structure lies and, if width is not 0,
-// how many bytes it takes.
+// Offset asserts the offset of a member of a C structure and, if width is not 0,
+// its size.
 func Offset(structure, member string, offset, width int) []Assert {
 	as := []Assert{{
 		fmt.Sprintf("offset of %s.%s is %d", structure, member, offset),
@@ -39,7 +39,7 @@ func Offset(structure, member string, offset, width int) []Assert {
 	return as
 }
 
-// Size asserts how many bytes a C structure takes.
+// Size asserts the size of a C structure.
 func Size(structure string, size int) Assert {
 	return Assert{
 		fmt.Sprintf("size of %s is %d", structure, size),
@@ -52,10 +52,9 @@ var (
 	broken = regexp.MustCompile(`(?m)^.*error: .*$`)
 )
 
-// Check compiles prelude (#include lines and declarations) with the assertions
-// behind it, and returns the names of those that are false. A prelude or an
-// expression that is not C fails the test. Without the compiler the test is
-// skipped.
+// Check compiles the assertions after prelude (#include lines and declarations)
+// and returns the names of those that are false. A prelude or an expression that
+// is not valid C fails the test. Without the compiler Check skips the test.
 func Check(t testing.TB, prelude string, asserts []Assert) (wrong []string) {
 	t.Helper()
 	if _, err := exec.LookPath(compiler); err != nil {
@@ -82,8 +81,8 @@ func Check(t testing.TB, prelude string, asserts []Assert) (wrong []string) {
 	return wrong
 }
 
-// ddk is the folder of the driver headers, which include each other as if it
-// were on the search path. It lies beside windows.h.
+// ddk returns the folder of the driver headers, which include each other as if it
+// were on the search path. It is a subfolder of the one with windows.h.
 func ddk(t testing.TB) string {
 	t.Helper()
 	out, err := compile("#include <windows.h>\n", "-M")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is false is named, what is true is not.
+// Check returns the false assertions only.
 func TestCheck(t *testing.T) {
 	const prelude = "struct s { char c; int i; };"
 	asserts := append(Offset("struct s", "i", 4, 4), Offset("struct s", "i", 3, 2)...)

@@ -1,6 +1,6 @@
 package winapi
 
-// Win32 errors (winerror.h), which all calls answer but those that follow.
+// Win32 errors (winerror.h). All calls return them, except those that follow.
 const (
 	ERROR_INVALID_FUNCTION            = "ERROR_INVALID_FUNCTION"            // 1: Incorrect function.
 	ERROR_FILE_NOT_FOUND              = "ERROR_FILE_NOT_FOUND"              // 2: The system cannot find the file specified.
@@ -82,7 +82,7 @@ const (
 )
 
 // NTSTATUS values (ntstatus.h), which NtCreateFile, QueryDirectory,
-// QueryInformation and SetInformation answer. Where several have one meaning for
+// QueryInformation and SetInformation return. Where several have one meaning for
 // a program, the text is that of the Win32 error.
 const (
 	STATUS_BUFFER_OVERFLOW              = "STATUS_BUFFER_OVERFLOW"              // 0x80000005: More data is available.
@@ -135,9 +135,9 @@ const (
 	STATUS_REPARSE_POINT_ENCOUNTERED    = "STATUS_REPARSE_POINT_ENCOUNTERED"    // 0xc000050b: The object manager encountered a reparse point while retrieving an object.
 )
 
-// Statuses of the iSCSI initiator (iscsierr.h), which its calls answer.
+// Statuses of the iSCSI initiator (iscsierr.h), which its calls return.
 const (
-	ISDSC_NON_SPECIFIC_ERROR           = "ISDSC_NON_SPECIFIC_ERROR"           // 0xefff0001: The iSCSI initiator met an error that it does not describe.
+	ISDSC_NON_SPECIFIC_ERROR           = "ISDSC_NON_SPECIFIC_ERROR"           // 0xefff0001: The iSCSI initiator reported a non-specific error.
 	ISDSC_LOGIN_FAILED                 = "ISDSC_LOGIN_FAILED"                 // 0xefff0002: The iSCSI login failed.
 	ISDSC_CONNECTION_FAILED            = "ISDSC_CONNECTION_FAILED"            // 0xefff0003: The iSCSI initiator could not connect to the target portal.
 	ISDSC_AUTHENTICATION_FAILURE       = "ISDSC_AUTHENTICATION_FAILURE"       // 0xefff0009: The iSCSI login failed: authentication failure.
@@ -146,16 +146,16 @@ const (
 	ISDSC_TARGET_REMOVED               = "ISDSC_TARGET_REMOVED"               // 0xefff000c: The iSCSI target has been removed.
 	ISDSC_TARGET_ERROR                 = "ISDSC_TARGET_ERROR"                 // 0xefff0012: The iSCSI target reported an error.
 	ISDSC_SERVICE_UNAVAILABLE          = "ISDSC_SERVICE_UNAVAILABLE"          // 0xefff0013: The iSCSI service is unavailable.
-	ISDSC_OUT_OF_RESOURCES             = "ISDSC_OUT_OF_RESOURCES"             // 0xefff0014: The iSCSI target has not enough resources.
+	ISDSC_OUT_OF_RESOURCES             = "ISDSC_OUT_OF_RESOURCES"             // 0xefff0014: The iSCSI target does not have enough resources.
 	ISDSC_INVALID_SESSION_ID           = "ISDSC_INVALID_SESSION_ID"           // 0xefff001c: The iSCSI session does not exist.
 	ISDSC_SESSION_BUSY                 = "ISDSC_SESSION_BUSY"                 // 0xefff001f: The iSCSI session is busy with another request.
 	ISDSC_TRANSPORT_ERROR              = "ISDSC_TRANSPORT_ERROR"              // 0xefff0024: The iSCSI transport failed.
 	ISDSC_TARGET_NOT_FOUND             = "ISDSC_TARGET_NOT_FOUND"             // 0xefff0029: The iSCSI initiator does not know the target.
 	ISDSC_LOGIN_USER_INFO_BAD          = "ISDSC_LOGIN_USER_INFO_BAD"          // 0xefff002a: The CHAP user name or secret cannot be used.
-	ISDSC_TARGET_PORTAL_ALREADY_EXISTS = "ISDSC_TARGET_PORTAL_ALREADY_EXISTS" // 0xefff0032: The iSCSI target portal is registered already.
+	ISDSC_TARGET_PORTAL_ALREADY_EXISTS = "ISDSC_TARGET_PORTAL_ALREADY_EXISTS" // 0xefff0032: The iSCSI target portal is already registered.
 	ISDSC_SERVICE_DID_NOT_RESPOND      = "ISDSC_SERVICE_DID_NOT_RESPOND"      // 0xefff0039: The iSCSI initiator service did not respond.
 	ISDSC_SERVICE_NOT_RUNNING          = "ISDSC_SERVICE_NOT_RUNNING"          // 0xefff003e: The iSCSI initiator service is not running.
-	ISDSC_TARGET_ALREADY_LOGGED_IN     = "ISDSC_TARGET_ALREADY_LOGGED_IN"     // 0xefff003f: The iSCSI target has been logged in to already.
+	ISDSC_TARGET_ALREADY_LOGGED_IN     = "ISDSC_TARGET_ALREADY_LOGGED_IN"     // 0xefff003f: The iSCSI target is already logged in to.
 	ISDSC_DEVICE_BUSY_ON_SESSION       = "ISDSC_DEVICE_BUSY_ON_SESSION"       // 0xefff0040: A device of the iSCSI session is in use.
 	ISDSC_PORTAL_NOT_FOUND             = "ISDSC_PORTAL_NOT_FOUND"             // 0xefff0043: The iSCSI target portal is not registered.
 )

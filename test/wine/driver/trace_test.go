@@ -82,7 +82,7 @@ func (tr *trace) step(title string) {
 	defer tr.mu.Unlock()
 	tr.lines = append(tr.lines, "# "+title)
 	for line := range strings.Lines(tr.log.String()) {
-		_, line, _ = strings.Cut(strings.TrimSpace(line), `msg="Win32 call" call=`)
+		_, line, _ = strings.Cut(strings.TrimSpace(line), `msg="Called Win32" call=`)
 		line = tookOf.ReplaceAllString(line, "")
 		line = handleOf.ReplaceAllStringFunc(line, func(h string) string {
 			if tr.handles[h] == "" {
