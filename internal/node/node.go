@@ -69,14 +69,17 @@ type Clock interface {
 // New returns a node over api with the system's clock and randomness and the
 // default logger.
 func New(api win32.API) *Node {
-	return &Node{API: api, Clock: systemClock{}, Rand: rand.Reader, Log: slog.Default()}
+	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default()}
 }
 
-type systemClock struct{}
+// SystemClock is the time of the system.
+type SystemClock struct{}
 
-func (systemClock) Now() time.Time { return time.Now() }
+// Now implements [Clock].
+func (SystemClock) Now() time.Time { return time.Now() }
 
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+// Sleep implements [Clock].
+func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
