@@ -2,43 +2,110 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 )
 
-// Await runs f on its own goroutine, because a Win32 call cannot be cancelled,
-// and returns when f does or when ctx ends. An f that outlives its caller runs to
-// its end, so it must take and release its locks itself. A panic in f becomes a
-// [PanicError]; a Windows error gets its kind ([Typed]).
+// A Win32 call cannot be cancelled, so work runs on its own goroutine while its
+// caller waits for it or for its context. There are two ways to start it: with
+// [Await] each caller starts its own, with [Node.Join] callers with the same key
+// share one. Services use Await for every request. Hosts use Join where one run
+// serves all callers: a rescan, the format of a volume.
+
+// Await runs f on its own goroutine and returns when f does or when ctx ends. An f
+// that outlives its caller runs to its end, so it must take and release its locks
+// itself. A panic in f becomes a [PanicError]; a Windows error gets its kind
+// ([Typed]).
 //
-// If ctx has already ended, f is not started. Unlike [Node.Do], a retry does not
-// join a running f: it waits for f's locks and then finds f's work done.
+// If ctx has already ended, f is not started. A retry does not join a running f: it
+// waits for f's locks and then finds f's work done.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
 	if err := ctx.Err(); err != nil {
 		var none T
 		return none, err
 	}
-	done := make(chan result, 1)
+	v, err := start(ctx, f).wait(ctx)
+	return v, Typed(err)
+}
+
+// Join is [Await] for work with a key: if work with the same key is running, Join
+// waits for it and returns its result, and f is not started. The error is as f
+// returned it.
+func (n *Node) Join(ctx context.Context, key string, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := n.join(ctx, key, f).wait(ctx)
+	return err
+}
+
+// join returns the running work of key, and starts f if there is none. It adds f to
+// the caller's slot before the end of ctx can be noticed. That is why it does not
+// use singleflight's DoChan, which starts f later and does not report which caller
+// started it.
+func (n *Node) join(ctx context.Context, key string, f func() error) *work[struct{}] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w, ok := n.work[key]; ok {
+		return w
+	}
+	if n.work == nil {
+		n.work = map[string]*work[struct{}]{}
+	}
+	w := start(ctx, func() (struct{}, error) {
+		defer n.forget(key)
+		return struct{}{}, f()
+	})
+	n.work[key] = w
+	return w
+}
+
+// forget makes the next join of key start its own work.
+func (n *Node) forget(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.work, key)
+}
+
+// work is a function that runs on its own goroutine.
+type work[T any] struct {
+	done chan struct{} // closed when value and err are set
+	v    T
+	err  error
+}
+
+// start starts f, as part of the slot of ctx ([WithSlot]).
+func start[T any](ctx context.Context, f func() (T, error)) *work[T] {
+	w := &work[T]{done: make(chan struct{})}
 	release := holdSlot(ctx)
 	go func() {
 		defer release()
-		var r result
+		defer close(w.done)
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = &PanicError{Value: v, Stack: debug.Stack()}
+				w.err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
-			done <- r
 		}()
-		r.v, r.err = f()
+		w.v, w.err = f()
 	}()
+	return w
+}
+
+// wait returns the work's result, or ctx's error if ctx ends first.
+func (w *work[T]) wait(ctx context.Context) (T, error) {
 	select {
-	case r := <-done:
-		return r.v, Typed(r.err)
+	case <-w.done:
+		return w.v, w.err
 	case <-ctx.Done():
 		var none T
 		return none, ctx.Err()
 	}
 }
+
+// PanicError is a panic that was recovered in a worker goroutine.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

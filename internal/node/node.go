@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -45,14 +44,8 @@ type Node struct {
 	Locks Locks
 
 	mu     sync.Mutex
-	work   map[string]*work // by key, while it runs
+	work   map[string]*work[struct{}] // of Join, by key, while it runs
 	shared map[string]any
-}
-
-// work is what [Node.Do] runs.
-type work struct {
-	done chan struct{} // closed when err says how it ended
-	err  error
 }
 
 // Locks are taken in this order: path, share, volume, disk. A holder of the lock
@@ -103,65 +96,6 @@ func Shared[T any](n *Node, key string, make func() T) T {
 		n.shared[key] = make()
 	}
 	return n.shared[key].(T)
-}
-
-// PanicError is a panic that was recovered in a worker goroutine.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// Do runs f on its own goroutine, because a Win32 call cannot be cancelled, and
-// returns when f does or when ctx ends. An f that outlives its caller keeps
-// running; the next caller with the same key joins it and gets its result. A panic
-// in f becomes a [PanicError].
-//
-// If ctx has already ended, f is not started. The caller that starts f adds it to
-// its slot ([WithSlot]) before the end of ctx can be noticed. This is why Do does
-// not use singleflight's DoChan, which starts f later and does not report which
-// caller started it.
-func (n *Node) Do(ctx context.Context, key string, f func() error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := n.begin(ctx, key, f)
-	select {
-	case <-w.done:
-		return w.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// begin returns the running work of key, and starts f if there is none.
-func (n *Node) begin(ctx context.Context, key string, f func() error) *work {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if w, ok := n.work[key]; ok {
-		return w
-	}
-	if n.work == nil {
-		n.work = map[string]*work{}
-	}
-	w := &work{done: make(chan struct{})}
-	n.work[key] = w
-	release := holdSlot(ctx)
-	go func() {
-		defer release()
-		defer func() {
-			if v := recover(); v != nil {
-				w.err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-			n.mu.Lock()
-			delete(n.work, key) // before close: a caller with the result may start again
-			n.mu.Unlock()
-			close(w.done)
-		}()
-		w.err = f()
-	}()
-	return w
 }
 
 // ErrNoWindows is returned by [Native] and [OpenNative] on other systems than

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-func TestDoJoinsRunningWork(t *testing.T) {
+func TestJoinWaitsForRunningWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := node.New(nil)
 		runs := 0
@@ -22,10 +22,10 @@ func TestDoJoinsRunningWork(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := n.Do(ctx, "format v", work); !errors.Is(err, context.DeadlineExceeded) {
+		if err := n.Join(ctx, "format v", work); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("first call = %v, want DeadlineExceeded", err)
 		}
-		if err := n.Do(t.Context(), "format v", work); err != nil {
+		if err := n.Join(t.Context(), "format v", work); err != nil {
 			t.Fatalf("retry = %v, want nil", err)
 		}
 		if runs != 1 {
@@ -36,10 +36,10 @@ func TestDoJoinsRunningWork(t *testing.T) {
 
 func TestDoReturnsPanicError(t *testing.T) {
 	n := node.New(nil)
-	err := n.Do(t.Context(), "k", func() error { panic("boom") })
+	err := n.Join(t.Context(), "k", func() error { panic("boom") })
 	var p *node.PanicError
 	if !errors.As(err, &p) || p.Value != "boom" || len(p.Stack) == 0 {
-		t.Errorf("Do = %v, want a PanicError of boom with its stack", err)
+		t.Errorf("Join = %v, want a PanicError of boom with its stack", err)
 	}
 }
 

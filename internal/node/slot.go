@@ -16,7 +16,7 @@ type slot struct {
 type slotKey struct{}
 
 // WithSlot makes a call's slot last as long as its work: work that [Await] and
-// [Node.Do] run under the returned context keeps the slot, even if the call
+// [Node.Join] run under the returned context keeps the slot, even if the call
 // itself has returned. free is called once, after end and after the last of that
 // work. A server that limits its running calls thereby limits the threads that
 // hang in Windows as well: a caller that gives up does not free its thread. A

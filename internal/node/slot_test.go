@@ -18,8 +18,8 @@ func waysToWork() map[string]func(context.Context, func()) error {
 			_, err := node.Await(ctx, func() (int, error) { work(); return 0, nil })
 			return err
 		},
-		"Do": func(ctx context.Context, work func()) error {
-			return n.Do(ctx, "k", func() error { work(); return nil })
+		"Join": func(ctx context.Context, work func()) error {
+			return n.Join(ctx, "k", func() error { work(); return nil })
 		},
 	}
 }
@@ -103,10 +103,10 @@ func TestWorkNotStartedForCanceledCaller(t *testing.T) {
 		cancel()
 		began := false
 		_, await := node.Await(ctx, func() (int, error) { began = true; return 0, nil })
-		do := node.New(nil).Do(ctx, "k", func() error { began = true; return nil })
+		join := node.New(nil).Join(ctx, "k", func() error { began = true; return nil })
 		synctest.Wait()
-		if await != context.Canceled || do != context.Canceled || began {
-			t.Errorf("Await = %v, Do = %v, started: %t, want Canceled and nothing started", await, do, began)
+		if await != context.Canceled || join != context.Canceled || began {
+			t.Errorf("Await = %v, Join = %v, started: %t, want Canceled and nothing started", await, join, began)
 		}
 	})
 }

@@ -36,10 +36,10 @@ func (d DiskAPI) GetDiskNumberWithID(page83ID string) (uint32, error) {
 // device path, such as \\.\PhysicalDrive1. A disk that has no identifier has an
 // empty one. A path at which there is no device is a not-found error.
 func (d DiskAPI) GetDiskNumberAndPage83ID(path string) (uint32, string, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return 0, "", err
 	}
-	disk, err := storage.OpenDiskPath(d.ctx, d.node, path, storage.Query)
+	disk, err := storage.OpenDiskPath(d.host.Ctx, d.host.Node, path, storage.Query)
 	if err != nil {
 		return 0, "", hosterr.Wrap("open", hosterr.Quote(path), err)
 	}
@@ -57,15 +57,15 @@ func (d DiskAPI) GetDiskNumberAndPage83ID(path string) (uint32, string, error) {
 
 // borrow is the disk of a handle that the caller has opened.
 func (d DiskAPI) borrow(h uintptr) (*storage.Disk, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
-	return storage.Borrow(d.node, win32.Handle(h)), nil
+	return storage.Borrow(d.host.Node, win32.Handle(h)), nil
 }
 
 // numberOf is the number of an open disk.
 func (d DiskAPI) numberOf(disk *storage.Disk) (uint32, error) {
-	n, err := disk.Number(d.ctx)
+	n, err := disk.Number(d.host.Ctx)
 	if err == nil && n.DeviceNumber == storage.NoNumber {
 		err = hosterr.Text(hosterr.ErrNotFound, "the device is no disk with a number")
 	}

@@ -72,41 +72,22 @@ type DiskIDs struct {
 
 // DiskAPI is the HostAPI of a node. The zero DiskAPI answers every call with an
 // error. It may be used by several goroutines at once.
-type DiskAPI struct {
-	node *node.Node
-	ctx  context.Context
-	err  error
-}
+type DiskAPI struct{ host node.Host }
 
 var _ HostAPI = DiskAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Off Windows
 // every method answers that there is none.
-func New() DiskAPI {
-	n, err := node.Native()
-	return DiskAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() DiskAPI { return DiskAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node.
-func On(n *node.Node) DiskAPI { return DiskAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) DiskAPI { return DiskAPI{host: node.HostOf(n)} }
 
 // WithContext is the same HostAPI, whose methods end early, between two calls
 // of Windows, when ctx ends.
 func (d DiskAPI) WithContext(ctx context.Context) HostAPI {
-	d.ctx = ctx
-	return d
+	return DiskAPI{host: d.host.WithContext(ctx)}
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (d DiskAPI) Node() *node.Node { return d.node }
-
-// ready is the error of a DiskAPI without a node, or of an ended context.
-func (d DiskAPI) ready() error {
-	if d.err != nil {
-		return d.err
-	}
-	if d.node == nil {
-		return node.ErrNoWindows
-	}
-	return d.ctx.Err()
-}
+func (d DiskAPI) Node() *node.Node { return d.host.Node }

@@ -13,15 +13,15 @@ import (
 
 // ListDiskIDs implements [HostAPI].
 func (d DiskAPI) ListDiskIDs() (map[uint32]DiskIDs, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
 	all := map[uint32]DiskIDs{}
-	err := storage.EachDisk(d.ctx, d.node, storage.Query, func(number uint32, disk *storage.Disk) {
+	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(number uint32, disk *storage.Disk) {
 		all[number] = DiskIDs{Page83: d.page83(number, disk), SerialNumber: d.serialNumber(number, disk)}
 	})
 	if err == nil {
-		err = d.ctx.Err()
+		err = d.host.Ctx.Err()
 	}
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (d DiskAPI) page83(number uint32, disk *storage.Disk) string {
 // before the bad one.
 func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	const size = 4096
-	b, err := disk.Property(d.ctx, win32.StorageDeviceIdProperty, size)
+	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceIdProperty, size)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (d DiskAPI) serialNumber(number uint32, disk *storage.Disk) string {
 
 func (d DiskAPI) descriptor(disk *storage.Disk) (win32.DeviceDescriptor, error) {
 	const header = 8 // enough to learn the size
-	b, err := disk.Property(d.ctx, win32.StorageDeviceProperty, header)
+	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceProperty, header)
 	if err != nil {
 		return win32.DeviceDescriptor{}, err
 	}
@@ -96,26 +96,26 @@ func trimmed(s string) string {
 // unanswered logs what a disk does not tell; that a disk does not know a
 // question is nothing special.
 func (d DiskAPI) unanswered(number uint32, what string, err error) {
-	log := d.node.Log.Warn
+	log := d.host.Node.Log.Warn
 	if errors.Is(err, errors.ErrUnsupported) {
-		log = d.node.Log.Debug
+		log = d.host.Node.Log.Debug
 	}
 	log("a disk does not tell its "+what, "disk", number, "error", err)
 }
 
 // ListDiskLocations implements [HostAPI].
 func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
 	all := map[uint32]DiskLocation{}
-	err := storage.EachDisk(d.ctx, d.node, storage.Query, func(number uint32, disk *storage.Disk) {
+	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(number uint32, disk *storage.Disk) {
 		if loc, ok := d.location(number, disk); ok {
 			all[number] = loc
 		}
 	})
 	if err == nil {
-		err = d.ctx.Err()
+		err = d.host.Ctx.Err()
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 // parts or more, else from its SCSI address.
 func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool) {
 	const size = 1024
-	b, err := disk.Property(d.ctx, win32.StorageDeviceLocationProperty, size)
+	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceLocationProperty, size)
 	if err == nil {
 		var text string
 		if text, err = win32.DecodeLocation(b); err == nil {
@@ -148,7 +148,7 @@ func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool
 	if desc.BusType == win32.BusTypeAta || desc.BusType == win32.BusTypeFileBackedVirtual {
 		return DiskLocation{}, false // worded with four parts, or as a file path
 	}
-	addr, err := disk.SCSIAddress(d.ctx)
+	addr, err := disk.SCSIAddress(d.host.Ctx)
 	if err != nil {
 		d.unanswered(number, "SCSI address", err)
 		return DiskLocation{}, false
@@ -199,10 +199,10 @@ func parseLocation(text string) (loc DiskLocation, ok bool) {
 
 // GetDiskStats implements [HostAPI].
 func (d DiskAPI) GetDiskStats(diskNumber uint32) (int64, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return -1, err
 	}
-	size, err := storage.DiskSize(d.ctx, d.node, diskNumber)
+	size, err := storage.DiskSize(d.host.Ctx, d.host.Node, diskNumber)
 	if err != nil {
 		return -1, err
 	}

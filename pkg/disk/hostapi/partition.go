@@ -8,15 +8,15 @@ import (
 
 // layout reads the disk's partition table, which needs no access to the disk.
 func (d DiskAPI) layout(diskNumber uint32) (win32.Layout, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return win32.Layout{}, err
 	}
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
 	if err != nil {
 		return win32.Layout{}, err
 	}
 	defer disk.Close()
-	return disk.Layout(d.ctx)
+	return disk.Layout(d.host.Ctx)
 }
 
 // IsDiskInitialized implements [HostAPI].
@@ -33,29 +33,29 @@ func (d DiskAPI) BasicPartitionsExist(diskNumber uint32) (bool, error) {
 
 // InitializeDisk implements [HostAPI].
 func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return err
 	}
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer disk.Close()
 
-	l, err := disk.Layout(d.ctx)
+	l, err := disk.Layout(d.host.Ctx)
 	if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
 		return err
 	}
-	if err := storage.Guard(d.ctx, disk, l); err != nil {
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
 	if err := d.vacant(diskNumber, disk); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
-	if err := disk.MakeUsable(d.ctx); err != nil {
+	if err := disk.MakeUsable(d.host.Ctx); err != nil {
 		return err
 	}
-	size, err := disk.Length(d.ctx)
+	size, err := disk.Length(d.host.Ctx)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err != nil || !made {
 		return err
 	}
-	if err := disk.UpdateProperties(d.ctx); err != nil {
+	if err := disk.UpdateProperties(d.host.Ctx); err != nil {
 		return err
 	}
 	// Windows may have put a reserved partition of its own size into the table.
@@ -84,7 +84,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 // unlessInitialized is err, or nil if the disk has a table by now: then err may come
 // of what another program has written.
 func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
-	if l, failed := disk.Layout(d.ctx); failed == nil && l.Style != win32.PARTITION_STYLE_RAW {
+	if l, failed := disk.Layout(d.host.Ctx); failed == nil && l.Style != win32.PARTITION_STYLE_RAW {
 		return nil
 	}
 	return err
@@ -94,17 +94,17 @@ func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
 // would be lost with all that is in it. So nothing comes between a look and the new
 // table, be it the pause before another try.
 func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
-	id, err := storage.NewID(d.node.Rand)
+	id, err := storage.NewID(d.host.Node.Rand)
 	if err != nil {
 		return false, err
 	}
 	once := disk.WithoutRetry()
-	err = storage.Retry(d.ctx, d.node, func() error {
-		l, err := once.Layout(d.ctx)
+	err = storage.Retry(d.host.Ctx, d.host.Node, func() error {
+		l, err := once.Layout(d.host.Ctx)
 		if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
 			return err
 		}
-		err = once.CreateGPT(d.ctx, id)
+		err = once.CreateGPT(d.host.Ctx, id)
 		made = err == nil
 		return err
 	})
@@ -117,21 +117,21 @@ func (d DiskAPI) erase(disk *storage.Disk, start, size uint64) error {
 	if size < start+trace {
 		return nil // no partition can begin there
 	}
-	return disk.Zero(d.ctx, start, trace)
+	return disk.Zero(d.host.Ctx, start, trace)
 }
 
 // planned is the disk's table with the data partition that is still to be made,
 // and where that begins: 0 if another program has made one by now.
 func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
-	g, err := disk.Geometry(d.ctx)
+	g, err := disk.Geometry(d.host.Ctx)
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	l, err := disk.Layout(d.ctx)
+	l, err := disk.Layout(d.host.Ctx)
 	if err != nil || len(storage.Partitions(l)) > 0 {
 		return l, 0, err
 	}
-	return storage.AddPartition(l, size, g.BytesPerSector, d.node.Rand)
+	return storage.AddPartition(l, size, g.BytesPerSector, d.host.Node.Rand)
 }
 
 // vacant refuses a disk on which there is something, though it has no partition
@@ -139,7 +139,7 @@ func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64,
 // volume manager, a damaged table. Bytes that are nothing known are no reason to
 // refuse; recycled disks have them.
 func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk) error {
-	b, err := disk.Start(d.ctx, storage.ContentSize)
+	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk) error {
 		return inTheWay(content)
 	}
 	if !storage.Blank(b) {
-		d.node.Log.Warn("a disk without a partition table is not blank; what it holds is not recognised and will be lost", "disk", diskNumber)
+		d.host.Node.Log.Warn("a disk without a partition table is not blank; what it holds is not recognised and will be lost", "disk", diskNumber)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func inTheWay(content string) error {
 
 // CreateBasicPartition implements [HostAPI].
 func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return err
 	}
 	l, offset, err := d.addPartition(diskNumber)
@@ -170,7 +170,7 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 	if offset == 0 {
 		return d.AwaitPartition(diskNumber)
 	}
-	_, err = storage.AwaitVolume(d.ctx, d.node, diskNumber, l, offset)
+	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, offset)
 	return err
 }
 
@@ -178,17 +178,17 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 // there is one already. The disk is closed when it returns: an open handle can hold up the
 // volume's arrival.
 func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
 	defer disk.Close()
 
-	l, err := disk.Layout(d.ctx)
+	l, err := disk.Layout(d.host.Ctx)
 	if err != nil || len(storage.Partitions(l)) > 0 {
 		return win32.Layout{}, 0, err
 	}
-	if err := storage.Guard(d.ctx, disk, l); err != nil {
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return win32.Layout{}, 0, err
 	}
 	if l.Style == win32.PARTITION_STYLE_MBR {
@@ -196,31 +196,31 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 			return win32.Layout{}, 0, err
 		}
 	}
-	if err := disk.MakeUsable(d.ctx); err != nil {
+	if err := disk.MakeUsable(d.host.Ctx); err != nil {
 		return win32.Layout{}, 0, err
 	}
-	size, err := disk.Length(d.ctx)
+	size, err := disk.Length(d.host.Ctx)
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
 	offset, once := uint64(0), disk.WithoutRetry()
-	err = storage.Retry(d.ctx, d.node, func() (err error) { // as in createGPT
+	err = storage.Retry(d.host.Ctx, d.host.Node, func() (err error) { // as in createGPT
 		if l, offset, err = d.planned(once, size); err != nil || offset == 0 {
 			return err
 		}
-		return once.SetLayout(d.ctx, l)
+		return once.SetLayout(d.host.Ctx, l)
 	})
 	if err != nil || offset == 0 {
 		return win32.Layout{}, 0, err
 	}
-	return l, offset, disk.UpdateProperties(d.ctx)
+	return l, offset, disk.UpdateProperties(d.host.Ctx)
 }
 
 // emptyMBR refuses what Windows takes for an MBR without partitions and is not
 // one: a file system that begins in the disk's first sector ends that sector
 // with the same two bytes.
 func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
-	b, err := disk.Start(d.ctx, storage.ContentSize)
+	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
@@ -253,6 +253,6 @@ func (d DiskAPI) AwaitPartition(diskNumber uint32) error {
 	if err != nil || !online {
 		return err
 	}
-	_, err = storage.AwaitVolume(d.ctx, d.node, diskNumber, l, p.Offset)
+	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, p.Offset)
 	return err
 }

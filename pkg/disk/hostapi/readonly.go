@@ -24,22 +24,22 @@ var _ ReadOnlyHostAPI = DiskAPI{}
 // GetDiskReadOnly implements [ReadOnlyHostAPI]. Whether an offline disk refuses
 // by itself cannot be told: Windows lets nobody write to it.
 func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return true, err
 	}
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
 	if err != nil {
 		return true, err
 	}
 	defer disk.Close()
-	attrs, err := disk.Attributes(d.ctx)
+	attrs, err := disk.Attributes(d.host.Ctx)
 	if err != nil || attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
 		return true, err
 	}
 	if attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
 		return false, nil
 	}
-	protected, err := disk.WriteProtected(d.ctx)
+	protected, err := disk.WriteProtected(d.host.Ctx)
 	return protected || err != nil, err
 }
 
@@ -69,28 +69,28 @@ func (d DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error {
 }
 
 func (d DiskAPI) protect(diskNumber uint32) error {
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer disk.Close()
-	l, err := disk.Layout(d.ctx)
+	l, err := disk.Layout(d.host.Ctx)
 	if err != nil {
 		return err
 	}
-	if err := storage.Guard(d.ctx, disk, l); err != nil {
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
-	return disk.SetAttributes(d.ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
+	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
 }
 
 func (d DiskAPI) unprotect(diskNumber uint32) error {
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer disk.Close()
-	return disk.SetAttributes(d.ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY)
+	return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY)
 }
 
 // stillProtected is an error for a disk that was made writable and is not.

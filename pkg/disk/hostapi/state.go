@@ -13,15 +13,15 @@ import (
 
 // attributes are the disk's DISK_ATTRIBUTE_ bits.
 func (d DiskAPI) attributes(diskNumber uint32) (uint64, error) {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return 0, err
 	}
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.Query)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
 	if err != nil {
 		return 0, err
 	}
 	defer disk.Close()
-	return disk.Attributes(d.ctx)
+	return disk.Attributes(d.host.Ctx)
 }
 
 // GetDiskState implements [HostAPI].
@@ -40,7 +40,7 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 		return err
 	}
 	if isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
-		d.node.Log.Warn("a disk that is taken online is read-only and stays so", "disk", diskNumber)
+		d.host.Node.Log.Warn("a disk that is taken online is read-only and stays so", "disk", diskNumber)
 	}
 	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online != isOnline {
 		err = d.switchState(diskNumber, isOnline)
@@ -51,34 +51,34 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	// Drivers list the disk's volumes next. One that does not come does not make
 	// the disk less online.
 	if err := d.AwaitPartition(diskNumber); err != nil {
-		if ended := d.ctx.Err(); ended != nil {
+		if ended := d.host.Ctx.Err(); ended != nil {
 			return ended
 		}
 		if _, gone := d.attributes(diskNumber); gone != nil {
 			return gone
 		}
-		d.node.Log.Warn("a disk is online and its volume is not", "disk", diskNumber, "error", err)
+		d.host.Node.Log.Warn("a disk is online and its volume is not", "disk", diskNumber, "error", err)
 	}
 	return nil
 }
 
 func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
-	disk, err := storage.OpenDisk(d.ctx, d.node, diskNumber, storage.ReadWrite)
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer disk.Close()
 	if isOnline {
-		return disk.SetAttributes(d.ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+		return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
 	}
-	l, err := disk.Layout(d.ctx)
+	l, err := disk.Layout(d.host.Ctx)
 	if err != nil {
 		return err
 	}
-	if err := storage.Guard(d.ctx, disk, l); err != nil {
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
-	return disk.SetAttributes(d.ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
 }
 
 // rescanLimit is how long a caller waits for a rescan. The rescan goes on, and
@@ -91,19 +91,19 @@ var errRescanSlow = errors.New("rescan limit")
 // bus of the node. A caller that comes while one is under way waits for it and
 // then for another, because what it knows of may be new since the first began.
 func (d DiskAPI) Rescan() error {
-	if err := d.ready(); err != nil {
+	if err := d.host.Ready(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(d.ctx, rescanLimit, errRescanSlow)
+	ctx, cancel := context.WithTimeoutCause(d.host.Ctx, rescanLimit, errRescanSlow)
 	defer cancel()
 	var mine atomic.Bool
 	scan := func() error {
 		mine.Store(true)
-		return d.rescan(context.WithoutCancel(d.ctx))
+		return d.rescan(context.WithoutCancel(d.host.Ctx))
 	}
-	err := d.node.Do(ctx, "rescan", scan)
+	err := d.host.Node.Join(ctx, "rescan", scan)
 	if !mine.Load() && ctx.Err() == nil {
-		err = d.node.Do(ctx, "rescan", scan)
+		err = d.host.Node.Join(ctx, "rescan", scan)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errRescanSlow) {
 		return hosterr.Text(hosterr.ErrUnavailable, "the rescan takes longer than %s and goes on", rescanLimit)
@@ -112,16 +112,16 @@ func (d DiskAPI) Rescan() error {
 }
 
 func (d DiskAPI) rescan(ctx context.Context) error {
-	if err := d.node.API.Reenumerate(); err != nil {
+	if err := d.host.Node.API.Reenumerate(); err != nil {
 		return hosterr.Wrap("look for new devices", "", err)
 	}
-	return storage.EachDisk(ctx, d.node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
+	return storage.EachDisk(ctx, d.host.Node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
 		err := disk.UpdateSize(ctx)
 		if err == nil {
 			err = disk.UpdateProperties(ctx)
 		}
 		if err != nil {
-			d.node.Log.Warn("a disk's size could not be updated", "disk", number, "error", err)
+			d.host.Node.Log.Warn("a disk's size could not be updated", "disk", number, "error", err)
 		}
 	})
 }

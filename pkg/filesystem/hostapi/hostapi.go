@@ -57,64 +57,45 @@ type HostAPI interface {
 
 // FilesystemAPI is the HostAPI of a node. The zero FilesystemAPI answers every
 // call with an error. It may be used by several goroutines at once.
-type FilesystemAPI struct {
-	node *node.Node
-	ctx  context.Context
-	err  error
-}
+type FilesystemAPI struct{ host node.Host }
 
 var _ HostAPI = FilesystemAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Off Windows
 // every method answers that there is none.
-func New() HostAPI {
-	n, err := node.Native()
-	return FilesystemAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() HostAPI { return FilesystemAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node.
-func On(n *node.Node) FilesystemAPI { return FilesystemAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) FilesystemAPI { return FilesystemAPI{host: node.HostOf(n)} }
 
 // WithContext is the same HostAPI, whose methods end early, between two calls
 // of Windows, when ctx ends.
 func (f FilesystemAPI) WithContext(ctx context.Context) HostAPI {
-	f.ctx = ctx
-	return f
+	return FilesystemAPI{host: f.host.WithContext(ctx)}
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (f FilesystemAPI) Node() *node.Node { return f.node }
-
-// ready is the error of a FilesystemAPI without a node, or of an ended context.
-func (f FilesystemAPI) ready() error {
-	if f.err != nil {
-		return f.err
-	}
-	if f.node == nil {
-		return node.ErrNoWindows
-	}
-	return f.ctx.Err()
-}
+func (f FilesystemAPI) Node() *node.Node { return f.host.Node }
 
 // PathExists implements [HostAPI].
 func (f FilesystemAPI) PathExists(path string) (bool, error) {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return false, err
 	}
-	return winfs.Exists(f.ctx, f.node, path)
+	return winfs.Exists(f.host.Ctx, f.host.Node, path)
 }
 
 // PathValid implements [HostAPI]. What Windows says is not there, or cannot be a
 // name, is not valid; any other failure, such as a share that refuses the
 // session it has, is an error.
 func (f FilesystemAPI) PathValid(path string) (bool, error) {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return false, err
 	}
 	if strings.ContainsRune(path, 0) {
 		return false, hosterr.Text(hosterr.ErrInvalid, "invalid path: invalid argument")
 	}
-	_, err := f.node.API.Attributes(winpath.WithDrive(path))
+	_, err := f.host.Node.API.Attributes(winpath.WithDrive(path))
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_NAME) {
 		return false, nil
 	}
@@ -126,43 +107,43 @@ func (f FilesystemAPI) PathValid(path string) (bool, error) {
 
 // Mkdir implements [HostAPI].
 func (f FilesystemAPI) Mkdir(path string) error {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return err
 	}
-	return winfs.MkdirAll(f.ctx, f.node, path)
+	return winfs.MkdirAll(f.host.Ctx, f.host.Node, path)
 }
 
 // Rmdir implements [HostAPI].
 func (f FilesystemAPI) Rmdir(path string, force bool) error {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return err
 	}
 	if force {
-		return winfs.RemoveAll(f.ctx, f.node, path)
+		return winfs.RemoveAll(f.host.Ctx, f.host.Node, path)
 	}
-	return winfs.Remove(f.ctx, f.node, path)
+	return winfs.Remove(f.host.Ctx, f.host.Node, path)
 }
 
 // RmdirContents implements [HostAPI].
 func (f FilesystemAPI) RmdirContents(path string) error {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return err
 	}
-	return winfs.RemoveContents(f.ctx, f.node, path)
+	return winfs.RemoveContents(f.host.Ctx, f.host.Node, path)
 }
 
 // CreateSymlink implements [HostAPI].
 func (f FilesystemAPI) CreateSymlink(oldname, newname string) error {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return err
 	}
-	return winfs.Symlink(f.ctx, f.node, oldname, newname)
+	return winfs.Symlink(f.host.Ctx, f.host.Node, oldname, newname)
 }
 
 // IsSymlink implements [HostAPI].
 func (f FilesystemAPI) IsSymlink(path string) (bool, error) {
-	if err := f.ready(); err != nil {
+	if err := f.host.Ready(); err != nil {
 		return false, err
 	}
-	return winfs.LinkTargetExists(f.ctx, f.node, path)
+	return winfs.LinkTargetExists(f.host.Ctx, f.host.Node, path)
 }

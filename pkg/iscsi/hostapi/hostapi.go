@@ -53,41 +53,22 @@ type TargetPortal struct {
 
 // ISCSIAPI is the HostAPI of a node. The zero ISCSIAPI answers every call with an
 // error. It may be used by several goroutines at once.
-type ISCSIAPI struct {
-	node *node.Node
-	ctx  context.Context
-	err  error
-}
+type ISCSIAPI struct{ host node.Host }
 
 var _ HostAPI = ISCSIAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Off Windows
 // every method answers that there is none.
-func New() HostAPI {
-	n, err := node.Native()
-	return ISCSIAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() HostAPI { return ISCSIAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node.
-func On(n *node.Node) ISCSIAPI { return ISCSIAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) ISCSIAPI { return ISCSIAPI{host: node.HostOf(n)} }
 
 // WithContext is the same HostAPI, whose methods end early, between two calls
 // of Windows, when ctx ends.
 func (i ISCSIAPI) WithContext(ctx context.Context) HostAPI {
-	i.ctx = ctx
-	return i
+	return ISCSIAPI{host: i.host.WithContext(ctx)}
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (i ISCSIAPI) Node() *node.Node { return i.node }
-
-// ready is the error of an ISCSIAPI without a node, or of an ended context.
-func (i ISCSIAPI) ready() error {
-	if i.err != nil {
-		return i.err
-	}
-	if i.node == nil {
-		return node.ErrNoWindows
-	}
-	return i.ctx.Err()
-}
+func (i ISCSIAPI) Node() *node.Node { return i.host.Node }

@@ -97,7 +97,7 @@ func (i ISCSIAPI) patiently(call func() error) error {
 		if !busy(err) || attempt == busyAttempts {
 			return err
 		}
-		if err := i.node.Clock.Sleep(i.ctx, busyPause); err != nil {
+		if err := i.host.Node.Clock.Sleep(i.host.Ctx, busyPause); err != nil {
 			return err
 		}
 	}
@@ -106,10 +106,10 @@ func (i ISCSIAPI) patiently(call func() error) error {
 // registered finds a portal among those that are registered. Windows has it
 // once for each adapter that it was registered for.
 func (i ISCSIAPI) registered(p TargetPortal) ([]win32.ISCSISendTargetPortal, error) {
-	if err := i.ready(); err != nil {
+	if err := i.host.Ready(); err != nil {
 		return nil, err
 	}
-	all, err := i.node.API.ReportIScsiSendTargetPortals()
+	all, err := i.host.Node.API.ReportIScsiSendTargetPortals()
 	if err != nil {
 		return nil, initiatorError(err)
 	}
@@ -138,7 +138,7 @@ func (i ISCSIAPI) addTargetPortal(portal *TargetPortal) error {
 	if found, err := i.registered(p); err != nil || len(found) > 0 {
 		return err
 	}
-	err = i.node.API.AddIScsiSendTargetPortal(p.win32())
+	err = i.host.Node.API.AddIScsiSendTargetPortal(p.win32())
 	if errors.Is(err, win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS) {
 		return nil // somebody was faster
 	}
@@ -152,10 +152,10 @@ func (i ISCSIAPI) ListTargetPortals() ([]TargetPortal, error) {
 }
 
 func (i ISCSIAPI) listTargetPortals() ([]TargetPortal, error) {
-	if err := i.ready(); err != nil {
+	if err := i.host.Ready(); err != nil {
 		return nil, err
 	}
-	all, err := i.node.API.ReportIScsiSendTargetPortals()
+	all, err := i.host.Node.API.ReportIScsiSendTargetPortals()
 	if err != nil {
 		return nil, initiatorError(err)
 	}
@@ -183,7 +183,7 @@ func (i ISCSIAPI) removeTargetPortal(portal *TargetPortal) error {
 		return err
 	}
 	for _, r := range found {
-		if err := i.node.API.RemoveIScsiSendTargetPortal(r); err != nil && !errors.Is(err, win32.ISDSC_PORTAL_NOT_FOUND) {
+		if err := i.host.Node.API.RemoveIScsiSendTargetPortal(r); err != nil && !errors.Is(err, win32.ISDSC_PORTAL_NOT_FOUND) {
 			return initiatorError(err)
 		}
 	}
@@ -207,7 +207,7 @@ func (i ISCSIAPI) discoverTargetPortal(portal *TargetPortal) ([]string, error) {
 		return nil, err
 	}
 	for _, r := range found {
-		if err := i.node.API.RefreshIScsiSendTargetPortal(r); err != nil {
+		if err := i.host.Node.API.RefreshIScsiSendTargetPortal(r); err != nil {
 			return nil, initiatorError(err)
 		}
 	}
@@ -216,13 +216,13 @@ func (i ISCSIAPI) discoverTargetPortal(portal *TargetPortal) ([]string, error) {
 
 // targetsAt lists the targets that a portal has told of.
 func (i ISCSIAPI) targetsAt(p TargetPortal) ([]string, error) {
-	all, err := i.node.API.ReportIScsiTargets(false)
+	all, err := i.host.Node.API.ReportIScsiTargets(false)
 	if err != nil {
 		return nil, initiatorError(err)
 	}
 	var iqns []string
 	for _, iqn := range all {
-		if err := i.ctx.Err(); err != nil {
+		if err := i.host.Ctx.Err(); err != nil {
 			return nil, err
 		}
 		ok, err := i.toldBy(p, iqn)
@@ -240,7 +240,7 @@ func (i ISCSIAPI) targetsAt(p TargetPortal) ([]string, error) {
 // Windows spells its discovery mechanisms is documented nowhere; where nothing
 // can be read of them, the target's own portals have to do.
 func (i ISCSIAPI) toldBy(p TargetPortal, iqn string) (bool, error) {
-	texts, err := i.node.API.IScsiTargetDiscovery(iqn)
+	texts, err := i.host.Node.API.IScsiTargetDiscovery(iqn)
 	if err != nil && !isNotFound(err) {
 		return false, initiatorError(err)
 	}
@@ -258,7 +258,7 @@ func (i ISCSIAPI) toldBy(p TargetPortal, iqn string) (bool, error) {
 	if understood || err != nil {
 		return false, nil
 	}
-	portals, err := i.node.API.ReportIScsiTargetPortals(iqn)
+	portals, err := i.host.Node.API.ReportIScsiTargetPortals(iqn)
 	if err != nil && !isNotFound(err) {
 		return false, initiatorError(err)
 	}
@@ -293,7 +293,7 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 	if _, err := i.mustBeRegistered(p); err != nil {
 		return err
 	}
-	iqns, err := i.node.API.ReportIScsiTargets(false)
+	iqns, err := i.host.Node.API.ReportIScsiTargets(false)
 	if err != nil {
 		return initiatorError(err)
 	}
@@ -308,10 +308,10 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 
 // sessions lists the sessions of a target.
 func (i ISCSIAPI) sessions(iqn string) ([]win32.ISCSISession, error) {
-	if err := i.ready(); err != nil {
+	if err := i.host.Ready(); err != nil {
 		return nil, err
 	}
-	all, err := i.node.API.GetIScsiSessionList()
+	all, err := i.host.Node.API.GetIScsiSessionList()
 	if err != nil {
 		return nil, initiatorError(err)
 	}
@@ -379,7 +379,7 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 	}
 	var id win32.ISCSISessionID
 	err = i.patiently(func() (err error) {
-		id, err = i.node.API.LoginIScsiTarget(iqn, p.win32(), login)
+		id, err = i.host.Node.API.LoginIScsiTarget(iqn, p.win32(), login)
 		return err
 	})
 	switch {
@@ -455,7 +455,7 @@ func loginOf(authType, user, secret string) (win32.ISCSILogin, error) {
 // awaitDisks waits until a session has brought its disks: until there are some,
 // and no more come from one look to the next. A driver looks for them next.
 func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
-	deadline := i.node.Clock.Now().Add(arrivalLimit)
+	deadline := i.host.Node.Clock.Now().Add(arrivalLimit)
 	last := -1
 	for {
 		disks, err := i.disksOf(session)
@@ -466,11 +466,11 @@ func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
 			return nil
 		}
 		last = len(disks)
-		if !i.node.Clock.Now().Before(deadline) {
-			i.node.Log.Warn("an iSCSI target is connected, and its disks are not all there", "session", session.String(), "disks", len(disks), "waited", arrivalLimit)
+		if !i.host.Node.Clock.Now().Before(deadline) {
+			i.host.Node.Log.Warn("an iSCSI target is connected, and its disks are not all there", "session", session.String(), "disks", len(disks), "waited", arrivalLimit)
 			return nil
 		}
-		if err := i.node.Clock.Sleep(i.ctx, arrivalPoll); err != nil {
+		if err := i.host.Node.Clock.Sleep(i.host.Ctx, arrivalPoll); err != nil {
 			return err
 		}
 	}
@@ -480,7 +480,7 @@ func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
 func (i ISCSIAPI) disksOf(session win32.ISCSISessionID) ([]uint32, error) {
 	var devices []win32.ISCSIDevice
 	err := i.patiently(func() (err error) {
-		devices, err = i.node.API.GetDevicesForIScsiSession(session)
+		devices, err = i.host.Node.API.GetDevicesForIScsiSession(session)
 		return err
 	})
 	if err != nil {
@@ -514,7 +514,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	if err != nil {
 		return err
 	}
-	persistent, err := i.node.API.ReportIScsiPersistentLogins()
+	persistent, err := i.host.Node.API.ReportIScsiPersistentLogins()
 	if err != nil {
 		return initiatorError(err)
 	}
@@ -524,15 +524,15 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	}
 	// Persistent logins first: Windows would make the session again.
 	for _, l := range persistent {
-		if err := i.node.API.RemoveIScsiPersistentTarget(l); err != nil && !isNotFound(err) {
+		if err := i.host.Node.API.RemoveIScsiPersistentTarget(l); err != nil && !isNotFound(err) {
 			return fmt.Errorf("persistent login: %w", initiatorError(err))
 		}
 	}
 	for _, s := range sessions {
-		if err := i.ctx.Err(); err != nil {
+		if err := i.host.Ctx.Err(); err != nil {
 			return err
 		}
-		err := i.patiently(func() error { return i.node.API.LogoutIScsiTarget(s.ID) })
+		err := i.patiently(func() error { return i.host.Node.API.LogoutIScsiTarget(s.ID) })
 		if errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
 			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: %w", s.ID, err), "unmount the volumes on its disks, or take the disks offline"}
 		}
@@ -589,11 +589,11 @@ func (i ISCSIAPI) SetMutualChapSecret(mutualChapSecret string) error {
 }
 
 func (i ISCSIAPI) setMutualChapSecret(mutualChapSecret string) error {
-	if err := i.ready(); err != nil {
+	if err := i.host.Ready(); err != nil {
 		return err
 	}
 	if err := CheckSecret("mutual CHAP secret", mutualChapSecret); err != nil {
 		return err
 	}
-	return initiatorError(i.node.API.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(mutualChapSecret)))
+	return initiatorError(i.host.Node.API.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(mutualChapSecret)))
 }

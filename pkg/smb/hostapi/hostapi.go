@@ -96,9 +96,7 @@ func (l Link) On(remote string) bool {
 // SMBAPI is the HostAPI of a node. The zero SMBAPI answers every call with an
 // error. It may be used by several goroutines at once.
 type SMBAPI struct {
-	node      *node.Node
-	ctx       context.Context
-	err       error
+	host      node.Host
 	noPrivacy bool
 }
 
@@ -106,13 +104,10 @@ var _ HostAPI = SMBAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Its mappings
 // are encrypted. Off Windows every method answers that there is none.
-func New() HostAPI {
-	n, err := node.Native()
-	return SMBAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() HostAPI { return SMBAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node. Its mappings are encrypted.
-func On(n *node.Node) SMBAPI { return SMBAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) SMBAPI { return SMBAPI{host: node.HostOf(n)} }
 
 // RequirePrivacy is the same HostAPI, which wants new mappings encrypted or not.
 // Encryption needs SMB 3 on the server.
@@ -124,22 +119,12 @@ func (s SMBAPI) RequirePrivacy(privacy bool) SMBAPI {
 // WithContext is the same HostAPI, whose methods end early, between two calls of
 // Windows, when ctx ends.
 func (s SMBAPI) WithContext(ctx context.Context) HostAPI {
-	s.ctx = ctx
+	s.host = s.host.WithContext(ctx)
 	return s
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (s SMBAPI) Node() *node.Node { return s.node }
-
-func (s SMBAPI) ready() error {
-	if s.err != nil {
-		return s.err
-	}
-	if s.node == nil {
-		return node.ErrNoWindows
-	}
-	return s.ctx.Err()
-}
+func (s SMBAPI) Node() *node.Node { return s.host.Node }
 
 // share is \\server\share of a path on it.
 func share(remotePath string) (string, error) {
@@ -153,10 +138,10 @@ func share(remotePath string) (string, error) {
 // Mappings lists the global mappings of the node: one call of Windows, however
 // many there are.
 func (s SMBAPI) Mappings() ([]Mapping, error) {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return nil, err
 	}
-	uses, err := s.node.API.UseEnum()
+	uses, err := s.host.Node.API.UseEnum()
 	if err != nil {
 		return nil, hosterr.Wrap("list SMB mappings", "", node.Typed(err))
 	}
@@ -191,7 +176,7 @@ func (s SMBAPI) IsSMBMapped(remotePath string) (bool, error) {
 
 // NewSMBGlobalMapping implements [HostAPI].
 func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return err
 	}
 	remote, err := share(remotePath)
@@ -208,7 +193,7 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	if !s.noPrivacy {
 		use.Flags |= win32.REQUIRE_CONNECTION_PRIVACY
 	}
-	err = s.node.API.UseAdd(use)
+	err = s.host.Node.API.UseAdd(use)
 	if win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
 	}
@@ -232,14 +217,14 @@ func (s SMBAPI) hint(err error, username string) string {
 
 // RemoveSMBGlobalMapping implements [HostAPI].
 func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return err
 	}
 	remote, err := share(remotePath)
 	if err != nil {
 		return err
 	}
-	err = s.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
+	err = s.host.Node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
 	if win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		// The end of the published text.
 		err = hosterr.Text(hosterr.ErrNotFound, "failed to query SMB global mapping by remote path %s: not found", remote)
@@ -251,27 +236,27 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 // NewSMBLink implements [HostAPI]. The text of the link is the plain UNC path,
 // with a backslash at its end; what Windows follows is the same in NT form.
 func (s SMBAPI) NewSMBLink(remotePath, localPath string) error {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return err
 	}
-	return winfs.LinkToShare(s.ctx, s.node, remotePath, localPath)
+	return winfs.LinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
 // CheckLink tells whether NewSMBLink has been done, and fails as it would.
 func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return false, err
 	}
-	return winfs.CheckLinkToShare(s.ctx, s.node, remotePath, localPath)
+	return winfs.CheckLinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
 // ShareOf is \\server\share to which a link at path leads; "" if there is
 // nothing at path, or no link, or one that leads elsewhere.
 func (s SMBAPI) ShareOf(path string) (string, error) {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return "", err
 	}
-	link, ok, err := winfs.Readlink(s.ctx, s.node, path)
+	link, ok, err := winfs.Readlink(s.host.Ctx, s.host.Node, path)
 	switch {
 	case errors.Is(err, hosterr.ErrNotFound):
 		return "", nil
@@ -300,10 +285,10 @@ const (
 // pods\*\volumes\kubernetes.io~csi\*\mount, and plugins\**\globalmount, in each
 // of the working directories.
 func (s SMBAPI) Links() ([]Link, error) {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return nil, err
 	}
-	dirs := s.node.WorkingDirs
+	dirs := s.host.Node.WorkingDirs
 	if len(dirs) == 0 {
 		dirs = []string{defaultKubelet}
 	}
@@ -344,13 +329,13 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
 		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
 	}
-	entries, err := winfs.ReadDir(s.api.ctx, s.api.node, dir)
+	entries, err := winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
 	for win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) && s.patience > 0 {
-		if err := s.api.node.Clock.Sleep(s.api.ctx, pause); err != nil {
+		if err := s.api.host.Node.Clock.Sleep(s.api.host.Ctx, pause); err != nil {
 			return nil, err
 		}
 		s.patience -= pause
-		entries, err = winfs.ReadDir(s.api.ctx, s.api.node, dir)
+		entries, err = winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
 	}
 	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
 		s.skipped = dir
@@ -411,7 +396,7 @@ func (s *search) plugins(dir string, depth int) error {
 }
 
 func (s *search) link(path string) error {
-	link, ok, err := winfs.Readlink(s.api.ctx, s.api.node, path)
+	link, ok, err := winfs.Readlink(s.api.host.Ctx, s.api.host.Node, path)
 	if absent(err) {
 		return nil
 	}

@@ -10,10 +10,10 @@ import (
 // GetBIOSSerialNumber implements [HostAPI]. Firmware without a serial number is
 // an error that is not-found: an empty one would name every such machine.
 func (s SystemAPI) GetBIOSSerialNumber() (string, error) {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return "", err
 	}
-	table, err := s.node.API.FirmwareTable(win32.FirmwareSMBIOS, 0)
+	table, err := s.host.Node.API.FirmwareTable(win32.FirmwareSMBIOS, 0)
 	if err != nil {
 		return "", hosterr.Wrap("read SMBIOS tables", "", err)
 	}

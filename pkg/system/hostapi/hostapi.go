@@ -44,41 +44,22 @@ type ServiceInfo struct {
 
 // SystemAPI is the HostAPI of a node. The zero SystemAPI answers every call with
 // an error. It may be used by several goroutines at once.
-type SystemAPI struct {
-	node *node.Node
-	ctx  context.Context
-	err  error
-}
+type SystemAPI struct{ host node.Host }
 
 var _ HostAPI = SystemAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Off Windows
 // every method answers that there is none.
-func New() HostAPI {
-	n, err := node.Native()
-	return SystemAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() HostAPI { return SystemAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node.
-func On(n *node.Node) SystemAPI { return SystemAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) SystemAPI { return SystemAPI{host: node.HostOf(n)} }
 
 // WithContext is the same HostAPI, whose methods end early, between two calls
 // of Windows, when ctx ends.
 func (s SystemAPI) WithContext(ctx context.Context) HostAPI {
-	s.ctx = ctx
-	return s
+	return SystemAPI{host: s.host.WithContext(ctx)}
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (s SystemAPI) Node() *node.Node { return s.node }
-
-// ready is the error of a SystemAPI without a node, or of an ended context.
-func (s SystemAPI) ready() error {
-	if s.err != nil {
-		return s.err
-	}
-	if s.node == nil {
-		return node.ErrNoWindows
-	}
-	return s.ctx.Err()
-}
+func (s SystemAPI) Node() *node.Node { return s.host.Node }

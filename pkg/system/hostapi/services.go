@@ -44,7 +44,7 @@ func checkName(name string) error {
 
 // mayChange refuses services that the node's rules do not allow.
 func (s SystemAPI) mayChange(name string) error {
-	allowed := s.node.AllowedServices
+	allowed := s.host.Node.AllowedServices
 	if allowed == nil || slices.ContainsFunc(allowed, func(a string) bool { return winpath.Fold(a) == winpath.Fold(name) }) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s SystemAPI) mayChange(name string) error {
 
 // begin is what every method asks first.
 func (s SystemAPI) begin(name string) error {
-	if err := s.ready(); err != nil {
+	if err := s.host.Ready(); err != nil {
 		return err
 	}
 	return checkName(name)
@@ -83,11 +83,11 @@ func (s SystemAPI) getService(name string) (*ServiceInfo, error) {
 	if err := s.begin(name); err != nil {
 		return nil, err
 	}
-	config, err := s.node.API.ServiceConfig(name)
+	config, err := s.host.Node.API.ServiceConfig(name)
 	if err != nil {
 		return nil, serviceError(err)
 	}
-	status, err := s.node.API.ServiceStatus(name)
+	status, err := s.host.Node.API.ServiceStatus(name)
 	if err != nil {
 		return nil, serviceError(err)
 	}
@@ -149,18 +149,18 @@ func pending(state uint32) bool {
 // await looks at a service until it is done, and says "timed out waiting for
 // service NAME to …" when it makes no progress.
 func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.ServiceStatus, error) {
-	begun := s.node.Clock.Now()
+	begun := s.host.Node.Clock.Now()
 	moved := begun
 	var last win32.ServiceStatus
 	for {
-		status, err := s.node.API.ServiceStatus(name)
+		status, err := s.host.Node.API.ServiceStatus(name)
 		if err != nil {
 			return status, serviceError(err)
 		}
 		if done(status.State) {
 			return status, nil
 		}
-		now := s.node.Clock.Now()
+		now := s.host.Node.Clock.Now()
 		if status.State != last.State || status.CheckPoint > last.CheckPoint {
 			moved = now
 		}
@@ -169,7 +169,7 @@ func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.S
 		if now.Sub(moved) >= max(patience, hint) || now.Sub(begun) >= limit {
 			return status, hosterr.Text(hosterr.ErrUnavailable, "timed out waiting for service %s to %s", name, to)
 		}
-		if err := s.node.Clock.Sleep(s.ctx, pollEvery); err != nil {
+		if err := s.host.Node.Clock.Sleep(s.host.Ctx, pollEvery); err != nil {
 			return status, err
 		}
 	}
@@ -207,7 +207,7 @@ func (s SystemAPI) startService(name string) error {
 			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "the service is paused"),
 				"whoever paused it has to resume it, or to stop it first"}
 		}
-		err = s.node.API.StartService(name)
+		err = s.host.Node.API.StartService(name)
 		if win32.IsCode(err, win32.ERROR_SERVICE_ALREADY_RUNNING) {
 			continue // somebody else started it, or is stopping it
 		}
@@ -295,7 +295,7 @@ func (s SystemAPI) stop(name string) error {
 	if err != nil || status.State == win32.SERVICE_STOPPED {
 		return err
 	}
-	_, err = s.node.API.ControlService(name, win32.SERVICE_CONTROL_STOP)
+	_, err = s.host.Node.API.ControlService(name, win32.SERVICE_CONTROL_STOP)
 	if win32.IsCode(err, win32.ERROR_SERVICE_NOT_ACTIVE) {
 		return nil
 	}
@@ -317,10 +317,10 @@ func (s SystemAPI) dependents(name string) ([]string, error) {
 	var order []string
 	var visit func(string) error
 	visit = func(name string) error {
-		if err := s.ctx.Err(); err != nil {
+		if err := s.host.Ctx.Err(); err != nil {
 			return err
 		}
-		list, err := s.node.API.DependentServices(name, win32.SERVICE_ACTIVE)
+		list, err := s.host.Node.API.DependentServices(name, win32.SERVICE_ACTIVE)
 		if err != nil {
 			return hosterr.Wrap("list what depends on service", hosterr.Quote(name), serviceError(err))
 		}

@@ -12,7 +12,7 @@ import (
 // ListVolumesOnDisk implements [HostAPI]. A disk that the node does not have,
 // and a partition that the disk does not have, give an empty list.
 func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]string, error) {
-	if err := v.ready(); err != nil {
+	if err := v.host.Ready(); err != nil {
 		return nil, err
 	}
 	ids := []string{}
@@ -24,7 +24,7 @@ func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]stri
 		}
 		wanted = func(l storage.Located) bool { return l.Within(diskNumber, p) }
 	}
-	all, err := storage.Volumes(v.ctx, v.node)
+	all, err := storage.Volumes(v.host.Ctx, v.host.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]stri
 }
 
 func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, error) {
-	disk, err := storage.OpenDisk(v.ctx, v.node, diskNumber, storage.Query)
+	disk, err := storage.OpenDisk(v.host.Ctx, v.host.Node, diskNumber, storage.Query)
 	if errors.Is(err, hosterr.ErrNotFound) {
 		return win32.Partition{}, false, nil
 	}
@@ -45,7 +45,7 @@ func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, 
 		return win32.Partition{}, false, err
 	}
 	defer disk.Close()
-	l, err := disk.Layout(v.ctx)
+	l, err := disk.Layout(v.host.Ctx)
 	if err != nil {
 		return win32.Partition{}, false, err
 	}
@@ -59,12 +59,12 @@ func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, 
 
 // extents says where a volume lies.
 func (v volumeAPI) extents(volumeID string) ([]win32.Extent, error) {
-	vol, err := storage.OpenVolume(v.ctx, v.node, volumeID, storage.Query)
+	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Query)
 	if err != nil {
 		return nil, err
 	}
 	defer vol.Close()
-	es, err := vol.Extents(v.ctx)
+	es, err := vol.Extents(v.host.Ctx)
 	if err == nil && len(es) == 0 {
 		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume is not found")
 	}
@@ -91,10 +91,10 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 // that releases of CSI Proxy up to v1.2.1 made; v1.3.0 ends its texts with "not a
 // mounted folder" and Windows' own message. Both errors here have both.
 func (v volumeAPI) GetVolumeIDFromTargetPath(targetPath string) (string, error) {
-	if err := v.ready(); err != nil {
+	if err := v.host.Ready(); err != nil {
 		return "", err
 	}
-	id, mounted, err := winfs.MountedVolume(v.ctx, v.node, targetPath)
+	id, mounted, err := winfs.MountedVolume(v.host.Ctx, v.host.Node, targetPath)
 	switch {
 	case err == nil && mounted:
 		return id, nil
@@ -108,8 +108,8 @@ func (v volumeAPI) GetVolumeIDFromTargetPath(targetPath string) (string, error) 
 
 // GetClosestVolumeIDFromTargetPath implements [HostAPI].
 func (v volumeAPI) GetClosestVolumeIDFromTargetPath(targetPath string) (string, error) {
-	if err := v.ready(); err != nil {
+	if err := v.host.Ready(); err != nil {
 		return "", err
 	}
-	return winfs.VolumeOf(v.ctx, v.node, targetPath)
+	return winfs.VolumeOf(v.host.Ctx, v.host.Node, targetPath)
 }

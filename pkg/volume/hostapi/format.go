@@ -18,8 +18,8 @@ const ntfs = "NTFS"
 // goes on to format.
 func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	var info win32.VolumeInfo
-	err := storage.Retry(v.ctx, v.node, func() (err error) {
-		info, err = v.node.API.VolumeInformation(volumeID)
+	err := storage.Retry(v.host.Ctx, v.host.Node, func() (err error) {
+		info, err = v.host.Node.API.VolumeInformation(volumeID)
 		return err
 	})
 	switch {
@@ -42,12 +42,12 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 // vacant refuses a volume that Windows takes for empty and that holds what
 // another system put there.
 func (v volumeAPI) vacant(volumeID string) error {
-	vol, err := storage.OpenVolume(v.ctx, v.node, volumeID, storage.Read)
+	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
 	if err != nil {
 		return err
 	}
 	defer vol.Close()
-	b, err := vol.Start(v.ctx, storage.ContentSize)
+	b, err := vol.Start(v.host.Ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	v.ctx = context.WithoutCancel(v.ctx)
-	return v.node.Do(v.ctx, "format "+strings.ToLower(volumeID), func() error { return v.format(volumeID) })
+	v.host.Ctx = context.WithoutCancel(v.host.Ctx)
+	return v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), func() error { return v.format(volumeID) })
 }
 
 func (v volumeAPI) format(volumeID string) error {
@@ -111,7 +111,7 @@ func (v volumeAPI) format(volumeID string) error {
 		if done, err := v.formatted(volumeID); err != nil || done {
 			return err
 		}
-		err = v.node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
+		err = v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
 		if err == nil {
 			return v.verify(volumeID)
 		}
@@ -119,7 +119,7 @@ func (v volumeAPI) format(volumeID string) error {
 		if i == tries || !win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY) {
 			return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
 		}
-		if err := v.node.Clock.Sleep(v.ctx, time.Second); err != nil {
+		if err := v.host.Node.Clock.Sleep(v.host.Ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (v volumeAPI) formatted(volumeID string) (bool, error) {
 	case "":
 		return false, nil
 	case ntfs:
-		name, err := storage.FirstName(v.ctx, v.node, volumeID)
+		name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
 		if err != nil || name == "" {
 			return err == nil, err
 		}
@@ -157,14 +157,14 @@ func (v volumeAPI) formattable(volumeID string) error {
 		return err
 	}
 	defer disk.Close()
-	l, err := disk.Layout(v.ctx)
+	l, err := disk.Layout(v.host.Ctx)
 	if err != nil {
 		return err
 	}
 	if _, err := basicData(l, at); err != nil {
 		return err
 	}
-	return storage.Guard(v.ctx, disk, l)
+	return storage.Guard(v.host.Ctx, disk, l)
 }
 
 // place is the one extent of a basic volume.
@@ -183,7 +183,7 @@ func (v volumeAPI) place(volumeID string) (win32.Extent, error) {
 // to another disk since the volume was asked for its place, so it is asked again
 // while the disk is open.
 func (v volumeAPI) openDiskOf(volumeID string, at win32.Extent, access uint32) (*storage.Disk, error) {
-	disk, err := storage.OpenDisk(v.ctx, v.node, at.Disk, access)
+	disk, err := storage.OpenDisk(v.host.Ctx, v.host.Node, at.Disk, access)
 	if err != nil {
 		return nil, err
 	}
@@ -226,8 +226,8 @@ func (v volumeAPI) GetVolumeStats(volumeID string) (totalBytes, usedBytes int64,
 		return -1, -1, err
 	}
 	var total, free uint64
-	err = storage.Retry(v.ctx, v.node, func() (err error) {
-		_, total, free, err = v.node.API.FreeSpace(volumeID)
+	err = storage.Retry(v.host.Ctx, v.host.Node, func() (err error) {
+		_, total, free, err = v.host.Node.API.FreeSpace(volumeID)
 		return err
 	})
 	if win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {

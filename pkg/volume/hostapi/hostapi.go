@@ -58,45 +58,29 @@ type HostAPI interface {
 }
 
 // volumeAPI is the HostAPI of a node.
-type volumeAPI struct {
-	node *node.Node
-	ctx  context.Context
-	err  error
-}
+type volumeAPI struct{ host node.Host }
 
 var _ HostAPI = volumeAPI{}
 
 // New is the HostAPI of the Windows node that the process runs on. Off Windows
 // every method answers that there is none.
-func New() HostAPI {
-	n, err := node.Native()
-	return volumeAPI{node: n, ctx: context.Background(), err: err}
-}
+func New() HostAPI { return volumeAPI{host: node.NativeHost()} }
 
 // On is the HostAPI of a node.
-func On(n *node.Node) HostAPI { return volumeAPI{node: n, ctx: context.Background()} }
+func On(n *node.Node) HostAPI { return volumeAPI{host: node.HostOf(n)} }
 
 // WithContext is the same HostAPI, whose methods end early, between two calls
 // of Windows, when ctx ends.
 func (v volumeAPI) WithContext(ctx context.Context) HostAPI {
-	v.ctx = ctx
-	return v
+	return volumeAPI{host: v.host.WithContext(ctx)}
 }
 
 // Node is the node that the methods work on; nil where there is none.
-func (v volumeAPI) Node() *node.Node { return v.node }
-
-// ready is the error of a volumeAPI without a node, or of an ended context.
-func (v volumeAPI) ready() error {
-	if v.err != nil {
-		return v.err
-	}
-	return v.ctx.Err()
-}
+func (v volumeAPI) Node() *node.Node { return v.host.Node }
 
 // known is ready, and refuses what cannot be the ID of a volume.
 func (v volumeAPI) known(volumeID string) error {
-	if err := v.ready(); err != nil {
+	if err := v.host.Ready(); err != nil {
 		return err
 	}
 	if !storage.IsVolumeID(volumeID) {

@@ -19,12 +19,12 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err != nil {
 		return err
 	}
-	if err := storage.GuardVolume(v.ctx, v.node, extents); err != nil {
+	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
 	}
 	// SetVolumeMountPoint takes a path. The directory is held, so that it cannot
 	// be swapped for another between the look at it and the call.
-	held, err := winfs.HoldDirectory(v.ctx, v.node, targetPath)
+	held, err := winfs.HoldDirectory(v.host.Ctx, v.host.Node, targetPath)
 	if err != nil {
 		return err
 	}
@@ -32,14 +32,14 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if held.Link != nil {
 		return v.mounted(*held.Link, volumeID)
 	}
-	if err := v.ctx.Err(); err != nil {
+	if err := v.host.Ctx.Err(); err != nil {
 		return err
 	}
-	err = storage.Retry(v.ctx, v.node, func() error { return v.node.API.SetMountPoint(root(held.Path), volumeID) })
+	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.SetMountPoint(root(held.Path), volumeID) })
 	if win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) {
 		// The same answer for a directory with something in it and for one on
 		// which a volume was mounted just now.
-		if link, ok, linkErr := winfs.Readlink(v.ctx, v.node, held.Path); linkErr == nil && ok {
+		if link, ok, linkErr := winfs.Readlink(v.host.Ctx, v.host.Node, held.Path); linkErr == nil && ok {
 			return v.mounted(link, volumeID)
 		}
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
@@ -67,8 +67,8 @@ func (v volumeAPI) same(a, b string) bool {
 	if storage.SameVolume(a, b) {
 		return true
 	}
-	a, errA := v.node.API.VolumeNameForMountPoint(a)
-	b, errB := v.node.API.VolumeNameForMountPoint(b)
+	a, errA := v.host.Node.API.VolumeNameForMountPoint(a)
+	b, errB := v.host.Node.API.VolumeNameForMountPoint(b)
 	return errA == nil && errB == nil && storage.SameVolume(a, b)
 }
 
@@ -80,7 +80,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	held, err := winfs.HoldParent(v.ctx, v.node, targetPath)
+	held, err := winfs.HoldParent(v.host.Ctx, v.host.Node, targetPath)
 	if errors.Is(err, hosterr.ErrNotFound) {
 		return nil
 	}
@@ -94,11 +94,11 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.mounted(*held.Link, volumeID); err != nil {
 		return err
 	}
-	storage.FlushBeforeUnmount(v.ctx, v.node, volumeID)
-	if err := v.ctx.Err(); err != nil {
+	storage.FlushBeforeUnmount(v.host.Ctx, v.host.Node, volumeID)
+	if err := v.host.Ctx.Err(); err != nil {
 		return err
 	}
-	err = storage.Retry(v.ctx, v.node, func() error { return v.node.API.DeleteMountPoint(root(held.Path)) })
+	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.DeleteMountPoint(root(held.Path)) })
 	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
 		return nil // somebody was faster
 	}
@@ -110,5 +110,5 @@ func (v volumeAPI) WriteVolumeCache(volumeID string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	return storage.FlushVolume(v.ctx, v.node, volumeID)
+	return storage.FlushVolume(v.host.Ctx, v.host.Node, volumeID)
 }

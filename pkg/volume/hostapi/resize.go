@@ -52,7 +52,7 @@ func (r resize) satisfied() (bool, error) {
 		return false, err
 	}
 	defer disk.Close()
-	l, err := disk.Layout(r.v.ctx)
+	l, err := disk.Layout(r.v.host.Ctx)
 	if err != nil {
 		return false, err
 	}
@@ -70,12 +70,12 @@ func (r resize) lags(length uint64) (bool, uint64, error) {
 	if r.fs != ntfs {
 		return false, 0, nil
 	}
-	vol, err := storage.OpenVolume(r.v.ctx, r.v.node, r.volumeID, storage.Read)
+	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.Read)
 	if err != nil {
 		return false, 0, err
 	}
 	defer vol.Close()
-	data, err := vol.NTFS(r.v.ctx)
+	data, err := vol.NTFS(r.v.host.Ctx)
 	if err != nil {
 		return false, 0, err
 	}
@@ -91,13 +91,13 @@ func (r resize) run() error {
 	defer disk.Close()
 
 	// The disk may have been grown, and Windows not have noticed.
-	if err := disk.UpdateSize(r.v.ctx); err != nil && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+	if err := disk.UpdateSize(r.v.host.Ctx); err != nil && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 		return err
 	}
-	if err := disk.UpdateProperties(r.v.ctx); err != nil {
+	if err := disk.UpdateProperties(r.v.host.Ctx); err != nil {
 		return err
 	}
-	l, err := disk.Layout(r.v.ctx)
+	l, err := disk.Layout(r.v.host.Ctx)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (r resize) run() error {
 	if err != nil {
 		return err
 	}
-	size, err := disk.Length(r.v.ctx)
+	size, err := disk.Length(r.v.host.Ctx)
 	if err != nil {
 		return err
 	}
-	g, err := disk.Geometry(r.v.ctx)
+	g, err := disk.Geometry(r.v.host.Ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (r resize) run() error {
 	if r.fs != ntfs && r.fs != "" {
 		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot be grown; only NTFS can", r.fs)
 	}
-	if err := storage.Guard(r.v.ctx, disk, l); err != nil {
+	if err := storage.Guard(r.v.host.Ctx, disk, l); err != nil {
 		return err
 	}
 	if length > p.Length {
@@ -145,14 +145,14 @@ func (r resize) run() error {
 			return err
 		}
 	}
-	return disk.UpdateProperties(r.v.ctx)
+	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
 // growPartition moves the partition's end. A GPT that still names the old end
 // of a disk makes Windows refuse; it is then written anew with the new end.
 func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partition, length, size uint64, sector uint32) error {
 	delta := int64(length - p.Length)
-	err := disk.Grow(r.v.ctx, p.Number, delta)
+	err := disk.Grow(r.v.host.Ctx, p.Number, delta)
 	wider := storage.WithEnd(l, size, sector)
 	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) || wider.UsableLength == l.UsableLength {
 		return err
@@ -160,40 +160,40 @@ func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partit
 	for i := range wider.Partitions {
 		wider.Partitions[i].Rewrite = false
 	}
-	if err := disk.SetLayout(r.v.ctx, wider); err != nil {
+	if err := disk.SetLayout(r.v.host.Ctx, wider); err != nil {
 		return err
 	}
-	if err := disk.UpdateProperties(r.v.ctx); err != nil {
+	if err := disk.UpdateProperties(r.v.host.Ctx); err != nil {
 		return err
 	}
-	return disk.Grow(r.v.ctx, p.Number, delta)
+	return disk.Grow(r.v.host.Ctx, p.Number, delta)
 }
 
 // growFileSystem extends the file system to a partition of length bytes, as
 // soon as the volume is that long.
 func (r resize) growFileSystem(length uint64) error {
-	vol, err := storage.OpenVolume(r.v.ctx, r.v.node, r.volumeID, storage.ReadWrite)
+	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer vol.Close()
 	const limit = 5 * time.Second
-	for begin := r.v.node.Clock.Now(); ; {
-		have, err := vol.Length(r.v.ctx)
+	for begin := r.v.host.Node.Clock.Now(); ; {
+		have, err := vol.Length(r.v.host.Ctx)
 		if err != nil {
 			return err
 		}
 		if have >= length {
 			break
 		}
-		if r.v.node.Clock.Now().Sub(begin) >= limit {
+		if r.v.host.Node.Clock.Now().Sub(begin) >= limit {
 			return hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, and after %s the volume still has %d", length, limit, have)
 		}
-		if err := r.v.node.Clock.Sleep(r.v.ctx, 100*time.Millisecond); err != nil {
+		if err := r.v.host.Node.Clock.Sleep(r.v.host.Ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	data, err := vol.NTFS(r.v.ctx)
+	data, err := vol.NTFS(r.v.host.Ctx)
 	if err != nil {
 		return err
 	}
@@ -201,5 +201,5 @@ func (r resize) growFileSystem(length uint64) error {
 	if !ok {
 		return nil
 	}
-	return vol.Extend(r.v.ctx, sectors)
+	return vol.Extend(r.v.host.Ctx, sectors)
 }
