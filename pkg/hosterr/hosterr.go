@@ -1,7 +1,7 @@
-// Package hosterr says what was being done to what when something failed, and
-// of which kind the failure is. Errors are data here: services and hosts build
-// them, the edge (internal/apiserver) turns the kind into a gRPC code, and a
-// driver in process asks with errors.Is.
+// Package hosterr has the errors of all services. An error says which operation
+// failed, on what, why, and of which kind the failure is. Services and hosts
+// return these errors, internal/apiserver turns their kind into a gRPC code, and a
+// driver in process checks the kind with errors.Is.
 package hosterr
 
 import (
@@ -11,26 +11,28 @@ import (
 	"strings"
 )
 
-// The kinds. An error is of at most one of them; one of none is a failure of
-// the host that the caller can only report or retry.
+// The kinds of errors. An error has at most one kind. An error without a kind is
+// a failure of the host that the caller can only report or retry.
 var (
-	// ErrInvalid: the request itself is wrong and will be wrong next time.
+	// ErrInvalid means that the request is wrong. Repeating it does not help.
 	ErrInvalid = errors.New("invalid argument")
-	// ErrNotFound: the disk, volume, path or other named thing is not there.
+	// ErrNotFound means that the disk, volume, path or other object in the request
+	// does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrAlreadyExists: something else is where the result should go.
+	// ErrAlreadyExists means that something else exists where the result should go.
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrPermissionDenied: Windows or the proxy's policy refuses.
+	// ErrPermissionDenied means that Windows or the proxy's policy refuses.
 	ErrPermissionDenied = errors.New("permission denied")
-	// ErrFailedPrecondition: the node is not in a state in which this may be
-	// done; somebody has to change something first.
+	// ErrFailedPrecondition means that the state of the node does not allow the
+	// operation. Repeating it does not help until that state changes.
 	ErrFailedPrecondition = errors.New("failed precondition")
-	// ErrOutOfRange: the value is well-formed and beyond what the thing allows.
+	// ErrOutOfRange means that a value is well-formed but exceeds a limit.
 	ErrOutOfRange = errors.New("out of range")
-	// ErrUnavailable: in the way now, may work when repeated.
+	// ErrUnavailable means that the operation is not possible now and may succeed
+	// when it is repeated.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrUnimplemented: this host or version cannot do it at all. Such an error is
-	// an [errors.ErrUnsupported], too.
+	// ErrUnimplemented means that this host or version does not support the
+	// operation. Such an error also matches [errors.ErrUnsupported].
 	ErrUnimplemented error = unimplemented{}
 )
 
@@ -39,21 +41,22 @@ type unimplemented struct{}
 func (unimplemented) Error() string        { return "not implemented" }
 func (unimplemented) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// Kinds lists the kinds, for tables that must name each of them.
+// Kinds returns all kinds.
 func Kinds() []error {
 	return []error{ErrInvalid, ErrNotFound, ErrAlreadyExists, ErrPermissionDenied,
 		ErrFailedPrecondition, ErrOutOfRange, ErrUnavailable, ErrUnimplemented}
 }
 
-// Error says what was being done to what when Err happened.
+// Error is an error of an operation on a target.
 type Error struct {
-	Op     string // "format volume"
-	Target string // the volume ID, the path, the disk number, as a person reads it
-	Err    error
-	Hint   string // what to do about it; empty when there is nothing to add
+	Op     string // the operation, such as "format volume"
+	Target string // the volume ID, path or disk number, as shown to people
+	Err    error  // why the operation failed
+	Hint   string // what the user can do, or ""
 }
 
-// Error is "format volume "…": the reason". The hint is not part of it.
+// Error returns the operation, the target and the reason, such as
+// `format volume "…": not found`. It does not contain the hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -66,11 +69,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap is the reason.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrap says that err happened while op was being done to target. It is nil for
-// a nil err, so a function can end with it.
+// Wrap returns an [Error] that says that op failed on target with err. It returns
+// nil if err is nil.
 func Wrap(op, target string, err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +81,7 @@ func Wrap(op, target string, err error) error {
 	return &Error{Op: op, Target: target, Err: err}
 }
 
-// WithHint is Wrap with a sentence that tells what to do about it.
+// WithHint is like [Wrap] and adds a sentence that says what the user can do.
 func WithHint(op, target string, err error, hint string) error {
 	if err == nil {
 		return nil
@@ -86,8 +89,8 @@ func WithHint(op, target string, err error, hint string) error {
 	return &Error{Op: op, Target: target, Err: err, Hint: hint}
 }
 
-// Quote is a path or volume ID as a Target: in double quotes, with backslashes
-// as they are.
+// Quote quotes a path or volume ID for use as a Target. It keeps backslashes as
+// they are unless s has characters that must be escaped.
 func Quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == 0x7f || r == '\uFFFD' }) {
 		return strconv.Quote(s)
@@ -95,8 +98,8 @@ func Quote(s string) string {
 	return `"` + s + `"`
 }
 
-// text is an error whose message is exactly as given; published drivers match
-// some messages literally.
+// text is an error with a fixed message: published drivers match some messages
+// literally.
 type text struct {
 	kind  error
 	msg   string
@@ -107,21 +110,21 @@ type text struct {
 func (t *text) Error() string   { return t.msg }
 func (t *text) Unwrap() []error { return []error{t.kind, t.cause} }
 
-// Text is an error of a kind whose message is exactly the formatted text. An
-// error among the args of a %w verb stays reachable for errors.Is.
+// Text returns an error of the given kind whose message is exactly the formatted
+// text. Errors formatted with %w can be found with errors.Is.
 func Text(kind error, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &text{kind: kind, msg: err.Error(), cause: err}
 }
 
-// TextWithHint is [Text] with a sentence that says what to do about it. The hint is
+// TextWithHint is like [Text] and adds a sentence that says what the user can do. The hint is
 // not part of the message.
 func TextWithHint(kind error, hint, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &text{kind: kind, msg: err.Error(), cause: err, hint: hint}
 }
 
-// KindOf is the kind of err, or nil when it has none.
+// KindOf returns the kind of err, or nil if it has none.
 func KindOf(err error) error {
 	for _, k := range Kinds() {
 		if errors.Is(err, k) {
@@ -131,7 +134,7 @@ func KindOf(err error) error {
 	return nil
 }
 
-// HintOf is the hint nearest to the surface of err, or "".
+// HintOf returns the outermost hint of err, or "".
 func HintOf(err error) string {
 	switch e := err.(type) {
 	case nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-func TestWrapOfNilIsNil(t *testing.T) {
+func TestWrapNil(t *testing.T) {
 	if err := hosterr.Wrap("format volume", "x", nil); err != nil {
 		t.Errorf("Wrap(nil) = %v, want nil", err)
 	}
@@ -19,7 +19,7 @@ func TestWrapOfNilIsNil(t *testing.T) {
 	}
 }
 
-func TestMessageNamesOperationTargetAndReason(t *testing.T) {
+func TestErrorMessage(t *testing.T) {
 	err := hosterr.Wrap("partition disk", "3", hosterr.ErrNotFound)
 	if got, want := err.Error(), "partition disk 3: not found"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -29,7 +29,7 @@ func TestMessageNamesOperationTargetAndReason(t *testing.T) {
 	}
 }
 
-func TestTextIsVerbatimAndKeepsKindAndCause(t *testing.T) {
+func TestTextKeepsMessageKindAndCause(t *testing.T) {
 	_, cause := strconv.ParseUint("abc", 10, 32)
 	err := hosterr.Text(hosterr.ErrInvalid, "Failed to format DiskStatsRequest.DiskID with err: %w", cause)
 	want := `Failed to format DiskStatsRequest.DiskID with err: strconv.ParseUint: parsing "abc": invalid syntax`
@@ -44,7 +44,7 @@ func TestTextIsVerbatimAndKeepsKindAndCause(t *testing.T) {
 	}
 }
 
-func TestKindOfFailureWithoutKindIsNil(t *testing.T) {
+func TestKindOfErrorWithoutKind(t *testing.T) {
 	err := hosterr.Wrap("flush volume", "x", win32.ERROR_IO_DEVICE)
 	if got := hosterr.KindOf(err); got != nil {
 		t.Errorf("KindOf(%v) = %v, want nil", err, got)
@@ -54,7 +54,7 @@ func TestKindOfFailureWithoutKindIsNil(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNotImplementedIsUnsupported(t *testing.T) {
+func TestErrUnimplementedIsErrUnsupported(t *testing.T) {
 	for _, kind := range hosterr.Kinds() {
 		err := hosterr.Wrap("resize", "disk 1", hosterr.Text(kind, "no"))
 		if got, want := errors.Is(err, errors.ErrUnsupported), kind == hosterr.ErrUnimplemented; got != want {
@@ -63,7 +63,7 @@ func TestOnlyWhatIsNotImplementedIsUnsupported(t *testing.T) {
 	}
 }
 
-func TestHintNearestTheSurfaceWins(t *testing.T) {
+func TestHintOfReturnsOutermostHint(t *testing.T) {
 	inner := hosterr.WithHint("a", "", hosterr.ErrInvalid, "inner")
 	if got := hosterr.HintOf(hosterr.Wrap("b", "", inner)); got != "inner" {
 		t.Errorf("HintOf = %q, want inner", got)
@@ -76,7 +76,7 @@ func TestHintNearestTheSurfaceWins(t *testing.T) {
 	}
 }
 
-func TestQuoteKeepsBackslashesAndEscapesControls(t *testing.T) {
+func TestQuoteKeepsBackslashes(t *testing.T) {
 	for in, want := range map[string]string{
 		`\\?\Volume{x}\`: `"\\?\Volume{x}\"`,
 		"a\nb":           `"a\nb"`,

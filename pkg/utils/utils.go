@@ -1,18 +1,18 @@
-// Package utils has the published helpers about paths, for drivers that import
-// them. Code that is new asks [github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem],
-// whose methods take a context and check their paths.
+// Package utils has the published path helpers, for drivers that import them. New
+// code should use [github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem], whose
+// methods take a context and check their paths.
 //
-// All but EnsureLongPath ask the Windows node that the process runs on; off
-// Windows they answer that there is none. Paths are absolute, with a drive letter,
-// of a share, or in the long form `\\?\…`. Links on the way are followed, one at
-// the path itself is not. Functions may be called from several goroutines at
-// once.
+// All functions but EnsureLongPath call the Windows that the process runs on. On
+// other systems they fail with [errors.ErrUnsupported]. Paths are absolute: with a
+// drive letter, of a share, or in the long form `\\?\…`. Links in the parent
+// directories are followed; a link at the path itself is not. The functions may
+// be called concurrently.
 //
-// RunPowershellCmd, which older releases had, is left out: nothing here starts a
-// process or a shell. Which call replaces which command is told in
-// docs/migrating/pkg-utils.md.
+// RunPowershellCmd of older releases is gone, because nothing here starts a
+// process or a shell. docs/migrating/pkg-utils.md lists what replaces it.
 //
-// Verified on the emulated node; all but CreateSymlink also under Wine, which has no links.
+// Verified on the emulated node; all but CreateSymlink also under Wine, which has
+// no links.
 package utils
 
 import (
@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// MaxPathLengthWindows is how many bytes of a path the methods of package
-	// filesystem take.
+	// MaxPathLengthWindows is the longest path, in bytes, that the methods of
+	// package filesystem accept.
 	MaxPathLengthWindows = 260
 
-	// LongPathPrefix begins a path that Windows takes literally and at any
-	// length.
+	// LongPathPrefix is the prefix of paths that Windows uses literally and that
+	// may be longer than 260 characters.
 	LongPathPrefix = `\\?\`
 )
 
-// EnsureLongPath is path in the long form: `\\?\C:\a`, and `\\?\UNC\server\share`
-// for a share. One that is in it, or names a device (`\\.\…`), stays as it is.
-// Nothing else of the text is changed, though Windows takes forward slashes and
-// dots in a long path literally.
+// EnsureLongPath returns path in the long form: `\\?\C:\a`, or
+// `\\?\UNC\server\share` for a share. It returns long paths and device paths
+// (`\\.\…`) unchanged. It does not resolve forward slashes and dots, which Windows
+// uses literally in a long path.
 func EnsureLongPath(path string) string {
 	switch {
 	case strings.HasPrefix(path, LongPathPrefix), strings.HasPrefix(path, `\\.\`):
@@ -48,32 +48,35 @@ func EnsureLongPath(path string) string {
 	return LongPathPrefix + path
 }
 
-// IsPathValid tells whether the node can reach a path at the moment. A path that does not exist, or cannot be one, is not valid and no
-// error; a share that refuses to answer is an error.
+// IsPathValid reports whether the node can currently reach a path. It returns
+// false without an error for a path that does not exist or is malformed, and an
+// error for a share that does not respond.
 func IsPathValid(path string) (bool, error) { return isPathValid(native(), path) }
 
-// PathExists tells whether something stands at a path: a file, a directory, or a
-// link, whether or not the link leads anywhere.
+// PathExists reports whether a path exists: a file, a directory, or a link, even
+// if the target of the link does not exist.
 func PathExists(path string) (bool, error) { return pathExists(native(), path) }
 
-// IsMountedFolder tells whether something else is mounted or linked at a path:
-// a volume, a junction or a symbolic link. Other reparse points (deduplicated
-// files, cloud files) are none. Nothing at the path is an error that is not-found.
+// IsMountedFolder reports whether a path is a mount point of a volume, a junction
+// or a symbolic link. It returns false for other reparse points, such as
+// deduplicated files and cloud files. For a path that does not exist it returns an
+// error that matches [io/fs.ErrNotExist].
 func IsMountedFolder(path string) (bool, error) { return isLink(native(), path) }
 
-// IsPathSymlink tells the same as IsMountedFolder: the published function counts
-// mount points among the links.
+// IsPathSymlink returns the same as [IsMountedFolder]: the published function
+// counts mount points as links.
 func IsPathSymlink(path string) (bool, error) { return isLink(native(), path) }
 
-// CreateSymlink makes link a symbolic link to target, of the kind for directories
-// if isDir is set. Both are absolute, and the directory of link must exist; target
-// need not. The very same link at link is success, anything else there an error
-// that is already-exists.
+// CreateSymlink makes a symbolic link at link that points to target, a directory
+// link if isDir is set. Both paths are absolute. The directory of link must exist;
+// target need not. If the same link exists already, CreateSymlink succeeds. If
+// anything else exists at link, it fails with an error of the kind
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr.ErrAlreadyExists].
 func CreateSymlink(link, target string, isDir bool) error {
 	return createSymlink(native(), link, target, isDir)
 }
 
-// host is a node to ask, or why there is none.
+// host is the node to call, or the error that says why there is none.
 type host struct {
 	node *node.Node
 	err  error

@@ -28,7 +28,7 @@ func TestEnsureLongPath(t *testing.T) {
 	}
 }
 
-// emulatedHost is a node with the directory C:\a and a data volume
+// emulatedHost returns a node with the directory C:\a and a data volume
 // mounted at C:\mounted.
 func emulatedHost(t *testing.T) host {
 	t.Helper()
@@ -63,7 +63,7 @@ func TestLinksAndMounts(t *testing.T) {
 		at, to string
 		isDir  bool
 	}{{`C:\toDir`, `C:\a`, true}, {`C:\toFile`, `C:\missing`, false}, {`C:\toMissing`, `C:\missing`, true}, {`C:\toShare`, `\\server\share\`, true}} {
-		for range 2 { // the same link again is success
+		for range 2 { // making the same link again succeeds
 			if err := createSymlink(h, link.at, link.to, link.isDir); err != nil {
 				t.Fatalf("CreateSymlink(%q, %q, %t): %v", link.at, link.to, link.isDir, err)
 			}
@@ -105,9 +105,9 @@ func TestLinksAndMounts(t *testing.T) {
 	}
 }
 
-func TestOffWindowsThereIsNoNode(t *testing.T) {
+func TestPathsOffWindows(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there is one here; any other machine runs this")
+		t.Skip("needs a system that is not Windows")
 	}
 	_, valid := IsPathValid(`C:\`)
 	_, exists := PathExists(`C:\`)

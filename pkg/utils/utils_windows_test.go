@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The exported functions ask the Windows that the process runs on.
-func TestTheNodeThatTheProcessRunsOn(t *testing.T) {
+// The exported functions call the Windows that the process runs on.
+func TestPathsOnThisWindows(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
 	for _, path := range []string{dir, EnsureLongPath(dir)} {
@@ -36,7 +36,7 @@ func TestTheNodeThatTheProcessRunsOn(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("IsMountedFolder(%q): %v, want not-found", missing, err)
 	}
-	// As published: the error is one of Go's own packages, too.
+	// As published, the error also matches those of package syscall.
 	var number syscall.Errno
 	if !errors.Is(err, syscall.ERROR_FILE_NOT_FOUND) || !errors.As(err, &number) || number != syscall.ERROR_FILE_NOT_FOUND {
 		t.Errorf("IsMountedFolder(%q): %v of number %d, want syscall.ERROR_FILE_NOT_FOUND", missing, err, number)
