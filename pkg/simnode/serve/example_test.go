@@ -15,8 +15,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
 
-// A driver's client finds the pipes of a simulated node. A test has
-// simnode.New(t) and serve.Start(t, n) in place of both Opens.
+// A driver's client calls a simulated node. A test would use simnode.New(t) and
+// serve.Start(t, n) instead of the two calls of Open.
 func Example() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -47,7 +47,7 @@ func Example() {
 	// GPT
 }
 
-// A node has an old proxy: what does the driver do?
+// How does a driver behave on a node with an old proxy?
 func ExampleConfig() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package serve serves a simulated node as the daemon serves a real one: through
-// a pipe for each version of the API, or the unix sockets that stand in for pipes
-// on other systems. A driver's client code is tested as it is:
+// Package serve serves a simulated node as the daemon does: on a named pipe for
+// each version of the API, or on a unix socket on other systems than Windows. So
+// a driver's client code can be tested unchanged:
 //
 //	func TestStage(t *testing.T) {
 //		n := simnode.New(t)
@@ -9,24 +9,24 @@
 //		...
 //	}
 //
-// [Server.PipePath] fits [remote.WithPipePath] of package remote, too. The pipes
-// are the server's own, in a directory of its own, so such tests may be parallel.
+// [Server.PipePath] can also be passed to [remote.WithPipePath]. Each server has
+// pipes of its own, so such tests may run in parallel.
 //
 // # Code that calls NewClient
 //
-// A driver that finds the pipes by itself is served where it looks:
+// A driver that calls NewClient without a path uses the standard pipes:
 //
 //	serve.Start(t, n, func(c *serve.Config) { c.StandardPipes = true })
 //
-// Then there can be one such server at a time: the test must not be parallel.
+// Only one such server can run at a time, so the test must not be parallel.
 //
 // # What is served
 //
-// The road of a request is that of the daemon: server, rules about paths, shares
-// and services, conversion of versions, services, and below them the simulated
-// node. All versions are served, or those in Config.APIs, as by a proxy that is
-// older or newer than a driver expects. [Server.Stop] and [Server.Restart] take
-// the proxy away from under a driver.
+// A request passes the same code as in the daemon: server, rules for paths, shares
+// and services, conversion between versions, services, and the simulated node.
+// All versions are served unless Config.APIs selects some, as if the proxy were
+// older than the driver. [Server.Stop] and [Server.Restart] test how the driver
+// handles a proxy that stops.
 //
 // [remote.WithPipePath]: https://pkg.go.dev/github.com/kubernetes-csi/csi-proxy/v2/pkg/remote#WithPipePath
 package serve
@@ -53,56 +53,56 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// Config says what is served. Its zero value is what a daemon without flags
+// Config configures a server. Its zero value serves what a daemon without flags
 // serves.
 type Config struct {
-	// APIs are the versions to serve, as "disk/v1". None means all.
+	// APIs are the versions to serve, such as "disk/v1". Empty means all.
 	APIs []string
 
-	// WorkingDirs are the directories in which paths of requests may lie. None
-	// means that of the kubelet, C:\var\lib\kubelet.
+	// WorkingDirs are the directories that requests may use. Empty means the
+	// kubelet's, C:\var\lib\kubelet.
 	WorkingDirs []string
-	// Services are Windows services that may be started and stopped beside
-	// MSiSCSI.
+	// Services are the Windows services that requests may start and stop in
+	// addition to MSiSCSI.
 	Services []string
-	// NoSMBPrivacy is -require-privacy=false.
+	// NoSMBPrivacy is the daemon's -require-privacy=false.
 	NoSMBPrivacy bool
 
-	// StandardPipes serves where NewClient of the client module looks: at the
-	// pipes of a daemon, or in the directory of package pipe. [Start] has a
-	// directory of its own made that one for the time of the test.
+	// StandardPipes serves on the pipes that NewClient of the client module uses:
+	// the daemon's pipes, or the sockets in the directory of package pipe. [Start]
+	// sets that directory to a new one until the test ends.
 	StandardPipes bool
 
-	// Log gets a line for each call that fails; nil means nobody does.
+	// Log gets a message for each failed call. If it is nil, nothing is logged.
 	Log *slog.Logger
 }
 
 // kubeletDir is the daemon's default for -kubelet-path.
 const kubeletDir = `C:\var\lib\kubelet`
 
-// Server serves a node. Several goroutines may use it at once.
+// Server serves a simulated node. Its methods may be called concurrently.
 type Server struct {
 	node   *simnode.Node
 	config Config
 	dirs   policy.Dirs
-	dir    string // of sockets; empty for standard pipes
-	prefix string // of pipe names, where there are pipes
+	dir    string // directory of the sockets; empty for standard pipes
+	prefix string // prefix of pipe names on Windows
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // nil while stopped
 	ended  chan error
 }
 
-// TB is what [Start] needs of a test: a *testing.T, or what another framework
-// has in its place.
+// TB is the part of *testing.T that [Start] needs. Test frameworks can implement
+// it.
 type TB interface {
 	simnode.TB
 	Setenv(key, value string)
 }
 
-// Start serves n until the test ends. The test fails if the server does not stop
-// in order. Faults of the node end first, since calls that they delay would hold
-// it up.
+// Start serves n until the test ends. The test fails if the server does not start
+// or does not stop cleanly. The node's faults are cleared before the server stops,
+// because calls that they delay would delay the stop.
 func Start(t TB, n *simnode.Node, change ...func(*Config)) *Server {
 	t.Helper()
 	var config Config
@@ -134,15 +134,15 @@ func Start(t TB, n *simnode.Node, change ...func(*Config)) *Server {
 	return s
 }
 
-// hasPipes tells whether this system has named pipes.
+// hasPipes reports whether this system has named pipes.
 func hasPipes() bool { return runtime.GOOS == "windows" }
 
-// socketDir makes a directory for sockets. Those of tests are often too long for
-// the path of a socket.
+// socketDir makes a directory for sockets. The path of t.TempDir is often too long
+// for a socket.
 func socketDir() (string, error) { return os.MkdirTemp("", "csi") }
 
-// Open serves n until Close. All pipes answer when it returns. Tests have
-// [Start].
+// Open serves n until [Server.Close]. When it returns, all pipes accept
+// connections. Tests should use [Start].
 func Open(n *simnode.Node, config Config) (*Server, error) {
 	if len(config.WorkingDirs) == 0 {
 		config.WorkingDirs = []string{kubeletDir}
@@ -156,7 +156,7 @@ func Open(n *simnode.Node, config Config) (*Server, error) {
 		return nil, err
 	}
 	if !config.StandardPipes {
-		// On Windows the directory only lends its name, which nobody else has.
+		// On Windows the directory only provides a unique name.
 		if s.dir, err = socketDir(); err != nil {
 			return nil, err
 		}
@@ -168,8 +168,8 @@ func Open(n *simnode.Node, config Config) (*Server, error) {
 	return s, nil
 }
 
-// Dir is the directory of the sockets. A program that is started with it as
-// CSI_PROXY_DIR finds them. Named pipes are in none.
+// Dir returns the directory of the sockets. A program that runs with CSI_PROXY_DIR
+// set to it finds them. Named pipes are not in a directory.
 func (s *Server) Dir() string {
 	if s.config.StandardPipes && !hasPipes() {
 		dir, err := pipe.SocketDir()
@@ -180,8 +180,8 @@ func (s *Server) Dir() string {
 	return s.dir
 }
 
-// PipePath is the path of the pipe, or of its socket, for a version of a group.
-// Nobody answers there if that version is not served.
+// PipePath returns the path of the pipe or socket of a version of a group, whether
+// or not that version is served.
 func (s *Server) PipePath(group string, version apiversion.Version) string {
 	return s.path("csi-proxy-" + group + "-" + version.String())
 }
@@ -196,8 +196,8 @@ func (s *Server) path(name string) string {
 	return filepath.Join(s.dir, name+".sock")
 }
 
-// Stop takes the proxy away, as its end does: calls that run finish, and whoever
-// calls then finds nobody. It is a no-op while it is stopped.
+// Stop stops the proxy as the daemon stops: running calls finish, and new calls
+// fail to connect. Stop does nothing if the proxy is stopped.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,8 +209,8 @@ func (s *Server) Stop() error {
 	return <-s.ended
 }
 
-// Restart brings the proxy back at the same pipes, stopping it first if it runs.
-// It is a new process: what it knew of SMB credentials it does not know any more.
+// Restart starts the proxy on the same pipes, after stopping it if it runs. Like a
+// new process, it has lost what it knew about SMB credentials.
 func (s *Server) Restart() error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// pipes are those of a new process on the node, behind the rules of the daemon.
+// pipes returns the pipes of a new process on the node, with the daemon's rules.
 func (s *Server) pipes() ([]apiserver.Pipe, error) {
 	services := append(policy.DefaultServices(), s.config.Services...)
 	p, err := s.node.NewProcess(simnode.Rules{WorkingDirs: s.config.WorkingDirs, AllowedServices: services, NoSMBPrivacy: s.config.NoSMBPrivacy})
@@ -274,7 +274,7 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 			for _, w := range all {
 				known = append(known, w.String())
 			}
-			return nil, fmt.Errorf("there is no API %q: %w; there are %s", api, hosterr.ErrInvalid, strings.Join(known, ", "))
+			return nil, fmt.Errorf("serve API %q: %w: unknown version; known are %s", api, hosterr.ErrInvalid, strings.Join(known, ", "))
 		}
 		served = append(served, all[i])
 	}

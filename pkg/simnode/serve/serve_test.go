@@ -30,8 +30,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Tests with a node and a server each do not meet.
-func TestServersAreIndependent(t *testing.T) {
+// Servers of parallel tests do not affect each other.
+func TestParallelServers(t *testing.T) {
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestServersAreIndependent(t *testing.T) {
 	}
 }
 
-// A driver that finds the pipes by itself is not changed at all.
+// A driver that calls NewClient without a path needs no change.
 func TestStandardPipes(t *testing.T) {
 	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.StandardPipes = true })
 	c, err := diskv1.NewClient()
@@ -60,12 +60,12 @@ func TestStandardPipes(t *testing.T) {
 	_, err = c.Rescan(t.Context(), &disks.RescanRequest{})
 	must(t, err)
 	if dir := os.Getenv("CSI_PROXY_DIR"); dir != s.Dir() {
-		t.Errorf("the sockets are in %q, and CSI_PROXY_DIR is %q", s.Dir(), dir)
+		t.Errorf("Dir = %q, want CSI_PROXY_DIR, which is %q", s.Dir(), dir)
 	}
 }
 
-// An old proxy has old versions only.
-func TestChosenVersions(t *testing.T) {
+// An old proxy serves only old versions.
+func TestSelectedVersions(t *testing.T) {
 	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1beta1", "volume/v1beta1"} })
 	if _, err := diskv1.NewClientWithPipePath(s.PipePath("disk", diskv1.Version)); err == nil {
 		t.Error("a version that is not served has a pipe")
@@ -76,11 +76,11 @@ func TestChosenVersions(t *testing.T) {
 
 	_, err = serve.Open(simnode.New(t), serve.Config{APIs: []string{"disk/v9"}})
 	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `"disk/v9"`) || !strings.Contains(err.Error(), "disk/v1beta1") {
-		t.Errorf("Open with a version that is none = %v, want that it names those that there are", err)
+		t.Errorf("Open with an unknown version = %v, want an error that lists the known ones", err)
 	}
 }
 
-func TestRulesOfTheDaemon(t *testing.T) {
+func TestDaemonRulesApply(t *testing.T) {
 	n := simnode.New(t)
 	must(t, n.SetService(simnode.Service{Name: "agent"}))
 	must(t, n.SetService(simnode.Service{Name: "other"}))
@@ -92,7 +92,7 @@ func TestRulesOfTheDaemon(t *testing.T) {
 	_, err = c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\var\lib\kubelet\a`})
 	must(t, err)
 	if _, err := c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\Windows\a`}); err == nil {
-		t.Error("a path outside of the working directories is served")
+		t.Error("Mkdir outside the working directories succeeded")
 	}
 	y, err := remote.NewSystem(t.Context(), at)
 	must(t, err)
@@ -100,17 +100,17 @@ func TestRulesOfTheDaemon(t *testing.T) {
 	_, err = y.StartService(t.Context(), &system.StartServiceRequest{Name: "agent"})
 	must(t, err)
 	if _, err := y.StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("start a service that is not allowed = %v", err)
+		t.Errorf("StartService of a service that is not allowed = %v, want permission denied", err)
 	}
 	if _, err := n.System().StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); err != nil {
-		t.Errorf("start it in process = %v", err)
+		t.Errorf("StartService in process = %v", err)
 	}
 	if _, err := serve.Open(n, serve.Config{WorkingDirs: []string{"/var"}}); err == nil {
-		t.Error("a working directory that is none is taken")
+		t.Error("Open accepted an invalid working directory")
 	}
 }
 
-// The driver's connection comes back by itself when the proxy does.
+// A driver's connection works again after the proxy was restarted.
 func TestRestart(t *testing.T) {
 	n := simnode.New(t)
 	s := serve.Start(t, n)
@@ -125,19 +125,19 @@ func TestRestart(t *testing.T) {
 	must(t, s.Stop())
 	must(t, s.Stop())
 	if err := rescan(); !errors.Is(err, hosterr.ErrUnavailable) {
-		t.Errorf("with the proxy stopped: %v, want unavailable", err)
+		t.Errorf("Rescan while the proxy is stopped = %v, want unavailable", err)
 	}
 	must(t, s.Restart())
 	for err := rescan(); err != nil; err = rescan() {
 		if !errors.Is(err, hosterr.ErrUnavailable) {
-			t.Fatalf("with the proxy back: %v", err)
+			t.Fatalf("Rescan after the proxy was restarted = %v", err)
 		}
 	}
-	must(t, s.Restart()) // while it runs
+	must(t, s.Restart()) // while the proxy runs
 }
 
-// A fault of the node is one for the driver behind the pipes.
-func TestFaultsGoThrough(t *testing.T) {
+// A fault of the node affects drivers behind the pipes.
+func TestFaultReachesDriver(t *testing.T) {
 	n := simnode.New(t)
 	s := serve.Start(t, n)
 	m, err := remote.NewSMB(t.Context(), remote.WithPipePath(s.PipePath))
@@ -151,16 +151,16 @@ func TestFaultsGoThrough(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestCloseRemovesSockets(t *testing.T) {
 	n := simnode.New(t)
 	s, err := serve.Open(n, serve.Config{})
 	must(t, err)
 	dir, path := s.Dir(), s.PipePath("disk", apiversion.NewVersionOrPanic("v1"))
 	must(t, s.Close())
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory of the sockets: %v, want that it is gone", err)
+		t.Errorf("stat the directory of the sockets: %v, want that it does not exist", err)
 	}
 	if _, err := diskv1.NewClientWithPipePath(path); err == nil {
-		t.Error("a server that was closed answers")
+		t.Error("a closed server accepts connections")
 	}
 }

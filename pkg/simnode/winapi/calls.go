@@ -1,53 +1,53 @@
 package winapi
 
-// AnyCall stands for every call but CloseHandle, which does not fail in Windows:
-// a handle that cannot be closed is lost.
+// AnyCall means every call but CloseHandle. Windows does not fail CloseHandle, and
+// a handle that is not closed would leak.
 const AnyCall = "*"
 
 // Handles and devices.
 const (
 	CreateFile       = "CreateFile"       // opens a disk, a volume or a device (CreateFileW)
-	CloseHandle      = "CloseHandle"      // closes what CreateFile and NtCreateFile opened
-	DeviceIoControl  = "DeviceIoControl"  // sends a control code, which is the Code of a fault
+	CloseHandle      = "CloseHandle"      // closes a handle of CreateFile or NtCreateFile
+	DeviceIoControl  = "DeviceIoControl"  // sends a control code, the Code of a fault
 	ReadAt           = "ReadAt"           // reads bytes of a disk or volume
 	WriteAt          = "WriteAt"          // writes bytes of a disk or volume
-	FlushFileBuffers = "FlushFileBuffers" // writes what is cached of a volume
-	Interfaces       = "Interfaces"       // lists disks or volumes that are present (SetupDiGetClassDevsW …)
-	Reenumerate      = "Reenumerate"      // looks for new devices (CM_Reenumerate_DevNode)
+	FlushFileBuffers = "FlushFileBuffers" // flushes the cache of a volume
+	Interfaces       = "Interfaces"       // lists the disks or volumes that are present (SetupDiGetClassDevsW …)
+	Reenumerate      = "Reenumerate"      // rescans for new devices (CM_Reenumerate_DevNode)
 )
 
 // Volumes.
 const (
 	VolumeNames             = "VolumeNames"             // lists all volumes (FindFirstVolumeW …)
-	VolumeInformation       = "VolumeInformation"       // tells the file system of a volume (GetVolumeInformationW)
-	FreeSpace               = "FreeSpace"               // is GetDiskFreeSpaceExW
-	VolumePathName          = "VolumePathName"          // is GetVolumePathNameW
-	VolumeNameForMountPoint = "VolumeNameForMountPoint" // is GetVolumeNameForVolumeMountPointW
-	VolumePathNames         = "VolumePathNames"         // is GetVolumePathNamesForVolumeNameW
-	SetMountPoint           = "SetMountPoint"           // mounts a volume at a directory (SetVolumeMountPointW)
-	DeleteMountPoint        = "DeleteMountPoint"        // unmounts it (DeleteVolumeMountPointW)
-	Format                  = "Format"                  // makes a file system; Windows has no flat call for it
+	VolumeInformation       = "VolumeInformation"       // returns the file system of a volume (GetVolumeInformationW)
+	FreeSpace               = "FreeSpace"               // returns the size and free space of a volume (GetDiskFreeSpaceExW)
+	VolumePathName          = "VolumePathName"          // returns the mount point that a path is on (GetVolumePathNameW)
+	VolumeNameForMountPoint = "VolumeNameForMountPoint" // returns the volume of a mount point (GetVolumeNameForVolumeMountPointW)
+	VolumePathNames         = "VolumePathNames"         // lists the mount points of a volume (GetVolumePathNamesForVolumeNameW)
+	SetMountPoint           = "SetMountPoint"           // mounts a volume on a directory (SetVolumeMountPointW)
+	DeleteMountPoint        = "DeleteMountPoint"        // unmounts a volume from a directory (DeleteVolumeMountPointW)
+	Format                  = "Format"                  // makes a file system; Windows has several ways and no single function
 )
 
 // Files and directories.
 const (
 	NtCreateFile     = "NtCreateFile"     // opens or creates a file, directory or link
 	QueryDirectory   = "QueryDirectory"   // lists a directory (NtQueryDirectoryFile)
-	QueryInformation = "QueryInformation" // is NtQueryInformationFile; the class is the Code of a fault
-	SetInformation   = "SetInformation"   // is NtSetInformationFile, which removes files; the class is the Code
-	FinalPath        = "FinalPath"        // is GetFinalPathNameByHandleW
-	Attributes       = "Attributes"       // is GetFileAttributesW
-	WindowsDirectory = "WindowsDirectory" // is GetSystemWindowsDirectoryW
+	QueryInformation = "QueryInformation" // reads properties of a file (NtQueryInformationFile); the class is the Code of a fault
+	SetInformation   = "SetInformation"   // renames or removes a file (NtSetInformationFile); the class is the Code of a fault
+	FinalPath        = "FinalPath"        // returns the path of a handle (GetFinalPathNameByHandleW)
+	Attributes       = "Attributes"       // returns the attributes of a path (GetFileAttributesW)
+	WindowsDirectory = "WindowsDirectory" // returns where Windows is installed (GetSystemWindowsDirectoryW)
 )
 
 // Services and firmware.
 const (
-	ServiceStatus     = "ServiceStatus"     // is QueryServiceStatusEx
-	ServiceConfig     = "ServiceConfig"     // is QueryServiceConfigW
-	StartService      = "StartService"      // is StartServiceW
-	ControlService    = "ControlService"    // stops a service; the control is the Code
-	DependentServices = "DependentServices" // is EnumDependentServicesW
-	FirmwareTable     = "FirmwareTable"     // is GetSystemFirmwareTable
+	ServiceStatus     = "ServiceStatus"     // returns the state of a service (QueryServiceStatusEx)
+	ServiceConfig     = "ServiceConfig"     // returns the configuration of a service (QueryServiceConfigW)
+	StartService      = "StartService"      // starts a service (StartServiceW)
+	ControlService    = "ControlService"    // stops a service; the control is the Code of a fault
+	DependentServices = "DependentServices" // lists the services that depend on a service (EnumDependentServicesW)
+	FirmwareTable     = "FirmwareTable"     // reads a table of the firmware (GetSystemFirmwareTable)
 )
 
 // SMB.
@@ -62,13 +62,13 @@ const (
 	AddIScsiSendTargetPortal          = "AddIScsiSendTargetPortal"          // registers a portal
 	GetDevicesForIScsiSession         = "GetDevicesForIScsiSession"         // lists the disks of a session
 	GetIScsiSessionList               = "GetIScsiSessionList"               // lists sessions
-	IScsiTargetDiscovery              = "IScsiTargetDiscovery"              // tells how a target was found (GetIScsiTargetInformation)
-	LoginIScsiTarget                  = "LoginIScsiTarget"                  // logs in
-	LogoutIScsiTarget                 = "LogoutIScsiTarget"                 // logs out
+	IScsiTargetDiscovery              = "IScsiTargetDiscovery"              // returns how a target was discovered (GetIScsiTargetInformation)
+	LoginIScsiTarget                  = "LoginIScsiTarget"                  // logs in to a target
+	LogoutIScsiTarget                 = "LogoutIScsiTarget"                 // logs out of a session
 	RefreshIScsiSendTargetPortal      = "RefreshIScsiSendTargetPortal"      // asks a portal for its targets
-	RemoveIScsiPersistentTarget       = "RemoveIScsiPersistentTarget"       // ends one of them
-	RemoveIScsiSendTargetPortal       = "RemoveIScsiSendTargetPortal"       // forgets a portal
-	ReportIScsiPersistentLogins       = "ReportIScsiPersistentLogins"       // lists logins that Windows makes by itself
+	RemoveIScsiPersistentTarget       = "RemoveIScsiPersistentTarget"       // removes a persistent login
+	RemoveIScsiSendTargetPortal       = "RemoveIScsiSendTargetPortal"       // removes a portal
+	ReportIScsiPersistentLogins       = "ReportIScsiPersistentLogins"       // lists persistent logins, which Windows repeats after a restart
 	ReportIScsiSendTargetPortals      = "ReportIScsiSendTargetPortals"      // lists registered portals
 	ReportIScsiTargetPortals          = "ReportIScsiTargetPortals"          // lists the portals of a target (GetIScsiTargetInformation)
 	ReportIScsiTargets                = "ReportIScsiTargets"                // lists targets

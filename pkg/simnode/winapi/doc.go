@@ -1,7 +1,7 @@
-// Package winapi is the vocabulary of a [simnode.Fault]: the calls of Windows
-// that CSI Proxy makes, the codes that some of them carry, and what they can
-// answer. All are untyped constants, names as Microsoft spells them; a call
-// that stands for several functions of Windows has a name of its own.
+// Package winapi has the names and codes for a [simnode.Fault]: the Windows calls
+// that CSI Proxy makes, the codes that some of them take, and the errors that they
+// return. All are untyped constants with Microsoft's names. A call that stands for
+// several Windows functions has a name of its own.
 //
 //	n.Fail(simnode.Fault{
 //		Call:  winapi.DeviceIoControl,
@@ -10,12 +10,11 @@
 //		Times: 1,
 //	})
 //
-// # Which call to let fail
+// # Which call to make fail
 //
-// A fault stands below the services: it happens to a call of Windows, not to a
-// method of an Interface. That is what makes it worth having, since the driver's
-// error is then the one that it would get on a node. Most methods have one
-// call that nothing else makes, and which is the one to name:
+// A fault affects a Windows call, not a method of an Interface. So the driver gets
+// the error that it would get on a real node. Most methods make one call that no
+// other method makes; that is the call to choose:
 //
 //	PartitionDisk         DeviceIoControl  IOCTL_DISK_CREATE_DISK, IOCTL_DISK_SET_DRIVE_LAYOUT_EX
 //	SetDiskState          DeviceIoControl  IOCTL_DISK_SET_DISK_ATTRIBUTES
@@ -43,17 +42,18 @@
 //	StopService           ControlService
 //	GetBIOSSerialNumber   FirmwareTable
 //
-// Some make their call only when there is work to do: an empty NTFS is not
-// formatted again. Some go on without an answer that they can do without: a disk
-// that does not tell its identifiers is listed without them. [simnode.Node.Record] shows the calls that were made.
+// Some methods make their call only if there is work to do: an empty NTFS volume
+// is not formatted again. Some ignore a failed call: a disk that does not return
+// its identifiers is listed without them. [simnode.Node.Record] shows the calls
+// that were made.
 //
-// # Errors that pass
+// # Transient errors
 //
-// A device that has just arrived answers ERROR_ACCESS_DENIED,
-// ERROR_SHARING_VIOLATION, ERROR_NOT_READY, ERROR_BUSY or ERROR_NO_SUCH_DEVICE
-// for a moment, and the services wait up to two seconds and a half for that to
-// pass. To see a method fail at once, and at the first try, use another one, such
-// as ERROR_GEN_FAILURE; to see it wait, one of these and a number of Times.
+// A device that has just arrived can return ERROR_ACCESS_DENIED,
+// ERROR_SHARING_VIOLATION, ERROR_NOT_READY, ERROR_BUSY or ERROR_NO_SUCH_DEVICE for
+// a short time. The services retry on these errors for up to 2.5 seconds. To make
+// a method fail immediately, use another error, such as ERROR_GEN_FAILURE. To test
+// that it retries, use one of these with a number of Times.
 //
 // [simnode.Fault]: https://pkg.go.dev/github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode#Fault
 // [simnode.Node.Record]: https://pkg.go.dev/github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode#Node.Record

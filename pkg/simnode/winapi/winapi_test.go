@@ -16,7 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// constants are those that the Go files of a directory declare, with their
+// constants returns the constants in the Go files of a directory, with their
 // literal values.
 func constants(t *testing.T, dir string, wanted func(name string) bool) map[string]string {
 	t.Helper()
@@ -50,7 +50,7 @@ func constants(t *testing.T, dir string, wanted func(name string) bool) map[stri
 					}
 					l, ok := v.Values[i].(*ast.BasicLit)
 					if !ok {
-						t.Fatalf("%s: %s is no literal", name, n.Name)
+						t.Fatalf("%s: the value of %s is not a literal", name, n.Name)
 					}
 					all[n.Name] = constant.MakeFromLiteral(l.Value, l.Kind, 0).ExactString()
 				}
@@ -65,9 +65,9 @@ var (
 	code   = regexp.MustCompile(`^(IOCTL|FSCTL)_|^File.*Information`)
 )
 
-// What is here is what the boundary has: a name that is missing could not be
-// asked for, and one too many would be refused.
-func TestVocabularyIsThatOfTheBoundary(t *testing.T) {
+// The names are exactly those of package win32: a fault with a missing name could
+// not be written, and one with an extra name would be refused.
+func TestNamesMatchWin32(t *testing.T) {
 	calls := map[string]string{"AnyCall": `"*"`}
 	for m := range reflect.TypeFor[win32.API]().NumMethod() {
 		name := reflect.TypeFor[win32.API]().Method(m).Name
@@ -76,7 +76,7 @@ func TestVocabularyIsThatOfTheBoundary(t *testing.T) {
 	want := constants(t, "../../../internal/win32", func(name string) bool { return answer.MatchString(name) || code.MatchString(name) })
 	for name := range want {
 		if answer.MatchString(name) {
-			want[name] = fmt.Sprintf("%q", name) // names stand for themselves here
+			want[name] = fmt.Sprintf("%q", name) // here errors are strings
 		}
 	}
 	for name, value := range calls {
@@ -90,7 +90,7 @@ func TestVocabularyIsThatOfTheBoundary(t *testing.T) {
 	}
 	for name := range got {
 		if want[name] == "" {
-			t.Errorf("%s is nothing that a call can have", name)
+			t.Errorf("%s is not in package win32", name)
 		}
 	}
 }
