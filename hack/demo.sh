@@ -16,7 +16,7 @@ if ! command -v sgdisk >/dev/null; then
 	fi
 fi
 
-if [ ! -x bin/csi-proxy ]; then
-	CGO_ENABLED=0 ${GO:-go} build -o bin/ ./cmd/csi-proxy
+if [ ! -x bin/csi-proxy-sim ]; then
+	CGO_ENABLED=0 ${GO:-go} build -o bin/ ./cmd/csi-proxy-sim
 fi
-exec ${GO:-go} run ./hack/demo -csi-proxy bin/csi-proxy
+exec ${GO:-go} run ./hack/demo -csi-proxy-sim bin/csi-proxy-sim

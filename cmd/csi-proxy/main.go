@@ -2,7 +2,8 @@
 // so that the drivers need no privileges of their own. It serves every version
 // of the API on a named pipe.
 //
-// Elsewhere than on Windows it serves a simulated node on unix sockets.
+// It needs Windows. Command csi-proxy-sim is the same daemon over a simulated
+// node, on any system.
 package main
 
 import (
@@ -11,6 +12,8 @@ import (
 	"os"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v2.0.0".
@@ -18,6 +21,10 @@ var version = "Unknown"
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-func run(ctx context.Context, args []string, _ io.Reader, _, stderr io.Writer) int {
-	return daemon.Run(ctx, version, args, stderr)
+// run is the daemon, or the child process in which a daemon formats a volume.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == node.FormatHelper {
+		return node.RunFormatHelper(args[1:], stdin, stdout)
+	}
+	return daemon.Run(ctx, windowshost.Program(version), args, stderr)
 }

@@ -121,7 +121,7 @@ func examinePipes(pipes []probed, own string) []finding {
 	}
 	start := "start it, and look at its log: csi-proxy.exe -windows-service as a service, sc.exe query csiproxy shows it"
 	if runtime.GOOS != "windows" {
-		start = "start it; it is looked for in the directory that " + pipe.DirVariable + " names, else in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy"
+		start = "start csi-proxy-sim; it is looked for in the directory that " + pipe.DirVariable + " names, else in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy"
 	}
 	if len(by[absent]) == len(pipes) {
 		return []finding{{resultProblem, "pipes", "csi-proxy does not run: there is no pipe", start}}

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) nodeCommand() *cobra.Command {
-	return group("node", "Control the simulated node of a csi-proxy that runs with -host=simulated",
+	return group("node", "Control the simulated node of csi-proxy-sim",
 		a.nodeShowCommand(), a.nodeAttachCommand(), a.nodeDetachCommand(), a.nodeGrowCommand(),
 		a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(), a.nodeClearCommand(), a.nodeRebootCommand())
 }
@@ -25,7 +25,7 @@ func onNode[Out any](a *app, ctx context.Context, what string, call func(context
 	var none Out
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
-		return none, &hinted{err, "only a csi-proxy with -host=simulated has a node to control"}
+		return none, &hinted{err, "only csi-proxy-sim has a node to control: is it running?"}
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)

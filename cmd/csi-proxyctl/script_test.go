@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 )
 
 // The scripts run csi-proxyctl, and the daemon that it calls, as programs of
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 			os.Args = slices.Insert(os.Args, 1, "--timeout="+hung.String())
 			main()
 		},
-		"csi-proxy": func() { os.Exit(daemon.Run(context.Background(), "test", os.Args[1:], os.Stderr)) },
+		"csi-proxy-sim": func() { os.Exit(daemon.Run(context.Background(), simhost.Program("test"), os.Args[1:], os.Stderr)) },
 	})
 }
 

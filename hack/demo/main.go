@@ -1,5 +1,5 @@
 // Command demo drives a volume on a disk and one on an SMB share through their
-// lives as CSI drivers do: stage, publish, expand, unpublish, unstage. It starts a csi-proxy with a simulated
+// lives as CSI drivers do: stage, publish, expand, unpublish, unstage. It starts csi-proxy-sim with a simulated
 // node, calls it over its sockets with the client module that drivers use,
 // prints every call, and checks what each step has led to.
 //
@@ -42,7 +42,7 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	daemon := flags.String("csi-proxy", "bin/csi-proxy", "the csi-proxy `program` to start")
+	daemon := flags.String("csi-proxy-sim", "bin/csi-proxy-sim", "the csi-proxy-sim `program` to start")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -109,7 +109,7 @@ func (d *demo) run(ctx context.Context, program string) (err error) {
 	if err := os.Setenv(pipe.DirVariable, sockets); err != nil {
 		return err
 	}
-	p, err := startDaemon(ctx, d.out, program, "-host=simulated", "-node-config="+config, "-state-dir="+filepath.Join(dir, "node"))
+	p, err := startDaemon(ctx, d.out, program, "-node-config="+config, "-state-dir="+filepath.Join(dir, "node"))
 	if err != nil {
 		return err
 	}

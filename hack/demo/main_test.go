@@ -14,7 +14,7 @@ func TestDemoFailsWithItsDaemon(t *testing.T) {
 	t.Setenv("CSI_PROXY_DIR", "") // the demo sets it; this puts it back
 	for _, program := range []string{"no-such-program", "false"} {
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), []string{"-csi-proxy", program}, &stdout, &stderr); code != 1 {
+		if code := run(t.Context(), []string{"-csi-proxy-sim", program}, &stdout, &stderr); code != 1 {
 			t.Errorf("with the daemon %q: exit code %d, want 1", program, code)
 		}
 		if strings.Contains(stdout.String(), "as it should be") || stderr.Len() == 0 {

@@ -83,7 +83,7 @@ func take(ctx context.Context, root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-X main.version="+release, "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxyctl")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-X main.version="+release, "-o", dir, "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
@@ -93,7 +93,7 @@ func take(ctx context.Context, root string) (map[string][]byte, error) {
 	}
 
 	env := append(os.Environ(), "CSI_PROXY_DIR="+dir, "CSI_PROXY_SMB_PASSWORD=for-tests-only")
-	daemon := exec.CommandContext(ctx, filepath.Join(dir, "csi-proxy"), "-node-config="+filepath.Join(dir, "node.yaml"))
+	daemon := exec.CommandContext(ctx, filepath.Join(dir, "csi-proxy-sim"), "-node-config="+filepath.Join(dir, "node.yaml"))
 	daemon.Env = env
 	var log bytes.Buffer
 	daemon.Stderr = &log

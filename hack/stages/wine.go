@@ -42,7 +42,8 @@ func wineTests(ctx context.Context, r *report) error {
 	}
 
 	env := append(platform{"windows", "amd64"}.env(), fmt.Sprintf("CSI_PROXY_WINE_LIMIT=%.0f", (hung+time.Minute).Seconds()),
-		"CSI_PROXY_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy.exe"), "/", `\`))
+		"CSI_PROXY_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy.exe"), "/", `\`),
+		"CSI_PROXY_SIM_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy-sim.exe"), "/", `\`))
 	test := func(dir string, more []string, args ...string) error {
 		args = append([]string{"-exec", "'" + script + "' exec"}, args...)
 		return r.goTest(ctx, dir, append(env[:len(env):len(env)], more...), args...)
@@ -54,7 +55,7 @@ func wineTests(ctx context.Context, r *report) error {
 		test(".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		test("client", nil, "./..."),
-		test("cmd", nil, "./internal/daemon", "./csi-proxyctl"),
+		test("cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
 	}
 	published := []string{"GOWORK=off"}
 	var v101 error

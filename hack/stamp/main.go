@@ -49,8 +49,9 @@ func run(args []string, stderr io.Writer) int {
 
 // descriptions are what the programs are, by their names.
 var descriptions = map[string]string{
-	"csi-proxy.exe":    "CSI Proxy: storage of this node for Kubernetes CSI drivers",
-	"csi-proxyctl.exe": "CSI Proxy: command line client",
+	"csi-proxy.exe":     "CSI Proxy: storage of this node for Kubernetes CSI drivers",
+	"csi-proxy-sim.exe": "CSI Proxy over a simulated node, for tests of CSI drivers",
+	"csi-proxyctl.exe":  "CSI Proxy: command line client",
 }
 
 func stampFile(path, text string) error {

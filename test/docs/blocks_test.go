@@ -32,7 +32,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c := exec.Command("go", "build", "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxyctl")
+	c := exec.Command("go", "build", "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
 	c.Dir = root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
@@ -262,7 +262,7 @@ func runPage(t *testing.T, p page) {
 	t.Logf("ran %d blocks", len(blocks))
 }
 
-// shell starts a csi-proxy, runs a script, and ends what it has left running. It
+// shell starts csi-proxy-sim, runs a script, and ends what it has left running. It
 // returns what the script said on descriptor 3, and all else that was said.
 func shell(ctx context.Context, dir string, env []string, text string) (said, log string, err error) {
 	r, w, err := os.Pipe()
@@ -289,7 +289,7 @@ func shell(ctx context.Context, dir string, env []string, text string) (said, lo
 jobs=
 trap 'kill -- $jobs 2>/dev/null' EXIT
 trap 'exit 1' TERM
-csi-proxy & jobs=-$!
+csi-proxy-sim & jobs=-$!
 csi-proxyctl versions --wait >/dev/null || exit 1
 bash page & page=$!; jobs="-$page $jobs"
 wait $page

@@ -5,7 +5,7 @@
 //
 //   - sh: commands, run by bash with set -e. All blocks of a page run one after the
 //     other in one shell, in a directory of their own with the programs in bin
-//     and on the PATH, while a csi-proxy with the default node runs.
+//     and on the PATH, while csi-proxy-sim with the default node runs.
 //   - sh needs:REASON, powershell: commands that need what this machine is not. They
 //     are listed as skipped, with the reason.
 //   - console: commands after "$ ", run in the same shell whatever they answer, and
@@ -16,7 +16,7 @@
 //   - text, diff: what is not for machines.
 //
 // A block of another kind fails. So does a link to a file or heading that is not
-// there, and a default that csi-proxy -h does not have.
+// there, and a default that the help of the program does not have.
 //
 // Go files cite pages in comments: docs/contract/disks.md#rescan. A citation of a
 // page or heading that is not in the repository fails, too.

@@ -19,18 +19,22 @@ var (
 	inHelp   = regexp.MustCompile(`\(default (.*)\)\s*$`)
 )
 
-// The table of docs/reference.md has every flag of csi-proxy but those of the
-// log library, with the default that csi-proxy -h tells.
+// The tables of docs/reference.md have every flag of csi-proxy and csi-proxy-sim but
+// those of the log library, with the default that -h shows.
 func TestDefaultsAreThoseOfHelp(t *testing.T) {
 	bin, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	help, err := exec.Command(filepath.Join(bin, "csi-proxy"), "-h").CombinedOutput()
-	if err != nil {
-		t.Fatalf("csi-proxy -h: %v\n%s", err, help)
+	var help []byte
+	for _, program := range []string{"csi-proxy", "csi-proxy-sim"} {
+		out, err := exec.Command(filepath.Join(bin, program), "-h").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s -h: %v\n%s", program, err, out)
+		}
+		help = append(help, out...)
 	}
-	real := map[string]string{} // the default that help tells, empty for none
+	real := map[string]string{} // the default that help shows, empty for none
 	for _, m := range flagHelp.FindAllStringSubmatch(string(help), -1) {
 		name, text := m[1]+m[4], m[3]+m[6]
 		real[name] = ""
@@ -56,12 +60,12 @@ func TestDefaultsAreThoseOfHelp(t *testing.T) {
 		case want == "" && !regexp.MustCompile(`^(none|empty|false|0|MSiSCSI only)\b`).MatchString(got):
 			t.Errorf("docs/reference.md tells %q as the default of -%s, which has none", got, name)
 		case !strings.Contains(got, want):
-			t.Errorf("docs/reference.md tells %q as the default of -%s, csi-proxy -h tells %q", got, name, want)
+			t.Errorf("docs/reference.md tells %q as the default of -%s, -h shows %q", got, name, want)
 		}
 	}
 	for name := range told {
 		if _, ok := real[name]; !ok {
-			t.Errorf("docs/reference.md tells the flag -%s, which csi-proxy -h does not have", name)
+			t.Errorf("docs/reference.md tells the flag -%s, which -h does not show", name)
 		}
 	}
 }

@@ -41,15 +41,15 @@ const (
 	nodeLives = 40
 )
 
-// binary is the daemon as it ships: the one that CSI_PROXY_BINARY names, else one
+// binary is the daemon as it ships: the one that CSI_PROXY_SIM_BINARY names, else one
 // that is built here.
 func binary(t *testing.T) string {
 	t.Helper()
-	if path := os.Getenv("CSI_PROXY_BINARY"); path != "" {
+	if path := os.Getenv("CSI_PROXY_SIM_BINARY"); path != "" {
 		return path
 	}
-	path := filepath.Join(t.TempDir(), "csi-proxy")
-	build := exec.Command("go", "build", "-o", path, "./csi-proxy")
+	path := filepath.Join(t.TempDir(), "csi-proxy-sim")
+	build := exec.Command("go", "build", "-o", path, "./csi-proxy-sim")
 	build.Dir = filepath.Join("..", "..", "cmd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -157,7 +157,7 @@ type daemon struct {
 
 func (h *harness) start() *daemon {
 	h.Helper()
-	d := &daemon{cmd: exec.Command(h.binary, "-host=simulated", "-state-dir="+h.state, "-node-config="+h.config, "-service-allow=Worker"),
+	d := &daemon{cmd: exec.Command(h.binary, "-state-dir="+h.state, "-node-config="+h.config, "-service-allow=Worker"),
 		stderr: &bytes.Buffer{}, ready: make(chan struct{}), ended: make(chan struct{})}
 	out, err := d.cmd.StderrPipe()
 	if err == nil {

@@ -17,21 +17,16 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
-	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
-	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
-	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
 const (
@@ -124,15 +119,11 @@ type process struct {
 func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, error) {
 	n := node.New(win32.Observe(m.Node, hook))
 	n.Log, n.Clock, n.Rand, n.WorkingDirs = quiet, m.clock, random(life+100), []string{kubelet}
-	p := &process{m: m}
-	var errs [6]error
-	p.disk, errs[0] = disk.New(diskapi.On(n))
-	p.volume, errs[1] = volume.New(volumeapi.On(n))
-	p.filesystem, errs[2] = filesystem.New(filesystemapi.On(n))
-	p.smb, errs[3] = smb.New(smbapi.On(n), p.filesystem)
-	p.iscsi, errs[4] = iscsi.New(iscsiapi.On(n))
-	p.system, errs[5] = system.New(systemapi.On(n))
-	return p, errors.Join(errs[:]...)
+	s, err := services.Open(n, services.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &process{disk: s.Disk, volume: s.Volume, filesystem: s.Filesystem, smb: s.SMB, iscsi: s.ISCSI, system: s.System, m: m}, nil
 }
 
 // pass is a hook that lets every call through.

@@ -439,7 +439,7 @@ func TestWindowsBuildsWhatShips(t *testing.T) {
 	ldflags := strings.Replace(variable("LDFLAGS"), "$(VERSION)", "$version", 1)
 	build := strings.NewReplacer("CGO_ENABLED=0 $(GO)", "go", "$(TAGS)", variable("TAGS"), "'$(LDFLAGS)'", `"`+ldflags+`"`).Replace(variable("BUILD"))
 	for _, path := range []string{".github/workflows/windows.yml", "docs/evidence/windows.md"} {
-		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxyctl", "go run ./hack/stamp -version $version bin/csi-proxy.exe bin/csi-proxyctl.exe"} {
+		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl", "go run ./hack/stamp -version $version bin/csi-proxy.exe bin/csi-proxy-sim.exe bin/csi-proxyctl.exe"} {
 			if !strings.Contains(read(path), want) {
 				t.Errorf("%s does not have the line %s", path, want)
 			}

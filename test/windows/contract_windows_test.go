@@ -16,16 +16,11 @@ import (
 	"golang.org/x/sys/windows/svc/mgr"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	nodeservices "github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
-	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
 // asService is the first argument of the test binary where the service manager
@@ -121,22 +116,19 @@ func TestContract(t *testing.T) {
 		}
 		n, open := native(t)
 		n.AllowedServices = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
-		d, errDisk := disk.New(diskapi.On(n))
-		v, errVolume := volume.New(volumeapi.On(n))
-		f, errFilesystem := filesystem.New(filesystemapi.On(n))
-		s, errSystem := system.New(systemapi.On(n))
-		if err := errors.Join(errDisk, errVolume, errFilesystem, errSystem); err != nil {
+		s, err := nodeservices.Open(n, nodeservices.Options{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		m := newMachine(t, n, v)
-		number, err := v.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: volumeOf(t, n, `C:\`)})
+		m := newMachine(t, n, s.Volume)
+		number, err := s.Volume.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: volumeOf(t, n, `C:\`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		services := &services{t: t}
 		return &conformance.Node{
-			Disk: d, Volume: v, Filesystem: f, System: s,
-			Dir:         workingDirectory(t, f),
+			Disk: s.Disk, Volume: s.Volume, Filesystem: s.Filesystem, System: s.System,
+			Dir:         workingDirectory(t, s.Filesystem),
 			SystemDisk:  number.DiskNumber,
 			Attach:      m.Attach,
 			Detach:      m.Detach,

@@ -22,14 +22,22 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// binary is the csi-proxy.exe under test.
-func binary(t *testing.T) string {
+// program is a program under test: the variable of the environment with its path.
+type program string
+
+const (
+	csiProxy    program = "CSI_PROXY_BINARY"     // csi-proxy.exe, over the Windows that it runs on
+	csiProxySim program = "CSI_PROXY_SIM_BINARY" // csi-proxy-sim.exe, over a simulated node
+)
+
+// path is where the program is. Without one the test is skipped.
+func (p program) path(t *testing.T) string {
 	t.Helper()
-	b := os.Getenv("CSI_PROXY_BINARY")
-	if b == "" {
-		t.Skip("CSI_PROXY_BINARY names no csi-proxy.exe; make test builds one and sets it")
+	path := os.Getenv(string(p))
+	if path == "" {
+		t.Skipf("%s names no program; make test builds one and sets it", p)
 	}
-	return b
+	return path
 }
 
 // measured shows a number in the summary of make test, though the test passes.
@@ -40,7 +48,7 @@ func measured(t *testing.T, format string, args ...any) {
 // patience is how long is waited for what is to come. Only what hangs takes so long.
 const patience = 2 * time.Minute
 
-// process is a csi-proxy.exe that runs in the background.
+// process is a program under test that runs in the background.
 type process struct {
 	t       *testing.T
 	cmd     *exec.Cmd
@@ -67,11 +75,10 @@ func (p *process) said() string {
 
 var serving = regexp.MustCompile(`Serving (\d+) pipes`)
 
-// launch starts csi-proxy.exe and does not wait for it. The end of the test ends
-// it.
-func launch(t *testing.T, args ...string) *process {
+// launch starts a program and does not wait for it. The end of the test ends it.
+func launch(t *testing.T, what program, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary(t), args...), started: time.Now()}
+	p := &process{t: t, cmd: exec.Command(what.path(t), args...), started: time.Now()}
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -79,16 +86,16 @@ func launch(t *testing.T, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("csi-proxy said:\n%s", p.said())
+			t.Logf("%s said:\n%s", p.cmd.Path, p.said())
 		}
 	})
 	return p
 }
 
-// start starts csi-proxy.exe and waits until it says that it serves.
-func start(t *testing.T, args ...string) *process {
+// start starts a program and waits until it says that it serves.
+func start(t *testing.T, what program, args ...string) *process {
 	t.Helper()
-	p := launch(t, args...)
+	p := launch(t, what, args...)
 	p.pipes, _ = strconv.Atoi(p.awaitSaid(serving)[1])
 	p.ready = time.Since(p.started)
 	return p

@@ -134,7 +134,7 @@ func TestFilesystem(t *testing.T) {
 
 // The group through the pipe of the daemon that ships.
 func TestFilesystemThroughThePipe(t *testing.T) {
-	start(t, `-working-dir=C:\wine`)
+	start(t, csiProxy, `-working-dir=C:\wine`)
 	c, err := fsclient.NewClient()
 	if err != nil {
 		t.Fatal(err)

@@ -11,16 +11,13 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
-	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
@@ -100,17 +97,11 @@ func newWorld(t *testing.T, api win32.API) *world {
 	t.Helper()
 	w := &world{calls: map[string]bool{}, number: 1}
 	n := node.New(win32.Observe(api, w.record))
-	var errs [4]error
-	w.disk, errs[0] = disk.New(diskapi.On(n))
-	w.volume, errs[1] = volume.New(volumeapi.On(n))
-	w.files, errs[2] = filesystem.New(filesystemapi.On(n))
-	w.system, errs[3] = system.New(systemapi.On(n))
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+	s, err := services.Open(n, services.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var err error
+	w.disk, w.volume, w.files, w.system = s.Disk, s.Volume, s.Filesystem, s.System
 	if w.letter, err = api.VolumeNameForMountPoint(`C:\`); err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,12 @@ func TestOperationsWithDriver(t *testing.T) {
 	runOperations(t, newWorld(t, n.API), onDriver)
 }
 
-// The daemon that ships, -host=windows, takes a disk from blank to a volume that
+// csi-proxy.exe takes a disk from blank to a volume that
 // has grown, through its pipes.
 func TestDaemonWithDriver(t *testing.T) {
 	const gib = 1 << 30
 	model := driven(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
-	p := start(t, "-host=windows", "-v=6")
+	p := start(t, csiProxy, "-v=6")
 	ctx := t.Context()
 	d, err := diskclient.NewClient()
 	if err != nil {

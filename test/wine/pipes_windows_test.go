@@ -31,7 +31,7 @@ func TestAllPipesAnswerAtOnce(t *testing.T) {
 	var took []time.Duration
 	pipes := 0
 	for range 5 {
-		p := start(t, "-host=simulated")
+		p := start(t, csiProxySim)
 		if n := answering(t, append(apiPipes(), control)); n != p.pipes || n < 17 {
 			t.Errorf("%d pipes answer, the daemon says it serves %d", n, p.pipes)
 		}
@@ -47,7 +47,7 @@ func TestAllPipesAnswerAtOnce(t *testing.T) {
 }
 
 func TestManyCallers(t *testing.T) {
-	start(t, "-host=simulated")
+	start(t, csiProxySim)
 	const clients, calls = 40, 25
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -76,7 +76,7 @@ func TestManyCallers(t *testing.T) {
 
 // A client meets a server that is not there, comes, goes, and comes back.
 func TestClientAndServerComeAndGo(t *testing.T) {
-	binary(t)
+	csiProxySim.path(t)
 	// Each is refused at once: were a pipe waited for that is not there, as one is that
 	// is busy, it would take two seconds.
 	begin := time.Now()
@@ -93,7 +93,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 	// While it starts NewClient fails, at once or because the pipe stays busy, or
 	// returns a client that works.
 	begin = time.Now()
-	p := launch(t, "-host=simulated")
+	p := launch(t, csiProxySim)
 	var c *filesystem.Client
 	for c == nil {
 		var err error
@@ -122,7 +122,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 		t.Errorf("without the server: %v, want Unavailable", err)
 	}
 
-	start(t, "-host=simulated")
+	start(t, csiProxySim)
 	begin = time.Now()
 	if err := exists(grpc.WaitForReady(true)); err != nil {
 		t.Errorf("after its restart: %v", err)
@@ -133,7 +133,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 // Deadlines of named pipes: who says nothing, or half of what he has to, is hung
 // up on in seconds, and keeps nobody out meanwhile.
 func TestSilentAndHalfOpenClients(t *testing.T) {
-	start(t, "-host=simulated")
+	start(t, csiProxySim)
 	connect := func(group string) net.Conn {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -197,8 +197,8 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 
 // A second daemon says that the pipes are taken, and leaves the first alone.
 func TestSecondDaemon(t *testing.T) {
-	p := start(t, "-host=simulated")
-	second := launch(t, "-host=simulated")
+	p := start(t, csiProxySim)
+	second := launch(t, csiProxySim)
 	err := second.cmd.Wait()
 	if code := second.cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("the second daemon ended with %v, want exit code 1", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,14 +67,14 @@ func watched(t *testing.T, pid int) (started func() []string) {
 				return all
 			}
 			if message == newProcess && int(number) != pid {
-				all = append(all, program(uint32(number)))
+				all = append(all, programOf(uint32(number)))
 			}
 		}
 	}
 }
 
-// program is the path of a process's program, or its number if it has ended.
-func program(pid uint32) string {
+// programOf is the path of a process's program, or its number if it has ended.
+func programOf(pid uint32) string {
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {
 		return fmt.Sprint(pid)
@@ -126,8 +127,8 @@ func TestStartedProcessesAreSeen(t *testing.T) {
 // volume that can be formatted, starts csi-proxy.exe: package fmifs.)
 func TestNoMethodStartsAProcess(t *testing.T) {
 	wine := windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
-	for _, host := range []string{"windows", "simulated"} {
-		p := launch(t, "-host="+host, "-smb-allow-loopback")
+	for _, what := range []program{csiProxy, csiProxySim} {
+		p := launch(t, what, "-smb-allow-loopback")
 		started := watched(t, p.cmd.Process.Pid)
 		p.awaitSaid(serving)
 		called, done := 0, 0
@@ -135,7 +136,7 @@ func TestNoMethodStartsAProcess(t *testing.T) {
 			group, version, _ := strings.Cut(strings.TrimPrefix(name, "csi-proxy-"), "-")
 			conn, err := transport.Connect(client.PipePath(group, apiversion.NewVersionOrPanic(version)))
 			if err != nil {
-				t.Errorf("-host=%s: %v", host, err)
+				t.Errorf("%s: %v", what, err)
 				continue
 			}
 			c, d := callAll(t, conn, group, version)
@@ -143,16 +144,16 @@ func TestNoMethodStartsAProcess(t *testing.T) {
 			conn.Close()
 		}
 		if called != 139 || done < 20 {
-			t.Errorf("-host=%s: called %d methods, of which %d succeeded; want 139 and some", host, called, done)
+			t.Errorf("%s: called %d methods, of which %d succeeded; want 139 and some", what, called, done)
 		}
 		ours := slices.DeleteFunc(started(), func(name string) bool {
 			// Wine makes its desktop in whichever process first needs one.
 			return strings.EqualFold(name, `C:\windows\system32\explorer.exe`) && wine
 		})
 		if len(ours) > 0 {
-			t.Errorf("-host=%s: calls of all methods started %q", host, ours)
+			t.Errorf("%s: calls of all methods started %q", what, ours)
 		}
-		measured(t, "methods called with -host=%s: %d, of which %d succeeded; processes started: %d", host, called, done, len(ours))
+		measured(t, "methods called of %s: %d, of which %d succeeded; processes started: %d", filepath.Base(p.cmd.Path), called, done, len(ours))
 		p.kill()
 	}
 }

@@ -25,7 +25,7 @@ import (
 // The service as the published instructions create it.
 const (
 	serviceName = "csiproxy"
-	installed   = `C:\etc\kubernetes\node\bin\csi-proxy.exe`
+	installDir  = `C:\etc\kubernetes\node\bin`
 	logFile     = `C:\etc\kubernetes\logs\csi-proxy.log`
 	flags       = `-windows-service -log_file=\etc\kubernetes\logs\csi-proxy.log -logtostderr=false`
 )
@@ -38,10 +38,12 @@ func sc(t *testing.T, args ...string) {
 	}
 }
 
-// service is the service csiproxy, created with further flags; the end of the
-// test stops and deletes it.
-func service(t *testing.T, further string) *mgr.Service {
+// service is the service csiproxy that runs a program; the end of the test stops
+// and deletes it.
+func service(t *testing.T, what program) *mgr.Service {
 	t.Helper()
+	path := what.path(t)
+	installed := filepath.Join(installDir, filepath.Base(path))
 	m, err := mgr.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -51,12 +53,12 @@ func service(t *testing.T, further string) *mgr.Service {
 		s.Close()
 		t.Fatalf("this machine has a service %s, whose program the test would replace: sc.exe delete %[1]s", serviceName)
 	}
-	from, err := os.Open(binary(t))
+	from, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer from.Close()
-	for _, dir := range []string{filepath.Dir(installed), filepath.Dir(logFile)} {
+	for _, dir := range []string{installDir, filepath.Dir(logFile)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +75,7 @@ func service(t *testing.T, further string) *mgr.Service {
 	}
 	os.Remove(logFile)
 
-	sc(t, "create", serviceName, "binPath=", installed+" "+flags+further)
+	sc(t, "create", serviceName, "binPath=", installed+" "+flags)
 	s, err := m.OpenService(serviceName)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
 
 // The service as published, on the Windows that it runs on.
 func TestServiceAsPublished(t *testing.T) {
-	s := service(t, "")
+	s := service(t, csiProxy)
 	begin := time.Now()
 	sc(t, "start", serviceName)
 	awaitState(t, s, svc.Running)
@@ -168,7 +170,7 @@ func TestServiceAsPublished(t *testing.T) {
 
 // A stop lets the call that runs finish, answer and all, and then ends.
 func TestServiceStopsDuringACall(t *testing.T) {
-	s := service(t, " -host=simulated")
+	s := service(t, csiProxySim)
 	sc(t, "start", serviceName)
 	awaitState(t, s, svc.Running)
 
@@ -230,8 +232,8 @@ func TestServiceStopsDuringACall(t *testing.T) {
 
 // A service that cannot serve never runs, and says so by its exit code.
 func TestServiceThatCannotServe(t *testing.T) {
-	start(t, "-host=simulated") // holds the pipes
-	s := service(t, "")
+	start(t, csiProxySim) // holds the pipes
+	s := service(t, csiProxy)
 	exec.Command("sc.exe", "start", serviceName).Run() // some Windows tell of the failure here
 	st := awaitState(t, s, svc.Stopped)
 	for limit := time.Now().Add(patience); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {

@@ -9,10 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows reads the program's version resource, and the program says the same
-// version of itself.
+// Windows reads each program's version resource, and the program logs the same
+// version.
 func TestVersionResource(t *testing.T) {
-	exe := binary(t)
+	for name, what := range map[string]program{"csi-proxy.exe": csiProxy, "csi-proxy-sim.exe": csiProxySim} {
+		t.Run(name, func(t *testing.T) { versionResource(t, name, what) })
+	}
+}
+
+func versionResource(t *testing.T, original string, what program) {
+	exe := what.path(t)
 	var unused windows.Handle
 	size, err := windows.GetFileVersionInfoSize(exe, &unused)
 	if err != nil {
@@ -31,12 +37,12 @@ func TestVersionResource(t *testing.T) {
 		}
 		return windows.UTF16PtrToString(p)
 	}
-	p := start(t, "-host=simulated")
+	p := start(t, what)
 	said := regexp.MustCompile(`Version: (\S+)`).FindStringSubmatch(p.said())
 	if said == nil {
-		t.Fatal("csi-proxy does not say its version")
+		t.Fatalf("%s does not log its version", exe)
 	}
-	for name, want := range map[string]string{"ProductName": "CSI Proxy", "ProductVersion": said[1], "FileVersion": said[1], "OriginalFilename": "csi-proxy.exe"} {
+	for name, want := range map[string]string{"ProductName": "CSI Proxy", "ProductVersion": said[1], "FileVersion": said[1], "OriginalFilename": original} {
 		if got := text(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}

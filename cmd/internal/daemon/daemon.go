@@ -1,8 +1,7 @@
-// Package daemon is the command csi-proxy: it opens a node, serves every
-// version of the API on it, and stops without breaking off what is under way.
-//
-// It is a package of its own so that the tests of csi-proxyctl, and the demo,
-// start the same daemon that ships.
+// Package daemon is what csi-proxy and csi-proxy-sim have in common, which is
+// all but the node: it serves every version of the API, and stops without
+// breaking off calls that still run. A [Host] opens the node. Package
+// windowshost has that of csi-proxy, package simhost that of csi-proxy-sim.
 package daemon
 
 import (
@@ -24,7 +23,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
 // serviceName is the name under which the Windows service is registered.
@@ -37,14 +37,11 @@ const (
 	exitUsage   = 2
 )
 
-// Run is the command: it serves until ctx ends or the process is told to stop,
-// and returns the exit code. Logs go where the flags say, errors that keep it
-// from serving to stderr, too. Started by a daemon as its format helper, it is that.
-func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == node.FormatHelper {
-		return node.RunFormatHelper(args[1:], os.Stdin, os.Stdout)
-	}
-	o, err := parse(args, stderr)
+// Run runs the program: it serves until ctx ends or the process gets a signal to
+// stop, and returns the exit code. Logs go where the flags say. Errors that keep
+// it from serving go to stderr too.
+func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
+	o, err := parse(p, args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -54,29 +51,29 @@ func Run(ctx context.Context, version string, args []string, stderr io.Writer) i
 	defer klog.Flush()
 	slog.SetDefault(slog.New(logr.ToSlogHandler(klog.Background())))
 
-	program := func(ctx context.Context, ready func()) int {
-		if err := serve(ctx, version, o, ready); err != nil {
-			return o.fail(stderr, err)
+	serving := func(ctx context.Context, ready func()) int {
+		if err := serve(ctx, p, o, ready); err != nil {
+			return o.fail(p, stderr, err)
 		}
 		return exitOK
 	}
 	if o.windowsService {
-		code, err := winsvc.Run(serviceName, program)
+		code, err := winsvc.Run(serviceName, serving)
 		if err != nil {
-			return o.fail(stderr, err)
+			return o.fail(p, stderr, err)
 		}
 		return code
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	return program(ctx, func() {})
+	return serving(ctx, func() {})
 }
 
 // fail reports the error that ends the command: to whoever started it, and in
 // the log where that is elsewhere.
-func (o *options) fail(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "csi-proxy: %v\n", err)
+func (o *options) fail(p Program, stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 	if !o.logsToStderr {
 		klog.ErrorS(err, "CSI-Proxy Server ends")
 	}
@@ -85,15 +82,15 @@ func (o *options) fail(stderr io.Writer, err error) int {
 
 // serve opens the node and serves it until ctx ends; ready is called once all
 // pipes take connections.
-func serve(ctx context.Context, version string, o *options, ready func()) error {
-	klog.Infof("Starting CSI-Proxy Server ... host: %s", o.host)
-	klog.Infof("Version: %s", version)
+func serve(ctx context.Context, p Program, o *options, ready func()) error {
+	klog.Infof("Starting CSI-Proxy Server ... host: %s", p.Host.Name())
+	klog.Infof("Version: %s", p.Version)
 	var background sync.WaitGroup
 	defer background.Wait()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 
-	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(version)}}
+	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(p.Version)}}
 	if o.metricsAddress != "" {
 		m, err := metrics.Listen(o.metricsAddress)
 		if err != nil {
@@ -108,12 +105,17 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 			}
 		})
 	}
-	h, err := openHost(o)
+	dirs, err := policy.ParseDirs(o.allWorkingDirs())
+	if err != nil {
+		return fmt.Errorf("working directories: %w", err)
+	}
+	n, err := p.Host.Open(o.rules())
 	if err != nil {
 		return err
 	}
+	pipes := n.pipes(o, dirs)
 	defer func() {
-		if err := h.close(); err != nil {
+		if err := n.close(); err != nil {
 			klog.ErrorS(err, "The node did not close")
 		}
 	}()
@@ -122,15 +124,15 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 	klog.Infof("Require privacy: %t", o.requirePrivacy)
 
 	config.Ready = func() {
-		klog.Infof("Serving %d pipes", len(h.pipes))
+		klog.Infof("Serving %d pipes", len(pipes))
 		ready()
 	}
-	server, err := apiserver.Open(config, h.pipes...)
+	server, err := apiserver.Open(config, pipes...)
 	if err != nil {
 		return err
 	}
 	background.Go(func() {
-		if err := h.survey(ctx); err != nil && ctx.Err() == nil {
+		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "What earlier processes left on the node is not known; the first SMB request looks again")
 		}
 	})
@@ -139,4 +141,13 @@ func serve(ctx context.Context, version string, o *options, ready func()) error 
 	background.Wait()
 	klog.Info("CSI-Proxy Server stopped")
 	return err
+}
+
+// survey has the log report what earlier processes left on the node, if the SMB
+// service can.
+func survey(ctx context.Context, s smb.Interface) error {
+	if s, ok := s.(interface{ Survey(context.Context) error }); ok {
+		return s.Survey(ctx)
+	}
+	return nil
 }

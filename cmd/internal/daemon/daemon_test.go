@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"bytes"
@@ -33,16 +33,18 @@ import (
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// asDaemon makes this test's binary be csi-proxy: signals and exit codes are
-// those of a process.
+// asDaemon makes this test's binary run as csi-proxy-sim: signals and exit codes
+// are those of a process.
 const asDaemon = "CSI_PROXY_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asDaemon) != "" {
-		os.Exit(Run(context.Background(), "v0.0.0-test", os.Args[1:], os.Stderr))
+		os.Exit(daemon.Run(context.Background(), simhost.Program("v0.0.0-test"), os.Args[1:], os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -164,7 +166,7 @@ func diskClient(t *testing.T) *disk.Client {
 
 func TestDaemonServesAndSaysWhatItIs(t *testing.T) {
 	dir := sockets(t)
-	p := start(t, `-working-dir=C:\csi`, "-host=simulated")
+	p := start(t, `-working-dir=C:\csi`)
 	p.await(t, "Serving ")
 	said, _ := p.said()
 	for _, want := range []string{
@@ -208,8 +210,8 @@ func TestDaemonServesAndSaysWhatItIs(t *testing.T) {
 
 func TestSecondDaemonSaysWhyItCannotServe(t *testing.T) {
 	dir := sockets(t)
-	start(t, "-host=simulated").await(t, "Serving ")
-	second := start(t, "-host=simulated")
+	start(t).await(t, "Serving ")
+	second := start(t)
 	if code := second.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
@@ -250,7 +252,7 @@ func TestSIGTERMLetsARunningCallFinish(t *testing.T) {
 // stopWhileACallRuns tells the daemon to stop while a call of that length runs,
 // and whether the call still ran when the daemon took no more connections.
 func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
-	p := start(t, "-host=simulated")
+	p := start(t)
 	p.await(t, "Serving ")
 	node := control(t)
 	slow := &simcontrol.Fault{Call: "Reenumerate", Times: 1, DelayMilliseconds: long.Milliseconds()}
@@ -300,7 +302,7 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 func TestStateDirOutlivesTheDaemon(t *testing.T) {
 	sockets(t)
 	state := "-state-dir=" + t.TempDir()
-	p := start(t, "-host=simulated", state)
+	p := start(t, state)
 	p.await(t, "Serving ")
 	attached, err := control(t).AttachDisk(t.Context(), &simcontrol.AttachDiskRequest{SizeBytes: 1 << 30, SerialNumber: "KEPT", Page83: "kept-id"})
 	if err != nil {
@@ -309,7 +311,7 @@ func TestStateDirOutlivesTheDaemon(t *testing.T) {
 	p.cmd.Process.Kill()
 	p.exit(t)
 
-	start(t, "-host=simulated", state).await(t, "Serving ")
+	start(t, state).await(t, "Serving ")
 	ids, err := diskClient(t).ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +345,7 @@ func TestPathsAreConfined(t *testing.T) {
 	const link = `C:\var\lib\kubelet\link`
 
 	// While C:\data is allowed, a link to it is made below the other directory.
-	p := start(t, "-host=simulated", state, `-working-dir=C:\data`)
+	p := start(t, state, `-working-dir=C:\data`)
 	p.await(t, "Serving ")
 	if err := mkdir(`C:\data`); err != nil {
 		t.Fatal(err)
@@ -364,7 +366,7 @@ func TestPathsAreConfined(t *testing.T) {
 		t.Fatalf("exit code %d, want 0", code)
 	}
 
-	start(t, "-host=simulated", state).await(t, "Serving ")
+	start(t, state).await(t, "Serving ")
 	denied(mkdir(`C:\data\a`), `path: C:\data\a is not within the working directories: [C:\var\lib\kubelet]`)
 	denied(mkdir(link+`\a`), "leads to")
 	v, err := volume.NewClient()
@@ -395,7 +397,6 @@ func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
 		{"a port that is taken", []string{"-metrics-bind-address=" + taken.Addr().String()}, "-metrics-bind-address=" + taken.Addr().String() + ": listen tcp"},
 		{"metrics at no address", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
-		{"no Windows here", []string{"-host=windows"}, "needs Windows"},
 		{"no services here", []string{"-windows-service"}, "csiproxy needs Windows"},
 		{"a working directory that is no path", []string{"-working-dir=kubelet"}, "kubelet"},
 	} {
@@ -404,9 +405,9 @@ func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 1", c.name, code)
 		}
 		said, _ := p.said()
-		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(said), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy: ") })
+		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(said), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy-sim: ") })
 		if len(lines) != 1 || !strings.Contains(lines[0], c.want) {
-			t.Errorf("%s: said %q, want one line of csi-proxy with %q", c.name, said, c.want)
+			t.Errorf("%s: said %q, want one line of csi-proxy-sim with %q", c.name, said, c.want)
 		}
 	}
 }
@@ -427,7 +428,7 @@ func TestErrorsGoToTheLogFileToo(t *testing.T) {
 // Every version that the wire has for the served groups has a pipe.
 func TestEveryServedVersionHasItsPipe(t *testing.T) {
 	dir := sockets(t)
-	start(t, "-host=simulated").await(t, "Serving ")
+	start(t).await(t, "Serving ")
 	for _, group := range []string{"disk", "volume", "filesystem", "system", "smb", "iscsi"} {
 		protos, err := filepath.Glob("../../../client/api/" + group + "/*/api.proto")
 		if err != nil || len(protos) == 0 {
@@ -447,7 +448,7 @@ func TestEveryServedVersionHasItsPipe(t *testing.T) {
 func TestOrphanedMappingsAreToldAtStart(t *testing.T) {
 	sockets(t)
 	state := t.TempDir()
-	p := start(t, "-host=simulated", "-state-dir="+state)
+	p := start(t, "-state-dir="+state)
 	p.await(t, "Serving ")
 	c, err := smb.NewClient()
 	if err != nil {
@@ -464,6 +465,6 @@ func TestOrphanedMappingsAreToldAtStart(t *testing.T) {
 	}
 	p.cmd.Wait()
 
-	p = start(t, "-host=simulated", "-state-dir="+state)
+	p = start(t, "-state-dir="+state)
 	p.await(t, `"SMB mappings found" mappings=1 links=0 without links=1`)
 }

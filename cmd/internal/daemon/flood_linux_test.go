@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -56,10 +56,10 @@ func floodFor(t *testing.T) time.Duration {
 	return d
 }
 
-// floodProgram is what is flooded: the daemon that CSI_PROXY_BINARY names, else
+// floodProgram is what is flooded: the daemon that CSI_PROXY_SIM_BINARY names, else
 // this test's own.
 func floodProgram() string {
-	if b := os.Getenv("CSI_PROXY_BINARY"); b != "" {
+	if b := os.Getenv("CSI_PROXY_SIM_BINARY"); b != "" {
 		return b
 	}
 	return os.Args[0]
@@ -79,7 +79,7 @@ func startFlooded(t *testing.T) *process {
 	if err := os.WriteFile(config, []byte(floodNode), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startProgram(t, floodProgram(), "-host=simulated", "-node-config="+config, "-metrics-bind-address=127.0.0.1:0")
+	p := startProgram(t, floodProgram(), "-node-config="+config, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	return p
 }

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -264,7 +264,7 @@ iscsi:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "-host=simulated", "-node-config="+config)
+	p := start(t, "-node-config="+config)
 	p.await(t, "Serving ")
 	n := newTestNode(t)
 

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"io"
@@ -35,7 +35,7 @@ func scrape(t *testing.T, p *process) string {
 // proxy ask for.
 func TestMetrics(t *testing.T) {
 	sockets(t)
-	p := start(t, "-host=simulated", "-metrics-bind-address=127.0.0.1:0")
+	p := start(t, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	if got := scrape(t, p); strings.Contains(got, `grpc_method="`) {
 		t.Errorf("before the first call:\n%s", got)

@@ -1,5 +1,5 @@
 //go:build !race
 
-package daemon
+package daemon_test
 
 const underRace = false

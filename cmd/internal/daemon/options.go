@@ -5,33 +5,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"k8s.io/klog/v2"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
-)
-
-// The hosts that -host names.
-const (
-	hostWindows   = "windows"
-	hostSimulated = "simulated"
 )
 
 // options are the command line.
 type options struct {
-	host           string
-	nodeConfig     string
-	stateDir       string
 	kubeletPath    string
 	workingDirs    []string
 	services       []string
 	requirePrivacy bool
 	smb            policy.SMBRules
-	formatBackend  node.Backend
-	smbBackend     node.Backend
 	metricsAddress string
 	windowsService bool
 	logsToStderr   bool
@@ -44,19 +31,13 @@ var errUsage = errors.New("wrong usage")
 // two, booleans need "=false", further arguments are ignored. It is
 // flag.ErrHelp where help was asked for, errUsage if the line is wrong; both
 // have been answered on stderr.
-func parse(args []string, stderr io.Writer) (*options, error) {
+func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
-	f := flag.NewFlagSet("csi-proxy", flag.ContinueOnError)
+	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	klog.InitFlags(f)
 
-	defaultHost := hostSimulated
-	if runtime.GOOS == "windows" {
-		defaultHost = hostWindows
-	}
-	f.StringVar(&o.host, "host", defaultHost, "the node to work on: \"windows\", this machine, or \"simulated\", one that exists only in this process")
-	f.StringVar(&o.nodeConfig, "node-config", "", "YAML `file` that describes the simulated node; read when its state directory is empty")
-	f.StringVar(&o.stateDir, "state-dir", "", "`directory` that keeps the simulated node between runs; without one it is forgotten at the end")
+	p.Host.AddFlags(f)
 	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "the kubelet's `directory`; always one of the working directories")
 	f.Func("working-dir", "further `directory` in which paths of requests may lie; repeatable", func(dir string) error {
 		if dir == "" {
@@ -75,14 +56,6 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "let SMB mappings be of shares of this node, through which links lead to any of its directories")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "let SMB mappings be of administrators' shares such as C$, ADMIN$ and IPC$")
-	backend := func(name string, to *node.Backend, what string) {
-		f.Func(name, "how a Windows node "+what+"; where Windows does not have the one the other is used (default wmi)", func(s string) (err error) {
-			*to, err = node.ParseBackend(s)
-			return err
-		})
-	}
-	backend("format-backend", &o.formatBackend, "formats volumes: `wmi`, or native, which is fmifs.dll in a process of its own")
-	backend("smb-backend", &o.smbBackend, "maps shares: `wmi`, or native, which is NetUseAdd")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` for metrics; empty for none")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 
@@ -102,25 +75,6 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 }
 
 func (o *options) check() error {
-	switch o.host {
-	case hostSimulated:
-		for _, f := range []struct {
-			name  string
-			value node.Backend
-		}{{"format-backend", o.formatBackend}, {"smb-backend", o.smbBackend}} {
-			if f.value != "" {
-				return fmt.Errorf("flag -%s is about Windows, of which a simulated node has no part, and needs -host=%s", f.name, hostWindows)
-			}
-		}
-	case hostWindows:
-		for _, f := range []struct{ name, value string }{{"node-config", o.nodeConfig}, {"state-dir", o.stateDir}} {
-			if f.value != "" {
-				return fmt.Errorf("flag -%s is about a simulated node and needs -host=%s", f.name, hostSimulated)
-			}
-		}
-	default:
-		return fmt.Errorf("invalid value %q for flag -host: want %s or %s", o.host, hostWindows, hostSimulated)
-	}
 	if strings.TrimSpace(o.kubeletPath) == "" {
 		return errors.New("flag -kubelet-path is empty, which would allow every path")
 	}
@@ -135,3 +89,11 @@ func (o *options) allWorkingDirs() []string {
 
 // allowedServices are the services that may be started and stopped.
 func (o *options) allowedServices() []string { return append(policy.DefaultServices(), o.services...) }
+
+// rules are those for the host.
+func (o *options) rules() Rules {
+	return Rules{
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(),
+		RequirePrivacy: o.requirePrivacy, AllowLoopback: o.smb.AllowLoopback,
+	}
+}

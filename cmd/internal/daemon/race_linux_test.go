@@ -1,6 +1,6 @@
 //go:build race
 
-package daemon
+package daemon_test
 
 // underRace tells that memory is that of the race detector, many times the
 // program's own.

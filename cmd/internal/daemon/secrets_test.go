@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "-host=simulated", "-v=10", "-node-config="+config, "-state-dir="+state, "-metrics-bind-address=127.0.0.1:0")
+	p := start(t, "-v=10", "-node-config="+config, "-state-dir="+state, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 
 	var answers bytes.Buffer

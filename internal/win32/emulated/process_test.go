@@ -11,7 +11,7 @@ import (
 )
 
 // Two ways for the process to die that makes the calls: alone, while the node
-// lives on, and with the node, as a killed csi-proxy -host=simulated does. They
+// lives on, and with the node, as a killed csi-proxy-sim does. They
 // come to the same.
 func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
 	t.Helper()

@@ -15,19 +15,19 @@ import (
 //go:embed node.yaml
 var nodeConfig []byte
 
-// Daemon is a csi-proxy that serves a fresh simulated node until the test ends.
+// Daemon is a csi-proxy-sim that serves a fresh simulated node until the test ends.
 type Daemon struct {
 	dir string // with its sockets
 	ctl string
 }
 
-// Start starts the daemon that CSI_PROXY_BINARY names, with csi-proxyctl beside
+// Start starts the daemon that CSI_PROXY_SIM_BINARY names, with csi-proxyctl beside
 // it. Without one the test is skipped.
 func Start(t *testing.T) *Daemon {
 	t.Helper()
-	binary := os.Getenv("CSI_PROXY_BINARY")
+	binary := os.Getenv("CSI_PROXY_SIM_BINARY")
 	if binary == "" {
-		t.Skip("CSI_PROXY_BINARY names no daemon to call; make test builds one and sets it")
+		t.Skip("CSI_PROXY_SIM_BINARY names no daemon to call; make test builds one and sets it")
 	}
 	dir, err := os.MkdirTemp("", "csi") // short: the path of a socket has 108 bytes
 	if err != nil {
@@ -39,7 +39,7 @@ func Start(t *testing.T) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{dir: dir, ctl: filepath.Join(filepath.Dir(binary), "csi-proxyctl"+filepath.Ext(binary))}
-	cmd := exec.Command(binary, "-host=simulated", "-node-config", config,
+	cmd := exec.Command(binary, "-node-config", config,
 		"-service-allow=Store", "-service-allow=Replica", "-service-allow=Broken", "-service-allow=Unused")
 	cmd.Env = append(os.Environ(), "CSI_PROXY_DIR="+dir)
 	var log bytes.Buffer

@@ -1,9 +1,7 @@
-package daemon
+package main
 
 import (
 	"io"
-	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,8 +11,7 @@ import (
 // nothing before it is told to.
 func TestFormatHelper(t *testing.T) {
 	run := func(stdin string, args ...string) (string, int) {
-		c := exec.Command(os.Args[0], append([]string{"format-helper"}, args...)...)
-		c.Env = append(os.Environ(), asDaemon+"=1")
+		c := program(append([]string{"format-helper"}, args...)...)
 		if stdin == "" {
 			out, _ := c.Output()
 			return string(out), c.ProcessState.ExitCode()

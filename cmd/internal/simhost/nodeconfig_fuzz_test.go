@@ -1,4 +1,4 @@
-package daemon
+package simhost
 
 import (
 	"os"

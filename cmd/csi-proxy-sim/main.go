@@ -1,0 +1,23 @@
+// Command csi-proxy-sim is csi-proxy over a simulated node, for tests of CSI
+// drivers where there is no Windows, or none to spare. It serves the same API
+// on the same pipes, or on unix sockets off Windows, and in addition the
+// service with which csi-proxyctl node changes the simulated node.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v2.0.0".
+var version = "Unknown"
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(ctx context.Context, args []string, _ io.Reader, _, stderr io.Writer) int {
+	return daemon.Run(ctx, simhost.Program(version), args, stderr)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// asProgram makes this test's binary run as csi-proxy.
+const asProgram = "CSI_PROXY_TEST_AS_CSI_PROXY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// program is csi-proxy with arguments.
+func program(args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	return c
+}
+
+func runProgram(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	var stderr bytes.Buffer
+	code := run(context.Background(), args, strings.NewReader(""), &stderr, &stderr)
+	return stderr.String(), code
+}
+
+func TestOffWindowsItNamesTheOtherProgram(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("here it serves: run it on Linux")
+	}
+	c := program()
+	out, _ := c.CombinedOutput()
+	lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy: ") })
+	if code := c.ProcessState.ExitCode(); code != 1 || len(lines) != 1 ||
+		!strings.Contains(lines[0], "csi-proxy needs Windows") || !strings.Contains(lines[0], "run csi-proxy-sim") {
+		t.Errorf("exit code %d and %q, want 1 and one line that names csi-proxy-sim", code, lines)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-h"}, 0, "-format-backend wmi"},
+		{[]string{"-smb-backend=native", "--format-backend", "wmi", "-h"}, 0, "-smb-backend wmi"},
+		{[]string{"-format-backend=powershell"}, 2, "want wmi or native"},
+		{[]string{"-smb-backend="}, 2, "want wmi or native"},
+		// What is about simulated nodes is csi-proxy-sim's.
+		{[]string{"-state-dir=/x"}, 2, "flag provided but not defined: -state-dir"},
+		{[]string{"-node-config=x.yaml"}, 2, "flag provided but not defined: -node-config"},
+		{[]string{"-host=simulated"}, 2, "flag provided but not defined: -host"},
+	} {
+		said, code := runProgram(t, c.args...)
+		if code != c.code || !strings.Contains(said, c.want) || !strings.Contains(said, "Usage of csi-proxy:") {
+			t.Errorf("csi-proxy %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, said)
+		}
+	}
+}

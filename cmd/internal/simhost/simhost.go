@@ -1,0 +1,102 @@
+// Package simhost is the host of csi-proxy-sim: a node that exists in this
+// process only, and the pipe of the service that controls it.
+package simhost
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+// Program is csi-proxy-sim.
+func Program(version string) daemon.Program {
+	return daemon.Program{Name: "csi-proxy-sim", Version: version, Host: &host{}}
+}
+
+type host struct{ nodeConfig, stateDir string }
+
+func (*host) Name() string { return "simulated" }
+
+func (h *host) AddFlags(f *flag.FlagSet) {
+	f.StringVar(&h.nodeConfig, "node-config", "", "YAML `file` that describes the simulated node; read when its state directory is empty")
+	f.StringVar(&h.stateDir, "state-dir", "", "`directory` that keeps the simulated node between runs; without one it is forgotten at the end")
+}
+
+func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
+	config, err := nodeConfig(h.nodeConfig)
+	if err != nil {
+		return nil, err
+	}
+	if h.stateDir != "" {
+		config.StateDir = h.stateDir
+	}
+	config.WorkingDirs = rules.WorkingDirs
+	config.AllowedServices = rules.AllowedServices
+	config.NoSMBPrivacy = !rules.RequirePrivacy
+	n, err := simnode.Open(config)
+	if err != nil {
+		return nil, err
+	}
+	return &daemon.Node{
+		Groups: wire.Groups{Disk: n.Disk(), Filesystem: n.Filesystem(), ISCSI: n.ISCSI(), SMB: n.SMB(), System: n.System(), Volume: n.Volume()},
+		Pipes:  []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: simcontrol.NewServer(n)}},
+		Close:  n.Close,
+	}, nil
+}
+
+// nodeConfig reads the description of the simulated node.
+func nodeConfig(file string) (simnode.Config, error) {
+	var config simnode.Config
+	if file == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return config, fmt.Errorf("-node-config: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		return config, fmt.Errorf("-node-config %s: %s%w", file, lines(string(text), err), err)
+	}
+	return config, nil
+}
+
+// unknownField is how the YAML library tells of a field that nothing has: without
+// the line, which it tells of all that is no YAML.
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// lines are the lines of text that have the field that err does not know, as the
+// beginning of an error; empty if it is about something else. A field that is
+// known in another place is in several.
+func lines(text string, err error) string {
+	name := unknownField.FindStringSubmatch(err.Error())
+	if name == nil {
+		return ""
+	}
+	field, bad := regexp.Compile(`(^|[\s{,"'])` + regexp.QuoteMeta(name[1]) + `["']?\s*:`)
+	if bad != nil { // of bytes that are no text
+		return ""
+	}
+	var found []string
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if code, _, _ := strings.Cut(line, "#"); field.MatchString(code) {
+			found = append(found, strconv.Itoa(n))
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return "line " + strings.Join(found, " or ") + ": "
+}

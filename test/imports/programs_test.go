@@ -1,0 +1,87 @@
+package imports_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const project = "github.com/kubernetes-csi/csi-proxy/v2/"
+
+// simulator are the directories of what makes, describes and controls simulated
+// nodes. csi-proxy runs as LocalSystem on nodes and must link none of it.
+var simulator = []string{"internal/win32/emulated", "internal/simcontrol", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
+
+// linkedFrom are the directories among simulator that pkgs have a package of.
+func linkedFrom(pkgs []string) []string {
+	var found []string
+	for _, dir := range simulator {
+		if slices.ContainsFunc(pkgs, func(pkg string) bool { return pkg == project+dir || strings.HasPrefix(pkg, project+dir+"/") }) {
+			found = append(found, dir)
+		}
+	}
+	return found
+}
+
+func TestCSIProxyDependsOnNoSimulator(t *testing.T) {
+	t.Parallel()
+	for _, system := range []string{"windows", "linux"} {
+		deps := func(program string) []string {
+			c := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "./"+program)
+			c.Dir = "../../cmd"
+			c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+			c.Stderr = os.Stderr
+			out, err := c.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Fields(string(out))
+		}
+		if found := linkedFrom(deps("csi-proxy")); len(found) > 0 {
+			t.Errorf("for %s csi-proxy depends on %q, which is for csi-proxy-sim only", system, found)
+		}
+		// A directory that was renamed would be missed in csi-proxy too.
+		if found := linkedFrom(deps("csi-proxy-sim")); !slices.Equal(found, simulator) {
+			t.Errorf("for %s csi-proxy-sim depends on %q, want all of %q: correct the list", system, found, simulator)
+		}
+	}
+}
+
+// The program that ships has the names of its functions, although it has no symbol
+// table: stack traces show them.
+func TestCSIProxyHasNoSimulatorInIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two programs: make test runs it")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy", "./csi-proxy-sim")
+	build.Dir = "../../cmd"
+	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	within := func(program string) []string {
+		text, err := os.ReadFile(filepath.Join(dir, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, dir := range simulator[:len(simulator)-1] { // a program's own package is called main
+			if bytes.Contains(text, []byte(project+dir+".")) || bytes.Contains(text, []byte(project+dir+"/")) {
+				found = append(found, dir)
+			}
+		}
+		return found
+	}
+	if found := within("csi-proxy.exe"); len(found) > 0 {
+		t.Errorf("csi-proxy.exe has functions of %q", found)
+	}
+	if found := within("csi-proxy-sim.exe"); len(found) != len(simulator)-1 {
+		t.Errorf("csi-proxy-sim.exe has functions of %q, want some of each of %q: the search is broken", found, simulator)
+	}
+}
