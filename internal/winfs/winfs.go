@@ -42,7 +42,7 @@
 //
 // Without WorkingDirs, as for a driver in process, every path is allowed.
 //
-// Verified on: emulated only.
+// What has been verified, and on what: docs/evidence/verification.md.
 package winfs
 
 import (

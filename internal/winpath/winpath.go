@@ -273,7 +273,7 @@ func (p Path) Within(root Path) bool {
 // Fold is s in upper case as NTFS compares names: each character of the basic
 // plane alone, none into or out of ASCII (so a dotless i is not an I). It follows
 // Unicode's simple mapping; the table on a volume may be older. Where they
-// differ, this one finds more names different. Verified on: emulated only.
+// differ, this one finds more names different.
 func Fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		u := unicode.ToUpper(r)

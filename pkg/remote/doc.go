@@ -84,6 +84,6 @@
 // the kind invalid argument.
 //
 // The whole contract (package conformance) is run through these clients over
-// simulated nodes, with all versions served and with the oldest alone, on Linux
-// and, through named pipes, under Wine. Nothing has run on Windows.
+// simulated nodes, with all versions served and with the oldest alone.
+// What has been verified, and on what: docs/evidence/verification.md.
 package remote

@@ -11,8 +11,7 @@
 // RunPowershellCmd of older releases is gone, because nothing here starts a
 // process or a shell. docs/migrating/pkg-utils.md lists what replaces it.
 //
-// Verified on the emulated node; all but CreateSymlink also under Wine, which has
-// no links.
+// What has been verified, and on what: docs/evidence/verification.md.
 package utils
 
 import (

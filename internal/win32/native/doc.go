@@ -30,14 +30,7 @@
 // Formatting and SMB mappings can be had in two ways each, by WMI (package wmi) or by
 // flat functions that are not documented; [Options] choose, package backend falls back.
 //
-// # Verified on
-//
-// Wine 10: the tests of this package (files, paths, volume names, free space,
-// the mapping of every NTSTATUS, the process that formats). By hand, once, also
-// under Wine: control codes and device interfaces against a driver made for it,
-// and FormatEx2 against an fmifs.dll made for it, which prove how calls are made
-// and not what Windows answers. Never run on real Windows. Mount points and
-// Reenumerate, which Wine has not, were never run at all.
+// What has been verified, and on what: docs/evidence/verification.md.
 //
 //go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go iscsi_windows.go smb_windows.go
 package native

@@ -60,9 +60,6 @@ const (
 	iscsiDiscoveryMechanisms = 2
 )
 
-// What follows never ran on real Windows. (Wine's iscsidsc.dll, where there is
-// one, has stubs.)
-
 // dsc calls a function of iscsidsc.dll, or answers ERROR_NOT_SUPPORTED where the
 // dll or the function is not there: x/sys panics then.
 func dsc(proc *windows.LazyProc, call func() uint32) error {

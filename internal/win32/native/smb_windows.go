@@ -38,8 +38,6 @@ func netStatus(status uint32) error {
 // is looked at: a mapping that the global list does not show, or that the list
 // of this logon session shows, was made for this session alone. It is removed,
 // and the answer is [backend.ErrUnavailable].
-//
-// Never run on Windows. Wine has stubs, over which the calls were tried.
 func (n netUse) UseAdd(u win32.NewUse) error {
 	info := &useInfo3{flags: u.Flags}
 	var err error

@@ -12,7 +12,7 @@
 // Windows needs for itself, and content that is not known to be free, is
 // refused with a failed precondition.
 //
-// Verified on the emulated node only.
+// What has been verified, and on what: docs/evidence/verification.md.
 package api
 
 import (

@@ -13,7 +13,7 @@
 // drive, which means C: (the kubelet's staging paths have none). Names
 // that Windows takes for other names or for devices are refused as invalid.
 //
-// Verified on the emulated node only.
+// What has been verified, and on what: docs/evidence/verification.md.
 package api
 
 import (

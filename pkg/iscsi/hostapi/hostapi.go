@@ -11,7 +11,7 @@
 // the same in every spelling. Names of targets (IQNs) are the same whatever
 // their case (RFC 3722).
 //
-// Verified on the emulated node only.
+// What has been verified, and on what: docs/evidence/verification.md.
 package api
 
 import (

@@ -8,8 +8,7 @@
 // Methods hold no locks: two at once for one server are for
 // [github.com/kubernetes-csi/csi-proxy/v2/pkg/smb] to keep apart.
 //
-// Verified on the emulated node only. The calls that make and list global
-// mappings on Windows were never run there.
+// What has been verified, and on what: docs/evidence/verification.md.
 package api
 
 import (

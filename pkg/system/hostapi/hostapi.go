@@ -10,7 +10,7 @@
 // ServiceManagerImpl, whose signatures were made of WMI objects. There is no WMI
 // here, so they are left out.
 //
-// Verified on the emulated node only.
+// What has been verified, and on what: docs/evidence/verification.md.
 package api
 
 import (

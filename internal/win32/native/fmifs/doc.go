@@ -28,8 +28,5 @@
 // it ends when its standard input does. The parent kills it when it has been
 // silent for [Helper.Patience].
 //
-// # Verified on
-//
-// The conversation on Linux, with a child that plays fmifs.dll; the same, with the
-// job object, under Wine. FormatEx2 was never called on real Windows.
+// What has been verified, and on what: docs/evidence/verification.md.
 package fmifs

@@ -14,10 +14,5 @@
 // hold them. WMI's HRESULTs and the return values of methods become numbers of package
 // win32; that a class or namespace is missing is [backend.ErrUnavailable].
 //
-// # Verified on
-//
-// What decides (queries, values, errors, return values) is tested on Linux. The client
-// runs under Wine against classes that Wine has: Win32_BIOS and StdRegProv. Wine has
-// neither MSFT_Volume nor MSFT_SmbGlobalMapping, so that they answer as
-// documented was seen nowhere.
+// What has been verified, and on what: docs/evidence/verification.md.
 package wmi
