@@ -430,7 +430,7 @@ func killTests(times int) func(context.Context, *report) error {
 			return err
 		}
 		env := []string{"CSI_PROXY_SIM_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
-		return r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestUnderLoad$", "./kill")
+		return r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./kill")
 	}
 }
 

@@ -1,16 +1,17 @@
-// Package kill ends CSI Proxy at the worst moments and looks what is left, and
-// whether the next request can go on from there.
+// Package kill tests that CSI Proxy can be killed at any moment: it checks what
+// is left on the node, and that the next request completes the work.
 //
-// TestEveryPoint ends it before and after each single Win32 call of an operation,
-// in process: from that moment on no call of the dead process reaches the node.
-// Some of the same points are then done by killing a process, which must leave
-// the same bytes. TestUnderLoad kills the daemon, as it ships, at random moments
-// while many callers work through its sockets.
+// TestKillAtEveryCall stops CSI Proxy before and after each Win32 call of an
+// operation, in process: from that moment no call reaches the node. For some of
+// these points the test also kills a real process, which must leave the same bytes.
+// TestKillUnderLoad kills the daemon at random moments while many callers use its
+// sockets.
 //
-// Requests under load are whole, absent or begun. Begun are: a partitioned disk's
-// table without its partition; a grown partition without its file system; some of
-// the directories of a path, made or removed; a mapping without its link; and an empty
-// directory that was to become a link, which the caller removes before it asks again.
+// After a kill under load, a request that got no response is done, not done, or
+// partly done. Partly done means one of: a partition table without the partition;
+// a larger partition with a file system of the old size; some of the directories
+// of a path made or removed; a mapping without its link; or an empty directory
+// that was going to become a link, which the caller removes before it retries.
 //
-// All of it is about the simulated node; on Windows nothing of it has run.
+// These tests use the simulated node. They have not run on Windows.
 package kill

@@ -37,7 +37,7 @@ const (
 	treeWorkers  = 3
 	shareWorkers = 2
 	iscsiWorkers = 2
-	// nodeLives is how many kills one state directory lives through.
+	// nodeLives is the number of kills that one state directory is used for.
 	nodeLives = 40
 )
 
@@ -58,12 +58,12 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// number reads a variable of the environment.
-func number(t *testing.T, name string, without uint64) uint64 {
+// number returns the number in an environment variable, or a default.
+func number(t *testing.T, name string, byDefault uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
-		return without
+		return byDefault
 	}
 	n, err := strconv.ParseUint(text, 0, 64)
 	if err != nil {
@@ -72,23 +72,22 @@ func number(t *testing.T, name string, without uint64) uint64 {
 	return n
 }
 
-// TestUnderLoad kills the daemon at random moments while many callers work
-// through its sockets. Afterwards all that was answered is there; what was not
-// answered is there as a whole, or not at all, or as far as one of its steps; and
-// the same request, made again, completes it.
-func TestUnderLoad(t *testing.T) {
+// TestKillUnderLoad kills the daemon at random moments while many callers use its
+// sockets. After the restart every request that got a response must be done. One
+// that got none is done, not done, or partly done, and repeating it completes it.
+func TestKillUnderLoad(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("needs SIGKILL, and sockets in a directory of its own: a Linux machine")
+		t.Skip("needs SIGKILL and sockets in a directory: runs on Linux")
 	}
 	needSgdisk(t)
 	seed := number(t, "CSI_PROXY_KILL_SEED", uint64(time.Now().UnixNano()))
 	kills := int(number(t, "CSI_PROXY_KILLS", 15))
-	t.Logf("seed %d: CSI_PROXY_KILL_SEED=%d makes the same choices; the moments of the kills are not the same", seed, seed)
+	t.Logf("seed %d: CSI_PROXY_KILL_SEED=%d repeats the same choices, but not the exact moments of the kills", seed, seed)
 
-	sockets, err := os.MkdirTemp("", "csi") // short: the path of a socket has 108 bytes
+	sockets, err := os.MkdirTemp("", "csi") // short, because the path of a socket is limited to 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +104,7 @@ func TestUnderLoad(t *testing.T) {
 	h.report(time.Since(begin))
 }
 
-// nodeYAML describes a node for all workers.
+// nodeYAML returns the configuration of a node for all workers.
 func nodeYAML() string {
 	var b strings.Builder
 	b.WriteString("volumeArrivalDelay: 2ms\nformatDuration: 3ms\ndisks: [{content: system, size: 2GiB}]\n")
@@ -120,8 +119,9 @@ func nodeYAML() string {
 	return b.String()
 }
 
-// fate is what became of the requests of one kind that a kill interrupted.
-type fate struct{ answered, whole, absent, begun, either int }
+// fate counts the requests of one kind: those that got a response, and what became
+// of those that a kill interrupted. either counts requests that change nothing.
+type fate struct{ answered, done, notDone, partly, either int }
 
 // harness is the test's state.
 type harness struct {
@@ -130,7 +130,7 @@ type harness struct {
 	binary string
 	config string
 	seed   uint64
-	state  string // directory
+	state  string // state directory
 
 	kills, idle, early, judged int
 	answered                   atomic.Int64
@@ -147,7 +147,7 @@ func (h *harness) fate(name string) *fate {
 	return h.ops[name]
 }
 
-// daemon is one that runs.
+// daemon is a running daemon.
 type daemon struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
@@ -195,10 +195,10 @@ func (h *harness) await(d *daemon) {
 	select {
 	case <-d.ready:
 	case <-d.ended:
-		h.Fatalf("the daemon does not start from the state that a kill left:\n%s", d.stderr)
+		h.Fatalf("the daemon does not start from the state that a kill left behind:\n%s", d.stderr)
 	case <-time.After(2 * time.Minute):
 		d.kill()
-		h.Fatalf("the daemon does not serve:\n%s", d.stderr)
+		h.Fatalf("the daemon did not start serving within 2 minutes:\n%s", d.stderr)
 	}
 }
 
@@ -250,10 +250,10 @@ func (c *clients) close() {
 	}
 }
 
-// node lets one node, from its making on, live through kills.
+// node makes a new node and kills the daemon on it again and again.
 func (h *harness) node(kills int) {
 	h.state = tempDir(h)
-	// Some while it is made.
+	// Some kills while the node is being made.
 	for range 3 {
 		d := h.start()
 		time.Sleep(time.Duration(h.rand.IntN(30)) * time.Millisecond)
@@ -283,19 +283,19 @@ func (h *harness) node(kills int) {
 	os.RemoveAll(h.state)
 }
 
-// life starts the daemon, compares the node with what is known, and kills it
-// amidst the calls.
+// life starts the daemon, compares the node with what the callers know, and kills
+// the daemon during their calls.
 func (h *harness) life(all []*caller, r *rand.Rand) {
 	d := h.start()
 	h.await(d)
 	c := h.connect()
 	defer c.close()
 	if h.check(c, all); h.Failed() {
-		d.kill() // what it has said can be read now
-		h.Logf("the daemon said\n%s", d.stderr)
+		d.kill() // its output is complete now
+		h.Logf("output of the daemon:\n%s", d.stderr)
 		return
 	}
-	h.linger(c)
+	h.slowDown(c)
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
 	var killed atomic.Bool
@@ -307,38 +307,38 @@ func (h *harness) life(all []*caller, r *rand.Rand) {
 		seed := r.Uint64()
 		wg.Go(func() { read(ctx, c, rand.New(rand.NewPCG(seed, 2)), &killed) })
 	}
-	// On a machine that is slow, or busy with others, a time alone would be too short.
+	// Waits for some responses first, because on a slow machine a fixed time is too short.
 	for enough := h.answered.Load() + int64(r.IntN(30)); h.answered.Load() < enough && !h.Failed(); {
 		time.Sleep(time.Millisecond)
 	}
 	pause := time.Duration(r.IntN(120_000)) * time.Microsecond
 	if r.IntN(12) == 0 {
-		pause += 600 * time.Millisecond // long enough for what waits for disks
+		pause += 600 * time.Millisecond // long enough for requests that wait for disks
 	}
 	time.Sleep(pause)
 	killed.Store(true)
-	if r.IntN(8) == 0 { // while it stops, and writes a snapshot
+	if r.IntN(8) == 0 { // kill it while it stops and writes a snapshot
 		d.cmd.Process.Signal(syscall.SIGTERM)
 		time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
 	}
 	d.kill()
-	cancel() // calls whose connection does not notice
+	cancel() // ends calls whose connection does not notice the kill
 	wg.Wait()
 	h.kills++
-	flying := 0
+	inFlight := 0
 	for _, w := range all {
 		if w.pending != nil {
-			flying++
+			inFlight++
 		}
 	}
-	if flying == 0 {
+	if inFlight == 0 {
 		h.idle++
 	}
 }
 
-// linger makes some calls take longer that are not the first step of an operation,
-// so that kills find it between two.
-func (h *harness) linger(c *clients) {
+// slowDown delays some calls that are not the first step of their operation, so
+// that more kills happen between two steps.
+func (h *harness) slowDown(c *clients) {
 	h.Helper()
 	for _, code := range []uint32{win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT} {
 		f := &simcontrol.Fault{Call: "DeviceIoControl", Code: code, DelayMilliseconds: 3}
@@ -348,7 +348,7 @@ func (h *harness) linger(c *clients) {
 	}
 }
 
-// caller is one worker and the request that it waits for.
+// caller is a worker and the request that it has made and got no response to.
 type caller struct {
 	worker
 	rand    *rand.Rand
@@ -380,7 +380,7 @@ func (h *harness) work(ctx context.Context, c *clients, w *caller, killed *atomi
 	}
 }
 
-// read asks for this and that.
+// read makes random requests that change nothing.
 func read(ctx context.Context, c *clients, r *rand.Rand, killed *atomic.Bool) {
 	for !killed.Load() {
 		switch r.IntN(4) {
@@ -397,8 +397,8 @@ func read(ctx context.Context, c *clients, r *rand.Rand, killed *atomic.Bool) {
 	}
 }
 
-// check compares the node with what is known of it, and finds out what became of
-// the requests that were not answered.
+// check compares the node with what the callers know, and finds out what became of
+// the requests that got no response.
 func (h *harness) check(c *clients, all []*caller) {
 	h.Helper()
 	v := &view{ctx: h.Context(), clients: c}
@@ -421,7 +421,7 @@ func (h *harness) settle(v *view, w *caller) {
 	h.Helper()
 	if w.pending == nil {
 		if err := w.check(v); err != nil {
-			h.Errorf("after kill %d: all was answered, and %v", h.kills, err)
+			h.Errorf("after kill %d, with no request in flight: %v", h.kills, err)
 		}
 		return
 	}
@@ -438,44 +438,44 @@ func (h *harness) settle(v *view, w *caller) {
 	case before == nil && after == nil:
 		f.either++
 	case after == nil:
-		f.whole++
+		f.done++
 	case before == nil:
-		f.absent++
-	case w.begun(v, w.pending):
-		f.begun++
+		f.notDone++
+	case w.partlyDone(v, w.pending):
+		f.partly++
 	default:
-		h.Errorf("after kill %d: %s was not answered, and is neither whole nor absent:\nabsent: %v\nwhole: %v", h.kills, w.pending.name, before, after)
+		h.Errorf("after kill %d: the interrupted %s is neither done nor not done:\nnot not done: %v\nnot done: %v", h.kills, w.pending.name, before, after)
 	}
 	if done {
 		w.pending = nil
 	}
 }
 
-// report prints what was found, and fails if the kills interrupted too little for
-// that to mean anything.
+// report prints the results. It fails if the kills interrupted too few requests for
+// the results to mean anything.
 func (h *harness) report(took time.Duration) {
 	var total fate
 	for name, f := range h.ops {
-		h.Logf("%-22s %5d answered, interrupted: %4d whole, %4d absent, %3d begun, %3d without a difference", name, f.answered, f.whole, f.absent, f.begun, f.either)
-		total.whole += f.whole
-		total.absent += f.absent
-		total.begun += f.begun
+		h.Logf("%-22s %5d with a response; interrupted: %4d done, %4d not done, %3d partly done, %3d that change nothing", name, f.answered, f.done, f.notDone, f.partly, f.either)
+		total.done += f.done
+		total.notDone += f.notDone
+		total.partly += f.partly
 		total.either += f.either
 	}
-	flying := total.whole + total.absent + total.begun + total.either
-	h.Attr("measured", fmt.Sprintf("%d kills in %.0f s, seed %d, %d of them while the node was made: %d requests answered and there; %d in flight when it was killed (%.1f each time, none %d times): %d whole, %d absent, %d begun, %d that change nothing; %d images judged",
-		h.kills+h.early, took.Seconds(), h.seed, h.early, h.answered.Load(), flying, float64(flying)/float64(max(h.kills, 1)), h.idle, total.whole, total.absent, total.begun, total.either, h.judged))
+	inFlight := total.done + total.notDone + total.partly + total.either
+	h.Attr("measured", fmt.Sprintf("%d kills in %.0f s, seed %d, %d of them while the node was made: %d requests with a response, all done; %d in flight at a kill (%.1f on average, none %d times): %d done, %d not done, %d partly done, %d that change nothing; %d images checked",
+		h.kills+h.early, took.Seconds(), h.seed, h.early, h.answered.Load(), inFlight, float64(inFlight)/float64(max(h.kills, 1)), h.idle, total.done, total.notDone, total.partly, total.either, h.judged))
 	if h.Failed() {
 		return
 	}
 	switch {
-	case flying < 3*h.kills:
-		h.Errorf("only %d requests were interrupted by %d kills, want 3 each time", flying, h.kills)
+	case inFlight < 3*h.kills:
+		h.Errorf("%d kills interrupted only %d requests, want at least 3 each", h.kills, inFlight)
 	case h.idle > h.kills/5:
 		h.Errorf("%d of %d kills interrupted nothing", h.idle, h.kills)
-	case h.kills >= 100 && (total.whole < h.kills/4 || total.absent < h.kills/4 || total.begun == 0 || h.early == 0):
-		h.Errorf("too little of each kind: %+v", total)
+	case h.kills >= 100 && (total.done < h.kills/4 || total.notDone < h.kills/4 || total.partly == 0 || h.early == 0):
+		h.Errorf("too few interrupted requests of each kind: %+v", total)
 	case h.kills >= 100 && h.answered.Load() < int64(10*h.kills):
-		h.Errorf("only %d requests were answered between %d kills", h.answered.Load(), h.kills)
+		h.Errorf("only %d requests got a response between %d kills", h.answered.Load(), h.kills)
 	}
 }

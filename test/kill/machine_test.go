@@ -37,7 +37,7 @@ const (
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// clock is a time that passes only when somebody sleeps.
+// clock is a clock that advances only by calls of Sleep.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -51,7 +51,7 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-func (c *clock) pass(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -59,22 +59,22 @@ func (c *clock) pass(d time.Duration) {
 
 // Sleep implements [node.Clock].
 func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.pass(d)
+	c.advance(d)
 	return ctx.Err()
 }
 
-// random is a source of identifiers that is the same in every run.
+// random returns a source of identifiers that are the same in every run.
 func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
-// machine is an emulated node and the directory that keeps it.
+// machine is an emulated node and its state directory.
 type machine struct {
 	*emulated.Node
 	dir    string
 	clock  *clock
-	volume string // that the scenario is about
+	volume string // ID of the scenario's volume
 }
 
-// end closes the machine and removes what it was kept in.
+// end closes the machine and removes its state directory.
 func (m *machine) end(t testing.TB) {
 	t.Helper()
 	if err := errors.Join(m.Close(), os.RemoveAll(m.dir)); err != nil {
@@ -82,15 +82,15 @@ func (m *machine) end(t testing.TB) {
 	}
 }
 
-// boot opens the node in dir. life makes its identifiers differ from those of
-// earlier times that it was opened.
+// boot opens the node in dir. life selects its random numbers, so that each start
+// makes other identifiers.
 func boot(dir string, life byte, config func(*emulated.Config), during func()) (*machine, error) {
 	m := &machine{dir: dir, clock: newClock()}
 	c := emulated.Config{
 		StateDir: dir, Log: quiet, Now: m.clock.Now, Rand: random(life),
 		Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem, Size: gib}, {ID: "data", Size: gib}},
 		Sleep: func(d time.Duration) {
-			m.clock.pass(d)
+			m.clock.advance(d)
 			if during != nil {
 				during()
 			}
@@ -104,8 +104,8 @@ func boot(dir string, life byte, config func(*emulated.Config), during func()) (
 	return m, err
 }
 
-// process is CSI Proxy as far as a death goes: its services, with all that they
-// know, over the calls of hook.
+// process is what dies when CSI Proxy is killed: its services and their state. Their
+// Win32 calls go through a hook.
 type process struct {
 	disk       disk.Interface
 	volume     volume.Interface
@@ -126,7 +126,7 @@ func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, erro
 	return &process{disk: s.Disk, volume: s.Volume, filesystem: s.Filesystem, smb: s.SMB, iscsi: s.ISCSI, system: s.System, m: m}, nil
 }
 
-// pass is a hook that lets every call through.
+// pass is a hook that forwards every call.
 func pass(c *win32.Call) error { return c.Do() }
 
 // file makes an empty file.
@@ -144,8 +144,8 @@ func (m *machine) file(path string, attributes uint32) error {
 	return errors.Join(err, m.CloseHandle(h))
 }
 
-// describe is all that requests can change of the node, without the identifiers
-// that chance makes.
+// describe returns everything on the node that requests can change, without random
+// identifiers.
 func (m *machine) describe() (string, error) {
 	info, err := m.Show()
 	if err != nil {
@@ -191,7 +191,7 @@ func (m *machine) describe() (string, error) {
 	return strings.NewReplacer(names...).Replace(b.String()), nil
 }
 
-// list adds what is in a directory, with what links lead to.
+// list adds the content of a directory, with the targets of links.
 func list(n *node.Node, dir string, b *strings.Builder) error {
 	entries, err := winfs.ReadDir(context.Background(), n, dir)
 	if err != nil {
@@ -213,10 +213,10 @@ func list(n *node.Node, dir string, b *strings.Builder) error {
 	return nil
 }
 
-// seekData is SEEK_DATA of lseek(2); where there is none, everything is data.
+// seekData is SEEK_DATA of lseek(2). Without support for it, everything is data.
 const seekData = 3
 
-// eachBlock calls do for the parts of a file that are not zero, in order.
+// eachBlock calls do for the blocks of a file that are not zero, in order.
 func eachBlock(path string, do func(off int64, b []byte) error) (size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -232,7 +232,7 @@ func eachBlock(path string, do func(off int64, b []byte) error) (size int64, err
 		if at, err := f.Seek(off, seekData); err == nil {
 			off = at &^ int64(len(buf)-1)
 		} else if off > 0 || info.Size() > gib {
-			break // no data behind off
+			break // no data after off
 		}
 		n, err := f.ReadAt(buf, off)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -251,7 +251,7 @@ func eachBlock(path string, do func(off int64, b []byte) error) (size int64, err
 	return info.Size(), nil
 }
 
-// tempDir is a new directory, in memory where that can be: thousands are made.
+// tempDir makes a directory, in memory if possible, because thousands are made.
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "kill")
@@ -265,7 +265,7 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// clone copies a state directory as it is, which is as kill -9 leaves it.
+// clone copies a state directory as it is, which is how kill -9 leaves it.
 func clone(t testing.TB, from string) string {
 	t.Helper()
 	to := tempDir(t)
@@ -289,7 +289,7 @@ func clone(t testing.TB, from string) string {
 	return to
 }
 
-// digest is what the files of a state directory hold.
+// digest returns the names, sizes and hashes of the files of a state directory.
 func digest(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

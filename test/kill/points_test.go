@@ -18,12 +18,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 )
 
-// errDead is what a dead process would get, if it still asked.
+// errDead is the result of every call after the death of the process.
 var errDead = errors.New("the process is dead")
 
-// point is a moment in an operation: before or after one of its Win32 calls.
+// point is a moment of an operation: before or after one of its Win32 calls.
 type point struct {
-	call  int // the first is 1
+	call  int // from 1
 	after bool
 }
 
@@ -34,8 +34,8 @@ func (p point) String() string {
 	return fmt.Sprintf("before call %d", p.call)
 }
 
-// killer is the hook of a process that dies at a point: no call reaches the node
-// from then on.
+// killer is the hook of a process that dies at a point: after it, no call reaches
+// the node.
 type killer struct {
 	at  point
 	die func()
@@ -67,21 +67,21 @@ func (k *killer) hook(c *win32.Call) error {
 	return err
 }
 
-// end is the death, of a killer that is locked.
+// end marks the process as dead. k.mu must be locked; end unlocks it.
 func (k *killer) end() {
 	k.dead = true
 	k.mu.Unlock()
 	k.die()
 }
 
-// life is a time that a machine is on; identifiers of each are its own.
+// The starts of a machine. Each has random numbers of its own.
 const (
 	lifeSetup = 1 + iota
 	lifeRequest
 	lifeRetry
 )
 
-// Environment of a test's binary that is to be a process which dies at a point.
+// Environment variables that make the test binary a process that dies at a point.
 const (
 	asProcess = "KILL_TEST_SCENARIO"
 	atDir     = "KILL_TEST_DIR"
@@ -98,15 +98,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// aliveAndWell is what beProcess says of a request that succeeded.
+// aliveAndWell is the error of beProcess if the request succeeded.
 const aliveAndWell = "alive after the request"
 
-// beProcess does a scenario's request until it dies by a signal; it returns only
-// if it does not come to that.
+// beProcess makes a scenario's request until a signal kills the process. It returns
+// only if the process was not killed.
 func beProcess() error {
 	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == os.Getenv(asProcess) })
 	if i < 0 {
-		return errors.New("no such scenario")
+		return fmt.Errorf("unknown scenario %q", os.Getenv(asProcess))
 	}
 	s := scenarios()[i]
 	call, err := strconv.Atoi(os.Getenv(atCall))
@@ -134,18 +134,18 @@ func beProcess() error {
 	return errors.New(aliveAndWell)
 }
 
-// outcome counts what came of the deaths of a scenario.
+// outcome counts the results of a scenario.
 type outcome struct {
 	points, deaths, completed, judged, real int
 	blocked                                 map[string][]string // error → points
 }
 
-func TestEveryPoint(t *testing.T) {
+func TestKillAtEveryCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("copies sparse files as they are, which a Linux machine can")
+		t.Skip("needs to copy sparse files: runs on Linux")
 	}
 	var total outcome
 	ran := 0
@@ -153,7 +153,7 @@ func TestEveryPoint(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			ran++
 			o := s.everyPoint(t)
-			t.Logf("%d points, %d deaths: %d requests completed, %d were told what is in the way; %d points with a killed process; sgdisk judged %d images",
+			t.Logf("%d points, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process; sgdisk checked %d images",
 				o.points, o.deaths, o.completed, o.deaths-o.completed, o.real, o.judged)
 			for err, points := range o.blocked {
 				t.Logf("not completed %d times (%s): %s", len(points), strings.Join(slices.Compact(points), ", "), err)
@@ -165,10 +165,10 @@ func TestEveryPoint(t *testing.T) {
 			total.real += o.real
 		})
 	}
-	t.Attr("measured", fmt.Sprintf("%d points of %d operations, %d deaths: %d times the next request completed the work, %d times it named what is in the way; %d points with a killed process, %d images judged",
+	t.Attr("measured", fmt.Sprintf("%d points of %d operations, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process, %d images checked",
 		total.points, len(scenarios()), total.deaths, total.completed, total.deaths-total.completed, total.real, total.judged))
 	if ran == len(scenarios()) && (total.points < 1500 || total.real < 100) {
-		t.Errorf("%d points and %d killed processes, want more: the test looks at too little", total.points, total.real)
+		t.Errorf("%d points and %d killed processes, want at least 1500 and 100", total.points, total.real)
 	}
 }
 
@@ -189,8 +189,8 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 		t.Fatal(err)
 	}
 
-	// What is to come of it: the request, a death after its last call, and the
-	// same request again, because its answer is lost.
+	// The expected result: the request, a death after its last call, and the same
+	// request again, as after a lost response.
 	undisturbed := &killer{die: func() {}}
 	want := map[string]string{}
 	for name, death := range deaths {
@@ -201,11 +201,11 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 			err = s.request(t.Context(), p)
 		}
 		if err != nil {
-			t.Fatalf("undisturbed: %v", err)
+			t.Fatalf("request without a death: %v", err)
 		}
 		after := death(t, s, m)
 		if err := s.request(t.Context(), s.process(t, after, lifeRetry)); err != nil && s.known(err) == nil {
-			t.Fatalf("again, after %s: %v", name, err)
+			t.Fatalf("same request again, after %s: %v", name, err)
 		}
 		want[name] = described(t, after)
 		undisturbed = k
@@ -229,7 +229,7 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 				s.retry(t, left, where, want[death], at, &o, hit)
 			})
 			if o.points%11 == 1 {
-				s.really(t, base, id, at)
+				s.killProcess(t, base, id, at)
 				o.real++
 			}
 		}
@@ -239,7 +239,7 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 	}
 	for _, b := range s.blocked {
 		if !hit[b.text] {
-			t.Errorf("no point leads to %q, which the scenario says (%s)", b.text, b.why)
+			t.Errorf("no point leads to the error %q that the scenario lists (%s)", b.text, b.why)
 		}
 	}
 	return o
@@ -251,7 +251,7 @@ func (s scenario) boot(t *testing.T, dir string, life byte, volume string) *mach
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.Close() }) // where a test ends early
+	t.Cleanup(func() { m.Close() }) // if the test ends early
 	m.volume = volume
 	return m
 }
@@ -274,9 +274,9 @@ func described(t *testing.T, m *machine) string {
 	return text
 }
 
-// deaths are the ways to die: the proxy alone, while Windows lives on; the
-// proxy with the simulated node in it, which its state directory brings back; and
-// the proxy with Windows, which boots.
+// deaths are the ways to die: the proxy alone, while Windows keeps running; the
+// proxy and the simulated node, which starts again from its state directory; and
+// the proxy and Windows, which restarts.
 var deaths = map[string]func(*testing.T, scenario, *machine) *machine{
 	"the proxy dies": func(t *testing.T, _ scenario, m *machine) *machine {
 		if err := m.EndProcess(); err != nil {
@@ -296,7 +296,7 @@ var deaths = map[string]func(*testing.T, scenario, *machine) *machine{
 	},
 }
 
-// kill does the request until it dies at a point, and shows what each death leaves.
+// kill makes the request until the process dies at a point, and calls left for each death.
 func (s scenario) kill(t *testing.T, base, id string, at point, left func(death string, m *machine, calls []string)) {
 	t.Helper()
 	m := s.boot(t, clone(t, base), lifeRequest, id)
@@ -310,15 +310,15 @@ func (s scenario) kill(t *testing.T, base, id string, at point, left func(death 
 	cancel()
 	if !k.dead && err == nil && s.arrives {
 		m.end(t)
-		return // it looked for the volume fewer times than the undisturbed one
+		return // it looked for the volume fewer times than the request without a death
 	}
 	if !k.dead {
-		t.Fatalf("%s: the process lives: %v", at, err)
+		t.Fatalf("%s: the process is still alive: %v", at, err)
 	}
 	s.leave(t, m, func(death string, m *machine) { left(death, m, k.calls) })
 }
 
-// leave shows what each death leaves of a machine. The last takes it itself.
+// leave calls left with the machine after each death. The last death uses m itself.
 func (s scenario) leave(t *testing.T, m *machine, left func(death string, m *machine)) {
 	t.Helper()
 	const alone, both = "the proxy dies", "the simulated node dies with it"
@@ -331,7 +331,7 @@ func (s scenario) leave(t *testing.T, m *machine, left func(death string, m *mac
 			reopened = text
 		case alone:
 			if text != reopened && !s.arrives {
-				t.Errorf("what a proxy leaves that dies alone is not what its state directory says:\n%s", difference(text, reopened))
+				t.Errorf("the node after the proxy died differs from its state directory:\n%s", difference(text, reopened))
 			}
 		}
 		left(death, after)
@@ -339,7 +339,7 @@ func (s scenario) leave(t *testing.T, m *machine, left func(death string, m *mac
 	}
 }
 
-// difference are the lines that only one of two texts has.
+// difference returns the lines that only one of two texts has.
 func difference(got, want string) string {
 	var b strings.Builder
 	for _, s := range []struct{ sign, text, other string }{{"got ", got, want}, {"want", want, got}} {
@@ -352,7 +352,7 @@ func difference(got, want string) string {
 	return b.String()
 }
 
-// known finds what the scenario says about an error.
+// known returns the scenario's entry for an error, or nil.
 func (s scenario) known(err error) *blocked {
 	for i, b := range s.blocked {
 		if errors.Is(err, b.kind) && strings.HasSuffix(err.Error(), b.text) {
@@ -362,8 +362,8 @@ func (s scenario) known(err error) *blocked {
 	return nil
 }
 
-// retry is the next identical request: it completes the work, or says what is in
-// the way.
+// retry makes the same request again: it must complete the work, or fail with an
+// error that the scenario lists.
 func (s scenario) retry(t *testing.T, m *machine, where, want string, at point, o *outcome, hit map[string]bool) {
 	t.Helper()
 	err := s.request(t.Context(), s.process(t, m, lifeRetry))
@@ -377,23 +377,22 @@ func (s scenario) retry(t *testing.T, m *machine, where, want string, at point, 
 		o.blocked[b.text+": "+b.why] = append(o.blocked[b.text+": "+b.why], at.String())
 		if b.clear != nil {
 			if err := b.clear(t.Context(), s.process(t, m, lifeRetry)); err != nil {
-				t.Errorf("%s: out of the way: %v", where, err)
+				t.Errorf("%s: remove the obstacle: %v", where, err)
 			}
 			if err := s.request(t.Context(), s.process(t, m, lifeRetry+1)); err != nil {
-				t.Errorf("%s: once that is out of the way: %v", where, err)
+				t.Errorf("%s: the request after the obstacle was removed: %v", where, err)
 			}
 		}
 	} else {
 		o.completed++
 	}
 	if got := described(t, m); got != want {
-		t.Errorf("%s: the node is not what an undisturbed request makes of it:\n%s", where, difference(got, want))
+		t.Errorf("%s: the node differs from the result without a death:\n%s", where, difference(got, want))
 	}
 	s.judge(t, m, where+", request again", o)
 }
 
-// judge lets sgdisk look at the images with a GPT on a disk that has not grown
-// behind its table.
+// judge checks images with a GPT with sgdisk.
 func (s scenario) judge(t *testing.T, m *machine, where string, o *outcome) {
 	t.Helper()
 	if !s.tables || o.points%3 != 0 {
@@ -414,7 +413,7 @@ func (s scenario) judge(t *testing.T, m *machine, where string, o *outcome) {
 	}
 }
 
-// needSgdisk skips a test that cannot judge images.
+// needSgdisk skips the test if there is no sgdisk.
 func needSgdisk(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("sgdisk"); err != nil {
@@ -422,7 +421,7 @@ func needSgdisk(t *testing.T) {
 	}
 }
 
-// sgdisk is what sgdisk finds wrong with an image.
+// sgdisk returns the problems that sgdisk finds in an image.
 func sgdisk(image string) string {
 	out, err := exec.Command("sgdisk", "-v", image).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "No problems found") {
@@ -431,9 +430,8 @@ func sgdisk(image string) string {
 	return ""
 }
 
-// really does with a process that is killed what kill does without, and wants the
-// same bytes left.
-func (s scenario) really(t *testing.T, base, id string, at point) {
+// killProcess kills a real process at a point. It must leave the same bytes as kill.
+func (s scenario) killProcess(t *testing.T, base, id string, at point) {
 	t.Helper()
 	m := s.boot(t, clone(t, base), lifeRequest, id)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -449,7 +447,7 @@ func (s scenario) really(t *testing.T, base, id string, at point) {
 		return // as in kill
 	}
 	if !k.dead {
-		t.Fatalf("%s: the process lives: %v", at, err)
+		t.Fatalf("%s: the process is still alive: %v", at, err)
 	}
 
 	dir := clone(t, base)
@@ -467,11 +465,11 @@ func (s scenario) really(t *testing.T, base, id string, at point) {
 		t.Fatalf("%s: the process was not killed: %v\n%s", at, err, out)
 	}
 	if got := digest(t, dir); got != want {
-		t.Errorf("%s: a killed process leaves\n%s\nwant what the model of one leaves\n%s", at, got, want)
+		t.Errorf("%s: a killed process leaves\n%s\nwant the same as in process:\n%s", at, got, want)
 	}
 }
 
-// half ends a process in the middle of a format.
+// halfAFormat kills a process in the middle of a format.
 func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]string, o *outcome, hit map[string]bool) {
 	at := point{}
 	dir := clone(t, base)
@@ -482,14 +480,14 @@ func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]stri
 		once.Do(func() {
 			close(begun)
 			cancel()
-			runtime.Goexit() // the thread that formats is no more
+			runtime.Goexit() // ends the goroutine that formats
 		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.volume = id
-	go s.request(ctx, s.process(t, m, lifeRequest)) // its answer never comes
+	go s.request(ctx, s.process(t, m, lifeRequest)) // it never returns a response
 	select {
 	case <-begun:
 	case <-time.After(time.Minute):
@@ -511,25 +509,26 @@ func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]stri
 	})
 }
 
-// blocked is an answer to the next identical request that does not complete it.
+// blocked is an error of the next identical request, which does not complete the
+// work.
 type blocked struct {
 	kind error
-	text string // at the end of the error
+	text string // end of the error's message
 	why  string
-	// clear is what the error asks for; the request completes then. nil: the
-	// work was done.
+	// clear does what the error asks for, after which the request succeeds. It is
+	// nil if the work was already done.
 	clear func(context.Context, *process) error
 }
 
-// scenario is an operation that is killed.
+// scenario is an operation to kill.
 type scenario struct {
 	name    string
 	config  func(*emulated.Config)
 	setup   func(*machine, *process) error
 	request func(context.Context, *process) error
 	blocked []blocked
-	tables  bool // sgdisk judges the images
-	grown   bool // but not before the disk's table knows of its growth
-	arrives bool // volumes are on their way, which a node that is opened again has already; how often a request looks for them is not the same each time
+	tables  bool // check the images with sgdisk
+	grown   bool // check them only after the retry, because the table does not fit the grown disk before
+	arrives bool // volumes arrive late, so the number of calls varies, and a node that is opened again has them already
 	half    func(t *testing.T, s scenario, base, id string, want map[string]string, o *outcome, hit map[string]bool)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// What scenarios work on.
+// Names that the scenarios use.
 const (
 	dir    = kubelet + `\plugins\kill`
 	staged = kubelet + `\plugins\kubernetes.io\csi\smb.csi.k8s.io\1\globalmount`
@@ -27,7 +27,7 @@ const (
 
 var portal = &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}
 
-// ignore drops the answer of a method.
+// ignore drops the response of a method.
 func ignore[T any](_ T, err error) error { return err }
 
 func (p *process) mkdir(ctx context.Context, path string) error {
@@ -92,7 +92,7 @@ func (p *process) disconnect(ctx context.Context) error {
 	return ignore(p.iscsi.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: target}))
 }
 
-// steps does one thing after the other.
+// steps calls functions in order until one fails.
 func steps(do ...func(context.Context) error) error {
 	for i, f := range do {
 		if err := f(context.Background()); err != nil {
@@ -102,7 +102,7 @@ func steps(do ...func(context.Context) error) error {
 	return nil
 }
 
-// find notes the one volume of disk 1.
+// find stores the ID of the only volume of disk 1.
 func (m *machine) find(context.Context) error {
 	info, err := m.Show()
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *machine) find(context.Context) error {
 
 func (p *process) workDir(ctx context.Context) error { return p.mkdir(ctx, dir+`\mount`) }
 
-// partitioned, formatted and mounted are as far as a volume has come.
+// partitioned, formatted and mounted prepare a volume up to that step.
 func partitioned(m *machine, p *process) error {
 	return steps(p.partition, m.find, p.workDir)
 }
@@ -136,7 +136,7 @@ func grown(m *machine, p *process) error {
 	return errors.Join(formatted(m, p), m.Grow(1, 3*gib))
 }
 
-// initiator is a node whose iSCSI service runs.
+// initiator configures a node whose iSCSI service runs.
 func initiator(c *emulated.Config) {
 	c.Services = []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}}
 	c.ISCSI.Targets = []emulated.ISCSITargetConfig{{
@@ -154,7 +154,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "partition", tables: true,
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
-		{name: "partition a disk that is offline, on a Windows that reserves a partition", tables: true, arrives: true,
+		{name: "partition an offline disk when Windows adds a reserved partition", tables: true, arrives: true,
 			config: func(c *emulated.Config) {
 				c.SANPolicy, c.CreateDiskAddsMSR, c.VolumeArrivalDelay = "offlineAll", true, emulated.Duration(300*time.Millisecond)
 			},
@@ -164,14 +164,14 @@ func scenarios() []scenario {
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
 		{name: "resize", tables: true, grown: true, setup: grown, request: resize(2 * gib)},
-		{name: "resize to all there is", tables: true, grown: true, setup: grown, request: resize(0)},
-		{name: "resize, on a Windows that wants the table written first", tables: true, grown: true,
+		{name: "resize to the end of the disk", tables: true, grown: true, setup: grown, request: resize(0)},
+		{name: "resize when Windows needs the table rewritten first", tables: true, grown: true,
 			config: func(c *emulated.Config) { c.GrowNeedsLayout = true }, setup: grown, request: resize(0)},
 		{name: "mount", setup: formatted,
 			request: func(ctx context.Context, p *process) error { return p.mount(ctx) }},
 		{name: "unmount", setup: mounted,
 			request: func(ctx context.Context, p *process) error { return p.unmount(ctx) }},
-		{name: "unmount a volume that is gone",
+		{name: "unmount a removed volume",
 			setup:   func(m *machine, p *process) error { return errors.Join(mounted(m, p), m.Detach(1)) },
 			request: func(ctx context.Context, p *process) error { return p.unmount(ctx) }},
 		{name: "set a disk offline", tables: true, setup: mounted,
@@ -197,13 +197,13 @@ func scenarios() []scenario {
 				return ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
 			}},
 
-		{name: "map a share, with a link", setup: func(_ *machine, p *process) error {
+		{name: "map a share with a link", setup: func(_ *machine, p *process) error {
 			return p.mkdir(context.Background(), staged[:len(staged)-len(`\globalmount`)])
 		},
 			request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, staged) },
 			blocked: []blocked{leftover("a directory", staged)}},
 		{name: "map a share", request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, "") }},
-		{name: "map a share whose mapping does not work",
+		{name: "map a share again after its mapping broke",
 			setup: func(m *machine, p *process) error {
 				return errors.Join(p.mapShare(context.Background(), ""), m.SetSMBMappingStatus(share, win32.USE_DISCONN))
 			},
@@ -219,7 +219,7 @@ func scenarios() []scenario {
 		{name: "disconnect a target", config: initiator,
 			setup:   func(_ *machine, p *process) error { return steps(p.addPortal, p.connect) },
 			request: func(ctx context.Context, p *process) error { return p.disconnect(ctx) }},
-		{name: "disconnect a target that Windows connects by itself", config: persistent, arrives: true,
+		{name: "disconnect a target with a persistent login", config: persistent, arrives: true,
 			setup:   func(_ *machine, p *process) error { return steps(p.addPortal, p.connect) },
 			request: func(ctx context.Context, p *process) error { return p.disconnect(ctx) }},
 		{name: "remove a target portal", config: initiator,
@@ -227,7 +227,7 @@ func scenarios() []scenario {
 			request: func(ctx context.Context, p *process) error {
 				return ignore(p.iscsi.RemoveTargetPortal(ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: portal}))
 			},
-			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "target portal 192.0.2.10:3260 is not registered: not found", why: "the work was done, and a portal that is not registered is not found"}}},
+			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "target portal 192.0.2.10:3260 is not registered: not found", why: "the portal was removed already"}}},
 
 		{name: "make directories", request: func(ctx context.Context, p *process) error { return p.mkdir(ctx, dir+`\a\b\c`) }},
 		{name: "remove a tree", setup: tree,
@@ -238,20 +238,20 @@ func scenarios() []scenario {
 			}},
 		{name: "remove a mount point", setup: mounted,
 			request: func(ctx context.Context, p *process) error { return p.rmdir(ctx, dir+`\mount`, false) },
-			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "The system cannot find the file specified.", why: "the work was done, and without force nothing there is not found"}}},
+			blocked: []blocked{{kind: hosterr.ErrNotFound, text: "The system cannot find the file specified.", why: "the directory was removed already, and without force a missing directory is an error"}}},
 		{name: "make a symbolic link", setup: func(_ *machine, p *process) error { return p.workDir(context.Background()) },
 			request: func(ctx context.Context, p *process) error { return p.link(ctx, dir+`\mount`, dir+`\link`) },
 			blocked: []blocked{leftover("a directory", dir+`\link`)}},
-		{name: "make a symbolic link to nothing", setup: func(_ *machine, p *process) error { return p.workDir(context.Background()) },
+		{name: "make a symbolic link without a target", setup: func(_ *machine, p *process) error { return p.workDir(context.Background()) },
 			request: func(ctx context.Context, p *process) error { return p.link(ctx, dir+`\nothing`, dir+`\link`) },
 			blocked: []blocked{leftover("a file", dir+`\link`)}},
 
-		{name: "start a service and what it needs", config: func(c *emulated.Config) {
+		{name: "start a service and its dependencies", config: func(c *emulated.Config) {
 			c.Services = []emulated.ServiceConfig{{Name: "Base", StartDelay: emulated.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: emulated.Duration(time.Second)}}
 		}, arrives: true, request: func(ctx context.Context, p *process) error {
 			return ignore(p.system.StartService(ctx, &system.StartServiceRequest{Name: "Top"}))
 		}},
-		{name: "stop a service and what needs it", config: func(c *emulated.Config) {
+		{name: "stop a service and its dependents", config: func(c *emulated.Config) {
 			c.Services = []emulated.ServiceConfig{{Name: "Base", State: "running", StopDelay: emulated.Duration(time.Second)}, {Name: "Top", State: "running", DependsOn: []string{"Base"}, StopDelay: emulated.Duration(time.Second)}}
 		}, arrives: true, request: func(ctx context.Context, p *process) error {
 			return ignore(p.system.StopService(ctx, &system.StopServiceRequest{Name: "Base", Force: true}))
@@ -259,17 +259,17 @@ func scenarios() []scenario {
 	}
 }
 
-// leftover is what a process leaves that dies between making a file or directory
-// and making that a link: Windows has no one call for both.
+// leftover is the error after a process died between making a file or directory
+// and making it a link. Windows has no single call for both.
 func leftover(what, path string) blocked {
 	return blocked{
 		kind: hosterr.ErrAlreadyExists, text: what + " that is no symbolic link is there: Cannot create a file when that file already exists.",
-		why:   "an empty file or directory was made that was to become the link; it cannot be told from one that somebody wants, so it is not touched",
+		why:   "an empty file or directory was left that was going to become the link; it could also belong to another program, so it is not touched",
 		clear: func(ctx context.Context, p *process) error { return p.rmdir(ctx, path, false) },
 	}
 }
 
-// tree fills dir with what a removal has to do with.
+// tree fills dir with files, directories and links for a removal.
 func tree(m *machine, p *process) error {
 	err := steps(
 		func(ctx context.Context) error { return p.mkdir(ctx, dir+`\a\b`) },

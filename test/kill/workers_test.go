@@ -18,27 +18,27 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// worker is a driver that has a part of the node to itself, and knows what of it
-// was answered.
+// worker is a driver that uses a part of the node alone, and keeps track of what it
+// has done there.
 type worker interface {
-	// next is what it asks for now.
+	// next returns the next request.
 	next(*rand.Rand) *request
-	// check is nil if the node is as the worker knows it.
+	// check compares the node with what the worker knows.
 	check(*view) error
-	// save notes what the worker knows; what it returns brings that back.
+	// save saves what the worker knows and returns a function that restores it.
 	save() func()
-	// begun tells whether a request stopped after one of its steps.
-	begun(*view, *request) bool
-	// images are those with a partition table that must be sound.
+	// partlyDone reports whether a request stopped after one of its steps.
+	partlyDone(*view, *request) bool
+	// images returns the disk images whose partition table must be valid.
 	images(v *view, pending *request) []string
 }
 
-// request is one that changes the node.
+// request is a request that changes the node.
 type request struct {
 	name  string
 	do    func(context.Context, *clients) error
-	apply func() // what is known once it is answered
-	once  bool   // made again after it was done, it is refused
+	apply func() // updates what the worker knows
+	once  bool   // fails when it is repeated
 }
 
 // view is the node after a kill.
@@ -53,13 +53,13 @@ func (v *view) exists(path string) (bool, error) {
 	return err == nil && out.Exists, err
 }
 
-// isLink tells whether a link that leads somewhere stands at path.
+// isLink reports whether path is a link whose target exists.
 func (v *view) isLink(path string) (bool, error) {
 	out, err := v.filesystem.IsSymlink(v.ctx, &filesystem.IsSymlinkRequest{Path: path})
 	return err == nil && out.IsSymlink, err
 }
 
-// same is nil if what the node has is what is known.
+// same returns an error if got is not want.
 func same[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s: %v, want %v", what, got, want)
@@ -84,12 +84,12 @@ func workers() []worker {
 	return append(all, &serviceWorker{})
 }
 
-// noImages is of workers without disks.
+// noImages is for workers without disks.
 type noImages struct{}
 
 func (noImages) images(*view, *request) []string { return nil }
 
-// diskWorker takes a disk through its life, and then another.
+// diskWorker takes one disk after the other through its life.
 type diskWorker struct {
 	n int
 	diskKnown
@@ -100,7 +100,7 @@ type diskKnown struct {
 	attached, offline, parted, ntfs, dir, mount bool
 	number                                      uint32
 	volume                                      string
-	size, length, fs                            uint64 // of the disk, and those that volume and file system were made for
+	size, length, fs                            uint64 // size of the disk, and the disk sizes that the volume and the file system were made for
 	entries                                     int
 }
 
@@ -127,7 +127,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 		{name: "ListVolumesOnDisk", do: func(ctx context.Context, c *clients) error {
 			out, err := c.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: w.number})
 			if err == nil && len(out.VolumeIDs) != 1 {
-				return fmt.Errorf("the disk that was partitioned has the volumes %q", out.VolumeIDs)
+				return fmt.Errorf("the partitioned disk has the volumes %q, want one", out.VolumeIDs)
 			}
 			if err == nil {
 				id = out.VolumeIDs[0]
@@ -188,7 +188,7 @@ func (w *diskWorker) setOnline(online bool) func(context.Context, *clients) erro
 	}
 }
 
-// find is the worker's disk on the node, and its volumes.
+// find returns the worker's disk and its volumes, or nil.
 func (w *diskWorker) find(v *view) (d *simcontrol.Disk, volumes []*simcontrol.Volume) {
 	for _, d := range v.node.Disks {
 		if d.Id != w.id() {
@@ -204,17 +204,17 @@ func (w *diskWorker) find(v *view) (d *simcontrol.Disk, volumes []*simcontrol.Vo
 	return nil, nil
 }
 
-// about tells whether n bytes are what was made of room bytes.
+// about reports whether n is a size that fits into room bytes with little unused space.
 func about(n, room uint64) bool { return n <= room && n+34*mib > room }
 
 func (w *diskWorker) check(v *view) error {
 	d, volumes := w.find(v)
 	err := same(w.id()+" is attached", d != nil, w.attached)
 	there, existsErr := v.exists(w.target())
-	if err = errors.Join(err, existsErr, same(w.target()+" is there", there, w.dir)); err != nil || d == nil {
+	if err = errors.Join(err, existsErr, same(w.target()+" exists", there, w.dir)); err != nil || d == nil {
 		return err
 	}
-	// An attachment that was not answered has a number that nobody was told.
+	// The worker does not know the number if the attach call got no response.
 	if w.number == 0 {
 		w.number = d.Number
 	}
@@ -256,20 +256,20 @@ func (w *diskWorker) check(v *view) error {
 	return errors.Join(err, same("files of "+w.id(), int(x.Entries), 1+w.entries))
 }
 
-func (w *diskWorker) begun(v *view, q *request) bool {
+func (w *diskWorker) partlyDone(v *view, q *request) bool {
 	d, volumes := w.find(v)
 	switch {
 	case d == nil:
 		return false
 	case q.name == "PartitionDisk":
-		return d.Style == "GPT" && len(volumes) == 0 // initialised, and no partition yet
+		return d.Style == "GPT" && len(volumes) == 0 // a table without a partition
 	case q.name == "ResizeVolume":
-		return len(volumes) == 1 && about(volumes[0].SizeBytes, w.size) // the partition, and not its file system
+		return len(volumes) == 1 && about(volumes[0].SizeBytes, w.size) // the partition grew, but not the file system
 	}
 	return false
 }
 
-// images is the worker's, but while a disk is larger than its table knows.
+// images returns the disk's image, unless the disk has grown since its table was written.
 func (w *diskWorker) images(v *view, pending *request) []string {
 	d, _ := w.find(v)
 	if d == nil || d.Style != "GPT" || w.size != w.length || pending != nil && (pending.name == "grow" || pending.name == "ResizeVolume") {
@@ -282,8 +282,8 @@ func (w *diskWorker) images(v *view, pending *request) []string {
 type treeWorker struct {
 	noImages
 	base  string
-	paths map[string]bool // by name below base; those that are there
-	left  bool            // what a link was to be made of stands in its way
+	paths map[string]bool // names below base that exist
+	left  bool            // an unfinished link is left at \link
 }
 
 var treeNames = []string{"", `\a`, `\a\b`, `\a\b\c`, `\d`, `\link`}
@@ -338,7 +338,7 @@ func (w *treeWorker) next(r *rand.Rand) *request {
 	return rmdir("", true)
 }
 
-// gone notes that names which begin with one are there no more.
+// gone removes the names with a prefix from paths.
 func (w *treeWorker) gone(prefix string) {
 	for name := range w.paths {
 		if strings.HasPrefix(name, prefix) {
@@ -347,7 +347,7 @@ func (w *treeWorker) gone(prefix string) {
 	}
 }
 
-// found is what is there.
+// found returns the names that exist.
 func (w *treeWorker) found(v *view) (map[string]bool, error) {
 	found := map[string]bool{}
 	w.left = false
@@ -375,15 +375,15 @@ func (w *treeWorker) check(v *view) error {
 	if err != nil {
 		return err
 	}
-	err = same(w.base+`\link is no link`, w.left, false)
+	err = same(w.base+`\link is unfinished`, w.left, false)
 	for _, name := range treeNames {
-		err = errors.Join(err, same(w.base+name+" is there", found[name], w.paths[name]))
+		err = errors.Join(err, same(w.base+name+" exists", found[name], w.paths[name]))
 	}
 	return err
 }
 
-// begun is a state between the one before and the one after, and half a link.
-func (w *treeWorker) begun(v *view, q *request) bool {
+// partlyDone accepts any state between those before and after, and an unfinished link.
+func (w *treeWorker) partlyDone(v *view, q *request) bool {
 	found, err := w.found(v)
 	if err != nil {
 		return false
@@ -440,7 +440,7 @@ func (w *shareWorker) next(*rand.Rand) *request {
 		}, apply: func() { w.link = false }},
 		{name: "RemoveSmbGlobalMapping", do: func(ctx context.Context, c *clients) error {
 			return ignore(c.smb.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: w.remote}))
-		}, apply: func() { w.mapped, w.step = false, 0 }}, // the directory stays
+		}, apply: func() { w.mapped, w.step = false, 0 }}, // keeps the directory
 	}
 	q := steps[w.step]
 	apply := q.apply
@@ -463,18 +463,18 @@ func (w *shareWorker) found(v *view) (mapped, link, left bool, err error) {
 func (w *shareWorker) check(v *view) error {
 	mapped, link, left, err := w.found(v)
 	made, existsErr := v.exists(w.dir)
-	return errors.Join(err, existsErr, same(w.remote+" is mapped", mapped, w.mapped), same(w.at()+" is a link", link, w.link), same(w.at()+" is no link", left, false),
-		same(w.dir+" is there", made, w.made))
+	return errors.Join(err, existsErr, same(w.remote+" is mapped", mapped, w.mapped), same(w.at()+" is a link", link, w.link), same(w.at()+" is unfinished", left, false),
+		same(w.dir+" exists", made, w.made))
 }
 
-// begun is a share that is mapped, without its link.
-func (w *shareWorker) begun(v *view, q *request) bool {
+// partlyDone accepts a mapping without its link.
+func (w *shareWorker) partlyDone(v *view, q *request) bool {
 	mapped, link, left, err := w.found(v)
 	w.left = left
 	return err == nil && q.name == "NewSmbGlobalMapping" && mapped && !link
 }
 
-// targetWorker connects a target and disconnects it.
+// targetWorker connects to a target and disconnects from it.
 type targetWorker struct {
 	noImages
 	iqn    string
@@ -526,10 +526,10 @@ func (w *targetWorker) check(v *view) error {
 		}
 		return errors.Join(err, same(w.iqn+" is connected", t.Session != "", w.connected), same("disks of "+w.iqn, len(t.DiskNumbers), disks))
 	}
-	return errors.Join(err, errors.New(w.iqn+" is gone"))
+	return errors.Join(err, errors.New("the node has no target "+w.iqn))
 }
 
-func (w *targetWorker) begun(*view, *request) bool { return false }
+func (w *targetWorker) partlyDone(*view, *request) bool { return false }
 
 // serviceWorker starts a service and stops it.
 type serviceWorker struct {
@@ -563,7 +563,7 @@ func (w *serviceWorker) check(v *view) error {
 			return same("the service", s.State, status)
 		}
 	}
-	return errors.New("the service is gone")
+	return errors.New("the node has no service Worker")
 }
 
-func (w *serviceWorker) begun(*view, *request) bool { return false }
+func (w *serviceWorker) partlyDone(*view, *request) bool { return false }

@@ -1,4 +1,4 @@
-package meanwhile_test
+package interleave_test
 
 import (
 	"context"
@@ -17,18 +17,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
-// event is what happens on the node before one of a request's calls.
+// event is a change of the node before one of a request's calls.
 type event struct {
 	name   string
 	happen func(me, other *caller)
-	// undo takes it back, and the same request succeeds; nil if it stays.
+	// undo undoes the change, after which the same request must succeed. It is nil
+	// if the change is not undone.
 	undo func(me *caller)
 	ops  []op
-	// kinds are the errors that the request may be answered with, beside success;
-	// special are those of single operations, in their place.
+	// kinds are the errors that the request may return besides success. special
+	// replaces them for single operations.
 	kinds   []error
 	special map[string][]error
-	// check looks at the node afterwards.
+	// check checks the node afterwards.
 	check func(me *caller)
 }
 
@@ -40,10 +41,10 @@ var (
 	occupied = hosterr.ErrAlreadyExists
 )
 
-// TestEveryPoint lets each event happen before each call of each operation.
-func TestEveryPoint(t *testing.T) {
+// TestChangeAtEveryCall makes each event happen before each call of each operation.
+func TestChangeAtEveryCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	var points atomic.Int64
 	t.Run("events", func(t *testing.T) {
@@ -59,14 +60,14 @@ func TestEveryPoint(t *testing.T) {
 		}
 	})
 	n := points.Load()
-	t.Attr("measured", fmt.Sprintf("%d points at which %d kinds of changes happened to a node amidst a request", n, len(events())))
+	t.Attr("measured", fmt.Sprintf("%d points at which one of %d changes happened during a request", n, len(events())))
 	if n < 3000 && !t.Failed() {
-		t.Errorf("%d points, want more: the test looks at too little", n)
+		t.Errorf("%d points, want at least 3000", n)
 	}
 }
 
-// before lets the event happen before a call of the operation, after so many that
-// go through. It tells whether there was such a call.
+// before makes the event happen before a call of the operation, after skip other
+// calls. It reports whether the operation made that call.
 func (e event) before(t *testing.T, o op, skip uint32) (reached bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +107,7 @@ func (e event) before(t *testing.T, o op, skip uint32) (reached bool) {
 			kinds = o.left
 		}
 		if err := o.do(me); !among(err, kinds) {
-			t.Errorf("%s, %s: %s, once more = %v, want success or one of %q", e.name, call, o.name, err, kinds)
+			t.Errorf("%s, %s: %s again = %v, want success or one of %q", e.name, call, o.name, err, kinds)
 		}
 	})
 	return reached
@@ -116,7 +117,7 @@ func among(err error, kinds []error) bool {
 	return err == nil || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// last is the call that went before.
+// last describes the last of calls.
 func last(calls []simnode.Call) string {
 	if len(calls) == 0 {
 		return "no call"
@@ -132,7 +133,7 @@ func config(c *simnode.Config) {
 	c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 }
 
-// newCaller is a program that asks in vain for an hour at most.
+// newCaller returns a program whose requests time out after an hour.
 func newCaller(t *testing.T, n *simnode.Node) *caller {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
@@ -141,126 +142,126 @@ func newCaller(t *testing.T, n *simnode.Node) *caller {
 	return c
 }
 
-// restart makes the program forget what it knew.
+// restart replaces the program by a new process without state.
 func (c *caller) restart() {
 	var err error
 	c.Process, err = c.n.NewProcess(simnode.Rules{WorkingDirs: []string{kubelet}})
 	c.must(err)
 }
 
-// strange is a disk with a volume that nobody asks for.
-var strange = simnode.Disk{ID: "strange", Size: gib, Content: "gpt", Partitions: []simnode.Partition{{Size: 300 << 20, FileSystem: "NTFS"}}}
+// replacement is a disk with a volume that no request names.
+var replacement = simnode.Disk{ID: "replacement", Size: gib, Content: "gpt", Partitions: []simnode.Partition{{Size: 300 << 20, FileSystem: "NTFS"}}}
 
-// untouched checks that nothing was done to the strange disk.
+// untouched checks that the replacement disk was not changed.
 func untouched(c *caller) {
 	c.Helper()
 	state, err := c.n.Show()
 	c.must(err)
 	for _, d := range state.Disks {
-		if d.ID == strange.ID && (d.Style != "GPT" || !d.Online || d.ReadOnly) {
-			c.Errorf("the disk that took the number is %+v", d)
+		if d.ID == replacement.ID && (d.Style != "GPT" || !d.Online || d.ReadOnly) {
+			c.Errorf("the replacement disk was changed to %+v", d)
 		}
 	}
 	found := false
 	for _, v := range state.Volumes {
-		if v.Size == strange.Partitions[0].Size {
+		if v.Size == replacement.Partitions[0].Size {
 			found = true
 			if v.FileSystem != "NTFS" || len(v.MountedAt) != 0 {
-				c.Errorf("the volume of the disk that took the number is %+v", v)
+				c.Errorf("the volume of the replacement disk was changed to %+v", v)
 			}
 		}
 	}
 	if !found {
-		c.Errorf("the volume of the disk that took the number is not among %+v", state.Volumes)
+		c.Errorf("the volume of the replacement disk is not among %+v", state.Volumes)
 	}
 }
 
-// half are requests that end where they are when the volume goes away under them.
+// half adds an error for requests that stop half-done when the volume disappears.
 func half(kinds ...error) map[string][]error {
 	return map[string][]error{"Rmdir within": append(kinds, later), "RmdirContents within": append(kinds, later), "CreateSymlink within": append(kinds, later)}
 }
 
 func events() []event {
 	back := func(me *caller) { me.must(ignore(me.n.AttachDisk(simnode.Disk{ID: "data"}))) }
-	// A link to a directory is another than one to what is not there.
+	// A link to a directory differs from a link to a missing path.
 	moved := []error{missing, occupied}
 	return []event{
-		{name: "its disk is pulled out", ops: diskOps, kinds: []error{missing}, special: half(missing), undo: back,
+		{name: "disk is removed", ops: diskOps, kinds: []error{missing}, special: half(missing), undo: back,
 			happen: func(me, _ *caller) { me.must(me.n.DetachDisk(1)) }},
-		{name: "another disk takes its number", kinds: []error{missing, later, refused}, check: untouched,
+		{name: "another disk gets the number", kinds: []error{missing, later, refused}, check: untouched,
 			ops: named(diskOps, "PartitionDisk", "FormatVolume", "ResizeVolume", "MountVolume", "UnmountVolume", "GetVolumeStats", "IsVolumeFormatted", "WriteVolumeCache"),
 			happen: func(me, _ *caller) {
-				me.must(me.n.DetachDisk(1), ignore(me.n.AttachDisk(strange)))
+				me.must(me.n.DetachDisk(1), ignore(me.n.AttachDisk(replacement)))
 			}},
-		{name: "its disk is taken offline", kinds: []error{missing, refused}, special: half(missing, refused),
+		{name: "disk is taken offline", kinds: []error{missing, refused}, special: half(missing, refused),
 			ops:    named(diskOps, "PartitionDisk", "SetDiskState online", "FormatVolume", "ResizeVolume", "MountVolume", "Mkdir within", "Rmdir within"),
 			happen: func(_, other *caller) { other.online(false) },
 			undo:   func(me *caller) { me.must(me.online(true)) }},
 		{name: "another program partitions", ops: named(diskOps, "PartitionDisk"), happen: func(_, other *caller) { other.partition() }},
-		{name: "another program formats", ops: named(diskOps, "FormatVolume", "IsVolumeFormatted of an empty one"), happen: func(_, other *caller) { other.format() }},
+		{name: "another program formats", ops: named(diskOps, "FormatVolume", "IsVolumeFormatted of an unformatted volume"), happen: func(_, other *caller) { other.format() }},
 		{name: "another program unmounts", ops: pathOps, kinds: []error{missing}, happen: func(_, other *caller) { other.unmount() },
 			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved}},
 
-		{name: "the directory above is removed", ops: treeOps, kinds: []error{missing},
+		{name: "parent directory is removed", ops: treeOps, kinds: []error{missing},
 			happen:  func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },
 			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
-		{name: "the directory is removed", ops: treeOps, kinds: []error{missing},
+		{name: "directory is removed", ops: treeOps, kinds: []error{missing},
 			happen:  func(_, other *caller) { other.unmount(); other.rmdir(dir+`\a`, true); other.rmdir(at, true) },
 			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
-		{name: "something in the directory is removed", ops: treeOps, kinds: []error{missing},
+		{name: "content of the directory is removed", ops: treeOps, kinds: []error{missing},
 			happen: func(_, other *caller) {
 				other.rmdir(dir+`\a\c\d`, true)
 				other.rmdir(dir+`\a\file`, true)
 				other.rmdir(dir+`\link`, true)
 			}},
-		{name: "the directory becomes a file", ops: treeOps, kinds: []error{missing, refused, occupied},
+		{name: "directory becomes a file", ops: treeOps, kinds: []error{missing, refused, occupied},
 			happen: func(_, other *caller) { other.rmdir(dir+`\a`, true); other.n.MakeFile(dir + `\a`) }},
-		{name: "the directory becomes a link to Windows", ops: treeOps, kinds: []error{missing, refused, denied, occupied},
+		{name: "directory becomes a link to Windows", ops: treeOps, kinds: []error{missing, refused, denied, occupied},
 			happen: func(me, other *caller) {
 				other.rmdir(dir+`\a`, true)
 				free, err := me.n.NewProcess(simnode.Rules{})
 				me.must(err)
 				(&caller{T: me.T, ctx: me.ctx, n: me.n, Process: free}).link(`C:\Windows`, dir+`\a`)
 			}},
-		{name: "another program makes it", ops: treeOps, kinds: []error{refused},
+		{name: "another program makes the same paths", ops: treeOps, kinds: []error{refused},
 			happen: func(_, other *caller) {
 				other.mkdir(dir + `\a\b\c`)
 				other.link(dir+`\a\b`, dir+`\a\l`)
 				other.mount()
 			}},
 
-		{name: "the server goes down", ops: shareOps, kinds: []error{later},
+		{name: "server goes down", ops: shareOps, kinds: []error{later},
 			happen: func(me, _ *caller) { me.must(me.n.SetSMBServerDown(server, true)) },
 			undo:   func(me *caller) { me.must(me.n.SetSMBServerDown(server, false)) }},
-		{name: "the share is removed", ops: shareOps, kinds: []error{missing},
+		{name: "share is removed", ops: shareOps, kinds: []error{missing},
 			happen: func(me, _ *caller) { me.must(me.n.RemoveSMBShare(server, "data")) }},
-		{name: "its mapping no longer works", ops: shareOps, kinds: []error{denied, later},
+		{name: "mapping breaks", ops: shareOps, kinds: []error{denied, later},
 			happen: func(me, _ *caller) { me.n.SetSMBMappingStatus(share, "disconnected") }},
-		{name: "another program removes link and mapping", ops: shareOps, kinds: []error{missing, denied},
+		{name: "another program removes the link and the mapping", ops: shareOps, kinds: []error{missing, denied},
 			happen: func(_, other *caller) { other.rmdir(staged, true); other.unmap() }},
-		{name: "the directory of its link is removed", ops: shareOps, kinds: []error{missing},
+		{name: "directory of the link is removed", ops: shareOps, kinds: []error{missing},
 			happen: func(_, other *caller) { other.rmdir(staging, true) }},
 		{name: "another program maps the share", ops: shareOps, happen: func(_, other *caller) { other.mapShare(staged) }},
 
-		{name: "the target is removed", ops: targetOps, kinds: []error{missing, later},
+		{name: "target is removed", ops: targetOps, kinds: []error{missing, later},
 			happen: func(me, _ *caller) { me.must(me.n.RemoveISCSITarget(target)) }},
 		{name: "another program logs out", ops: targetOps, happen: func(_, other *caller) { other.disconnect() }},
 		{name: "another program logs in", ops: targetOps, happen: func(_, other *caller) { other.addPortal(); other.connect() }},
 		{name: "another program removes the portal", ops: targetOps, kinds: []error{missing}, happen: func(_, other *caller) { other.removePortal() }},
-		{name: "the service of iSCSI stops", ops: targetOps, kinds: []error{refused},
+		{name: "iSCSI service stops", ops: targetOps, kinds: []error{refused},
 			happen: func(_, other *caller) { other.stop("MSiSCSI") },
 			undo:   func(me *caller) { me.must(me.start("MSiSCSI")) }},
 
 		{name: "another program starts the service", ops: serviceOps, kinds: []error{later}, happen: func(_, other *caller) { other.start("Top") }},
 		{name: "another program stops the service", ops: serviceOps, kinds: []error{refused}, happen: func(_, other *caller) { other.stop("Base") }},
-		{name: "the service is disabled", ops: serviceOps, kinds: []error{refused},
+		{name: "service is disabled", ops: serviceOps, kinds: []error{refused},
 			happen: func(me, _ *caller) {
 				me.must(me.n.SetService(simnode.Service{Name: "Top", StartType: "disabled"}))
 			}},
 	}
 }
 
-// named are the operations of these names.
+// named returns the operations with the given names.
 func named(ops []op, names ...string) []op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return !slices.Contains(names, o.name) })
 }

@@ -1,4 +1,4 @@
-package meanwhile_test
+package interleave_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 const (
 	gib     = 1 << 30
 	kubelet = `C:\var\lib\kubelet`
-	dir     = kubelet + `\plugins\meanwhile`
+	dir     = kubelet + `\plugins\interleave`
 	at      = dir + `\mount`
 	staging = kubelet + `\plugins\kubernetes.io\csi\smb.csi.k8s.io\1`
 	staged  = staging + `\globalmount`
@@ -29,8 +29,8 @@ const (
 
 var portal = &iscsi.TargetPortal{TargetAddress: "192.0.2.10"}
 
-// caller is a program on the node that makes requests: the one whose request is
-// looked at, or another.
+// caller is a program that makes requests: the one under test, or another one that
+// changes the node.
 type caller struct {
 	*testing.T
 	ctx context.Context
@@ -39,10 +39,10 @@ type caller struct {
 	id string // of the volume on disk 1
 }
 
-// ignore drops the answer of a method, which must be there.
+// ignore drops the response of a method after checking that there is one.
 func ignore[T any](answer T, err error) error {
 	if err == nil && reflect.ValueOf(answer).IsZero() {
-		return errors.New("success without an answer")
+		return errors.New("success without a response")
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (c *caller) list(partition uint32) error {
 	return ignore(c.Volume().ListVolumesOnDisk(c.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 1, PartitionNumber: partition}))
 }
 
-// How far a volume has come.
+// Each of these functions prepares a volume up to a step.
 
 func (c *caller) partitioned() {
 	c.must(c.partition(), c.mkdir(at))
@@ -197,14 +197,14 @@ func (c *caller) grown() {
 	c.must(c.n.GrowDisk(1, 3*gib))
 }
 
-// op is an operation that is looked at.
+// op is an operation under test.
 type op struct {
 	name  string
 	setup func(*caller)
 	do    func(*caller) error
-	once  bool // it is not success when repeated
-	// left are the errors of the same request when it cannot go on from where the
-	// change stopped it.
+	once  bool // fails when it is repeated
+	// left are the errors of the repeated request if it cannot continue from where
+	// the change stopped it.
 	left []error
 }
 
@@ -234,9 +234,9 @@ var diskOps = append([]op{
 	{name: "FormatVolume", setup: (*caller).partitioned, do: (*caller).format},
 	{name: "FormatVolume again", setup: (*caller).formatted, do: (*caller).format},
 	{name: "IsVolumeFormatted", setup: (*caller).formatted, do: (*caller).formattedYet},
-	{name: "IsVolumeFormatted of an empty one", setup: (*caller).partitioned, do: (*caller).formattedYet},
+	{name: "IsVolumeFormatted of an unformatted volume", setup: (*caller).partitioned, do: (*caller).formattedYet},
 	{name: "ResizeVolume", setup: (*caller).grown, do: func(c *caller) error { return c.resize(2 * gib) }},
-	{name: "ResizeVolume to all there is", setup: (*caller).grown, do: func(c *caller) error { return c.resize(0) }},
+	{name: "ResizeVolume to the end of the disk", setup: (*caller).grown, do: func(c *caller) error { return c.resize(0) }},
 	{name: "ResizeVolume again", setup: func(c *caller) { c.grown(); c.must(c.resize(2 * gib)) }, do: func(c *caller) error { return c.resize(2 * gib) }},
 	{name: "GetVolumeStats", setup: (*caller).formatted, do: func(c *caller) error {
 		return ignore(c.Volume().GetVolumeStats(c.ctx, &volume.GetVolumeStatsRequest{VolumeID: c.id}))
@@ -251,7 +251,7 @@ var diskOps = append([]op{
 	}},
 }, pathOps...)
 
-// pathOps work by way of a mount point.
+// pathOps work through a mount point.
 var pathOps = []op{
 	{name: "MountVolume", setup: (*caller).formatted, do: (*caller).mount},
 	{name: "MountVolume again", setup: (*caller).mounted, do: (*caller).mount},
@@ -273,9 +273,9 @@ var pathOps = []op{
 	{name: "Rmdir", setup: (*caller).filled, do: func(c *caller) error { return c.rmdir(at, false) }, once: true},
 	{name: "RmdirContents within", setup: (*caller).filled, do: func(c *caller) error { return c.empty(at + `\a`) }},
 	{name: "CreateSymlink within", setup: (*caller).filled, do: func(c *caller) error { return c.link(at+`\a`, at+`\l`) },
-		left: []error{occupied}}, // by a directory that was to become the link
+		left: []error{occupied}}, // by a directory that was going to become the link
 	{name: "CreateSymlink to within", setup: (*caller).filled, do: func(c *caller) error { return c.link(at+`\a`, dir+`\l`) },
-		left: []error{occupied}}, // by a link to what was not there
+		left: []error{occupied}}, // by a link to a missing path
 }
 
 func tree(c *caller) {
@@ -290,7 +290,7 @@ var treeOps = []op{
 	{name: "Rmdir of a link", setup: tree, do: func(c *caller) error { return c.rmdir(dir+`\link`, false) }, once: true},
 	{name: "RmdirContents", setup: tree, do: func(c *caller) error { return c.empty(dir + `\a`) }},
 	{name: "PathExists", setup: tree, do: func(c *caller) error { return c.exists(dir + `\a\b`) }},
-	{name: "PathExists by a link", setup: tree, do: func(c *caller) error { return c.exists(dir + `\link\b`) }},
+	{name: "PathExists through a link", setup: tree, do: func(c *caller) error { return c.exists(dir + `\link\b`) }},
 	{name: "PathValid", setup: tree, do: func(c *caller) error { return c.valid(dir + `\a\b`) }},
 	{name: "IsSymlink", setup: tree, do: func(c *caller) error { return c.isLink(dir + `\link`) }},
 	{name: "IsSymlink of a directory", setup: tree, do: func(c *caller) error { return c.isLink(dir + `\a`) }},
@@ -300,7 +300,7 @@ var treeOps = []op{
 	{name: "UnmountVolume", setup: (*caller).mounted, do: (*caller).unmount},
 }
 
-// linked is a share with a link to it.
+// linked maps a share with a link.
 func linked(c *caller) { c.must(c.mkdir(staging), c.mapShare(staged)) }
 
 var shareOps = []op{
@@ -308,11 +308,11 @@ var shareOps = []op{
 	{name: "NewSMBGlobalMapping with a link", setup: func(c *caller) { c.must(c.mkdir(staging)) }, do: func(c *caller) error { return c.mapShare(staged) }},
 	{name: "NewSMBGlobalMapping again", setup: linked, do: func(c *caller) error { return c.mapShare(staged) }},
 	{name: "NewSMBGlobalMapping by a new process", setup: func(c *caller) { linked(c); c.restart() }, do: func(c *caller) error { return c.mapShare(staged) }},
-	{name: "NewSMBGlobalMapping of one that does not work", setup: func(c *caller) { linked(c); c.must(c.n.SetSMBMappingStatus(share, "disconnected")) },
+	{name: "NewSMBGlobalMapping of a broken mapping", setup: func(c *caller) { linked(c); c.must(c.n.SetSMBMappingStatus(share, "disconnected")) },
 		do: func(c *caller) error { return c.mapShare(staged) }},
 	{name: "RemoveSMBGlobalMapping", setup: func(c *caller) { c.must(c.mapShare("")) }, do: (*caller).unmap},
-	{name: "RemoveSMBGlobalMapping of one in use", setup: linked, do: (*caller).unmap},
-	{name: "RemoveSMBGlobalMapping of none", setup: nothing, do: (*caller).unmap},
+	{name: "RemoveSMBGlobalMapping of a mapping in use", setup: linked, do: (*caller).unmap},
+	{name: "RemoveSMBGlobalMapping without a mapping", setup: nothing, do: (*caller).unmap},
 	{name: "PathValid", setup: linked, do: func(c *caller) error { return c.valid(staged) }},
 	{name: "PathValid of the share", setup: linked, do: func(c *caller) error { return c.valid(share) }},
 	{name: "PathExists", setup: linked, do: func(c *caller) error { return c.exists(staged) }},
