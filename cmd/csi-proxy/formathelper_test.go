@@ -37,9 +37,9 @@ func TestFormatHelper(t *testing.T) {
 		t.Errorf("asked for C: it ends with %d and %q, want 2 and a refusal", code, out)
 	}
 	if runtime.GOOS == "windows" {
-		return // what follows is answered by fmifs.dll, where there is one
+		return // the rest needs a system without fmifs.dll
 	}
 	if out, code := run("go\n", good...); !strings.HasPrefix(out, hello+"missing ") || code != 1 {
-		t.Errorf("off Windows it ends with %d and %q, want 1 and that it misses fmifs.dll", code, out)
+		t.Errorf("off Windows the exit code is %d and the output %q, want 1 and that there is no fmifs.dll", code, out)
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/wmi"
 )
 
-// API is the Windows that the program runs on. It may be used by several
-// goroutines at once.
+// API calls the Windows that the program runs on. It is safe for concurrent use.
 type API struct {
 	formats *backend.Choice[formatter]
 	uses    *backend.Choice[win32.SMB]
@@ -32,7 +31,7 @@ type formatter interface {
 	Format(vol string, o win32.FormatOptions) error
 }
 
-// New is the API of this Windows. Nothing of it is begun before its first use.
+// New returns the API of this Windows. It starts nothing before the first call.
 func New(o Options) win32.API {
 	o = o.defaults()
 	return &API{
@@ -45,16 +44,16 @@ func New(o Options) win32.API {
 	}
 }
 
-// answer is err in the numbers of package win32. A status that is no failure
-// (NT_SUCCESS) is nil.
-func answer(err error) error {
+// errorOf converts err to the numbers of package win32. A status that is not a
+// failure (NT_SUCCESS) becomes nil.
+func errorOf(err error) error {
 	switch err := err.(type) {
 	case nil:
 		return nil
 	case syscall.Errno:
 		if err>>29 == syscall.APPLICATION_ERROR>>29 {
-			// The function failed and set no number, for which x/sys answers
-			// an invented EINVAL.
+			// The function failed without setting a number. x/sys then returns an
+			// EINVAL of its own.
 			return win32.ERROR_GEN_FAILURE
 		}
 		return win32.Errno(err)
@@ -67,7 +66,7 @@ func answer(err error) error {
 	return fmt.Errorf("%w: %v", win32.ERROR_GEN_FAILURE, err)
 }
 
-// is tells whether err, as x/sys answers it, is one of codes.
+// is reports whether err, from x/sys, is one of codes.
 func is(err error, codes ...syscall.Errno) bool {
 	for _, c := range codes {
 		if errors.Is(err, c) {
@@ -77,7 +76,7 @@ func is(err error, codes ...syscall.Errno) bool {
 	return false
 }
 
-// wide is s as a NUL-terminated string for a kernel32 function.
+// wide returns s as a NUL-terminated string for a kernel32 function.
 func wide(s string) (*uint16, error) {
 	if strings.ContainsRune(s, 0) {
 		return nil, win32.ERROR_INVALID_NAME
@@ -85,7 +84,7 @@ func wide(s string) (*uint16, error) {
 	return unsafe.SliceData(append(win32.UTF16(s), 0)), nil
 }
 
-// buffer is p as Windows takes it; an empty p is a nil pointer.
+// buffer returns p in the form that Windows takes. An empty p is a nil pointer.
 func buffer(p []byte) (*byte, uint32, error) {
 	if len(p) == 0 {
 		return nil, 0, nil
@@ -96,27 +95,28 @@ func buffer(p []byte) (*byte, uint32, error) {
 	return unsafe.SliceData(p), uint32(len(p)), nil
 }
 
-// maxString is the longest string that Windows has, in units, NUL included.
+// maxString is the length of Windows' longest string, in units, including the
+// NUL.
 const maxString = 32768
 
-// grow calls get with longer and longer buffers, until it answers neither
-// "too short" nor fails. get returns how many units it wants (0: it does not
-// know) and whether the buffer was too short.
+// grow calls get with longer and longer buffers until it succeeds or fails with
+// an error other than "too short". get returns how many units it needs (0 if
+// unknown) and whether the buffer was too short.
 func grow(first int, get func(u []uint16) (want int, short bool, err error)) ([]uint16, error) {
 	u := make([]uint16, first)
 	for {
 		want, short, err := get(u)
 		if !short {
-			return u, answer(err)
+			return u, errorOf(err)
 		}
 		if len(u) >= maxString && want <= len(u) {
-			return nil, answer(err)
+			return nil, errorOf(err)
 		}
 		u = make([]uint16, max(want, 2*len(u)))
 	}
 }
 
-// defaults fills in what is not said.
+// defaults returns o with defaults for the empty fields.
 func (o Options) defaults() Options {
 	o.Format, o.SMB = cmp.Or(o.Format, backend.WMI), cmp.Or(o.SMB, backend.WMI)
 	if o.Log == nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 )
 
-// Format is MSFT_Volume.Format of WMI (package wmi), or FormatEx2 of fmifs.dll in a
-// child process (package fmifs). It blocks for as long as the format takes.
+// Format uses MSFT_Volume.Format of WMI (package wmi), or FormatEx2 of fmifs.dll
+// in a child process (package fmifs). It returns when the format is done.
 func (a *API) Format(vol string, o win32.FormatOptions) error {
 	if err := fmifs.Check(vol, o); err != nil {
 		return err
@@ -14,12 +14,12 @@ func (a *API) Format(vol string, o win32.FormatOptions) error {
 	return a.formats.Do(func(f formatter) error { return f.Format(vol, o) })
 }
 
-// UseAdd maps a share by WMI's MSFT_SmbGlobalMapping, or by NetUseAdd.
+// UseAdd maps a share, with WMI's MSFT_SmbGlobalMapping or NetUseAdd.
 func (a *API) UseAdd(u win32.NewUse) error {
 	return a.uses.Do(func(s win32.SMB) error { return s.UseAdd(u) })
 }
 
-// UseEnum lists the global mappings by either.
+// UseEnum lists the global mappings, with WMI or NetUseEnum.
 func (a *API) UseEnum() (uses []win32.Use, err error) {
 	err = a.uses.Do(func(s win32.SMB) (err error) {
 		uses, err = s.UseEnum()
@@ -28,7 +28,7 @@ func (a *API) UseEnum() (uses []win32.Use, err error) {
 	return uses, err
 }
 
-// UseDel removes a global mapping by either.
+// UseDel removes a global mapping, with WMI or NetUseDel.
 func (a *API) UseDel(remote string, force uint32) error {
 	return a.uses.Do(func(s win32.SMB) error { return s.UseDel(remote, force) })
 }

@@ -23,12 +23,12 @@ import (
 // https://learn.microsoft.com/windows/win32/api/cfgmgr32/nf-cfgmgr32-cm_reenumerate_devnode
 //sys	cmReenumerateDevNode(node uint32, flags uint32) (cr uint32) = cfgmgr32.CM_Reenumerate_DevNode
 
-// Interfaces walks the set of SetupDiGetClassDevsW. (The CM_ form does the
-// same, but is a stub under Wine.)
+// Interfaces lists the set of SetupDiGetClassDevsW. (The CM_ functions return the
+// same, but are stubs in Wine.)
 func (a *API) Interfaces(class win32.GUID) ([]win32.Interface, error) {
 	set, err := setupDiGetClassDevs(&class, nil, 0, uint32(windows.DIGCF_PRESENT|windows.DIGCF_DEVICEINTERFACE))
 	if err != nil {
-		return nil, answer(err)
+		return nil, errorOf(err)
 	}
 	defer windows.SetupDiDestroyDeviceInfoList(set)
 
@@ -40,11 +40,11 @@ func (a *API) Interfaces(class win32.GUID) ([]win32.Interface, error) {
 			return found, nil
 		}
 		if err != nil {
-			return nil, answer(err)
+			return nil, errorOf(err)
 		}
 		path, err := interfacePath(set, &data)
 		if err != nil {
-			return nil, answer(err)
+			return nil, errorOf(err)
 		}
 		found = append(found, win32.Interface{Path: path})
 	}
@@ -66,7 +66,7 @@ func interfacePath(set windows.DevInfo, data *interfaceData) (string, error) {
 	return terminated(units[interfaceDetailPath/2:]), nil
 }
 
-// Reenumerate wants SeLoadDriverPrivilege, which LocalSystem and administrators
+// Reenumerate needs SeLoadDriverPrivilege, which LocalSystem and administrators
 // have.
 func (a *API) Reenumerate() error {
 	const reenumerateSynchronous = 1 // CM_REENUMERATE_SYNCHRONOUS

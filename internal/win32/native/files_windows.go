@@ -39,14 +39,14 @@ func (a *API) NtCreateFile(root win32.Handle, name string, access, objAttr, shar
 	var h windows.Handle
 	var status windows.IO_STATUS_BLOCK
 	err := windows.NtCreateFile(&h, access, oa, &status, nil, win32.FILE_ATTRIBUTE_NORMAL, share, disposition, options, 0, 0)
-	if err := answer(err); err != nil {
+	if err := errorOf(err); err != nil {
 		return 0, err
 	}
 	return win32.Handle(h), nil
 }
 
-// QueryDirectory is NtQueryDirectoryFile for FileFullDirectoryInformation,
-// every name, as many entries as fit.
+// QueryDirectory is NtQueryDirectoryFile for FileFullDirectoryInformation, for
+// all names, with as many entries as fit.
 func (a *API) QueryDirectory(h win32.Handle, restart bool, buf []byte) (int, error) {
 	p, size, err := buffer(buf)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *API) QueryDirectory(h win32.Handle, restart bool, buf []byte) (int, err
 	}
 	var status windows.IO_STATUS_BLOCK
 	err = ntQueryDirectoryFile(windows.Handle(h), 0, 0, 0, &status, p, size, win32.FileFullDirectoryInformation, false, nil, restart)
-	return used(&status, buf), answer(err)
+	return used(&status, buf), errorOf(err)
 }
 
 // QueryInformation is NtQueryInformationFile.
@@ -66,10 +66,10 @@ func (a *API) QueryInformation(h win32.Handle, class uint32, buf []byte) (int, e
 	}
 	var status windows.IO_STATUS_BLOCK
 	err = windows.NtQueryInformationFile(windows.Handle(h), &status, p, size, class)
-	return used(&status, buf), answer(err)
+	return used(&status, buf), errorOf(err)
 }
 
-// used is how many bytes of buf an answer filled.
+// used returns how many bytes of buf were filled.
 func used(status *windows.IO_STATUS_BLOCK, buf []byte) int {
 	return int(min(status.Information, uintptr(len(buf))))
 }
@@ -82,7 +82,7 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 		return err
 	}
 	var status windows.IO_STATUS_BLOCK
-	return answer(windows.NtSetInformationFile(windows.Handle(h), &status, p, size, class))
+	return errorOf(windows.NtSetInformationFile(windows.Handle(h), &status, p, size, class))
 }
 
 // FinalPath is GetFinalPathNameByHandleW.
@@ -107,7 +107,7 @@ func (a *API) Attributes(path string) (uint32, error) {
 	}
 	attrs, err := windows.GetFileAttributes(name)
 	if err != nil {
-		return 0, answer(err)
+		return 0, errorOf(err)
 	}
 	return attrs, nil
 }

@@ -8,8 +8,9 @@ import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 // FirmwareTable is GetSystemFirmwareTable.
 func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {
 	var table []byte
-	// The table does not grow while the machine runs; twice is once to learn its
-	// size, and the third time is for one that Windows was still assembling.
+	// The first call learns the size and the second one reads the table. The
+	// third is for a table that Windows was still assembling; afterwards it does
+	// not grow.
 	for range 3 {
 		p, size, err := buffer(table)
 		if err != nil {
@@ -17,7 +18,7 @@ func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {
 		}
 		n, err := getSystemFirmwareTable(provider, id, p, size)
 		if n == 0 {
-			return nil, answer(err)
+			return nil, errorOf(err)
 		}
 		if n <= size {
 			return table[:n], nil

@@ -18,7 +18,7 @@ func (a *API) CreateFile(path string, access, share, disposition, flags uint32) 
 	}
 	h, err := windows.CreateFile(name, access, share, nil, disposition, flags, 0)
 	if err != nil {
-		return 0, answer(err)
+		return 0, errorOf(err)
 	}
 	return win32.Handle(h), nil
 }
@@ -26,7 +26,7 @@ func (a *API) CreateFile(path string, access, share, disposition, flags uint32) 
 // CloseHandle is CloseHandle.
 // https://learn.microsoft.com/windows/win32/api/handleapi/nf-handleapi-closehandle
 func (a *API) CloseHandle(h win32.Handle) error {
-	return answer(windows.CloseHandle(windows.Handle(h)))
+	return errorOf(windows.CloseHandle(windows.Handle(h)))
 }
 
 // DeviceIoControl is DeviceIoControl.
@@ -42,10 +42,10 @@ func (a *API) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (int,
 	}
 	var n uint32
 	err = windows.DeviceIoControl(windows.Handle(h), code, inPtr, inLen, outPtr, outLen, &n, nil)
-	return int(min(n, outLen)), answer(err)
+	return int(min(n, outLen)), errorOf(err)
 }
 
-// ReadAt is ReadFile with an offset; at the end of a file it answers
+// ReadAt is ReadFile with an offset. At the end of a file it returns
 // ERROR_HANDLE_EOF.
 // https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-readfile
 func (a *API) ReadAt(h win32.Handle, p []byte, off int64) (int, error) {
@@ -55,7 +55,7 @@ func (a *API) ReadAt(h win32.Handle, p []byte, off int64) (int, error) {
 	}
 	var n uint32
 	err = windows.ReadFile(windows.Handle(h), p, &n, at)
-	return int(n), answer(err)
+	return int(n), errorOf(err)
 }
 
 // WriteAt is WriteFile with an offset.
@@ -67,12 +67,12 @@ func (a *API) WriteAt(h win32.Handle, p []byte, off int64) (int, error) {
 	}
 	var n uint32
 	err = windows.WriteFile(windows.Handle(h), p, &n, at)
-	return int(n), answer(err)
+	return int(n), errorOf(err)
 }
 
-// offset is where to move p, which on a synchronous handle is all that an
-// OVERLAPPED says. Windows reads the offset -1 as "append", so those below 0
-// are refused.
+// offset returns the position for reading or writing p, which is all that an
+// OVERLAPPED holds for a synchronous handle. Windows reads the offset -1 as
+// "append", so negative offsets are refused.
 func offset(p []byte, off int64) (*windows.Overlapped, error) {
 	if _, _, err := buffer(p); err != nil {
 		return nil, err
@@ -86,5 +86,5 @@ func offset(p []byte, off int64) (*windows.Overlapped, error) {
 // FlushFileBuffers is FlushFileBuffers.
 // https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-flushfilebuffers
 func (a *API) FlushFileBuffers(h win32.Handle) error {
-	return answer(windows.FlushFileBuffers(windows.Handle(h)))
+	return errorOf(windows.FlushFileBuffers(windows.Handle(h)))
 }

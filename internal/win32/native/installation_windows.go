@@ -6,5 +6,5 @@ import "golang.org/x/sys/windows"
 // https://learn.microsoft.com/windows/win32/api/sysinfoapi/nf-sysinfoapi-getsystemwindowsdirectoryw
 func (a *API) WindowsDirectory() (string, error) {
 	dir, err := windows.GetSystemWindowsDirectory()
-	return dir, answer(err)
+	return dir, errorOf(err)
 }

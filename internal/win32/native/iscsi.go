@@ -9,17 +9,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Structures of iscsidsc.h on 64-bit Windows. Sizes and offsets are pinned by a
-// test as literal numbers, because open copies of the header have some of them
-// wrong. Those that hold pointers to other memory in the same buffer are decoded
-// from its bytes: what a service answered is a claim.
+// Structures of iscsidsc.h on 64-bit Windows. A test pins sizes and offsets as
+// literal numbers, because some of them are wrong in open copies of the header.
+// Structures with pointers into the same buffer are decoded from its bytes,
+// because a service's output cannot be trusted.
 
 const (
 	iscsiNameLen    = 224 // MAX_ISCSI_NAME_LEN + 1
 	iscsiHBANameLen = 256 // MAX_ISCSI_HBANAME_LEN
 	iscsiTextLen    = 256 // symbolic names and addresses
 
-	// What ISCSI_LOGIN_OPTIONS says that it specifies.
+	// Flags in ISCSI_LOGIN_OPTIONS for the fields that are set.
 	iscsiUsername = 0x20
 	iscsiPassword = 0x40
 	iscsiAuthType = 0x80
@@ -64,7 +64,7 @@ type iscsiSessionID struct {
 	adapterUnique, adapterSpecific uint64
 }
 
-// Where ISCSI_SESSION_INFOW has what is read of it.
+// Size and offsets of ISCSI_SESSION_INFOW.
 const (
 	sizeofISCSISession          = 64
 	iscsiSessionNodeName        = 24
@@ -73,7 +73,7 @@ const (
 	iscsiSessionConnections     = 56
 )
 
-// Where ISCSI_CONNECTION_INFOW has what is read of it.
+// Size and offsets of ISCSI_CONNECTION_INFOW.
 const (
 	sizeofISCSIConnection        = 40
 	iscsiConnectionTargetAddress = 24
@@ -96,7 +96,7 @@ type iscsiDevice struct {
 	instance        uint32
 }
 
-// Where PERSISTENT_ISCSI_LOGIN_INFOW has what is read of it.
+// Size and offsets of PERSISTENT_ISCSI_LOGIN_INFOW.
 const (
 	sizeofISCSILogin        = 2080
 	iscsiLoginInitiator     = 450
@@ -109,7 +109,7 @@ const (
 func fill(field []uint16, what, s string) error {
 	u := win32.UTF16(s)
 	if len(u) >= len(field) || strings.ContainsRune(s, 0) {
-		return fmt.Errorf("%s of %d characters, want at most %d without NUL: %w", what, len(u), len(field)-1, win32.ERROR_INVALID_PARAMETER)
+		return fmt.Errorf("%s of %d characters, want at most %d and no NUL: %w", what, len(u), len(field)-1, win32.ERROR_INVALID_PARAMETER)
 	}
 	copy(field, u)
 	return nil
@@ -138,15 +138,16 @@ func (d *iscsiDevice) decode() win32.ISCSIDevice {
 	}
 }
 
-// encodeISCSILogin makes the options of a login. User name and secret are in it
-// where they are given; its bytes are Go's and must live as long as it.
+// encodeISCSILogin returns the options of a login. It sets user name and secret
+// if they are given; their bytes belong to Go and must live as long as the
+// result.
 func encodeISCSILogin(l win32.ISCSILogin) (*iscsiLoginOptions, error) {
 	o := &iscsiLoginOptions{specified: iscsiAuthType, authType: l.AuthType}
 	text := func(s string, bit uint32, length *uint32, at **byte) error {
 		if len(s) > math.MaxUint16 {
 			return win32.ERROR_INVALID_PARAMETER
 		}
-		b := append([]byte(s), 0) // the NUL is not counted; it is there for whoever expects one
+		b := append([]byte(s), 0) // the NUL is not counted; it is for functions that expect one
 		o.specified |= bit
 		*length, *at = uint32(len(s)), &b[0]
 		return nil
@@ -164,43 +165,43 @@ func encodeISCSILogin(l win32.ISCSILogin) (*iscsiLoginOptions, error) {
 	return o, nil
 }
 
-// answered is a buffer that a function filled, and the address that it had then:
-// the pointers in it point into it.
-type answered struct {
+// output is a buffer that a function filled, and the address that it had at that
+// time: the pointers in it point into the buffer.
+type output struct {
 	b    []byte
 	base uint64
 }
 
-// within is the offset to which the pointer at an offset points; ok is false
-// for one that points elsewhere, nil included.
-func (a answered) within(at int) (off int, ok bool) {
-	if at < 0 || at > len(a.b)-8 {
+// offsetAt returns the offset in the buffer of the pointer that is stored at an
+// offset. ok is false if the pointer is nil or points elsewhere.
+func (o output) offsetAt(at int) (off int, ok bool) {
+	if at < 0 || at > len(o.b)-8 {
 		return 0, false
 	}
-	p := binary.LittleEndian.Uint64(a.b[at:])
-	if p < a.base || p-a.base >= uint64(len(a.b)) {
+	p := binary.LittleEndian.Uint64(o.b[at:])
+	if p < o.base || p-o.base >= uint64(len(o.b)) {
 		return 0, false
 	}
-	return int(p - a.base), true
+	return int(p - o.base), true
 }
 
-// text is the string to which the pointer at an offset points.
-func (a answered) text(at int) string {
-	off, ok := a.within(at)
+// text returns the string of the pointer that is stored at an offset.
+func (o output) text(at int) string {
+	off, ok := o.offsetAt(at)
 	if !ok {
 		return ""
 	}
-	return a.inline(off, (len(a.b)-off)/2)
+	return o.inline(off, (len(o.b)-off)/2)
 }
 
-// inline is the string that lies at an offset, of at most n units.
-func (a answered) inline(off, n int) string {
-	if off < 0 || off > len(a.b) {
+// inline returns the string stored at an offset, of at most n units.
+func (o output) inline(off, n int) string {
+	if off < 0 || off > len(o.b) {
 		return ""
 	}
 	var u []uint16
-	for i := off; i+2 <= len(a.b) && len(u) < n; i += 2 {
-		c := binary.LittleEndian.Uint16(a.b[i:])
+	for i := off; i+2 <= len(o.b) && len(u) < n; i += 2 {
+		c := binary.LittleEndian.Uint16(o.b[i:])
 		if c == 0 {
 			break
 		}
@@ -209,27 +210,27 @@ func (a answered) inline(off, n int) string {
 	return win32.FromUTF16(u)
 }
 
-// sessions decodes what GetIScsiSessionListW answered.
-func (a answered) sessions(count uint32) []win32.ISCSISession {
+// sessions decodes the output of GetIScsiSessionListW.
+func (o output) sessions(count uint32) []win32.ISCSISession {
 	var list []win32.ISCSISession
-	for i := range min(int(count), len(a.b)/sizeofISCSISession) {
+	for i := range min(int(count), len(o.b)/sizeofISCSISession) {
 		at := i * sizeofISCSISession
 		s := win32.ISCSISession{
 			ID: win32.ISCSISessionID{
-				AdapterUnique:   binary.LittleEndian.Uint64(a.b[at:]),
-				AdapterSpecific: binary.LittleEndian.Uint64(a.b[at+8:]),
+				AdapterUnique:   binary.LittleEndian.Uint64(o.b[at:]),
+				AdapterSpecific: binary.LittleEndian.Uint64(o.b[at+8:]),
 			},
-			TargetName: a.text(at + iscsiSessionTargetName),
+			TargetName: o.text(at + iscsiSessionTargetName),
 		}
 		if s.TargetName == "" {
-			s.TargetName = a.text(at + iscsiSessionNodeName)
+			s.TargetName = o.text(at + iscsiSessionNodeName)
 		}
-		connections := binary.LittleEndian.Uint32(a.b[at+iscsiSessionConnectionCount:])
-		if off, ok := a.within(at + iscsiSessionConnections); ok {
-			for range min(int(connections), (len(a.b)-off)/sizeofISCSIConnection) {
+		connections := binary.LittleEndian.Uint32(o.b[at+iscsiSessionConnectionCount:])
+		if off, ok := o.offsetAt(at + iscsiSessionConnections); ok {
+			for range min(int(connections), (len(o.b)-off)/sizeofISCSIConnection) {
 				s.Connections = append(s.Connections, win32.ISCSIConnection{
-					TargetAddress: a.text(off + iscsiConnectionTargetAddress),
-					TargetSocket:  binary.LittleEndian.Uint16(a.b[off+iscsiConnectionTargetSocket:]),
+					TargetAddress: o.text(off + iscsiConnectionTargetAddress),
+					TargetSocket:  binary.LittleEndian.Uint16(o.b[off+iscsiConnectionTargetSocket:]),
 				})
 				off += sizeofISCSIConnection
 			}
@@ -239,19 +240,19 @@ func (a answered) sessions(count uint32) []win32.ISCSISession {
 	return list
 }
 
-// logins decodes what ReportIScsiPersistentLoginsW answered. Credentials in it
-// are not read.
-func (a answered) logins(count uint32) []win32.ISCSIPersistentLogin {
+// logins decodes the output of ReportIScsiPersistentLoginsW, without the
+// credentials.
+func (o output) logins(count uint32) []win32.ISCSIPersistentLogin {
 	var list []win32.ISCSIPersistentLogin
-	for i := range min(int(count), len(a.b)/sizeofISCSILogin) {
+	for i := range min(int(count), len(o.b)/sizeofISCSILogin) {
 		at := i * sizeofISCSILogin
 		list = append(list, win32.ISCSIPersistentLogin{
-			TargetName:    a.inline(at, iscsiNameLen),
-			Initiator:     a.inline(at+iscsiLoginInitiator, iscsiHBANameLen),
-			InitiatorPort: binary.LittleEndian.Uint32(a.b[at+iscsiLoginInitiatorPort:]),
+			TargetName:    o.inline(at, iscsiNameLen),
+			Initiator:     o.inline(at+iscsiLoginInitiator, iscsiHBANameLen),
+			InitiatorPort: binary.LittleEndian.Uint32(o.b[at+iscsiLoginInitiatorPort:]),
 			Portal: win32.ISCSIPortal{
-				Address: a.inline(at+iscsiLoginAddress, iscsiTextLen),
-				Socket:  binary.LittleEndian.Uint16(a.b[at+iscsiLoginSocket:]),
+				Address: o.inline(at+iscsiLoginAddress, iscsiTextLen),
+				Socket:  binary.LittleEndian.Uint16(o.b[at+iscsiLoginSocket:]),
 			},
 		})
 	}

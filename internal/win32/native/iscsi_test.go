@@ -9,11 +9,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// The numbers are literals on purpose: mingw-w64's iscsidsc.h is wrong about
-// some of these structures.
+// The numbers are literals on purpose: some of these structures are wrong in
+// mingw-w64's iscsidsc.h.
 func TestISCSILayouts(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
-		t.Skip("the structures are those of 64-bit Windows; 64-bit machines run this")
+		t.Skip("needs a 64-bit machine: the structures are those of 64-bit Windows")
 	}
 	var portal iscsiTargetPortal
 	var info iscsiTargetPortalInfo
@@ -87,7 +87,7 @@ func TestISCSILayouts(t *testing.T) {
 	}
 }
 
-// wideBytes is s as NUL-terminated UTF-16.
+// wideBytes returns s as NUL-terminated UTF-16.
 func wideBytes(s string) []byte {
 	var b []byte
 	for _, u := range win32.UTF16(s) {
@@ -96,8 +96,8 @@ func wideBytes(s string) []byte {
 	return append(b, 0, 0)
 }
 
-// sessionBuffer is a session list as Windows lays it out: structures first, what
-// they point to behind them.
+// sessionBuffer returns a session list in Windows' layout: first the structures,
+// then the data that they point to.
 func sessionBuffer(base uint64) []byte {
 	b := make([]byte, sizeofISCSISession+2*sizeofISCSIConnection)
 	put := binary.LittleEndian.PutUint64
@@ -118,9 +118,9 @@ func sessionBuffer(base uint64) []byte {
 	return b
 }
 
-func TestISCSISessionsAreDecoded(t *testing.T) {
+func TestISCSISessions(t *testing.T) {
 	const base = 0x7FF812345678
-	got := answered{sessionBuffer(base), base}.sessions(1)
+	got := output{sessionBuffer(base), base}.sessions(1)
 	want := []win32.ISCSISession{{
 		ID: win32.ISCSISessionID{AdapterUnique: 0xAA, AdapterSpecific: 0xBB}, TargetName: "iqn.2025-01.com.example:data",
 		Connections: []win32.ISCSIConnection{{TargetAddress: "10.0.0.1", TargetSocket: 3260}, {TargetAddress: "fd00::1", TargetSocket: 3261}},
@@ -128,30 +128,30 @@ func TestISCSISessionsAreDecoded(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("sessions = %+v, want %+v", got, want)
 	}
-	// A buffer that was moved, or lies about how many there are.
-	if got := (answered{sessionBuffer(base), base + 1<<30}).sessions(1); len(got) != 1 || got[0].TargetName != "" || got[0].Connections != nil {
+	// A buffer that was moved, or that has a wrong count.
+	if got := (output{sessionBuffer(base), base + 1<<30}).sessions(1); len(got) != 1 || got[0].TargetName != "" || got[0].Connections != nil {
 		t.Errorf("with pointers to elsewhere: %+v", got)
 	}
-	if got := (answered{sessionBuffer(base)[:10], base}).sessions(1); got != nil {
+	if got := (output{sessionBuffer(base)[:10], base}).sessions(1); got != nil {
 		t.Errorf("of 10 bytes: %+v", got)
 	}
 }
 
-func TestISCSIPersistentLoginsAreDecoded(t *testing.T) {
+func TestISCSIPersistentLogins(t *testing.T) {
 	b := make([]byte, 2*sizeofISCSILogin)
 	copy(b[sizeofISCSILogin:], wideBytes("iqn.x"))
 	copy(b[sizeofISCSILogin+iscsiLoginInitiator:], wideBytes(`Root\ISCSIPRT\0000_0`))
 	binary.LittleEndian.PutUint32(b[sizeofISCSILogin+iscsiLoginInitiatorPort:], 7)
 	copy(b[sizeofISCSILogin+iscsiLoginAddress:], wideBytes("10.0.0.1"))
 	binary.LittleEndian.PutUint16(b[sizeofISCSILogin+iscsiLoginSocket:], 3260)
-	got := answered{b: b}.logins(99)
+	got := output{b: b}.logins(99)
 	want := win32.ISCSIPersistentLogin{TargetName: "iqn.x", Initiator: `Root\ISCSIPRT\0000_0`, InitiatorPort: 7, Portal: win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}}
 	if len(got) != 2 || got[1] != want {
 		t.Errorf("logins = %+v, want the second to be %+v", got, want)
 	}
 }
 
-func TestISCSILoginNamesOnlyWhatItSpecifies(t *testing.T) {
+func TestISCSILoginOptions(t *testing.T) {
 	user, secret := "user", win32.NewSecret("secret-of-16-by")
 	for _, c := range []struct {
 		login     win32.ISCSILogin
@@ -170,7 +170,7 @@ func TestISCSILoginNamesOnlyWhatItSpecifies(t *testing.T) {
 	}
 }
 
-func TestISCSIPortalsThatDoNotFit(t *testing.T) {
+func TestISCSIPortalTooLong(t *testing.T) {
 	for _, address := range []string{string(make([]byte, 3)), string(make([]rune, 256))} {
 		if p, err := encodeISCSIPortal(win32.ISCSIPortal{Address: address}); err == nil {
 			t.Errorf("address %q became %v", address, p)
@@ -182,13 +182,13 @@ func TestISCSIPortalsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Whatever bytes come: no panic, and no text that is not in them.
+// For any input: no panic, and no text that is not in the input.
 func FuzzISCSISessions(f *testing.F) {
 	const base = 1 << 40
 	f.Add(sessionBuffer(base), uint32(1))
 	f.Add(make([]byte, 200), uint32(1<<31))
 	f.Fuzz(func(t *testing.T, b []byte, count uint32) {
-		a := answered{b, base}
+		a := output{b, base}
 		if list := a.sessions(count); len(list) > len(b)/sizeofISCSISession {
 			t.Errorf("%d sessions in %d bytes", len(list), len(b))
 		}
@@ -198,7 +198,7 @@ func FuzzISCSISessions(f *testing.F) {
 	})
 }
 
-func TestISCSIPortalsAndDevicesAreDecoded(t *testing.T) {
+func TestISCSIPortalsAndDevices(t *testing.T) {
 	info := iscsiTargetPortalInfo{initiatorPort: 7, socket: 3260}
 	copy(info.initiator[:], win32.UTF16(`Root\ISCSIPRT\0000_0`))
 	copy(info.address[:], win32.UTF16("fd00::1"))

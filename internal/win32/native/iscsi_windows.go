@@ -53,15 +53,15 @@ import (
 //sys	setIScsiInitiatorCHAPSharedSecret(length uint32, secret *byte) (status uint32) = iscsidsc.SetIScsiInitiatorCHAPSharedSecret
 
 const (
-	// iscsiAnyPort lets any port of any initiator do (ISCSI_ANY_INITIATOR_PORT).
+	// iscsiAnyPort means any port of any initiator (ISCSI_ANY_INITIATOR_PORT).
 	iscsiAnyPort = 0xFFFFFFFF
 	// iscsiDiscoveryMechanisms is the TARGET_INFORMATION_CLASS of
 	// IScsiTargetDiscovery.
 	iscsiDiscoveryMechanisms = 2
 )
 
-// dsc calls a function of iscsidsc.dll, or answers ERROR_NOT_SUPPORTED where the
-// dll or the function is not there: x/sys panics then.
+// dsc calls a function of iscsidsc.dll. It returns ERROR_NOT_SUPPORTED if the DLL
+// or the function is missing, in which case x/sys would panic.
 func dsc(proc *windows.LazyProc, call func() uint32) error {
 	if err := proc.Find(); err != nil {
 		return fmt.Errorf("this Windows has no %s (%v): %w", proc.Name, err, win32.ERROR_NOT_SUPPORTED)
@@ -69,8 +69,8 @@ func dsc(proc *windows.LazyProc, call func() uint32) error {
 	return win32.ISCSIError(call())
 }
 
-// dscGrow is dsc for a function that says how much room it wants. get is called
-// with room for n, and answers how much is wanted or used. What is listed may
+// dscGrow is dsc for a function that reports how much space it needs. get is
+// called with space for n, and returns how much is needed or used. The list may
 // grow between two calls, so there is slack, and there are five attempts.
 func dscGrow(proc *windows.LazyProc, n, slack uint32, get func(n *uint32) uint32) (uint32, error) {
 	for attempt := 0; ; attempt++ {
@@ -84,7 +84,7 @@ func dscGrow(proc *windows.LazyProc, n, slack uint32, get func(n *uint32) uint32
 	}
 }
 
-// instance is the name of an initiator; nil for any.
+// instance returns the name of an initiator, or nil for any.
 func instance(name string) (*uint16, error) {
 	if name == "" {
 		return nil, nil
@@ -118,7 +118,7 @@ func (a *API) ReportIScsiSendTargetPortals() ([]win32.ISCSISendTargetPortal, err
 	return list, nil
 }
 
-// registeredPortal is a registered portal as two functions take it.
+// registeredPortal returns the arguments that describe a registered portal.
 func registeredPortal(p win32.ISCSISendTargetPortal) (initiator *uint16, portal *iscsiTargetPortal, err error) {
 	if portal, err = encodeISCSIPortal(p.ISCSIPortal); err == nil {
 		initiator, err = instance(p.Initiator)
@@ -157,9 +157,9 @@ func (a *API) ReportIScsiTargets(force bool) ([]string, error) {
 	return multiString(u), nil
 }
 
-// IScsiTargetDiscovery is GetIScsiTargetInformationW. The buffer is twice as
-// large as it is said to be, which is right whether the size is meant in bytes
-// or in characters.
+// IScsiTargetDiscovery is GetIScsiTargetInformationW. The buffer is twice the
+// size that is passed, so it is large enough whether the function counts bytes or
+// characters.
 func (a *API) IScsiTargetDiscovery(target string) ([]string, error) {
 	name, err := wide(target)
 	if err != nil {
@@ -226,16 +226,16 @@ func (a *API) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 	return dsc(procLogoutIScsiTarget, func() uint32 { return logoutIScsiTarget(id) })
 }
 
-// aligned is a buffer of at least size bytes, aligned as structures with
-// pointers are.
+// aligned returns a buffer of at least size bytes, aligned for structures with
+// pointers.
 func aligned(size uint32) []byte {
 	words := make([]uint64, (size+7)/8+1)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
 }
 
-// inBuffer is what a function filled, where it filled it.
-func inBuffer(b []byte) answered {
-	return answered{b: b, base: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))}
+// inBuffer returns b with its current address.
+func inBuffer(b []byte) output {
+	return output{b: b, base: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))}
 }
 
 // GetIScsiSessionList is GetIScsiSessionListW.

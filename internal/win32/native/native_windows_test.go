@@ -13,8 +13,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// These tests want any Windows, Wine included, and no rights but to write into
-// the temporary directory. They touch no disk and no mount point.
+// These tests run on any Windows, including Wine, without rights other than
+// writing to the temporary directory. They use no disk and no mount point.
 
 const (
 	shareAll = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
@@ -40,7 +40,7 @@ func closeHandle(t *testing.T, api win32.API, h win32.Handle) {
 	}
 }
 
-// create makes a file or directory, relative to dir.
+// create creates a file or directory relative to dir.
 func create(api win32.API, dir win32.Handle, name string, options uint32) (win32.Handle, error) {
 	return api.NtCreateFile(dir, name, win32.GENERIC_READ|win32.GENERIC_WRITE|win32.DELETE|win32.SYNCHRONIZE,
 		win32.OBJ_CASE_INSENSITIVE, shareAll, win32.FILE_CREATE, syncIO|options)
@@ -113,7 +113,7 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	if n, err := api.QueryDirectory(dir, true, nil); err == nil {
-		t.Errorf("QueryDirectory without a buffer answered %d bytes", n)
+		t.Errorf("QueryDirectory without a buffer returned %d bytes", n)
 	}
 }
 
@@ -165,14 +165,14 @@ func TestReadWrite(t *testing.T) {
 		t.Errorf("FileStandardInformation = %+v, %v; want %+v", info, err, want)
 	}
 	if n, err := api.QueryInformation(h, win32.FileStandardInformation, b[:1]); err == nil {
-		t.Errorf("QueryInformation into one byte answered %d bytes", n)
+		t.Errorf("QueryInformation into one byte returned %d bytes", n)
 	}
 	if n, err := api.QueryInformation(h, win32.FileStandardInformation, nil); err == nil {
-		t.Errorf("QueryInformation without a buffer answered %d bytes", n)
+		t.Errorf("QueryInformation without a buffer returned %d bytes", n)
 	}
 }
 
-// setSparse keeps a file with a hole of 4 GiB small.
+// setSparse makes a file with a hole of 4 GiB use little space.
 func setSparse(api win32.API, h win32.Handle) error {
 	const fsctlSetSparse = 0x900C4
 	_, err := api.DeviceIoControl(h, fsctlSetSparse, nil, nil)
@@ -214,10 +214,10 @@ func TestRemove(t *testing.T) {
 	}
 	closeHandle(t, api, sub)
 	if attrs, err := api.Attributes(path + `\sub`); err != win32.ERROR_FILE_NOT_FOUND {
-		t.Errorf("Attributes of what was removed: %#x, %v; want ERROR_FILE_NOT_FOUND", attrs, err)
+		t.Errorf("Attributes of the removed file: %#x, %v; want ERROR_FILE_NOT_FOUND", attrs, err)
 	}
 	if attrs, err := api.Attributes(path + `\sub\file`); err != win32.ERROR_PATH_NOT_FOUND {
-		t.Errorf("Attributes below what was removed: %#x, %v; want ERROR_PATH_NOT_FOUND", attrs, err)
+		t.Errorf("Attributes below the removed directory: %#x, %v; want ERROR_PATH_NOT_FOUND", attrs, err)
 	}
 	if err := api.SetInformation(dir, win32.FileDispositionInformationEx, nil); err == nil {
 		t.Error("SetInformation without a buffer succeeded")
@@ -251,7 +251,7 @@ func TestOpenErrors(t *testing.T) {
 		want error
 	}{
 		{"missing", open("missing", syncIO), win32.STATUS_OBJECT_NAME_NOT_FOUND},
-		{"below what is missing", open(`missing\file`, syncIO), win32.STATUS_OBJECT_PATH_NOT_FOUND},
+		{"below a missing directory", open(`missing\file`, syncIO), win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{"a file as a directory", open("file", syncIO|win32.FILE_DIRECTORY_FILE), win32.STATUS_NOT_A_DIRECTORY},
 		{"create what exists", exists, win32.STATUS_OBJECT_NAME_COLLISION},
 		{"a NUL", open("fi\x00le", syncIO), win32.STATUS_OBJECT_NAME_INVALID},
@@ -263,7 +263,7 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	if h, err := api.CreateFile(`\\.\PhysicalDrive4711`, 0, 3, win32.OPEN_EXISTING, 0); err != win32.ERROR_FILE_NOT_FOUND {
-		t.Errorf("open a disk that is not there: handle %d, %v; want ERROR_FILE_NOT_FOUND", h, err)
+		t.Errorf("open a disk that does not exist: handle %d, %v; want ERROR_FILE_NOT_FOUND", h, err)
 	}
 	if _, err := api.CreateFile(path, 0, 3, win32.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED|win32.FILE_FLAG_BACKUP_SEMANTICS); err != win32.ERROR_INVALID_PARAMETER {
 		t.Errorf("an overlapped handle: %v, want ERROR_INVALID_PARAMETER", err)
@@ -304,10 +304,10 @@ func TestFinalPath(t *testing.T) {
 	}
 }
 
-// A path that is longer than the buffer of the first try.
+// A path longer than the first buffer.
 func TestFinalPathLong(t *testing.T) {
 	if underWine() {
-		t.Skip("needs real Windows: Wine 10 cannot tell a final path beyond MAX_PATH")
+		t.Skip("needs real Windows: Wine 10 does not return a final path beyond MAX_PATH")
 	}
 	api := New(Options{})
 	tail := strings.Repeat(`\`+strings.Repeat("d", 50), 6)
@@ -323,8 +323,8 @@ func TestFinalPathLong(t *testing.T) {
 	}
 }
 
-// Half a surrogate pair in a name, which UTF-8 cannot say, is listed so that it
-// can be opened again.
+// A name with half of a surrogate pair, which UTF-8 cannot represent, is listed
+// in a form that can be opened again.
 func TestHalfSurrogate(t *testing.T) {
 	api := New(Options{})
 	dir := openDir(t, api, t.TempDir())
@@ -394,10 +394,10 @@ func TestVolumes(t *testing.T) {
 	}
 	const nobody = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 	if info, err := api.VolumeInformation(nobody); !errors.Is(err, win32.ERROR_PATH_NOT_FOUND) && !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
-		t.Errorf("VolumeInformation of nobody's volume: %+v, %v; want not found", info, err)
+		t.Errorf("VolumeInformation of an unknown volume: %+v, %v; want not found", info, err)
 	}
 	if paths, err := api.VolumePathNames(nobody); err == nil {
-		t.Errorf("VolumePathNames of nobody's volume = %q", paths)
+		t.Errorf("VolumePathNames of an unknown volume = %q", paths)
 	}
 }
 
@@ -414,7 +414,8 @@ func TestInterfaces(t *testing.T) {
 	t.Logf("%d disks", len(disks))
 }
 
-// No string with a NUL inside reaches Windows, which would read half of it (docs/contract/defects.md#d23).
+// No string with a NUL inside reaches Windows, which would use only the part
+// before it (docs/contract/defects.md#d23).
 func TestNUL(t *testing.T) {
 	api := New(Options{})
 	const s = "C:\\a\x00b"
@@ -449,7 +450,7 @@ func TestNUL(t *testing.T) {
 	}
 }
 
-// Every NTSTATUS that package win32 knows maps to what Windows maps it to.
+// Every NTSTATUS in package win32 maps to the same Errno as in Windows.
 func TestStatusMapping(t *testing.T) {
 	known := 0
 	for _, class := range []uint32{0x80000000, 0xC0000000} {

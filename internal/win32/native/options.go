@@ -6,17 +6,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// Options are what a program says about itself and how it wants done what can be
-// done in two ways. The zero Options are those of a driver in process.
+// Options describe the program and choose between the two backends. The zero
+// Options are those of a driver in process.
 type Options struct {
-	// Format and SMB are the backends to begin with: [backend.WMI] if empty. Where
-	// Windows does not have one the other is used, and Log says so, once.
+	// Format and SMB are the backends to try first: [backend.WMI] if empty. If
+	// Windows lacks one, the other is used, and Log gets one line about it.
 	Format, SMB backend.Name
-	// FormatHelper is the path of the program's own executable if, like
-	// csi-proxy.exe, it becomes the format helper when its first argument says so
-	// (package fmifs). Empty for any other program: then nothing starts a process,
-	// and only WMI formats.
+	// FormatHelper is the path of the program's own executable, if the program,
+	// like csi-proxy.exe, becomes the format helper for that first argument
+	// (package fmifs). It is empty for any other program: such a program starts
+	// no process, and formats with WMI only.
 	FormatHelper string
-	// Log is slog's default if nil.
+	// Log defaults to slog.Default.
 	Log *slog.Logger
 }

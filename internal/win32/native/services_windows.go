@@ -8,8 +8,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// withService opens the service control manager with the right to connect and a
-// service with the rights in access, for the length of do.
+// withService opens the service control manager with the right to connect, and a
+// service with the rights in access, and calls do with the service.
 // https://learn.microsoft.com/windows/win32/api/winsvc/nf-winsvc-openservicew
 func withService(name string, access uint32, do func(windows.Handle) error) error {
 	key, err := wide(name)
@@ -18,15 +18,15 @@ func withService(name string, access uint32, do func(windows.Handle) error) erro
 	}
 	manager, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
 	if err != nil {
-		return answer(err)
+		return errorOf(err)
 	}
 	defer windows.CloseServiceHandle(manager)
 	service, err := windows.OpenService(manager, key, access)
 	if err != nil {
-		return answer(err)
+		return errorOf(err)
 	}
 	defer windows.CloseServiceHandle(service)
-	return answer(do(service))
+	return errorOf(do(service))
 }
 
 // ServiceStatus is QueryServiceStatusEx.
@@ -54,12 +54,12 @@ func plainStatus(s *windows.SERVICE_STATUS) win32.ServiceStatus {
 	}
 }
 
-// ServiceConfig is QueryServiceConfigW, whose answer is at most 8 KiB.
+// ServiceConfig is QueryServiceConfigW, whose output is at most 8 KiB.
 // https://learn.microsoft.com/windows/win32/api/winsvc/nf-winsvc-queryserviceconfigw
 func (a *API) ServiceConfig(name string) (win32.ServiceConfig, error) {
 	var config win32.ServiceConfig
 	err := withService(name, windows.SERVICE_QUERY_CONFIG, func(h windows.Handle) error {
-		buf := make([]uint64, 8<<10/8) // aligned as the structure is
+		buf := make([]uint64, 8<<10/8) // aligned like the structure
 		c := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buf[0]))
 		var needed uint32
 		if err := windows.QueryServiceConfig(h, c, uint32(len(buf)*8), &needed); err != nil {
@@ -82,7 +82,7 @@ func (a *API) StartService(name string) error {
 	})
 }
 
-// ControlService is ControlService, for controls that want SERVICE_STOP.
+// ControlService is ControlService, for controls that need SERVICE_STOP.
 // https://learn.microsoft.com/windows/win32/api/winsvc/nf-winsvc-controlservice
 func (a *API) ControlService(name string, control uint32) (win32.ServiceStatus, error) {
 	if control != win32.SERVICE_CONTROL_STOP {
@@ -102,7 +102,7 @@ func (a *API) DependentServices(name string, state uint32) ([]win32.DependentSer
 	err := withService(name, windows.SERVICE_ENUMERATE_DEPENDENTS, func(h windows.Handle) error {
 		size := uint32(8 << 10)
 		for {
-			buf := make([]uint64, (size+7)/8) // aligned as the structures are
+			buf := make([]uint64, (size+7)/8) // aligned like the structures
 			first := (*windows.ENUM_SERVICE_STATUS)(unsafe.Pointer(&buf[0]))
 			var needed, count uint32
 			err := windows.EnumDependentServices(h, state, first, uint32(len(buf)*8), &needed, &count)

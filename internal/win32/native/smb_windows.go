@@ -21,10 +21,10 @@ import (
 // https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netusedel
 //sys	netUseDel(server *uint16, name *uint16, force uint32) (status uint32) = netapi32.NetUseDel
 
-// netUse are the global mappings by the flat functions of netapi32.dll.
+// netUse implements the global mappings with the flat functions of netapi32.dll.
 type netUse struct{}
 
-// netStatus is the error of what a NetUse function returned.
+// netStatus returns the error of a NetUse function's result.
 func netStatus(status uint32) error {
 	if status == 0 {
 		return nil
@@ -34,10 +34,10 @@ func netStatus(status uint32) error {
 
 // UseAdd is NetUseAdd at level 3 with USE_FLAG_GLOBAL_MAPPING.
 //
-// The flag is in Microsoft's lmuse.h and on none of its pages, so what was made
-// is looked at: a mapping that the global list does not show, or that the list
-// of this logon session shows, was made for this session alone. It is removed,
-// and the answer is [backend.ErrUnavailable].
+// The flag is in Microsoft's lmuse.h, but on none of its pages. So UseAdd checks
+// the new mapping: if the global list lacks it, or the list of this logon session
+// has it, Windows made it for this session only. UseAdd then removes it and
+// returns [backend.ErrUnavailable].
 func (n netUse) UseAdd(u win32.NewUse) error {
 	info := &useInfo3{flags: u.Flags}
 	var err error
@@ -79,9 +79,9 @@ func (n netUse) UseAdd(u win32.NewUse) error {
 		own, err = useEnum(0)
 	}
 	if err != nil {
-		// What was made cannot be told, so it goes.
+		// The kind of the new mapping is unknown, so remove it.
 		if undo := n.UseDel(u.Remote, win32.USE_LOTS_OF_FORCE); undo != nil {
-			return fmt.Errorf("%w; and what NetUseAdd made cannot be removed: %v", err, undo)
+			return fmt.Errorf("%w; the mapping that NetUseAdd made cannot be removed: %v", err, undo)
 		}
 		return err
 	}
@@ -90,12 +90,12 @@ func (n netUse) UseAdd(u win32.NewUse) error {
 	}
 	ignored := fmt.Errorf("NetUseAdd mapped the share for one logon session only: %w", backend.ErrUnavailable)
 	if err := netStatus(netUseDel(nil, info.remote, win32.USE_LOTS_OF_FORCE)); err != nil {
-		return fmt.Errorf("%w; and it could not be removed: %v", ignored, err)
+		return fmt.Errorf("%w; the mapping cannot be removed: %v", ignored, err)
 	}
 	return ignored
 }
 
-// mapped tells whether a share is among uses.
+// mapped reports whether a share is among uses.
 func mapped(uses []win32.Use, remote string) bool {
 	for _, u := range uses {
 		if strings.EqualFold(u.Remote, remote) {
@@ -105,13 +105,13 @@ func mapped(uses []win32.Use, remote string) bool {
 	return false
 }
 
-// UseEnum is NetUseEnum at level 2 with USE_FLAG_GLOBAL_MAPPING. A Windows that
-// does not know the flag, of which nothing else in the call can be wrong, answers
-// [backend.ErrUnavailable].
+// UseEnum is NetUseEnum at level 2 with USE_FLAG_GLOBAL_MAPPING. It returns
+// [backend.ErrUnavailable] if Windows does not support the flag; nothing else in
+// the call can be invalid.
 func (netUse) UseEnum() ([]win32.Use, error) {
 	uses, err := useEnum(win32.USE_FLAG_GLOBAL_MAPPING)
 	if win32.IsCode(err, win32.ERROR_INVALID_LEVEL, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_SUPPORTED, win32.ERROR_CALL_NOT_IMPLEMENTED) {
-		return nil, fmt.Errorf("NetUseEnum knows no global mappings (%w): %w", err, backend.ErrUnavailable)
+		return nil, fmt.Errorf("NetUseEnum does not support global mappings (%w): %w", err, backend.ErrUnavailable)
 	}
 	return uses, err
 }
@@ -127,8 +127,8 @@ func useEnum(flag uint32) ([]win32.Use, error) {
 	}
 }
 
-// useEnumPart adds what one call answers. Its buffer is freed whatever the
-// answer, as ERROR_MORE_DATA comes with one too.
+// useEnumPart appends the result of one call. It frees the buffer after every
+// result, because ERROR_MORE_DATA comes with one too.
 func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err error) {
 	const whole = 0xFFFFFFFF // MAX_PREFERRED_LENGTH
 	var buf *useInfo2

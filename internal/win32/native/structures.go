@@ -2,7 +2,7 @@ package native
 
 import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 
-// guid lets prototypes name the type, which has GUID's memory layout.
+// guid lets prototypes name the type. It has GUID's memory layout.
 type guid = win32.GUID
 
 // interfaceData is SP_DEVICE_INTERFACE_DATA of 64-bit Windows.
@@ -13,9 +13,9 @@ type interfaceData struct {
 	reserved uintptr
 }
 
-// SP_DEVICE_INTERFACE_DETAIL_DATA_W is a size and then a string of any length.
-// The size field holds the size with a string of one unit and its padding,
-// whatever the buffer's length.
+// SP_DEVICE_INTERFACE_DETAIL_DATA_W is a size followed by a string of any length.
+// The size field is always the size with a string of one unit and its padding,
+// for a buffer of any length.
 const (
 	interfaceDetailSize = 8
 	interfaceDetailPath = 4 // offset of DevicePath

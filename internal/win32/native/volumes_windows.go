@@ -6,8 +6,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// volumeNameLen is room for `\\?\Volume{…}\` and its NUL, as Microsoft's pages
-// advise.
+// volumeNameLen is enough for `\\?\Volume{…}\` and its NUL, as Microsoft's pages
+// recommend.
 const volumeNameLen = 50
 
 // VolumeNames is FindFirstVolumeW and FindNextVolumeW.
@@ -19,7 +19,7 @@ func (a *API) VolumeNames() ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, answer(err)
+		return nil, errorOf(err)
 	}
 	defer windows.FindVolumeClose(find)
 
@@ -30,7 +30,7 @@ func (a *API) VolumeNames() ([]string, error) {
 			return names, nil
 		}
 		if err != nil {
-			return nil, answer(err)
+			return nil, errorOf(err)
 		}
 		names = append(names, terminated(u[:]))
 	}
@@ -48,7 +48,7 @@ func (a *API) VolumeInformation(root string) (win32.VolumeInfo, error) {
 	err = windows.GetVolumeInformation(name, &label[0], uint32(len(label)),
 		&info.SerialNumber, &info.MaxComponent, &info.Flags, &fs[0], uint32(len(fs)))
 	if err != nil {
-		return win32.VolumeInfo{}, answer(err)
+		return win32.VolumeInfo{}, errorOf(err)
 	}
 	info.Label, info.FileSystem = terminated(label[:]), terminated(fs[:])
 	return info, nil
@@ -62,13 +62,13 @@ func (a *API) FreeSpace(root string) (avail, total, free uint64, err error) {
 		return 0, 0, 0, err
 	}
 	if err := windows.GetDiskFreeSpaceEx(name, &avail, &total, &free); err != nil {
-		return 0, 0, 0, answer(err)
+		return 0, 0, 0, errorOf(err)
 	}
 	return avail, total, free, nil
 }
 
-// VolumePathName is GetVolumePathNameW, which does not tell how much room it
-// wants and answers ERROR_FILENAME_EXCED_RANGE when it is too little.
+// VolumePathName is GetVolumePathNameW, which does not report the size that it
+// needs. It returns ERROR_FILENAME_EXCED_RANGE if the buffer is too short.
 // https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-getvolumepathnamew
 func (a *API) VolumePathName(p string) (string, error) {
 	name, err := wide(p)
@@ -94,7 +94,7 @@ func (a *API) VolumeNameForMountPoint(root string) (string, error) {
 	}
 	var u [volumeNameLen]uint16
 	if err := windows.GetVolumeNameForVolumeMountPoint(name, &u[0], volumeNameLen); err != nil {
-		return "", answer(err)
+		return "", errorOf(err)
 	}
 	return terminated(u[:]), nil
 }
@@ -128,7 +128,7 @@ func (a *API) SetMountPoint(dir, vol string) error {
 	if err != nil {
 		return err
 	}
-	return answer(windows.SetVolumeMountPoint(d, v))
+	return errorOf(windows.SetVolumeMountPoint(d, v))
 }
 
 // DeleteMountPoint is DeleteVolumeMountPointW.
@@ -138,5 +138,5 @@ func (a *API) DeleteMountPoint(dir string) error {
 	if err != nil {
 		return err
 	}
-	return answer(windows.DeleteVolumeMountPoint(d))
+	return errorOf(windows.DeleteVolumeMountPoint(d))
 }

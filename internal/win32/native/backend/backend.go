@@ -1,8 +1,8 @@
-// Package backend is the choice between two ways to do the same thing on
-// Windows: formatting and SMB mappings can be had through WMI, which is
-// documented, or through a flat function, which is not. The first choice is
-// used until it says that this Windows does not have it ([ErrUnavailable]);
-// from then on it is the other one's turn, and the log says so, once.
+// Package backend chooses between two ways to do the same thing on Windows.
+// Formatting and SMB mappings are available through WMI, which is documented, and
+// through a flat function, which is not. The preferred backend is used until it
+// reports that this Windows does not have it ([ErrUnavailable]). From then on the
+// other one is used, and one log line says so.
 package backend
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Name is the name of a backend, as flags give it.
+// Name is the name of a backend, as in flags.
 type Name string
 
 // The backends.
@@ -23,27 +23,27 @@ const (
 	Native Name = "native"
 )
 
-// Parse is the backend of that name.
+// Parse returns the backend with that name.
 func Parse(s string) (Name, error) {
 	switch n := Name(s); n {
 	case WMI, Native:
 		return n, nil
 	}
-	return "", fmt.Errorf("%q is no backend: want %s or %s", s, WMI, Native)
+	return "", fmt.Errorf("unknown backend %q: want %s or %s", s, WMI, Native)
 }
 
-// ErrUnavailable is answered by a backend that this Windows does not have.
-// Nothing has been done then, and it will be so the next time.
-var ErrUnavailable = fmt.Errorf("this Windows does not have it: %w", win32.ERROR_NOT_SUPPORTED)
+// ErrUnavailable is returned by a backend that this Windows does not have. The
+// backend has then done nothing, and later calls will fail too.
+var ErrUnavailable = fmt.Errorf("not available on this Windows: %w", win32.ERROR_NOT_SUPPORTED)
 
-// Option is one way to do what the other option of a [Choice] does too.
+// Option is one of the two backends of a [Choice].
 type Option[B any] struct {
 	Name Name
 	Use  B
 }
 
-// Choice is a way to do something, and another one where Windows lacks the
-// first. It may be used by several goroutines at once.
+// Choice is a preferred backend and a second one for a Windows that lacks the
+// first. It is safe for concurrent use.
 type Choice[B any] struct {
 	what   string // "formatting", for the log
 	log    *slog.Logger
@@ -51,7 +51,7 @@ type Choice[B any] struct {
 	second Option[B]
 
 	mu    sync.Mutex
-	moved error // why the second is used; nil while the first is
+	moved error // why the second one is used; nil while the first one is
 }
 
 // Choose orders two options by the name of the preferred one.
@@ -62,8 +62,8 @@ func Choose[B any](what string, log *slog.Logger, prefer Name, a, b Option[B]) *
 	return &Choice[B]{what: what, log: log, first: a, second: b}
 }
 
-// Do calls f with the backend in use. Where both are unavailable the error says
-// why of each.
+// Do calls f with the backend in use. If both are unavailable, the error has the
+// reason of each.
 func (c *Choice[B]) Do(f func(B) error) error {
 	c.mu.Lock()
 	moved := c.moved
@@ -88,6 +88,6 @@ func (c *Choice[B]) move(why error) {
 	defer c.mu.Unlock()
 	if c.moved == nil {
 		c.moved = why
-		c.log.Warn("A backend is missing here, and the other one is used from now on", "for", c.what, "missing", c.first.Name, "used", c.second.Name, "err", why)
+		c.log.Warn("Switched to the other backend for good", "operation", c.what, "unavailable", c.first.Name, "backend", c.second.Name, "err", why)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// call is a backend that answers the same each time, and counts.
+// call is a backend that always returns the same error, and counts its calls.
 type call struct {
 	mu    sync.Mutex
 	n     int
@@ -37,12 +37,12 @@ func TestChoice(t *testing.T) {
 		calls       [2]int // of wmi and native, after three calls
 		logged      int
 	}{
-		{"the first choice is there", backend.WMI, nil, nil, nil, [2]int{3, 0}, 0},
-		{"the other first choice is there", backend.Native, nil, nil, nil, [2]int{0, 3}, 0},
-		{"an error is no reason to change", backend.WMI, win32.ERROR_ACCESS_DENIED, nil, win32.ERROR_ACCESS_DENIED, [2]int{3, 0}, 0},
-		{"nor one that looks like it", backend.WMI, win32.ERROR_NOT_SUPPORTED, nil, win32.ERROR_NOT_SUPPORTED, [2]int{3, 0}, 0},
-		{"the first choice is missing", backend.WMI, missing, nil, nil, [2]int{1, 3}, 1},
-		{"the first choice is missing, native", backend.Native, nil, missing, nil, [2]int{3, 1}, 1},
+		{"the preferred backend is available", backend.WMI, nil, nil, nil, [2]int{3, 0}, 0},
+		{"the other preferred backend is available", backend.Native, nil, nil, nil, [2]int{0, 3}, 0},
+		{"another error does not switch", backend.WMI, win32.ERROR_ACCESS_DENIED, nil, win32.ERROR_ACCESS_DENIED, [2]int{3, 0}, 0},
+		{"a similar error does not switch", backend.WMI, win32.ERROR_NOT_SUPPORTED, nil, win32.ERROR_NOT_SUPPORTED, [2]int{3, 0}, 0},
+		{"the preferred backend is missing", backend.WMI, missing, nil, nil, [2]int{1, 3}, 1},
+		{"the preferred backend is missing, native", backend.Native, nil, missing, nil, [2]int{3, 1}, 1},
 		{"the second fails", backend.WMI, missing, win32.ERROR_BUSY, win32.ERROR_BUSY, [2]int{1, 3}, 1},
 		{"both are missing", backend.WMI, missing, missing, backend.ErrUnavailable, [2]int{1, 3}, 1},
 	} {
@@ -69,8 +69,9 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// Many that find the first choice missing at once are told in the log once.
-func TestChoiceOfManyAtOnce(t *testing.T) {
+// Of many calls that find the preferred backend missing at once, only one logs
+// it.
+func TestChoiceConcurrent(t *testing.T) {
 	var log bytes.Buffer
 	missing, there := &call{error: backend.ErrUnavailable}, &call{}
 	choice := backend.Choose("tests", slog.New(slog.NewTextHandler(&log, nil)), backend.WMI,

@@ -7,15 +7,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// events makes one answer out of what FormatEx2 tells its callback, which
-// is the only way it tells anything. Event numbers are those of winfile's
+// events derives one result from the events that FormatEx2 passes to its
+// callback, which are its only result. Event numbers are those of winfile's
 // fmifs.h; those after text (14) are known from other open sources only.
 type events struct {
 	finished, success bool
-	failure           error // the first one heard of
+	failure           error // the first one
 }
 
-// add hears one event; data is its packet, which may be shorter than expected.
+// add processes one event. data is its packet, which may be shorter than
+// expected.
 func (e *events) add(event uint32, data []byte) {
 	const (
 		incompatibleFileSystem = 3
@@ -76,8 +77,8 @@ func (e *events) fail(event uint32, err error) {
 	}
 }
 
-// resultError reads FinalResult. No page says which kind of number it is, so
-// an HRESULT made of a Win32 number and an NTSTATUS are told by their high bits.
+// resultError converts FinalResult. The kind of number is undocumented. The high
+// bits distinguish an HRESULT of a Win32 number and an NTSTATUS.
 func resultError(result uint32) error {
 	switch {
 	case result>>16 == 0x8007:
@@ -88,7 +89,7 @@ func resultError(result uint32) error {
 	return win32.Errno(result)
 }
 
-// result is nil only if the format said that it finished, and well.
+// result returns nil only if an event reported success.
 func (e *events) result() error {
 	switch {
 	case e.finished && e.success:
@@ -96,5 +97,5 @@ func (e *events) result() error {
 	case e.failure != nil:
 		return e.failure
 	}
-	return fmt.Errorf("fmifs.dll FormatEx2 returned and had not finished: %w", win32.ERROR_GEN_FAILURE)
+	return fmt.Errorf("fmifs.dll FormatEx2 returned before it reported the end of the format: %w", win32.ERROR_GEN_FAILURE)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// param is in nobody's headers; these are the numbers that open tools
-// which call FormatEx2 agree on.
+// No published header has param. These are the numbers that open tools which call
+// FormatEx2 agree on.
 func TestParam(t *testing.T) {
 	var p param
 	for _, c := range []struct {
@@ -50,18 +50,18 @@ func TestEvents(t *testing.T) {
 	}{
 		{"finished well", []event{percent, {11, finished(1, 0)}}, nil},
 		{"finished well, in the packet of FormatEx", []event{{11, []byte{1}}}, nil},
-		{"finished well after a complaint", []event{{9, nil}, {11, finished(1, 0)}}, nil},
-		{"events that nobody knows", []event{{99, nil}, {14, []byte("text")}, {11, finished(1, 0)}}, nil},
-		{"nothing heard", nil, win32.ERROR_GEN_FAILURE},
+		{"finished well after an error event", []event{{9, nil}, {11, finished(1, 0)}}, nil},
+		{"unknown events", []event{{99, nil}, {14, []byte("text")}, {11, finished(1, 0)}}, nil},
+		{"no events", nil, win32.ERROR_GEN_FAILURE},
 		{"never finished", []event{percent}, win32.ERROR_GEN_FAILURE},
-		{"never finished, but complained", []event{percent, {6, nil}}, win32.ERROR_ACCESS_DENIED},
+		{"never finished, with an error event", []event{percent, {6, nil}}, win32.ERROR_ACCESS_DENIED},
 		{"failed without a number", []event{{11, finished(0, 0)}}, win32.ERROR_GEN_FAILURE},
 		{"failed with an empty packet", []event{{11, nil}}, win32.ERROR_GEN_FAILURE},
 		{"failed with a short packet", []event{{11, []byte{0, 0, 0, 0, 5}}}, win32.ERROR_GEN_FAILURE},
 		{"failed with a Win32 number", []event{{11, finished(0, 112)}}, win32.ERROR_DISK_FULL},
 		{"failed with an HRESULT", []event{{11, finished(0, 0x80070005)}}, win32.ERROR_ACCESS_DENIED},
 		{"failed with an NTSTATUS", []event{{11, finished(0, 0xC00000A2)}}, win32.ERROR_WRITE_PROTECT},
-		{"the first complaint counts", []event{{8, nil}, {10, nil}, {11, finished(0, 5)}}, win32.ERROR_SHARING_VIOLATION},
+		{"the first error event counts", []event{{8, nil}, {10, nil}, {11, finished(0, 5)}}, win32.ERROR_SHARING_VIOLATION},
 		{"not this file system", []event{{3, nil}, {11, finished(0, 0)}}, win32.ERROR_NOT_SUPPORTED},
 		{"write protected", []event{{7, nil}}, win32.ERROR_WRITE_PROTECT},
 		{"I/O error", []event{{10, nil}}, win32.ERROR_IO_DEVICE},
@@ -82,8 +82,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Whatever fmifs tells, only a finished packet that says so is success, and an
-// error has a Win32 number.
+// For any events, only a finished packet that reports success is a success, and
+// every error has a Win32 number.
 func FuzzEvents(f *testing.F) {
 	f.Add(uint32(11), finished(1, 0), uint32(0), []byte{})
 	f.Add(uint32(6), []byte{}, uint32(11), finished(0, 0xC0000001))
@@ -94,7 +94,7 @@ func FuzzEvents(f *testing.F) {
 		well := func(e uint32, d []byte) bool { return e == 11 && len(d) > 0 && d[0] != 0 }
 		err := heard.result()
 		if err == nil && !well(e1, d1) && !well(e2, d2) {
-			t.Errorf("events %d % x and %d % x are taken for success", e1, d1, e2, d2)
+			t.Errorf("events %d % x and %d % x count as success", e1, d1, e2, d2)
 		}
 		if _, ok := win32.Code(err); err != nil && !ok {
 			t.Errorf("events %d % x and %d % x: %v has no Win32 number", e1, d1, e2, d2, err)

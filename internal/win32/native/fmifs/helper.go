@@ -18,7 +18,7 @@ import (
 // Command is the first argument that makes csi-proxy.exe the helper.
 const Command = "format-helper"
 
-// Lines of the conversation.
+// Lines of the protocol.
 const (
 	hello    = "csi-proxy format-helper 1"
 	begin    = "go"
@@ -31,9 +31,9 @@ const (
 // Exit codes of the helper.
 const (
 	exitOK       = 0
-	exitFailure  = 1 // said on the last line
+	exitFailure  = 1 // the last line says why
 	exitUsage    = 2
-	exitOrphaned = 3 // the parent went away
+	exitOrphaned = 3 // the parent has ended
 )
 
 var (
@@ -41,27 +41,27 @@ var (
 	fileSystemName = regexp.MustCompile(`^[0-9A-Za-z]{1,16}$`)
 )
 
-// Check refuses what is not formatted. A drive letter is not: what is formatted
-// is named by what cannot pass to another volume.
+// Check returns an error for arguments that are not acceptable. A volume must be
+// given by its name: a drive letter could pass to another volume.
 func Check(vol string, o win32.FormatOptions) error {
 	switch {
 	case !volumeName.MatchString(vol):
-		return fmt.Errorf(`%q is no volume name, \\?\Volume{GUID}\: %w`, vol, win32.ERROR_INVALID_NAME)
+		return fmt.Errorf(`%q is not a volume name, \\?\Volume{GUID}\: %w`, vol, win32.ERROR_INVALID_NAME)
 	case !fileSystemName.MatchString(o.FileSystem):
-		return fmt.Errorf("%q is no name of a file system: %w", o.FileSystem, win32.ERROR_INVALID_NAME)
+		return fmt.Errorf("%q is not a file system name: %w", o.FileSystem, win32.ERROR_INVALID_NAME)
 	case strings.ContainsRune(o.Label, 0):
-		return fmt.Errorf("the label %q has a NUL: %w", o.Label, win32.ERROR_INVALID_NAME)
+		return fmt.Errorf("the label %q contains a NUL: %w", o.Label, win32.ERROR_INVALID_NAME)
 	}
 	return nil
 }
 
-// arguments is the command line of a helper, without the program.
+// arguments returns the command line of a helper, without the program.
 func arguments(vol string, o win32.FormatOptions) []string {
 	return []string{Command, "-volume=" + vol, "-file-system=" + o.FileSystem, "-label=" + o.Label,
 		fmt.Sprintf("-quick=%t", o.Quick), fmt.Sprintf("-cluster-size=%d", o.ClusterSize)}
 }
 
-// parse reads arguments, from behind the command.
+// parse parses arguments, without the command.
 func parse(args []string) (vol string, o win32.FormatOptions, err error) {
 	f := flag.NewFlagSet(Command, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -75,51 +75,51 @@ func parse(args []string) (vol string, o win32.FormatOptions, err error) {
 	}
 	o.ClusterSize = uint32(*cluster)
 	if f.NArg() > 0 || uint64(*cluster) != uint64(o.ClusterSize) {
-		return "", o, fmt.Errorf("wrong arguments %q", args)
+		return "", o, fmt.Errorf("invalid arguments %q", args)
 	}
 	return vol, o, Check(vol, o)
 }
 
-// format formats, and tells events until it returns; tell may be called from any
-// thread. It answers [backend.ErrUnavailable] if it cannot begin.
-type format func(vol string, o win32.FormatOptions, tell func(number uint32, packet []byte)) error
+// format formats and calls report for each event until it returns. It may call
+// report from any thread. It returns [backend.ErrUnavailable] if it cannot start.
+type format func(vol string, o win32.FormatOptions, report func(number uint32, packet []byte)) error
 
-// serve is the helper. exit ends the process at once.
+// serve runs the helper. exit ends the process at once.
 func serve(args []string, stdin io.Reader, stdout io.Writer, exit func(int), format format) int {
-	var turn sync.Mutex
-	say := func(line ...any) {
-		turn.Lock()
-		defer turn.Unlock()
-		// A parent that does not read any more has ended, which stdin tells.
+	var mu sync.Mutex
+	send := func(line ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		// If the parent no longer reads, it has ended; then stdin ends too.
 		_, _ = fmt.Fprintln(stdout, line...)
 	}
 	vol, o, err := parse(args)
 	if err != nil {
-		say(hello)
-		say(refused, oneLine(err))
+		send(hello)
+		send(refused, oneLine(err))
 		return exitUsage
 	}
-	say(hello)
+	send(hello)
 	in := bufio.NewReader(stdin)
 	if line, err := in.ReadString('\n'); err != nil || strings.TrimSpace(line) != begin {
 		return exitOrphaned
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // until the parent goes away
+		_, _ = io.Copy(io.Discard, in) // until the parent ends
 		exit(exitOrphaned)
 	}()
 	err = format(vol, o, func(number uint32, packet []byte) {
-		say(event, number, hex.EncodeToString(packet))
+		send(event, number, hex.EncodeToString(packet))
 	})
 	switch {
 	case errors.Is(err, backend.ErrUnavailable):
-		say(missing, oneLine(err))
+		send(missing, oneLine(err))
 		return exitFailure
 	case err != nil:
-		say(refused, oneLine(err))
+		send(refused, oneLine(err))
 		return exitFailure
 	}
-	say(returned)
+	send(returned)
 	return exitOK
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// TestMain makes this test's binary be the helper, with a formatter that plays
-// what the label says.
+// TestMain makes this test's binary the helper, with a formatter that simulates
+// what the label asks for.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
-		os.Exit(serve(os.Args[2:], os.Stdin, os.Stdout, os.Exit, play))
+		os.Exit(serve(os.Args[2:], os.Stdin, os.Stdout, os.Exit, simulate))
 	}
 	if os.Getenv(asParent) != "" {
 		exe, _ := os.Executable()
@@ -28,42 +28,42 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// asParent makes this test's binary format, with a helper that takes its time.
+// asParent makes this test's binary format with a helper that does not end.
 const asParent = "CSI_PROXY_TEST_AS_PARENT"
 
 const volume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 
-func play(vol string, o win32.FormatOptions, tell func(uint32, []byte)) error {
-	tell(0, []byte{50, 0, 0, 0})
+func simulate(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
+	report(0, []byte{50, 0, 0, 0})
 	switch o.Label {
-	case "what is asked":
+	case "check arguments":
 		if vol != volume || o != (win32.FormatOptions{FileSystem: "NTFS", Label: o.Label, Quick: true, ClusterSize: 65536}) {
-			return fmt.Errorf("asked for %q, %+v", vol, o)
+			return fmt.Errorf("got %q, %+v", vol, o)
 		}
-		tell(11, finished(1, 0))
+		report(11, finished(1, 0))
 	case "no access":
-		tell(6, nil)
-		tell(11, finished(0, 0))
+		report(6, nil)
+		report(11, finished(0, 0))
 	case "crash":
-		tell(10, nil)
-		panic("fmifs.dll fell over")
+		report(10, nil)
+		panic("fmifs.dll crashed")
 	case "exit":
-		tell(11, finished(1, 0))
+		report(11, finished(1, 0))
 		os.Exit(7)
-	case "another word":
-		fmt.Println("what? ever")
+	case "unknown line":
+		fmt.Println("unknown line")
 	case "missing":
 		return fmt.Errorf("no fmifs.dll\nhere: %w", backend.ErrUnavailable)
 	case "hang":
 		time.Sleep(time.Hour)
 	case "many events":
 		for range 5000 {
-			tell(14, make([]byte, 50))
+			report(14, make([]byte, 50))
 		}
-		tell(11, finished(1, 0))
+		report(11, finished(1, 0))
 	case "large packet":
-		tell(14, make([]byte, 1<<16))
-		tell(11, finished(1, 0))
+		report(14, make([]byte, 1<<16))
+		report(11, finished(1, 0))
 	}
 	return nil
 }
@@ -82,31 +82,31 @@ func TestFormat(t *testing.T) {
 		err  win32.Errno // 0: success
 		says string
 	}{
-		"what is asked":   {},
+		"check arguments": {},
 		"many events":     {},
 		"large packet":    {},
 		"no access":       {win32.ERROR_ACCESS_DENIED, "event 6"},
 		"crash":           {win32.ERROR_IO_DEVICE, "ended before"},
 		"exit":            {win32.ERROR_PROCESS_ABORTED, "exit status 7"},
-		"another word":    {win32.ERROR_GEN_FAILURE, `"what? ever"`},
+		"unknown line":    {win32.ERROR_GEN_FAILURE, `"unknown line"`},
 		"missing":         {win32.ERROR_NOT_SUPPORTED, "no fmifs.dll here"},
-		"never finishing": {win32.ERROR_GEN_FAILURE, "had not finished"},
+		"never finishing": {win32.ERROR_GEN_FAILURE, "before it reported the end"},
 	} {
 		err := helper(t).Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: label, Quick: true, ClusterSize: 65536})
 		code, _ := win32.Code(err)
 		if (err == nil) != (want.err == 0) || code != want.err || err != nil && !strings.Contains(err.Error(), want.says) {
-			t.Errorf("%s: %v, want %v that says %q", label, err, want.err, want.says)
+			t.Errorf("%s: %v, want %v with %q", label, err, want.err, want.says)
 		}
 		if errors.Is(err, backend.ErrUnavailable) != (label == "missing") {
-			t.Errorf("%s: %v is taken for a missing backend: %t", label, err, errors.Is(err, backend.ErrUnavailable))
+			t.Errorf("%s: %v counts as a missing backend: %t", label, err, errors.Is(err, backend.ErrUnavailable))
 		}
 	}
 }
 
-// A helper that is silent for too long is ended.
-func TestPatience(t *testing.T) {
+// A helper that is silent for too long is killed.
+func TestHelperSilenceLimit(t *testing.T) {
 	h := helper(t)
-	h.Patience = 300 * time.Millisecond
+	h.SilenceLimit = 300 * time.Millisecond
 	start := time.Now()
 	err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"})
 	if !win32.IsCode(err, win32.ERROR_TIMEOUT) || time.Since(start) > 20*time.Second {
@@ -114,7 +114,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-func TestRefusedBeforeAnyProcess(t *testing.T) {
+func TestFormatRefusesArguments(t *testing.T) {
 	h := Helper{Executable: "/there/is/no/such/program"}
 	for _, c := range []struct {
 		vol string
@@ -134,27 +134,28 @@ func TestRefusedBeforeAnyProcess(t *testing.T) {
 			t.Errorf("Format(%q, %+v) = %v, want ERROR_INVALID_NAME", c.vol, c.o, err)
 		}
 	}
-	if err := (Helper{}).Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "another program") {
+	if err := (Helper{}).Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "needs csi-proxy.exe") {
 		t.Errorf("without an executable: %v, want ErrUnavailable", err)
 	}
 	if err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !win32.IsCode(err, win32.ERROR_GEN_FAILURE) || !strings.Contains(err.Error(), "start the format helper") {
-		t.Errorf("without the program: %v, want that it does not start", err)
+		t.Errorf("without the program: %v, want a failure to start it", err)
 	}
 }
 
-// A program that is not the helper, or one of another version, is told nothing.
-func TestAnotherProgram(t *testing.T) {
-	for _, said := range []string{"usage: whatever\n", "csi-proxy format-helper 2\n", "csi-proxy format-helper 1x\n", "returned\n"} {
-		var told strings.Builder
-		a := &answer{}
-		if err := a.listen(strings.NewReader(said), &told, func() {}); err == nil || told.Len() > 0 {
-			t.Errorf("who says %q is told %q, and the answer is %v", said, told.String(), err)
+// A program that is not the helper, or a helper of another version, receives
+// nothing.
+func TestOutputOfAnotherProgram(t *testing.T) {
+	for _, line := range []string{"usage: other\n", "csi-proxy format-helper 2\n", "csi-proxy format-helper 1x\n", "returned\n"} {
+		var sent strings.Builder
+		o := &output{}
+		if err := o.read(strings.NewReader(line), &sent, func() {}); err == nil || sent.Len() > 0 {
+			t.Errorf("after %q the helper got %q, and read returned %v", line, sent.String(), err)
 		}
 	}
 }
 
-// The helper formats only what it is told to by a parent that is there.
-func TestHelperWaitsForItsParent(t *testing.T) {
+// The helper formats only what its running parent asked for.
+func TestHelperWaitsForParent(t *testing.T) {
 	formatted := 0
 	count := func(string, win32.FormatOptions, func(uint32, []byte)) error { formatted++; return nil }
 	good := arguments(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "-quick=false \"x", Quick: true})[1:]
@@ -166,14 +167,14 @@ func TestHelperWaitsForItsParent(t *testing.T) {
 		runs  int
 	}{
 		{"no parent", good, "", exitOrphaned, 0},
-		{"another word", good, "yes\n", exitOrphaned, 0},
-		{"half a word", good, "go", exitOrphaned, 0},
-		{"a volume by its letter", []string{"-volume=C:", "-file-system=NTFS"}, "go\n", exitUsage, 0},
+		{"another line", good, "yes\n", exitOrphaned, 0},
+		{"half a line", good, "go", exitOrphaned, 0},
+		{"a volume by its drive letter", []string{"-volume=C:", "-file-system=NTFS"}, "go\n", exitUsage, 0},
 		{"no volume", []string{"-file-system=NTFS"}, "go\n", exitUsage, 0},
 		{"an argument too many", append(slices.Clone(good), "more"), "go\n", exitUsage, 0},
 		{"an unknown flag", append(slices.Clone(good), "-full"), "go\n", exitUsage, 0},
 		{"a cluster size beyond 32 bits", append(slices.Clone(good), "-cluster-size=4294967296"), "go\n", exitUsage, 0},
-		{"told to", good, "go\n", exitOK, 1},
+		{"a parent that sends go", good, "go\n", exitOK, 1},
 	} {
 		formatted = 0
 		var out strings.Builder
@@ -186,13 +187,13 @@ func TestHelperWaitsForItsParent(t *testing.T) {
 		}()
 		code := serve(c.args, stdin, &out, func(int) {}, count)
 		if code != c.code || formatted != c.runs || !strings.HasPrefix(out.String(), hello+"\n") {
-			t.Errorf("%s: exit code %d, %d formats, and it said\n%s\nwant %d and %d", c.name, code, formatted, &out, c.code, c.runs)
+			t.Errorf("%s: exit code %d, %d formats, and the output\n%s\nwant %d and %d", c.name, code, formatted, &out, c.code, c.runs)
 		}
 	}
 }
 
-// The end of its parent ends a helper that formats.
-func TestOrphanEnds(t *testing.T) {
+// The end of its parent ends a helper while it formats.
+func TestHelperEndsWithParent(t *testing.T) {
 	exited := make(chan int)
 	began := make(chan bool)
 	stdin, parent := io.Pipe()
@@ -219,30 +220,30 @@ func FuzzArguments(f *testing.F) {
 		o := win32.FormatOptions{FileSystem: fs, Label: label, Quick: quick, ClusterSize: cluster}
 		gotVol, got, err := parse(arguments(vol, o)[1:])
 		if ok := Check(vol, o) == nil; ok != (err == nil) || ok && (gotVol != vol || got != o) {
-			t.Errorf("%q, %+v arrives as %q, %+v, %v", vol, o, gotVol, got, err)
+			t.Errorf("%q, %+v became %q, %+v, %v", vol, o, gotVol, got, err)
 		}
 	})
 }
 
-// Whatever is on the helper's output, there is no success unless it said that
-// FormatEx2 finished well and returned.
-func FuzzAnswer(f *testing.F) {
+// For any output of the helper, there is success only if it says that FormatEx2
+// reported success and returned.
+func FuzzOutput(f *testing.F) {
 	f.Add(hello + "\nevent 11 0100000000000000\nreturned\n")
 	f.Add(hello + "\r\nevent 6 \nevent 11 00\nreturned\n")
 	f.Add(hello + "\nmissing no DLL\n")
 	f.Add(hello + "\nrefused\n")
 	f.Add(hello + "\nevent 99999999999 zz\n")
-	f.Fuzz(func(t *testing.T, said string) {
-		a := &answer{}
-		err := a.listen(strings.NewReader(said), io.Discard, func() {})
+	f.Fuzz(func(t *testing.T, lines string) {
+		o := &output{}
+		err := o.read(strings.NewReader(lines), io.Discard, func() {})
 		if err == nil {
-			err = a.result(nil, "")
+			err = o.result(nil, "")
 		}
-		if err == nil && (!strings.HasPrefix(said, hello) || !strings.Contains(said, "event 11 ") || !strings.Contains(said, "returned")) {
-			t.Errorf("%q is taken for success", said)
+		if err == nil && (!strings.HasPrefix(lines, hello) || !strings.Contains(lines, "event 11 ") || !strings.Contains(lines, "returned")) {
+			t.Errorf("%q counts as success", lines)
 		}
 		if _, ok := win32.Code(err); err != nil && !ok {
-			t.Errorf("%q: %v has no Win32 number", said, err)
+			t.Errorf("%q: %v has no Win32 number", lines, err)
 		}
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// Main is the helper: args are those behind [Command]. It returns the exit code.
+// Main runs the helper with the arguments that follow [Command], and returns the
+// exit code.
 func Main(args []string, stdin io.Reader, stdout io.Writer) int {
 	return serve(args, stdin, stdout, os.Exit, formatEx2)
 }
@@ -27,17 +28,17 @@ const (
 	formatFixedMedia = 12
 )
 
-// formatEx2 is FormatEx2 of fmifs.dll. It has no documentation; the prototype is
-// the one that open tools which format disks declare for it:
+// formatEx2 is FormatEx2 of fmifs.dll. It is undocumented; this is the prototype
+// that open tools declare:
 //
 //	void FormatEx2(PWSTR drive, int media, PWSTR fileSystem, PARAM *param, BOOLEAN (*callback)(int event, ULONG length, void *packet))
 //
-// The callback that it registers is never freed, and carries nothing that would
-// tell two formats apart: a process formats once.
-func formatEx2(vol string, o win32.FormatOptions, tell func(uint32, []byte)) error {
+// The callback is never freed, and nothing in its arguments distinguishes two
+// formats, so a process formats once.
+func formatEx2(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
 	proc := windows.NewLazySystemDLL("fmifs.dll").NewProc("FormatEx2")
 	if err := proc.Find(); err != nil {
-		return fmt.Errorf("no FormatEx2 in fmifs.dll (%v): %w", err, backend.ErrUnavailable)
+		return fmt.Errorf("fmifs.dll has no FormatEx2 (%v): %w", err, backend.ErrUnavailable)
 	}
 	wide := func(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 	drive := wide(strings.TrimSuffix(vol, `\`)) // the device, not its root directory
@@ -48,26 +49,26 @@ func formatEx2(vol string, o win32.FormatOptions, tell func(uint32, []byte)) err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	pin.Pin(p.label) // reachable for Windows through p alone
+	pin.Pin(p.label) // Windows reaches it through p only
 
-	runtime.LockOSThread() // fmifs may leave state on its thread, which callbacks come back to
+	runtime.LockOSThread() // fmifs may leave state on its thread, on which callbacks run
 	defer runtime.UnlockOSThread()
-	// It returns nothing; what proc.Call makes of that says nothing.
+	// FormatEx2 returns no value, so ignore what proc.Call returns.
 	_, _, _ = proc.Call(uintptr(unsafe.Pointer(drive)), formatFixedMedia, uintptr(unsafe.Pointer(fileSystem)),
-		uintptr(unsafe.Pointer(p)), callback(tell))
+		uintptr(unsafe.Pointer(p)), callback(report))
 	return nil
 }
 
-// callback makes a function of C out of tell. fmifs.dll calls it, perhaps from a
-// thread of its own, and keeps the packet. The answer TRUE lets the format go on.
-func callback(tell func(uint32, []byte)) uintptr {
+// callback converts report to a C function. fmifs.dll may call it from a thread
+// of its own, and owns the packet. The result TRUE lets the format continue.
+func callback(report func(uint32, []byte)) uintptr {
 	return windows.NewCallback(func(number, length uint32, data *byte) uintptr {
-		const maxPacket = 1 << 16 // length is a claim
+		const maxPacket = 1 << 16 // length cannot be trusted
 		var packet []byte
 		if data != nil && length <= maxPacket {
 			packet = unsafe.Slice(data, length)
 		}
-		tell(number, packet)
+		report(number, packet)
 		return 1
 	})
 }

@@ -21,30 +21,30 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// The callback passes events on, whatever length they claim.
+// The callback passes events on, even with a false length.
 func TestCallback(t *testing.T) {
-	var heard []string
+	var got []string
 	call := callback(func(number uint32, packet []byte) {
-		heard = append(heard, fmt.Sprintf("%d %s", number, hex.EncodeToString(packet)))
+		got = append(got, fmt.Sprintf("%d %s", number, hex.EncodeToString(packet)))
 	})
-	tell := func(number, length uint32, data *byte) {
+	emit := func(number, length uint32, data *byte) {
 		t.Helper()
 		r, _, _ := syscall.SyscallN(call, uintptr(number), uintptr(length), uintptr(unsafe.Pointer(data)))
 		if r&0xFF != 1 {
-			t.Errorf("the callback answered %d, want TRUE", r)
+			t.Errorf("the callback returned %d, want TRUE", r)
 		}
 	}
 	packet := finished(1, 5)
-	tell(11, uint32(len(packet)), &packet[0])
-	tell(6, 0, nil)
-	tell(14, 1<<30, &packet[0])
-	tell(0, 4, nil)
-	if want := []string{"11 0100000005000000", "6 ", "14 ", "0 "}; !slices.Equal(heard, want) {
-		t.Errorf("heard %q, want %q", heard, want)
+	emit(11, uint32(len(packet)), &packet[0])
+	emit(6, 0, nil)
+	emit(14, 1<<30, &packet[0])
+	emit(0, 4, nil)
+	if want := []string{"11 0100000005000000", "6 ", "14 ", "0 "}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestWithoutDLL(t *testing.T) {
+func TestFormatWithoutDLL(t *testing.T) {
 	if windows.NewLazySystemDLL("fmifs.dll").Load() == nil {
 		t.Skip("needs a Windows without fmifs.dll, such as Wine")
 	}
@@ -54,8 +54,8 @@ func TestWithoutDLL(t *testing.T) {
 	}
 }
 
-// The end of the handle of its job ends a helper, whatever it does.
-func TestJobEndsTheHelper(t *testing.T) {
+// Closing the handle of its job ends a helper, whatever it is doing.
+func TestHelperEndsWithJob(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestJobEndsTheHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone(c)
+	isolate(c)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,20 +78,21 @@ func TestJobEndsTheHelper(t *testing.T) {
 	go func() { ended <- c.Wait() }()
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended by itself: %v", err)
+		t.Fatalf("the helper ended by itself: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	leave()
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("it lives on without its job")
+		t.Error("the helper still runs without its job")
 		c.Process.Kill()
 	}
 }
 
-// So does the end of the process that has the handle, without a chance to clean up.
-func TestEndOfTheParentEndsTheHelper(t *testing.T) {
+// So does the end of the process that owns the handle, even without a chance to
+// clean up.
+func TestHelperEndsWithParentProcess(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestEndOfTheParentEndsTheHelper(t *testing.T) {
 	var child uint32
 	for limit := time.Now().Add(time.Minute); child == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("the parent starts no helper")
+			t.Fatal("the parent did not start a helper")
 		}
 		child = childOf(t, uint32(parent.Process.Pid), filepath.Base(exe))
 	}
@@ -120,12 +121,12 @@ func TestEndOfTheParentEndsTheHelper(t *testing.T) {
 	}
 	parent.Process.Kill()
 	if s, err := windows.WaitForSingleObject(h, 60_000); s != windows.WAIT_OBJECT_0 {
-		t.Errorf("the helper lives on without its parent: %d, %v", s, err)
+		t.Errorf("the helper still runs without its parent: %d, %v", s, err)
 	}
 }
 
-// childOf is a process of this program that another one started; 0 if there is none.
-// A console may be its child as well.
+// childOf returns a child process of parent that runs this program, or 0. A
+// console may be its child as well.
 func childOf(t *testing.T, parent uint32, program string) uint32 {
 	t.Helper()
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)

@@ -4,8 +4,8 @@ package fmifs
 
 import "os/exec"
 
-func alone(*exec.Cmd) {}
+func isolate(*exec.Cmd) {}
 
-// confine has nothing to do where there is no fmifs.dll: the end of its standard
-// input ends the child that tests start.
+// confine does nothing, because there is no fmifs.dll. The child that tests start
+// ends with its standard input.
 func confine(int) (leave func(), err error) { return func() {}, nil }

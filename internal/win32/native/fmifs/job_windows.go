@@ -10,19 +10,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// alone keeps the helper from showing a window and from hearing Ctrl-C.
-func alone(c *exec.Cmd) {
+// isolate keeps the helper from showing a window and from receiving Ctrl-C.
+func isolate(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
 // confine puts a child, which must not have been waited for, into a job that ends
-// with leave, or with this process: then Windows kills who is in it. A child that
-// crashes does so without a dialog.
+// with leave or with this process. Windows then kills the processes in it. A
+// child that crashes shows no dialog.
 // https://learn.microsoft.com/windows/win32/procthread/job-objects
 func confine(pid int) (leave func(), err error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return nil, answerOf(err)
+		return nil, errorOf(err)
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
 		LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION,
@@ -37,12 +37,12 @@ func confine(pid int) (leave func(), err error) {
 	}
 	if err != nil {
 		windows.CloseHandle(job)
-		return nil, answerOf(err)
+		return nil, errorOf(err)
 	}
 	return func() { windows.CloseHandle(job) }, nil
 }
 
-func answerOf(err error) error {
+func errorOf(err error) error {
 	if e, ok := err.(syscall.Errno); ok {
 		return win32.Errno(e)
 	}

@@ -16,42 +16,42 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// Helper formats volumes in children of this process. It may be used by several
-// goroutines at once; each format has a child of its own.
+// Helper formats volumes in child processes, one for each format. It is safe for
+// concurrent use.
 type Helper struct {
-	// Executable is a program that calls [Main] when its first argument is
-	// [Command]: the path of csi-proxy.exe, for which only csi-proxy.exe itself
-	// can vouch. Without one there are no formats this way.
+	// Executable is a program that calls [Main] if its first argument is
+	// [Command]: the path of csi-proxy.exe. Only csi-proxy.exe itself knows that
+	// it is such a program. If it is empty, Format fails.
 	Executable string
-	// Patience is how long a format may be silent before it is ended; 0 means
-	// half an hour.
-	Patience time.Duration
+	// SilenceLimit is how long a format may run without an event before it is
+	// killed; 0 means half an hour.
+	SilenceLimit time.Duration
 }
 
-// errSilent ends a helper that says nothing any more.
-var errSilent = errors.New("it was silent")
+// errSilent is the cause of killing a silent helper.
+var errSilent = errors.New("the format helper was silent")
 
-// Format makes a file system on vol, and returns when the helper has ended. It
-// answers [backend.ErrUnavailable] where there is no helper, or no FormatEx2.
-// Every other error wraps a number of Windows.
+// Format creates a file system on vol, and returns when the helper has ended. It
+// returns [backend.ErrUnavailable] if there is no helper or no FormatEx2. All
+// other errors wrap a Windows error number.
 func (h Helper) Format(vol string, o win32.FormatOptions) error {
 	if err := Check(vol, o); err != nil {
 		return err
 	}
 	if h.Executable == "" {
-		return fmt.Errorf("fmifs.dll is used in a child process of csi-proxy.exe only, and this is another program: %w", backend.ErrUnavailable)
+		return fmt.Errorf("formatting with fmifs.dll needs csi-proxy.exe as the format helper: %w", backend.ErrUnavailable)
 	}
-	patience := h.Patience
-	if patience == 0 {
-		patience = 30 * time.Minute
+	limit := h.SilenceLimit
+	if limit == 0 {
+		limit = 30 * time.Minute
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	c := exec.CommandContext(ctx, h.Executable, arguments(vol, o)...)
-	c.WaitDelay = time.Second // nobody but the child has its pipes
+	c.WaitDelay = time.Second // only the child has its pipes
 	var stderr tail
 	c.Stderr = &stderr
-	alone(c)
+	isolate(c)
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start the format helper: %w: %v", win32.ERROR_NO_SYSTEM_RESOURCES, err)
@@ -64,15 +64,15 @@ func (h Helper) Format(vol string, o win32.FormatOptions) error {
 		stdin.Close()
 		return fmt.Errorf("start the format helper: %w: %v", win32.ERROR_GEN_FAILURE, err)
 	}
-	said := &answer{}
-	silence := time.AfterFunc(patience, func() { end(errSilent) })
+	out := &output{}
+	silence := time.AfterFunc(limit, func() { end(errSilent) })
 	err = func() error {
 		leave, err := confine(c.Process.Pid)
 		if err != nil {
-			return fmt.Errorf("bind the format helper to this process: %w", err)
+			return fmt.Errorf("put the format helper into a job: %w", err)
 		}
 		defer leave()
-		return said.listen(stdout, stdin, func() { silence.Reset(patience) })
+		return out.read(stdout, stdin, func() { silence.Reset(limit) })
 	}()
 	if err != nil {
 		end(err)
@@ -80,51 +80,51 @@ func (h Helper) Format(vol string, o win32.FormatOptions) error {
 	exit := c.Wait()
 	silence.Stop()
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
-		return fmt.Errorf("the format helper said nothing for %s and was ended: %w", patience, win32.ERROR_TIMEOUT)
+		return fmt.Errorf("the format helper was silent for %s and was killed: %w", limit, win32.ERROR_TIMEOUT)
 	}
 	if err != nil {
 		return err
 	}
-	return said.result(exit, stderr.last())
+	return out.result(exit, stderr.last())
 }
 
-// answer is what a helper said.
-type answer struct {
+// output is what a helper wrote to its standard output.
+type output struct {
 	greeted, returned bool
 	missing, refused  string
 	events            events
 }
 
-// listen hears a helper to its end, and tells it to begin. heard is called at
-// every line.
-func (a *answer) listen(from io.Reader, to io.Writer, heard func()) error {
+// read reads the output of a helper to its end, and starts the format once the
+// helper has sent hello. It calls onLine for every line.
+func (o *output) read(from io.Reader, to io.Writer, onLine func()) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, 1<<18) // the longest packet in hex, and more
+	lines.Buffer(nil, 1<<18) // more than the longest packet in hex
 	for lines.Scan() {
-		heard()
-		if err := a.line(lines.Text()); err != nil {
+		onLine()
+		if err := o.line(lines.Text()); err != nil {
 			return err
 		}
-		if a.greeted && lines.Text() == hello {
-			// If it has ended, its exit code tells more.
+		if o.greeted && lines.Text() == hello {
+			// If the helper has already ended, its exit code says more.
 			_, _ = io.WriteString(to, begin+"\n")
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("listen to the format helper: %w: %v", win32.ERROR_GEN_FAILURE, err)
+		return fmt.Errorf("read from the format helper: %w: %v", win32.ERROR_GEN_FAILURE, err)
 	}
 	return nil
 }
 
-// line hears one line.
-func (a *answer) line(s string) error {
+// line parses one line.
+func (o *output) line(s string) error {
 	word, rest, _ := strings.Cut(strings.TrimRight(s, "\r"), " ")
 	switch {
-	case !a.greeted:
+	case !o.greeted:
 		if s != hello {
-			return fmt.Errorf("the format helper is of another version: it began with %q, not %q: %w", s, hello, win32.ERROR_GEN_FAILURE)
+			return fmt.Errorf("the format helper has another version: its first line is %q, want %q: %w", s, hello, win32.ERROR_GEN_FAILURE)
 		}
-		a.greeted = true
+		o.greeted = true
 		return nil
 	case word == event:
 		number, packet, _ := strings.Cut(rest, " ")
@@ -132,55 +132,55 @@ func (a *answer) line(s string) error {
 		if err == nil {
 			var data []byte
 			if data, err = hex.DecodeString(packet); err == nil {
-				a.events.add(uint32(n), data)
+				o.events.add(uint32(n), data)
 				return nil
 			}
 		}
 	case word == missing:
-		a.missing = rest
+		o.missing = rest
 		return nil
 	case word == refused:
-		a.refused = rest
+		o.refused = rest
 		return nil
 	case s == returned:
-		a.returned = true
+		o.returned = true
 		return nil
 	}
-	return fmt.Errorf("the format helper said %q: %w", s, win32.ERROR_GEN_FAILURE)
+	return fmt.Errorf("the format helper wrote %q: %w", s, win32.ERROR_GEN_FAILURE)
 }
 
-// result is what it comes to; exit is how the helper ended, stderr what it said
-// last there.
-func (a *answer) result(exit error, stderr string) error {
+// result returns the result of the format. exit is the error of the process,
+// stderr the last line that it wrote there.
+func (o *output) result(exit error, stderr string) error {
 	switch {
-	case a.missing != "":
-		return fmt.Errorf("the format helper: %s: %w", a.missing, backend.ErrUnavailable)
-	case a.refused != "":
-		return fmt.Errorf("the format helper refused: %s: %w", a.refused, win32.ERROR_INVALID_PARAMETER)
-	case !a.returned || exit != nil:
+	case o.missing != "":
+		return fmt.Errorf("the format helper: %s: %w", o.missing, backend.ErrUnavailable)
+	case o.refused != "":
+		return fmt.Errorf("the format helper refused: %s: %w", o.refused, win32.ERROR_INVALID_PARAMETER)
+	case !o.returned || exit != nil:
 		err := fmt.Errorf("the format helper ended before FormatEx2 of fmifs.dll returned (%v): %w", exit, win32.ERROR_PROCESS_ABORTED)
-		if a.events.failure != nil {
-			err = fmt.Errorf("%w; then %w", a.events.failure, err)
+		if o.events.failure != nil {
+			err = fmt.Errorf("%w; then %w", o.events.failure, err)
 		}
 		if stderr != "" {
-			err = fmt.Errorf("%w; it said %q", err, stderr)
+			err = fmt.Errorf("%w; its last line on stderr is %q", err, stderr)
 		}
 		return err
 	}
-	return a.events.result()
+	return o.events.result()
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the bytes that are written to it.
 type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {
-	const most = 4096
+	const size = 4096
 	*t = append(*t, p...)
-	*t = (*t)[max(0, len(*t)-most):]
+	*t = (*t)[max(0, len(*t)-size):]
 	return len(p), nil
 }
 
-// last is the last line that is not empty.
+// last returns the last line that is not empty.
 func (t *tail) last() string {
 	lines := strings.Split(strings.TrimSpace(string(*t)), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

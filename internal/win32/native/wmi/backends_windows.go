@@ -4,8 +4,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Format makes a file system on a volume: MSFT_Volume.Format. The client is one of
-// [StorageNamespace].
+// Format creates a file system on a volume with MSFT_Volume.Format. The client
+// must be one of [StorageNamespace].
 func (c *Client) Format(vol string, o win32.FormatOptions) error {
 	return c.do(func(s *session) error {
 		found, err := s.instances(volumeQuery(vol))
@@ -20,7 +20,7 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 			}
 			rows = append(rows, r)
 		}
-		if err := theVolume(rows, vol); err != nil {
+		if err := checkVolume(rows, vol); err != nil {
 			return err
 		}
 		out, err := s.invoke(volumeClass, found[0], "Format", formatParameters(o), "ReturnValue")
@@ -31,8 +31,8 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 	})
 }
 
-// UseAdd maps a share: MSFT_SmbGlobalMapping.Create. The client is one of
-// [SMBNamespace].
+// UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one
+// of [SMBNamespace].
 func (c *Client) UseAdd(u win32.NewUse) error {
 	return c.do(func(s *session) error {
 		out, err := s.invoke(mappingClass, nil, "Create", createParameters(u), "ReturnValue")
@@ -58,8 +58,8 @@ func (c *Client) UseEnum() (uses []win32.Use, err error) {
 	return uses, nil
 }
 
-// UseDel removes the global mapping of a share that has no drive letter:
-// MSFT_SmbGlobalMapping.Remove. Without one it answers ERROR_NOT_CONNECTED.
+// UseDel removes the global mapping of a share without a drive letter, with
+// MSFT_SmbGlobalMapping.Remove. It returns ERROR_NOT_CONNECTED if there is none.
 func (c *Client) UseDel(remote string, force uint32) error {
 	return c.do(func(s *session) error {
 		removed := false
@@ -81,7 +81,7 @@ func (c *Client) UseDel(remote string, force uint32) error {
 	})
 }
 
-// mappings visits the global mappings.
+// mappings calls visit for each global mapping.
 func (s *session) mappings(visit func(*object, row) error) error {
 	found, err := s.instances(query{class: mappingClass})
 	if err != nil {

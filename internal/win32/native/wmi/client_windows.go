@@ -13,15 +13,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Client is a namespace of WMI. It may be used by several goroutines at once; what
-// they ask for is done in the order in which they asked.
+// Client is a WMI namespace. It is safe for concurrent use; requests are served
+// in the order of the calls.
 type Client struct {
 	namespace string
 
 	mu   sync.Mutex
 	jobs chan job // nil while there is no thread
 
-	held atomic.Int64 // objects and VARIANTs of COM that are not released
+	held atomic.Int64 // COM objects and VARIANTs that are not yet released
 }
 
 type job struct {
@@ -29,11 +29,11 @@ type job struct {
 	done chan error
 }
 
-// New is a client of a namespace. Nothing is done before the first call.
+// New returns a client of a namespace. It does nothing before the first call.
 func New(namespace string) *Client { return &Client{namespace: namespace} }
 
-// Close ends the thread of the client, when its jobs are done. The next call begins
-// another one.
+// Close ends the client's thread when its jobs are done. The next call starts a
+// new one.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Client) Close() {
 	}
 }
 
-// do has work done on the client's thread, connected to the namespace.
+// do runs work on the client's thread, connected to the namespace.
 func (c *Client) do(work func(*session) error) error {
 	j := job{work: work, done: make(chan error, 1)}
 	if err := c.submit(j); err != nil {
@@ -52,8 +52,8 @@ func (c *Client) do(work func(*session) error) error {
 	return <-j.done
 }
 
-// submit hands j to the thread. It keeps the lock until the thread has taken it, so
-// that callers come in turn and Close waits for them.
+// submit passes j to the thread. It keeps the lock until the thread has taken j,
+// so that callers are served one after the other and Close waits for them.
 func (c *Client) submit(j job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,11 +69,11 @@ func (c *Client) submit(j job) error {
 	return nil
 }
 
-// thread does jobs on an operating system thread that does nothing else and ends
-// with it, so that whatever COM leaves on it goes too.
+// thread runs jobs on its own operating system thread, which ends with it, so
+// that any state that COM leaves on the thread goes too.
 func (c *Client) thread(jobs <-chan job, began chan<- error) {
-	runtime.LockOSThread() // and never unlocks
-	const sFalse = 1       // the thread was in an apartment of this kind already
+	runtime.LockOSThread() // never unlocked
+	const sFalse = 1       // the thread is already in an apartment of this kind
 	if err := ole.CoInitializeEx(0, ole.COINIT_MULTITHREADED); err != nil && hresult(err) != sFalse {
 		began <- &Error{Op: "enter a COM apartment", HRESULT: hresult(err)}
 		return
@@ -99,7 +99,7 @@ func (c *Client) run(work func(*session) error) (err error) {
 	return work(s)
 }
 
-// hresult is the HRESULT of an error of package ole.
+// hresult returns the HRESULT of an error of package ole.
 func hresult(err error) uint32 {
 	var o *ole.OleError
 	if errors.As(err, &o) {

@@ -19,8 +19,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// cimv2 is a client of the namespace that every Windows has. At the end of the test
-// it holds nothing.
+// cimv2 returns a client of the namespace that every Windows has. At the end of
+// the test it must hold nothing.
 func cimv2(t *testing.T) *Client { return client(t, `root\cimv2`) }
 
 func client(t *testing.T, namespace string) *Client {
@@ -28,14 +28,14 @@ func client(t *testing.T, namespace string) *Client {
 	c := New(namespace)
 	t.Cleanup(func() {
 		if n := c.held.Load(); n != 0 {
-			t.Errorf("%d objects of COM are not released", n)
+			t.Errorf("%d COM objects are not released", n)
 		}
 		c.Close()
 	})
 	return c
 }
 
-// bios asks for two properties of Win32_BIOS.
+// bios reads two properties of Win32_BIOS.
 func bios(c *Client) (r row, err error) {
 	err = c.do(func(s *session) error {
 		found, err := s.instances(query{class: "Win32_BIOS"})
@@ -97,15 +97,16 @@ func TestWhere(t *testing.T) {
 	}
 	for _, name := range []string{`no such' OR Name LIKE '%`, `no such\\service\`, all[1] + `' AND Name = '` + all[1], `no such" OR Name LIKE "%`} {
 		if strings.Contains(name, `"`) && underWine() {
-			continue // it refuses every query with a quote that is escaped: run this on Windows
+			continue // Wine refuses every query with an escaped quote; Windows runs this
 		}
 		if none := ask(condition{"Name", name}); len(none) > 0 {
-			t.Errorf("the name %q finds %q", name, none)
+			t.Errorf("a query for the name %q returned %q", name, none)
 		}
 	}
 }
 
-// A method with in and out parameters, on a class: a value of the registry.
+// regString calls a method with in and out parameters on a class: it reads a
+// registry value.
 func regString(c *Client, root uint32, key, value string) (r row, err error) {
 	err = c.do(func(s *session) error {
 		r, err = s.invoke("StdRegProv", nil, "GetStringValue", []parameter{{"hDefKey", root}, {"sSubKeyName", key}, {"sValueName", value}}, "ReturnValue", "sValue")
@@ -144,21 +145,22 @@ func TestMethod(t *testing.T) {
 	}
 }
 
-// What a method does not fill in is null: an error that names it, and not "".
-func TestNull(t *testing.T) {
+// A parameter that a method does not set is null. Reading it is an error with its
+// name, not "".
+func TestNullProperty(t *testing.T) {
 	r, err := regString(cimv2(t), localMachine, versionKey, "there is no such value")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if code, err := r.uint32("ReturnValue"); err != nil || code == 0 {
-		t.Errorf("ReturnValue = %d, %v, want that there is no such value", code, err)
+		t.Errorf("ReturnValue = %d, %v, want the code for a missing value", code, err)
 	}
 	if got, err := r.text("sValue"); err == nil || !strings.Contains(err.Error(), "WMI property sValue of StdRegProv.GetStringValue is null") {
-		t.Errorf("sValue = %q, %v, want an error that says it is null", got, err)
+		t.Errorf("sValue = %q, %v, want the error that it is null", got, err)
 	}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingClasses(t *testing.T) {
 	query := func(namespace, class string) error {
 		return client(t, namespace).do(func(s *session) error {
 			found, err := s.instances(query{class: class})
@@ -194,7 +196,7 @@ func TestWhatIsMissing(t *testing.T) {
 		}), "NoSuchParameter", false},
 	} {
 		if _, ok := win32.Code(c.err); !ok || !strings.Contains(c.err.Error(), c.says) {
-			t.Errorf("%s: %v, want a Windows error that names %s", c.name, c.err, c.says)
+			t.Errorf("%s: %v, want a Windows error with the name %s", c.name, c.err, c.says)
 		}
 		if got := errors.Is(c.err, backend.ErrUnavailable); got != c.unavailable {
 			t.Errorf("%s: %v is ErrUnavailable: %t, want %t", c.name, c.err, got, c.unavailable)
@@ -209,13 +211,13 @@ func underWine() bool {
 
 func classQuery(class string) query { return query{class: class} }
 
-// What this Windows lacks of the two classes is said to be missing, and nothing
-// else is; on a Windows that has them this test does nothing.
+// Each of the two classes that this Windows lacks is reported as missing. On a
+// Windows that has them this test is skipped.
 func TestMissingBackends(t *testing.T) {
 	storage, smb := client(t, StorageNamespace), client(t, SMBNamespace)
 	err := storage.do(func(s *session) error { _, err := s.instances(classQuery(volumeClass)); return err })
 	if err == nil {
-		t.Skip("this Windows has MSFT_Volume; the test is for one that has not, such as Wine")
+		t.Skip("needs a Windows without MSFT_Volume, such as Wine")
 	}
 	for name, err := range map[string]error{
 		"Format":  storage.Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{FileSystem: "NTFS", Quick: true}),
@@ -230,8 +232,8 @@ func TestMissingBackends(t *testing.T) {
 	}
 }
 
-// A panic in a job is its error, and the next one is done.
-func TestPanic(t *testing.T) {
+// A panic in a job becomes the job's error, and the next job runs.
+func TestClientRecoversPanic(t *testing.T) {
 	c := cimv2(t)
 	if err := c.do(func(s *session) error {
 		if _, err := s.class("Win32_BIOS"); err != nil {
@@ -246,9 +248,9 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Jobs are done one at a time, on one thread, which Close ends and a later job
-// begins anew.
-func TestOneThread(t *testing.T) {
+// Jobs run one at a time, on one thread, which Close ends and a later job starts
+// again.
+func TestClientUsesOneThread(t *testing.T) {
 	c := cimv2(t)
 	var all sync.WaitGroup
 	var running, most int
@@ -279,7 +281,7 @@ func TestOneThread(t *testing.T) {
 	}
 }
 
-// footprint is what a process has of the system.
+// footprint is the system resources of a process.
 type footprint struct {
 	memory              uint64 // bytes
 	handles, goroutines int
@@ -287,11 +289,11 @@ type footprint struct {
 
 func measure(t *testing.T) footprint {
 	t.Helper()
-	debug.FreeOSMemory()  // Go's own is not the matter
+	debug.FreeOSMemory()  // measure COM's memory, not Go's
 	var counters struct { // PROCESS_MEMORY_COUNTERS
 		size, faults          uint32
 		_                     [6]uintptr
-		pageFile, maxPageFile uintptr // what is the process's own, wherever it is
+		pageFile, maxPageFile uintptr // the process's private memory, paged out or not
 	}
 	counters.size = uint32(unsafe.Sizeof(counters))
 	get := windows.NewLazySystemDLL("psapi.dll").NewProc("GetProcessMemoryInfo")
@@ -305,8 +307,8 @@ func measure(t *testing.T) footprint {
 	return f
 }
 
-// handles counts what this process has open, in the list of the whole system:
-// Wine's GetProcessHandleCount answers 0.
+// handles counts the open handles of this process in the list of the whole
+// system: Wine's GetProcessHandleCount returns 0.
 func handles(t *testing.T) (n int) {
 	t.Helper()
 	const extendedHandleInformation = 64
@@ -336,9 +338,10 @@ func handles(t *testing.T) (n int) {
 	return n
 }
 
-// Thousands of calls neither block nor leave anything behind: a query, a method, a
-// null, and what is missing, in turns. (With one kind of release left out, the memory
-// grows by 2 to 7 MiB from the second thousand to the fifth; else by a third of one.)
+// Thousands of calls neither block nor leak: a query, a method, a null, and a
+// missing class, repeatedly. (Without one kind of release, memory grows by 2 to 7
+// MiB from the second thousand to the fifth; with all of them, by a third of a
+// MiB.)
 func TestThousandCalls(t *testing.T) {
 	c := cimv2(t)
 	once := func(i int) {
@@ -359,7 +362,7 @@ func TestThousandCalls(t *testing.T) {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		if n := c.held.Load(); n != 0 {
-			t.Fatalf("after call %d %d objects are held", i, n)
+			t.Fatalf("after call %d, %d objects are still held", i, n)
 		}
 	}
 	var rounds []footprint
@@ -374,25 +377,24 @@ func TestThousandCalls(t *testing.T) {
 		rounds = append(rounds, measure(t))
 	}
 	t.Logf("5 times 1000 calls in %s, the slowest %s; after each thousand %+v", time.Since(start).Round(time.Millisecond), slowest.Round(time.Millisecond), rounds)
-	// What is lost is lost by every call, or every fourth, so in every round; what
-	// the Go runtime begins takes memory and handles once, a thread at a time.
-	// Objects that one kind of release is left out for take 630,000 bytes a round
-	// and more.
-	const mostMemory, most = 256 << 10, 100
+	// A leak occurs with every call, or every fourth, and so in every round. The
+	// Go runtime takes memory and handles only once for each thread that it
+	// starts. Leaking one kind of object takes 630,000 bytes a round or more.
+	const maxMemory, maxCount = 256 << 10, 100
 	lostMemory, lostHandles, lostGoroutines := true, true, true
 	for i := 2; i < len(rounds); i++ {
-		lostMemory = lostMemory && rounds[i].memory > rounds[i-1].memory+mostMemory
-		lostHandles = lostHandles && rounds[i].handles > rounds[i-1].handles+most
-		lostGoroutines = lostGoroutines && rounds[i].goroutines > rounds[i-1].goroutines+most
+		lostMemory = lostMemory && rounds[i].memory > rounds[i-1].memory+maxMemory
+		lostHandles = lostHandles && rounds[i].handles > rounds[i-1].handles+maxCount
+		lostGoroutines = lostGoroutines && rounds[i].goroutines > rounds[i-1].goroutines+maxCount
 	}
 	if lostMemory {
-		t.Errorf("memory grew by more than %d bytes with each thousand calls", mostMemory)
+		t.Errorf("memory grew by more than %d bytes with each thousand calls", maxMemory)
 	}
 	if lostHandles {
-		t.Error("handles are left behind with each thousand calls")
+		t.Error("each thousand calls leak handles")
 	}
 	if lostGoroutines {
-		t.Error("goroutines are left behind with each thousand calls")
+		t.Error("each thousand calls leak goroutines")
 	}
 	if slowest > 30*time.Second {
 		t.Errorf("a call took %s", slowest)

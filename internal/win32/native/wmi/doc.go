@@ -1,18 +1,19 @@
-// Package wmi formats volumes and makes SMB mappings through WMI, Windows'
-// documented way for both: MSFT_Volume.Format and MSFT_SmbGlobalMapping.
+// Package wmi formats volumes and maps SMB shares through WMI, Windows'
+// documented interface for both: MSFT_Volume.Format and MSFT_SmbGlobalMapping.
 //
-// A [Client] works for one namespace. It has one operating system thread in a COM
-// apartment of its own, on which its jobs are done one after the other; that thread
-// begins with the first job. A job connects, does its work and releases every object
-// and VARIANT that it got, whatever happened; they are counted. Security is set on the
-// connection, not for the process: what a driver does with COM elsewhere is its own.
+// A [Client] works with one namespace. It runs its jobs one after the other on
+// its own operating system thread, in its own COM apartment; the first job starts
+// the thread. A job connects, does its work and always releases every object and
+// VARIANT that it got; they are counted. Security is set on the connection, not
+// for the process, so it does not affect a driver's own use of COM.
 //
-// # What is read
+// # Values and errors
 //
-// A property that is null is not 0, false or "": reading it is an error that names it.
-// Names in queries and in paths of objects are checked or escaped by the types that
-// hold them. WMI's HRESULTs and the return values of methods become numbers of package
-// win32; that a class or namespace is missing is [backend.ErrUnavailable].
+// A property that is null is not 0, false or "": reading it is an error with its
+// name. Names in queries and object paths are checked or escaped by the types
+// that hold them. WMI's HRESULTs and the return values of methods become numbers
+// of package win32; a missing class or namespace becomes
+// [backend.ErrUnavailable].
 //
 // What has been verified, and on what: docs/evidence/verification.md.
 package wmi

@@ -8,18 +8,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// Error is an HRESULT that WMI answered. It wraps a number of package win32, and
-// [backend.ErrUnavailable] where it says that Windows lacks what was asked for.
+// Error is an HRESULT from WMI. It wraps an error number of package win32, and
+// [backend.ErrUnavailable] if Windows lacks the class or namespace.
 type Error struct {
 	Op      string // `connect to root\cimv2`, "MSFT_Volume.Format"
 	HRESULT uint32
 
-	missing bool // whatever the HRESULT is otherwise used for
-	begun   bool // a method of an object that exists was called: nothing is missing
+	missing bool // for an HRESULT that has other meanings too
+	begun   bool // a method of an existing object was called, so nothing is missing
 }
 
-// begunError is the error of a method that was called on an object. What it did is
-// not known, so no other backend may do it again, whatever the HRESULT is.
+// begunError is the error of a method that was called on an object. Whatever the
+// HRESULT, it is unknown what the method did, so no other backend may do it
+// again.
 func begunError(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return &Error{Op: e.Op, HRESULT: e.HRESULT, begun: true}
@@ -27,14 +28,14 @@ func begunError(err error) error {
 	return err
 }
 
-// missingClass is the error of the question for a class, which is WBEM_E_NOT_FOUND,
-// as of an instance, if there is none.
+// missingClass is the error of getting a class. A class that does not exist is
+// WBEM_E_NOT_FOUND, the HRESULT that is also used for instances.
 func missingClass(e *Error) *Error {
 	const notFound = 0x80041002
 	return &Error{Op: e.Op, HRESULT: e.HRESULT, missing: e.missing || e.HRESULT == notFound}
 }
 
-// Error has the HRESULT's name; the text that Windows has for it depends on its
+// Error includes the HRESULT's name. Windows' own text for it depends on its
 // language.
 func (e *Error) Error() string {
 	name, _, _ := meaning(e.HRESULT)
@@ -50,8 +51,9 @@ func (e *Error) Unwrap() []error {
 	return []error{errno}
 }
 
-// meaning is the name of an HRESULT (wbemcli.h, winerror.h), the Windows error that
-// says the same, and whether it says that this Windows does not have what was named.
+// meaning returns the name of an HRESULT (wbemcli.h, winerror.h), the
+// corresponding Windows error, and whether it means that this Windows lacks the
+// named class or namespace.
 func meaning(hr uint32) (name string, errno win32.Errno, missing bool) {
 	switch hr {
 	case 0x80041001:
@@ -105,5 +107,5 @@ func meaning(hr uint32) (name string, errno win32.Errno, missing bool) {
 		errno := win32.Errno(hr & 0xFFFF)
 		return errno.Name(), errno, false
 	}
-	return "an error", win32.ERROR_GEN_FAILURE, false
+	return "unknown error", win32.ERROR_GEN_FAILURE, false
 }

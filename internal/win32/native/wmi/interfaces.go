@@ -1,6 +1,6 @@
 package wmi
 
-// method is the place of a method in the table of its interface.
+// method is the index of a method in its interface's table.
 type method uintptr
 
 const (

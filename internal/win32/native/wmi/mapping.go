@@ -7,13 +7,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// SMBNamespace is where MSFT_SmbGlobalMapping is.
+// SMBNamespace is the namespace of MSFT_SmbGlobalMapping.
 const SMBNamespace = `root\Microsoft\Windows\SMB`
 
 const mappingClass = "MSFT_SmbGlobalMapping"
 
-// useOf is a mapping as package win32 has it. The numbers of Status are those of
-// USE_OK and on. Windows tells no user here.
+// useOf converts a mapping to the type of package win32. The numbers of Status
+// are those of USE_OK and up. Windows reports no user here.
 func useOf(r row) (win32.Use, error) {
 	remote, err := r.text("RemotePath")
 	if err != nil {
@@ -23,8 +23,8 @@ func useOf(r row) (win32.Use, error) {
 	return win32.Use{Remote: remote, Status: status}, err
 }
 
-// isMappingOf tells whether a mapping is one of remote without a drive letter,
-// which are those that [Client.UseAdd] makes.
+// isMappingOf reports whether a mapping is one of remote without a drive letter,
+// like those that [Client.UseAdd] creates.
 func isMappingOf(r row, remote string) (bool, error) {
 	have, err := r.text("RemotePath")
 	if err != nil || !strings.EqualFold(have, remote) {
@@ -37,8 +37,8 @@ func isMappingOf(r row, remote string) (bool, error) {
 	return local == "", err
 }
 
-// createParameters are the arguments of MSFT_SmbGlobalMapping.Create. Privacy is
-// said either way.
+// createParameters returns the arguments of MSFT_SmbGlobalMapping.Create. It sets
+// privacy explicitly, to true or false.
 func createParameters(u win32.NewUse) []parameter {
 	p := []parameter{{"RemotePath", u.Remote}, {"RequirePrivacy", u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0}}
 	if u.Flags&win32.REQUIRE_CONNECTION_INTEGRITY != 0 {
@@ -50,9 +50,9 @@ func createParameters(u win32.NewUse) []parameter {
 	return p
 }
 
-// credential is user and password in the one string that Create wants: the user,
-// in which a backslash stands before backslashes and colons, a colon, the password as
-// it is.
+// credential returns user and password as the one string that Create expects: the
+// user, with a backslash before each backslash and colon, then a colon, and the
+// unchanged password.
 func credential(u win32.NewUse) win32.Secret {
 	user := u.User
 	if u.Domain != "" {
@@ -61,8 +61,8 @@ func credential(u win32.NewUse) win32.Secret {
 	return win32.NewSecret(strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(user) + ":" + u.Password.Reveal())
 }
 
-// mappingResult reads what a method of MSFT_SmbGlobalMapping returned. No page says
-// what its numbers are; those of SMB's other functions are Windows errors.
+// mappingResult returns the error of a method of MSFT_SmbGlobalMapping. Its return
+// values are undocumented; those of SMB's other functions are Windows errors.
 func mappingResult(out row) error {
 	code, err := out.uint32("ReturnValue")
 	if err != nil || code == 0 {

@@ -11,8 +11,8 @@ import (
 // identifier is the name of a class, property or method.
 var identifier = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_]*$`)
 
-// query asks for instances of a class whose properties equal given texts. All
-// properties are asked for: an object without its keys cannot be called.
+// query selects the instances of a class whose properties equal given texts. It
+// selects all properties, because methods of an object need its keys.
 type query struct {
 	class string
 	where []condition
@@ -20,16 +20,16 @@ type query struct {
 
 type condition struct{ property, text string }
 
-// wql is the text of a query.
+// wql returns the text of the query.
 // https://learn.microsoft.com/windows/win32/wmisdk/wql-sql-for-wmi
 func (q query) wql() (string, error) {
 	if !identifier.MatchString(q.class) {
-		return "", fmt.Errorf("%q is no name of a WMI class: %w", q.class, win32.ERROR_INVALID_NAME)
+		return "", fmt.Errorf("%q is not a WMI class name: %w", q.class, win32.ERROR_INVALID_NAME)
 	}
 	s := "SELECT * FROM " + q.class
 	for i, c := range q.where {
 		if !identifier.MatchString(c.property) {
-			return "", fmt.Errorf("%q is no name of a WMI property: %w", c.property, win32.ERROR_INVALID_NAME)
+			return "", fmt.Errorf("%q is not a WMI property name: %w", c.property, win32.ERROR_INVALID_NAME)
 		}
 		text, err := literal(c.text)
 		if err != nil {
@@ -40,13 +40,13 @@ func (q query) wql() (string, error) {
 	return s, nil
 }
 
-// literal is s as a string of WQL, or as the value of a key in the path of an
-// object, which is quoted alike: a backslash in front of quotes and of itself. Control
-// characters have no form there.
+// literal returns s as a WQL string, or as the value of a key in an object path,
+// which has the same quoting: a backslash before quotes and backslashes. Control
+// characters cannot be represented.
 // https://learn.microsoft.com/windows/win32/wmisdk/where-clause
 func literal(s string) (string, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7F || r == 0xFFFD }); i >= 0 {
-		return "", fmt.Errorf("%q has a character that WQL has no form for: %w", s, win32.ERROR_INVALID_NAME)
+		return "", fmt.Errorf("%q has a character that WQL cannot represent: %w", s, win32.ERROR_INVALID_NAME)
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, nil
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// object is an object of COM; what it can do is told by its interface.
+// object is a COM object of any interface.
 type object = ole.IUnknown
 
-// session is a connection, for the time of one job. What it gets from COM it
-// releases at its end, the last first.
+// session is a connection, for one job. At its end it releases all that it got
+// from COM, in reverse order.
 type session struct {
 	held     *atomic.Int64
 	releases []func()
@@ -32,14 +32,14 @@ func (s *session) release() {
 	s.releases = nil
 }
 
-// keep has something released at the end.
+// keep registers release to be called at the end.
 func (s *session) keep(release func()) {
 	s.held.Add(1)
 	s.releases = append(s.releases, release)
 }
 
-// call calls the method of o that is number m of its interface. op is for the
-// error, which every HRESULT is whose first bit is set.
+// call calls method number m of o's interface. op is for the error, which every
+// HRESULT with its first bit set is.
 //
 //go:uintptrescapes
 func call(op string, o *object, m method, args ...uintptr) (hr uint32, err error) {
@@ -51,17 +51,17 @@ func call(op string, o *object, m method, args ...uintptr) (hr uint32, err error
 	return hr, nil
 }
 
-// own keeps an object that a method gave. A method that succeeded and gave none is
-// an error.
+// own registers a returned object for release. A method that succeeded without
+// returning an object is an error.
 func (s *session) own(op string, o *object) (*object, error) {
 	if o == nil {
-		return nil, fmt.Errorf("WMI: %s: it succeeded and gave no object: %w", op, win32.ERROR_GEN_FAILURE)
+		return nil, fmt.Errorf("WMI: %s: it succeeded but returned no object: %w", op, win32.ERROR_GEN_FAILURE)
 	}
 	s.keep(func() { o.Release() })
 	return o, nil
 }
 
-// bstr is a string as COM's own. Its memory is wiped when it is released.
+// bstr returns text as a COM string. Its memory is wiped when it is released.
 func (s *session) bstr(text string) uintptr {
 	p := ole.SysAllocStringLen(text)
 	if p == nil {
@@ -75,7 +75,7 @@ func (s *session) bstr(text string) uintptr {
 	return uintptr(unsafe.Pointer(p))
 }
 
-// wide is a string that a method only reads.
+// wide returns s as a string that a method only reads.
 func wide(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 
 // A class and an interface of COM (wbemcli.h).
@@ -105,7 +105,7 @@ func (s *session) connect(namespace string) error {
 	return protect(op, s.services)
 }
 
-// protect has calls through a proxy encrypted, and done with this process's rights.
+// protect makes calls through a proxy encrypted and run with this process's rights.
 // https://learn.microsoft.com/windows/win32/wmisdk/setting-client-application-process-security
 func protect(op string, proxy *object) error {
 	const (
@@ -121,10 +121,10 @@ func protect(op string, proxy *object) error {
 	return nil
 }
 
-// class is the definition of a class.
+// class returns the definition of a class.
 func (s *session) class(name string) (*object, error) {
 	if !identifier.MatchString(name) {
-		return nil, fmt.Errorf("%q is no name of a WMI class: %w", name, win32.ERROR_INVALID_NAME)
+		return nil, fmt.Errorf("%q is not a WMI class name: %w", name, win32.ERROR_INVALID_NAME)
 	}
 	op := "get " + name
 	var class *object
@@ -135,10 +135,10 @@ func (s *session) class(name string) (*object, error) {
 	return s.own(op, class)
 }
 
-// instances asks a query.
+// instances runs a query.
 func (s *session) instances(q query) ([]*object, error) {
-	// A query of a class that is missing is an error when its answer is read, on
-	// Windows; under Wine it has no instances.
+	// On Windows, a query of a missing class fails when its results are read. Under
+	// Wine it has no instances.
 	if _, err := s.class(q.class); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *session) instances(q query) ([]*object, error) {
 	op := "query " + q.class
 	const (
 		forwardAtOnce = 0x20 | 0x10 // WBEM_FLAG_FORWARD_ONLY, WBEM_FLAG_RETURN_IMMEDIATELY
-		patience      = 120_000     // milliseconds for the next instance
+		timeout       = 120_000     // milliseconds for the next instance
 		sTimedOut     = 0x00040004  // WBEM_S_TIMEDOUT
 	)
 	var enum *object
@@ -166,12 +166,12 @@ func (s *session) instances(q query) ([]*object, error) {
 	for {
 		var o *object
 		var n uint32
-		hr, err := call(op, enum, enumNext, patience, 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
+		hr, err := call(op, enum, enumNext, timeout, 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
 		if err != nil {
 			return nil, err
 		}
 		if hr == sTimedOut {
-			return nil, fmt.Errorf("WMI: %s: no answer for %d ms: %w", op, patience, win32.ERROR_TIMEOUT)
+			return nil, fmt.Errorf("WMI: %s: no response for %d ms: %w", op, timeout, win32.ERROR_TIMEOUT)
 		}
 		if n == 0 {
 			return list, nil
@@ -183,7 +183,7 @@ func (s *session) instances(q query) ([]*object, error) {
 	}
 }
 
-// read is some properties of an object.
+// read reads properties of an object.
 func (s *session) read(of string, o *object, names ...string) (row, error) {
 	r := row{of: of, values: map[string]any{}}
 	for _, name := range names {
@@ -200,8 +200,8 @@ func (s *session) read(of string, o *object, names ...string) (row, error) {
 	return r, nil
 }
 
-// invoke calls a method of class, on an object of it or, without one, on itself, and
-// reads out of what it answers.
+// invoke calls a method of class on one of its objects, or, if on is nil, on the
+// class itself, and reads the properties out of the result.
 func (s *session) invoke(class string, on *object, name string, in []parameter, out ...string) (row, error) {
 	op := class + "." + name
 	definition, err := s.class(class)
@@ -226,21 +226,21 @@ func (s *session) invoke(class string, on *object, name string, in []parameter, 
 	if err != nil {
 		return row{}, err
 	}
-	var answer *object
-	if _, err := call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), 0, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(&answer)), 0); err != nil {
+	var result *object
+	if _, err := call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), 0, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(&result)), 0); err != nil {
 		if on != nil {
 			err = begunError(err)
 		}
 		return row{}, err
 	}
-	if answer, err = s.own(op, answer); err != nil {
+	if result, err = s.own(op, result); err != nil {
 		return row{}, err
 	}
-	return s.read(op, answer, out...)
+	return s.read(op, result, out...)
 }
 
-// arguments is an instance of the parameters of a method, kind, with values. A
-// method without parameters has no kind, and none.
+// arguments returns an instance of a method's parameter class, kind, with values.
+// A method without parameters has no kind, and the result is nil.
 func (s *session) arguments(op string, kind *object, in []parameter) (*object, error) {
 	if kind == nil && len(in) == 0 {
 		return nil, nil
@@ -268,7 +268,7 @@ func (s *session) arguments(op string, kind *object, in []parameter) (*object, e
 	return args, nil
 }
 
-// variant is a value as a VARIANT, which the session keeps.
+// variant returns a value as a VARIANT, which the session owns.
 func (s *session) variant(value any) (ole.VARIANT, error) {
 	switch v := value.(type) {
 	case string:
@@ -281,5 +281,5 @@ func (s *session) variant(value any) (ole.VARIANT, error) {
 	case uint32:
 		return ole.NewVariant(ole.VT_I4, int64(int32(v))), nil // WMI has no VT_UI4
 	}
-	return ole.VARIANT{}, fmt.Errorf("no way to pass a %T: %w", value, win32.ERROR_INVALID_PARAMETER)
+	return ole.VARIANT{}, fmt.Errorf("cannot pass a %T: %w", value, win32.ERROR_INVALID_PARAMETER)
 }

@@ -29,8 +29,9 @@ const (
 	vtUint     = 23
 )
 
-// decode is the Go value of a VARIANT: nil, string, bool, int64 or uint64. bits are
-// its 8 bytes of content, text the string that they point to if it is a BSTR.
+// decode returns the Go value of a VARIANT: nil, string, bool, int64 or uint64.
+// bits are its 8 bytes of content, text the string that they point to if it is a
+// BSTR.
 func decode(vt uint16, bits uint64, text string) (any, error) {
 	switch vt {
 	case vtEmpty, vtNull:
@@ -59,11 +60,10 @@ func decode(vt uint16, bits uint64, text string) (any, error) {
 	case vtUI8:
 		return bits, nil
 	}
-	return nil, fmt.Errorf("a VARIANT of type %#x, which is not read here", vt)
+	return nil, fmt.Errorf("a VARIANT of the unsupported type %#x", vt)
 }
 
-// row is what was asked of an object: some of its properties, as decode answers
-// them.
+// row holds the properties that were read from an object, as decode returns them.
 type row struct {
 	of     string // the class or method, for errors
 	values map[string]any
@@ -73,22 +73,23 @@ func (r row) wrong(property string, format string, args ...any) error {
 	return fmt.Errorf("WMI property %s of %s %w: %w", property, r.of, fmt.Errorf(format, args...), win32.ERROR_GEN_FAILURE)
 }
 
-// value is a property that is not null.
+// value returns a property that is not null.
 func (r row) value(property string) (any, error) {
 	v, asked := r.values[property]
 	switch {
 	case !asked:
-		return nil, r.wrong(property, "was not asked for")
+		return nil, r.wrong(property, "was not read")
 	case v == nil:
 		return nil, r.wrong(property, "is null")
 	}
 	return v, nil
 }
 
-// null tells whether a property is null, for the few of which that is a meaning.
+// null reports whether a property is null, for the few properties where null has
+// a meaning.
 func (r row) null(property string) bool { return r.values[property] == nil }
 
-// text is a string property.
+// text returns a string property.
 func (r row) text(property string) (string, error) {
 	v, err := r.value(property)
 	if err != nil {
@@ -96,13 +97,14 @@ func (r row) text(property string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", r.wrong(property, "is %v, which is no string", v)
+		return "", r.wrong(property, "is %v, which is not a string", v)
 	}
 	return s, nil
 }
 
-// uint32 is a property of a type up to uint32, which WMI gives as a signed number
-// of the same bits; or of a longer one, which it gives in decimal digits.
+// uint32 returns a property of a type up to uint32, which WMI passes as a signed
+// number with the same bits, or of a longer type, which it passes in decimal
+// digits.
 func (r row) uint32(property string) (uint32, error) {
 	v, err := r.value(property)
 	if err != nil {
@@ -122,5 +124,5 @@ func (r row) uint32(property string) (uint32, error) {
 			return uint32(n), nil
 		}
 	}
-	return 0, r.wrong(property, "is %#v, which is no number of 32 bits", v)
+	return 0, r.wrong(property, "is %#v, which is not a 32-bit number", v)
 }

@@ -7,29 +7,29 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// StorageNamespace is where MSFT_Volume is.
+// StorageNamespace is the namespace of MSFT_Volume.
 const StorageNamespace = `root\Microsoft\Windows\Storage`
 
 const volumeClass = "MSFT_Volume"
 
-// volumeQuery asks for the volume of a name. Its UniqueId is the name, with its
+// volumeQuery finds a volume by its name. UniqueId is the name, with its final
 // backslash; the key, ObjectId, is the storage provider's own.
 func volumeQuery(vol string) query {
 	return query{class: volumeClass, where: []condition{{"UniqueId", vol}}}
 }
 
-// theVolume refuses an answer that is not the one volume that was asked for. A volume
-// that the provider does not know yet may have arrived a moment ago.
-func theVolume(rows []row, vol string) error {
+// checkVolume refuses a result that is not exactly the volume in question. A
+// volume that the provider does not know yet may just have arrived.
+func checkVolume(rows []row, vol string) error {
 	if len(rows) == 0 {
-		return fmt.Errorf("WMI knows no volume %q: %w", vol, win32.ERROR_NOT_READY)
+		return fmt.Errorf("WMI has no volume %q: %w", vol, win32.ERROR_NOT_READY)
 	}
 	if len(rows) > 1 {
-		return fmt.Errorf("WMI knows %d volumes %q: %w", len(rows), vol, win32.ERROR_GEN_FAILURE)
+		return fmt.Errorf("WMI has %d volumes %q: %w", len(rows), vol, win32.ERROR_GEN_FAILURE)
 	}
 	id, err := rows[0].text("UniqueId")
 	if err == nil && !strings.EqualFold(id, vol) {
-		err = fmt.Errorf("asked for the volume %q WMI answers %q: %w", vol, id, win32.ERROR_GEN_FAILURE)
+		err = fmt.Errorf("WMI returned the volume %[2]q instead of %[1]q: %[3]w", vol, id, win32.ERROR_GEN_FAILURE)
 	}
 	return err
 }
@@ -40,8 +40,8 @@ type parameter struct {
 	value any
 }
 
-// formatParameters are the arguments of MSFT_Volume.Format. Those that are not
-// there are null, which is Windows' own choice.
+// formatParameters returns the arguments of MSFT_Volume.Format. Those left out
+// are null, for which Windows chooses.
 // https://learn.microsoft.com/windows-hardware/drivers/storage/format-msft-volume
 func formatParameters(o win32.FormatOptions) []parameter {
 	p := []parameter{{"FileSystem", o.FileSystem}, {"FileSystemLabel", o.Label}, {"Full", !o.Quick}, {"Force", true}}
@@ -51,7 +51,7 @@ func formatParameters(o win32.FormatOptions) []parameter {
 	return p
 }
 
-// formatResult reads what MSFT_Volume.Format returned.
+// formatResult returns the error of MSFT_Volume.Format.
 func formatResult(out row) error {
 	code, err := out.uint32("ReturnValue")
 	if err != nil || code == 0 {
@@ -61,8 +61,9 @@ func formatResult(out row) error {
 	return fmt.Errorf("%s returned %d (%s): %w", out.of, code, says, errno)
 }
 
-// storageReturn is what a return value of the Storage Management API means: those
-// that the page of MSFT_Volume.Format lists, and those that all its methods share.
+// storageReturn returns the meaning of a return value of the Storage Management
+// API: one from the page of MSFT_Volume.Format, or one that all its methods
+// share.
 func storageReturn(code uint32) (says string, errno win32.Errno) {
 	switch code {
 	case 1:
@@ -98,13 +99,13 @@ func storageReturn(code uint32) (says string, errno win32.Errno) {
 	case 43002:
 		return "cannot be quick formatted", win32.ERROR_NOT_SUPPORTED
 	case 43003:
-		return "more clusters than 32 bits count", win32.ERROR_INVALID_PARAMETER
+		return "too many clusters for 32 bits", win32.ERROR_INVALID_PARAMETER
 	case 43004:
 		return "UDF version not supported", win32.ERROR_NOT_SUPPORTED
 	case 43005:
-		return "cluster size is no multiple of the physical sector size", win32.ERROR_INVALID_PARAMETER
+		return "cluster size is not a multiple of the physical sector size", win32.ERROR_INVALID_PARAMETER
 	case 43006:
 		return "read-only", win32.ERROR_WRITE_PROTECT
 	}
-	return "a value that is not documented", win32.ERROR_GEN_FAILURE
+	return "an undocumented value", win32.ERROR_GEN_FAILURE
 }

@@ -15,7 +15,7 @@ import (
 func TestWQL(t *testing.T) {
 	for _, c := range []struct {
 		q    query
-		want string // "" if it is refused
+		want string // "" for an error
 	}{
 		{query{class: "Win32_BIOS"}, `SELECT * FROM Win32_BIOS`},
 		{volumeQuery(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`), `SELECT * FROM MSFT_Volume WHERE UniqueId = "\\\\?\\Volume{00000000-1111-2222-3333-444444444444}\\"`},
@@ -28,7 +28,7 @@ func TestWQL(t *testing.T) {
 		{query{"C", []condition{{"", "x"}}}, ""},
 		{query{"C", []condition{{"A", "a\nb"}}}, ""},
 		{query{"C", []condition{{"A", "a\x00b"}}}, ""},
-		{query{"C", []condition{{"A", "\xff"}}}, ""}, // no text at all
+		{query{"C", []condition{{"A", "\xff"}}}, ""}, // not text
 	} {
 		got, err := c.q.wql()
 		if got != c.want || (err == nil) != (c.want != "") || err != nil && !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
@@ -37,7 +37,7 @@ func TestWQL(t *testing.T) {
 	}
 }
 
-// No text gets out of its quotes, and it can be read back.
+// A literal stays within its quotes, and reads back as the same text.
 func FuzzLiteral(f *testing.F) {
 	f.Add(`a "b" \ 'c'`)
 	f.Add(`\\server\share\`)
@@ -61,7 +61,7 @@ func FuzzLiteral(f *testing.F) {
 			back.WriteByte(inside[i])
 		}
 		if back.String() != s || l[0] != '"' || l[len(l)-1] != '"' {
-			t.Errorf("literal(%q) = %s, which reads %q", s, l, back.String())
+			t.Errorf("literal(%q) = %s, which reads as %q", s, l, back.String())
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestDecode(t *testing.T) {
 		{vtBSTR, 0, "", nil},
 		{vtBool, 0xFFFF, "", true},
 		{vtBool, 0, "", false},
-		{vtBool, 0xABCD0000, "", false}, // what is behind the 16 bits is anything
+		{vtBool, 0xABCD0000, "", false}, // the bits after the first 16 are undefined
 		{vtI1, 0xFF, "", int64(-1)},
 		{vtI2, 0xFFFF8000, "", int64(-32768)},
 		{vtI4, 0xFFFFFFFF80000002, "", int64(-2147483646)},
@@ -99,7 +99,7 @@ func TestDecode(t *testing.T) {
 	}
 	for _, vt := range []uint16{vtR4, vtR8, vtDispatch, 13, 0x2000 | vtBSTR, 0x4000 | vtI4, 99} {
 		if got, err := decode(vt, 1, ""); err == nil {
-			t.Errorf("decode of the type %#x = %#v, want it refused", vt, got)
+			t.Errorf("decode of the type %#x = %#v, want an error", vt, got)
 		}
 	}
 }
@@ -129,27 +129,27 @@ func TestRow(t *testing.T) {
 		wrong(t, name, err)
 	}
 	if !r.null("null") || r.null("empty") {
-		t.Error("null does not tell null from empty")
+		t.Error("null does not distinguish null from empty")
 	}
 }
 
-// wrong checks that an error about a property names it, and its class, and has a
-// number.
+// wrong checks that an error about a property has its name, its class, and an
+// error number.
 func wrong(t *testing.T, property string, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
 	if !strings.Contains(err.Error(), "WMI property "+property+" of MSFT_X ") || !win32.IsCode(err, win32.ERROR_GEN_FAILURE) {
-		t.Errorf("%s: %v does not name it, or has no number", property, err)
+		t.Errorf("%s: %v lacks the name or an error number", property, err)
 	}
 	if property == "null" && !strings.Contains(err.Error(), "is null") {
 		t.Errorf("%v does not say that it is null", err)
 	}
 }
 
-// The HRESULTs that have a name here have the numbers of mingw-w64's headers, and
-// mean what they say.
+// The HRESULTs that have a name here have the numbers of mingw-w64's headers and
+// the expected meaning.
 func TestHRESULTs(t *testing.T) {
 	for hr, want := range map[uint32]struct {
 		errno   win32.Errno
@@ -173,7 +173,7 @@ func TestHRESULTs(t *testing.T) {
 			t.Errorf("%v: %v, missing: %t; want %v, %t", err, code, errors.Is(err, backend.ErrUnavailable), want.errno, want.missing)
 		}
 		if !strings.Contains(err.Error(), "test it") || !strings.Contains(err.Error(), fmt.Sprintf("0x%08X", hr)) {
-			t.Errorf("%q does not name what was done and the HRESULT", err)
+			t.Errorf("%q lacks the operation or the HRESULT", err)
 		}
 	}
 	notFound := &Error{Op: "get X", HRESULT: 0x80041002}
@@ -181,19 +181,19 @@ func TestHRESULTs(t *testing.T) {
 		t.Errorf("a class that is not found: %v, want ErrUnavailable", err)
 	}
 	if err := missingClass(&Error{HRESULT: 0x80041003}); errors.Is(err, backend.ErrUnavailable) {
-		t.Errorf("a class that may not be seen is taken for missing: %v", err)
+		t.Errorf("a class that may not be read counts as missing: %v", err)
 	}
 
-	// What a method of an object answers does not send the work to the other backend,
-	// which would format once more what is perhaps half formatted.
+	// An error of an object's method does not switch to the other backend, which
+	// would format again what may be half formatted.
 	for _, hr := range []uint32{0x8004100E, 0x80041010, 0x80041011, 0x8004102E, 0x80041055, 0x80040154} {
 		call := error(&Error{Op: "MSFT_Volume.Format", HRESULT: hr})
 		if err := begunError(call); !errors.Is(call, backend.ErrUnavailable) || errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || err.Error() != call.Error() {
-			t.Errorf("%v of an object's method: %v, want what is not ErrUnavailable", call, err)
+			t.Errorf("%v of an object's method: %v, want an error other than ErrUnavailable", call, err)
 		}
 	}
 	if other := errors.New("another"); begunError(other) != other {
-		t.Errorf("%v is made %v", other, begunError(other))
+		t.Errorf("begunError(%v) = %v", other, begunError(other))
 	}
 
 	var asserts []mingwtest.Assert
@@ -207,19 +207,19 @@ func TestHRESULTs(t *testing.T) {
 		t.Fatalf("%d HRESULTs have names, want 20", len(asserts))
 	}
 	for _, bad := range mingwtest.Check(t, "#define COBJMACROS\n#include <windows.h>\n#include <wbemcli.h>\n", asserts) {
-		t.Errorf("%s is another number in mingw-w64's headers", bad)
+		t.Errorf("%s has another value in mingw-w64's headers", bad)
 	}
 }
 
 func named(hr uint32) []mingwtest.Assert {
 	name, _, _ := meaning(hr)
-	if name == "an error" {
+	if name == "unknown error" {
 		return nil
 	}
 	return []mingwtest.Assert{{Name: name, Expr: fmt.Sprintf("(unsigned)%s == %#xu", name, hr)}}
 }
 
-// The places of methods, by the tables of mingw-w64's headers.
+// The indexes of methods, from the tables of mingw-w64's headers.
 func TestInterfaces(t *testing.T) {
 	var asserts []mingwtest.Assert
 	for table, methods := range map[string]map[string]method{
@@ -242,26 +242,26 @@ func TestInterfaces(t *testing.T) {
 	}
 	const prelude = "#define CINTERFACE\n#define COBJMACROS\n#include <windows.h>\n#undef GetObject\n#include <wbemcli.h>\n"
 	for _, bad := range mingwtest.Check(t, prelude, asserts) {
-		t.Errorf("not so in mingw-w64's headers: %s", bad)
+		t.Errorf("false in mingw-w64's headers: %s", bad)
 	}
 }
 
-func TestTheVolume(t *testing.T) {
+func TestCheckVolume(t *testing.T) {
 	const vol = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 	id := func(v any) row { return row{of: volumeClass, values: map[string]any{"UniqueId": v}} }
 	for _, c := range []struct {
 		name string
 		rows []row
-		want win32.Errno // 0: it is the one
+		want win32.Errno // 0: the right volume
 	}{
 		{"the volume", []row{id(vol)}, 0},
-		{"in other letters", []row{id(strings.ToUpper(vol))}, 0},
+		{"in upper case", []row{id(strings.ToUpper(vol))}, 0},
 		{"none", nil, win32.ERROR_NOT_READY},
 		{"another one", []row{id(strings.Replace(vol, "4444", "5555", 1))}, win32.ERROR_GEN_FAILURE},
 		{"two", []row{id(vol), id(vol)}, win32.ERROR_GEN_FAILURE},
 		{"one without a name", []row{id(nil)}, win32.ERROR_GEN_FAILURE},
 	} {
-		err := theVolume(c.rows, vol)
+		err := checkVolume(c.rows, vol)
 		if code, _ := win32.Code(err); code != c.want || (err == nil) != (c.want == 0) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
@@ -297,7 +297,7 @@ func TestReturnValues(t *testing.T) {
 		{formatResult, int64(40004), win32.ERROR_IO_DEVICE},
 		{formatResult, int64(42010), win32.ERROR_ACCESS_DENIED},
 		{formatResult, int64(43006), win32.ERROR_WRITE_PROTECT},
-		{formatResult, int64(4096), win32.ERROR_GEN_FAILURE}, // a job was started, which nobody asked for
+		{formatResult, int64(4096), win32.ERROR_GEN_FAILURE}, // a job was started, although none was requested
 		{formatResult, int64(-1), win32.ERROR_GEN_FAILURE},
 		{mappingResult, int64(0), 0},
 		{mappingResult, nil, win32.ERROR_GEN_FAILURE},
@@ -309,7 +309,7 @@ func TestReturnValues(t *testing.T) {
 			t.Errorf("returned %v: %v, want %v", c.v, err, c.want)
 		}
 		if errors.Is(err, backend.ErrUnavailable) {
-			t.Errorf("returned %v: taken for a missing backend", c.v)
+			t.Errorf("returned %v: counts as a missing backend", c.v)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestMappings(t *testing.T) {
 		}
 	}
 	if _, err := isMappingOf(r(nil, nil, int64(0)), `\\nas\data`); err == nil {
-		t.Error("a mapping of nothing is no error")
+		t.Error("a mapping without a share is not an error")
 	}
 }
 
@@ -377,8 +377,8 @@ func TestCreateParameters(t *testing.T) {
 	}
 }
 
-// The user ends at the first colon without a backslash in front; the rest is the
-// password, whatever is in either.
+// The user ends at the first colon without a backslash before it. The rest is the
+// password, whatever characters they contain.
 func FuzzCredential(f *testing.F) {
 	f.Add("CORP", "ann", "secret")
 	f.Add("", `a:\b\`, `:\`)
@@ -401,7 +401,7 @@ func FuzzCredential(f *testing.F) {
 			want = domain + `\` + user
 		}
 		if name.String() != want || rest != password {
-			t.Errorf("%q, %q, %q makes %q, which reads as %q, %q", domain, user, password, text, name.String(), rest)
+			t.Errorf("%q, %q, %q became %q, which reads as %q, %q", domain, user, password, text, name.String(), rest)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func TestConfigError(t *testing.T) {
 		{"CR_FAILURE", 0x13, win32.ERROR_GEN_FAILURE},
 	} {
 		err := configError("CM_X", c.cr)
-		if !errors.Is(err, c.want) || !strings.HasPrefix(fmt.Sprint(err), "CM_X answered") {
+		if !errors.Is(err, c.want) || !strings.HasPrefix(fmt.Sprint(err), "CM_X returned") {
 			t.Errorf("configError of %s: %v, want %v", c.name, err, c.want)
 		}
 		asserts = append(asserts, mingwtest.Assert{Name: c.name, Expr: fmt.Sprintf("%s == %d", c.name, c.cr)})
@@ -64,7 +64,7 @@ func TestConfigError(t *testing.T) {
 	}
 	asserts = append(asserts, mingwtest.Assert{Name: "CM_REENUMERATE_SYNCHRONOUS", Expr: "CM_REENUMERATE_SYNCHRONOUS == 1"})
 	for _, wrong := range mingwtest.Check(t, "#include <windows.h>\n#include <cfgmgr32.h>\n", asserts) {
-		t.Errorf("%s is another number in mingw-w64's headers", wrong)
+		t.Errorf("%s has another value in mingw-w64's headers", wrong)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestStructures(t *testing.T) {
 		mingwtest.Offset("SP_DEVICE_INTERFACE_DETAIL_DATA_W", "DevicePath", interfaceDetailPath, 0),
 	)
 	for _, wrong := range mingwtest.Check(t, "#include <windows.h>\n#include <setupapi.h>\n#include <lm.h>\n", asserts) {
-		t.Errorf("not so in mingw-w64's headers: %s", wrong)
+		t.Errorf("false in mingw-w64's headers: %s", wrong)
 	}
 }

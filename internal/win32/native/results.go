@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// terminated is the string before the first NUL of u, or all of u.
+// terminated returns the string before the first NUL of u, or all of u.
 func terminated(u []uint16) string {
 	if i := slices.Index(u, 0); i >= 0 {
 		u = u[:i]
@@ -15,7 +15,8 @@ func terminated(u []uint16) string {
 	return win32.FromUTF16(u)
 }
 
-// multiString splits a list of NUL-terminated strings that an empty one ends.
+// multiString splits a list of NUL-terminated strings that ends with an empty
+// string.
 func multiString(u []uint16) []string {
 	var list []string
 	for {
@@ -32,9 +33,9 @@ func multiString(u []uint16) []string {
 	}
 }
 
-// configError is the error of a CONFIGRET, which CM_ functions return in place
-// of a Win32 number (cfgmgr32.h). CM_MapCrToWin32Err would know more of them,
-// but Wine lacks it and x/sys panics then.
+// configError returns the error of a CONFIGRET, which CM_ functions return
+// instead of a Win32 error number (cfgmgr32.h). CM_MapCrToWin32Err would convert
+// more of them, but Wine lacks it, and then x/sys panics.
 func configError(function string, cr uint32) error {
 	const (
 		crSuccess            = 0x00
@@ -56,5 +57,5 @@ func configError(function string, cr uint32) error {
 	case crCallNotImplemented:
 		code = win32.ERROR_NOT_SUPPORTED
 	}
-	return fmt.Errorf("%s answered CONFIGRET %#x: %w", function, cr, code)
+	return fmt.Errorf("%s returned CONFIGRET %#x: %w", function, cr, code)
 }
