@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // versionEntry is a version of an API in the list.
@@ -116,19 +118,14 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 func (a *app) await(ctx context.Context) error {
 	limited, cancel := a.limited(ctx)
 	defer cancel()
-	for {
-		for _, svc := range catalog() {
-			if a.probe(limited, svc).state == served {
-				return nil
-			}
-		}
-		select {
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return &failure{err: ctx.Err()}
-			}
-			return &hinted{&failure{err: fmt.Errorf("csi-proxy did not answer within %v", a.timeout)}, "csi-proxyctl doctor tells more"}
-		case <-time.After(awaitInterval):
-		}
+	err := node.Poll(limited, node.SystemClock{}, node.Pace{Pause: awaitInterval}, func() (bool, error) {
+		return slices.ContainsFunc(catalog(), func(svc api) bool { return a.probe(limited, svc).state == served }), nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &failure{err: ctx.Err()}
 	}
+	return &hinted{&failure{err: fmt.Errorf("csi-proxy did not answer within %v", a.timeout)}, "csi-proxyctl doctor tells more"}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // watchable gives a command that only looks the flags --watch and --interval.
@@ -37,38 +39,40 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, loo
 	stdout, stderr := a.stdout, a.stderr
 	defer func() { a.stdout, a.stderr = stdout, stderr }()
 	last, printed := "", false
-	for {
+	err := node.Poll(c.Context(), node.SystemClock{}, node.Pace{Pause: interval}, func() (bool, error) {
 		var out, notes bytes.Buffer
 		a.stdout, a.stderr = &out, &notes
 		err := look(c, args)
 		if c.Context().Err() != nil {
-			return nil
+			return true, nil
 		}
 		if err != nil {
 			if !errors.As(err, new(*failure)) {
-				return err // that the line is wrong does not pass
+				return true, err // that the line is wrong does not pass
 			}
 			note(&notes, "%s", explain(err))
 		}
-		if now := out.String() + "\x00" + notes.String(); now != last {
-			last = now
-			if _, err := notes.WriteTo(stderr); err != nil {
-				return &failure{err: err}
-			}
-			if out.Len() > 0 && printed {
-				fmt.Fprint(stdout, a.separator())
-			}
-			printed = printed || out.Len() > 0
-			if _, err := out.WriteTo(stdout); err != nil {
-				return &failure{err: err}
-			}
+		now := out.String() + "\x00" + notes.String()
+		if now == last {
+			return false, nil
 		}
-		select {
-		case <-c.Context().Done():
-			return nil
-		case <-time.After(interval):
+		last = now
+		if _, err := notes.WriteTo(stderr); err != nil {
+			return true, &failure{err: err}
 		}
+		if out.Len() > 0 && printed {
+			fmt.Fprint(stdout, a.separator())
+		}
+		printed = printed || out.Len() > 0
+		if _, err := out.WriteTo(stdout); err != nil {
+			return true, &failure{err: err}
+		}
+		return false, nil
+	})
+	if c.Context().Err() != nil {
+		return nil // Ctrl-C is how a watch ends
 	}
+	return err
 }
 
 // separator is what stands between two results of a watch. JSON needs none:

@@ -48,6 +48,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
@@ -137,13 +138,13 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	}
 	s := &Server{config: config, running: newInFlight(), over: make(chan struct{})}
 	var refused []error
-	limit := time.Now().Add(rivalLimit)
+	waiting := rivalLimit
 	for _, p := range pipes {
-		l, err := config.Listen(p.Name)
-		for err != nil && len(s.pipes) > 0 && time.Now().Before(limit) {
-			time.Sleep(rivalPause)
+		var l net.Listener
+		err := node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: rivalPause, Left: &waiting}, func() (_ bool, err error) {
 			l, err = config.Listen(p.Name)
-		}
+			return err == nil || len(s.pipes) == 0, err
+		})
 		switch {
 		case err != nil:
 			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))

@@ -20,9 +20,11 @@ const (
 	ReadWrite        = win32.GENERIC_READ | win32.GENERIC_WRITE
 )
 
+// How often Retry and Layout try, and the pause between two tries.
 const (
-	tries = 10
-	pause = 250 * time.Millisecond
+	tries       = 10
+	layoutTries = 4
+	pause       = 250 * time.Millisecond
 )
 
 // transient reports whether err is one that goes away by itself soon after a
@@ -36,18 +38,18 @@ func transient(err error) bool {
 // has failed ten times. If ctx ends, Retry stops early with an error that wraps
 // ctx's error.
 func Retry(ctx context.Context, n *node.Node, f func() error) error {
-	for i := 1; ; i++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := f()
-		if i == tries || !transient(err) {
-			return err
-		}
-		if ended := n.Clock.Sleep(ctx, pause); ended != nil {
-			return fmt.Errorf("%w while retrying after: %w", ended, err)
-		}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	var last error
+	err := node.Poll(ctx, n.Clock, node.Pace{Pause: pause, Tries: tries}, func() (bool, error) {
+		last = f()
+		return !transient(last), last
+	})
+	if ended := ctx.Err(); ended != nil && transient(last) {
+		return fmt.Errorf("%w while retrying after: %w", ended, last)
+	}
+	return err
 }
 
 // Gone converts the errors of a missing device to hosterr.ErrNotFound.

@@ -78,24 +78,18 @@ func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, vi
 // NoNumber is the DeviceNumber of a device without a number.
 const NoNumber = 0xFFFFFFFF
 
-// layoutTries is how many times Layout tries to read the partition table. Just
-// after a disk is attached, reading fails with ERROR_IO_DEVICE for a moment.
-const layoutTries = 4
-
-// Layout reads the partition table.
+// Layout reads the partition table. Just after a disk is attached, reading fails
+// with ERROR_IO_DEVICE for a moment.
 func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
-	for i := 1; ; i++ {
-		out, err := d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
-		if err == nil {
-			return win32.DecodeLayout(out)
-		}
-		if i == layoutTries || !win32.IsCode(err, win32.ERROR_IO_DEVICE) {
-			return win32.Layout{}, hosterr.Wrap("read the partition table", "", err)
-		}
-		if err := d.node.Clock.Sleep(ctx, pause); err != nil {
-			return win32.Layout{}, err
-		}
+	var out []byte
+	err := node.Poll(ctx, d.node.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (_ bool, err error) {
+		out, err = d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
+		return !win32.IsCode(err, win32.ERROR_IO_DEVICE), err
+	})
+	if err != nil {
+		return win32.Layout{}, hosterr.Wrap("read the partition table", "", err)
 	}
+	return win32.DecodeLayout(out)
 }
 
 // SetLayout writes the whole partition table.

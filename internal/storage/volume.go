@@ -213,16 +213,19 @@ const (
 // disk may also be removed: AwaitVolume stops if no disk has its number any more,
 // or if the disk with its number has a table other than l.
 func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
-	begin := n.Clock.Now()
-	asserted := begin
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d did not appear within %s", offset, arrivalLimit)
+	asserted := n.Clock.Now()
+	var id string
+	pace := node.Pace{Pause: firstPause, Longest: longestPause, Limit: arrivalLimit}
+	err := node.Poll(ctx, n.Clock, pace, func() (bool, error) {
 		all, err := Volumes(ctx, n)
 		if err != nil {
-			return "", err
+			return true, err
 		}
 		for _, v := range all {
 			if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == disk && e.Offset == offset }) {
-				return v.ID, bringOnline(ctx, n, v.ID)
+				id = v.ID
+				return true, bringOnline(ctx, n, id)
 			}
 		}
 		now := n.Clock.Now()
@@ -231,15 +234,11 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 			asserted = now
 		}
 		if err := checkDisk(ctx, n, disk, l, assert); err != nil {
-			return "", err
+			return true, err
 		}
-		if now.Sub(begin) >= arrivalLimit {
-			return "", hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d did not appear within %s", offset, arrivalLimit)
-		}
-		if err := n.Clock.Sleep(ctx, wait); err != nil {
-			return "", err
-		}
-	}
+		return false, late
+	})
+	return id, err
 }
 
 func bringOnline(ctx context.Context, n *node.Node, id string) error {

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -131,12 +132,12 @@ const handleLimit = 10 * time.Second
 
 // handlesLeft are the handles that stay open.
 func (n *Node) handlesLeft() []string {
-	for end := time.Now().Add(handleLimit); ; time.Sleep(10 * time.Millisecond) {
-		left := n.emulated.OpenHandles()
-		if len(left) == 0 || time.Now().After(end) {
-			return left
-		}
-	}
+	var left []string
+	node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: 10 * time.Millisecond, Limit: handleLimit}, func() (bool, error) {
+		left = n.emulated.OpenHandles()
+		return len(left) == 0, nil
+	})
+	return left
 }
 
 // Close ends the node. Calls that come after it fail.

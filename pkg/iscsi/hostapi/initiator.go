@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -92,15 +93,10 @@ func busy(err error) bool {
 
 // patiently repeats what the initiator is too busy for.
 func (i ISCSIAPI) patiently(call func() error) error {
-	for attempt := 1; ; attempt++ {
+	return i.host.Poll(node.Pace{Pause: busyPause, Tries: busyAttempts}, func() (bool, error) {
 		err := call()
-		if !busy(err) || attempt == busyAttempts {
-			return err
-		}
-		if err := i.host.Node.Clock.Sleep(i.host.Ctx, busyPause); err != nil {
-			return err
-		}
-	}
+		return !busy(err), err
+	})
 }
 
 // registered finds a portal among those that are registered. Windows has it
@@ -455,25 +451,20 @@ func loginOf(authType, user, secret string) (win32.ISCSILogin, error) {
 // awaitDisks waits until a session has brought its disks: until there are some,
 // and no more come from one look to the next. A driver looks for them next.
 func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
-	deadline := i.host.Node.Clock.Now().Add(arrivalLimit)
-	last := -1
-	for {
+	settled, last := false, -1
+	err := i.host.Poll(node.Pace{Pause: arrivalPoll, Limit: arrivalLimit}, func() (bool, error) {
 		disks, err := i.disksOf(session)
 		if err != nil {
-			return err
+			return true, err
 		}
-		if len(disks) > 0 && len(disks) == last {
-			return nil
-		}
+		settled = len(disks) > 0 && len(disks) == last
 		last = len(disks)
-		if !i.host.Node.Clock.Now().Before(deadline) {
-			i.host.Node.Log.Warn("an iSCSI target is connected, and its disks are not all there", "session", session.String(), "disks", len(disks), "waited", arrivalLimit)
-			return nil
-		}
-		if err := i.host.Node.Clock.Sleep(i.host.Ctx, arrivalPoll); err != nil {
-			return err
-		}
+		return settled, nil
+	})
+	if err == nil && !settled {
+		i.host.Node.Log.Warn("an iSCSI target is connected, and its disks are not all there", "session", session.String(), "disks", last, "waited", arrivalLimit)
 	}
+	return err
 }
 
 // disksOf lists the numbers of the disks of a session.

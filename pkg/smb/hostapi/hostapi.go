@@ -275,7 +275,7 @@ const defaultKubelet = `C:\var\lib\kubelet`
 // The bounds of a search for links.
 const (
 	maxDirectories = 100_000
-	patience       = 2 * time.Second
+	maxWaiting     = 2 * time.Second // for directories that other programs have open
 	pause          = 20 * time.Millisecond
 	maxDepth       = 6 // plugins\kubernetes.io\csi\<driver>\<volume>\globalmount
 )
@@ -291,7 +291,7 @@ func (s SMBAPI) Links() ([]Link, error) {
 	if len(dirs) == 0 {
 		dirs = []string{defaultKubelet}
 	}
-	search := search{api: s, left: maxDirectories, patience: patience}
+	search := search{api: s, left: maxDirectories, waiting: maxWaiting}
 	for _, dir := range dirs {
 		dir = strings.TrimRight(strings.ReplaceAll(dir, "/", `\`), `\`)
 		if err := search.pods(dir + `\pods`); err != nil {
@@ -317,10 +317,10 @@ type search struct {
 	api   SMBAPI
 	found []Link
 	left  int
-	// patience is what is left for directories that others have open. Most are
-	// so for a moment, as one that is becoming a link.
-	patience time.Duration
-	skipped  string // one for which it was not enough
+	// waiting is how long the search may still wait for directories that other
+	// programs have open. Most are open for a moment, like one that becomes a link.
+	waiting time.Duration
+	skipped string // a directory for which it was not enough
 }
 
 // list is what is in a directory; one that is [absent] has nothing.
@@ -328,14 +328,11 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
 		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
 	}
-	entries, err := winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
-	for win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) && s.patience > 0 {
-		if err := s.api.host.Node.Clock.Sleep(s.api.host.Ctx, pause); err != nil {
-			return nil, err
-		}
-		s.patience -= pause
+	var entries []winfs.Entry
+	err := s.api.host.Poll(node.Pace{Pause: pause, Left: &s.waiting}, func() (_ bool, err error) {
 		entries, err = winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
-	}
+		return !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
+	})
 	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
 		s.skipped = dir
 		return nil, nil

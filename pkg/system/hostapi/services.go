@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -149,16 +150,16 @@ func pending(state uint32) bool {
 // await looks at a service until it is done, and says "timed out waiting for
 // service NAME to …" when it makes no progress.
 func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.ServiceStatus, error) {
-	begun := s.host.Node.Clock.Now()
-	moved := begun
-	var last win32.ServiceStatus
-	for {
-		status, err := s.host.Node.API.ServiceStatus(name)
+	late := hosterr.Text(hosterr.ErrUnavailable, "timed out waiting for service %s to %s", name, to)
+	moved := s.host.Node.Clock.Now()
+	var status, last win32.ServiceStatus
+	err := s.host.Poll(node.Pace{Pause: pollEvery, Limit: limit}, func() (_ bool, err error) {
+		status, err = s.host.Node.API.ServiceStatus(name)
 		if err != nil {
-			return status, serviceError(err)
+			return true, serviceError(err)
 		}
 		if done(status.State) {
-			return status, nil
+			return true, nil
 		}
 		now := s.host.Node.Clock.Now()
 		if status.State != last.State || status.CheckPoint > last.CheckPoint {
@@ -166,13 +167,9 @@ func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.S
 		}
 		last = status
 		hint := min(time.Duration(status.WaitHint)*time.Millisecond, maxHint)
-		if now.Sub(moved) >= max(patience, hint) || now.Sub(begun) >= limit {
-			return status, hosterr.Text(hosterr.ErrUnavailable, "timed out waiting for service %s to %s", name, to)
-		}
-		if err := s.host.Node.Clock.Sleep(s.host.Ctx, pollEvery); err != nil {
-			return status, err
-		}
-	}
+		return now.Sub(moved) >= max(patience, hint), late
+	})
+	return status, err
 }
 
 // settled waits until a service is not on its way from one state to another.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -95,34 +96,28 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 }
 
 func (v volumeAPI) format(volumeID string) error {
-	const tries = 3
-	for i := 1; ; i++ {
-		// What is there is looked at before each try: the last one may have
-		// done more than it says.
-		done, err := v.formatted(volumeID)
-		if err != nil || done {
-			return err
+	return v.host.Poll(node.Pace{Pause: time.Second, Tries: 3}, func() (bool, error) {
+		// Each try looks first what is there: the last one may have done more than
+		// it says.
+		if done, err := v.formatted(volumeID); err != nil || done {
+			return true, err
 		}
 		if err := v.formattable(volumeID); err != nil {
-			return err
+			return true, err
 		}
 		// That took a while, in which another program may have formatted and
 		// filled the volume: nothing comes between this look and the format.
 		if done, err := v.formatted(volumeID); err != nil || done {
-			return err
+			return true, err
 		}
-		err = v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
+		err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
 		if err == nil {
-			return v.verify(volumeID)
+			return true, v.verify(volumeID)
 		}
-		// Others hold a fresh volume for moments.
-		if i == tries || !win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY) {
-			return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
-		}
-		if err := v.host.Node.Clock.Sleep(v.host.Ctx, time.Second); err != nil {
-			return err
-		}
-	}
+		// Other programs may hold a fresh volume for a moment.
+		inUse := win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY)
+		return !inUse, hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
+	})
 }
 
 // formatted tells whether the volume is as a format leaves it; anything else

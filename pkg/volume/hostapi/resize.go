@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -178,20 +179,15 @@ func (r resize) growFileSystem(length uint64) error {
 	}
 	defer vol.Close()
 	const limit = 5 * time.Second
-	for begin := r.v.host.Node.Clock.Now(); ; {
+	err = r.v.host.Poll(node.Pace{Pause: 100 * time.Millisecond, Limit: limit}, func() (bool, error) {
 		have, err := vol.Length(r.v.host.Ctx)
-		if err != nil {
-			return err
+		if err != nil || have >= length {
+			return true, err
 		}
-		if have >= length {
-			break
-		}
-		if r.v.host.Node.Clock.Now().Sub(begin) >= limit {
-			return hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, and after %s the volume still has %d", length, limit, have)
-		}
-		if err := r.v.host.Node.Clock.Sleep(r.v.host.Ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
+		return false, hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, and after %s the volume still has %d", length, limit, have)
+	})
+	if err != nil {
+		return err
 	}
 	data, err := vol.NTFS(r.v.host.Ctx)
 	if err != nil {
