@@ -9,15 +9,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// request is the message of a call, not decoded.
+// request is the message of a call before it is decoded.
 type request struct{ bytes []byte }
 
-// codec is gRPC's own for what it can encode and decode. What it cannot would be
-// answered as an internal error of the server, by gRPC, before anybody else can
-// say something.
+// codec extends gRPC's codec with handling of messages that it cannot decode or
+// encode. gRPC itself would report those as internal errors of the server.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal gives out a request as it came; [receive] decodes it.
+// Unmarshal returns the bytes of a request; [receive] decodes them.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r, ok := v.(*request); ok {
 		r.bytes = data.Materialize()
@@ -26,9 +25,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Marshal encodes an answer. Names come from Windows, and those of targets from
-// other machines; Windows lets halves of surrogate pairs stand in them, which
-// protobuf does not: U+FFFD takes their place.
+// Marshal encodes a response. Names in it come from Windows or, for iSCSI targets,
+// from other machines. Windows allows unpaired surrogates in names, but protobuf
+// does not: they are replaced by U+FFFD.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	b, err := c.CodecV2.Marshal(v)
 	if err == nil {
@@ -39,12 +38,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	m = proto.Clone(m)
-	mend(m.ProtoReflect())
+	makeValidUTF8(m.ProtoReflect())
 	return c.CodecV2.Marshal(m)
 }
 
-// mend makes UTF-8 of all texts of m.
-func mend(m protoreflect.Message) {
+// makeValidUTF8 replaces invalid UTF-8 in all strings of m.
+func makeValidUTF8(m protoreflect.Message) {
 	text := func(v protoreflect.Value) protoreflect.Value {
 		return protoreflect.ValueOfString(strings.ToValidUTF8(v.String(), "\uFFFD"))
 	}
@@ -60,7 +59,7 @@ func mend(m protoreflect.Message) {
 				if isText {
 					v.Map().Set(k, text(v2))
 				} else if isMessage {
-					mend(v2.Message())
+					makeValidUTF8(v2.Message())
 				}
 				return true
 			})
@@ -69,13 +68,13 @@ func mend(m protoreflect.Message) {
 				if isText {
 					v.List().Set(i, text(v.List().Get(i)))
 				} else if isMessage {
-					mend(v.List().Get(i).Message())
+					makeValidUTF8(v.List().Get(i).Message())
 				}
 			}
 		case isText:
 			m.Set(f, text(v))
 		case isMessage:
-			mend(v.Message())
+			makeValidUTF8(v.Message())
 		}
 		return true
 	})

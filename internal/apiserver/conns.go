@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// greeting is the least that a client of HTTP/2 says first: the preface of 24
+// greetingSize is the minimum that an HTTP/2 client sends first: the preface of 24
 // bytes and the header of its SETTINGS frame.
-const greeting = 24 + 9
+const greetingSize = 24 + 9
 
-// conns is the listener of one pipe. It bounds the connections and the time that
-// a client takes to read, and outlasts failures to accept.
+// conns is the listener of one pipe. It limits the number of connections and the
+// time that a client takes to read, and retries when accepting fails.
 //
-// When all connections are taken, a newcomer gets the place of the one that has
-// waited longest without having said who it is: those that published clients
-// leave behind keep nobody out. If all have said it, the newcomer is hung up on.
+// When the limit is reached, a new connection replaces the oldest one that has not
+// sent its greeting. So the idle connections that published clients leave open
+// do not lock out other clients. If all have sent their greeting, the new
+// connection is closed.
 type conns struct {
 	net.Listener
 	pipe string
@@ -30,10 +31,10 @@ type conns struct {
 	closing func()
 	closed  chan struct{}
 
-	mu      sync.Mutex
-	open    map[*conn]struct{}
-	silent  *list.List // of *conn, the oldest first
-	refused seldom
+	mu         sync.Mutex
+	open       map[*conn]struct{}
+	silent     *list.List // connections without a greeting (*conn), oldest first
+	refusedLog logLimiter
 }
 
 func newConns(pipe string, l net.Listener, log *slog.Logger) *conns {
@@ -42,8 +43,8 @@ func newConns(pipe string, l net.Listener, log *slog.Logger) *conns {
 		closed: closed, closing: sync.OnceFunc(func() { close(closed) })}
 }
 
-// Close implements [net.Listener]. Those that have connected and not said who they
-// are go with it: they are as good as those that come too late.
+// Close implements [net.Listener]. It also closes connections that have not sent
+// their greeting, as if they had arrived after Close.
 func (l *conns) Close() error {
 	l.closing()
 	err := l.Listener.Close()
@@ -59,8 +60,8 @@ func (l *conns) Close() error {
 	return err
 }
 
-// hangUp closes all connections.
-func (l *conns) hangUp() {
+// closeAll closes all connections.
+func (l *conns) closeAll() {
 	l.mu.Lock()
 	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
@@ -69,8 +70,8 @@ func (l *conns) hangUp() {
 	}
 }
 
-// acceptLimit is for how long a pipe may fail to take connections before it is
-// given up. Windows runs out of what it makes pipes of, and gets it back.
+// acceptLimit is how long accepting connections may fail before the server stops.
+// Windows may run out of resources for pipes for a while.
 const acceptLimit = 30 * time.Second
 
 // Accept implements [net.Listener].
@@ -84,7 +85,7 @@ func (l *conns) Accept() (net.Conn, error) {
 			}
 			if failing.IsZero() {
 				failing = time.Now()
-				l.log.Warn("A pipe fails to take connections", "pipe", l.pipe, "err", err)
+				l.log.Warn("Failed to accept connection, retrying", "pipe", l.pipe, "err", err)
 			}
 			if time.Since(failing) >= acceptLimit {
 				return nil, err
@@ -98,38 +99,39 @@ func (l *conns) Accept() (net.Conn, error) {
 			continue
 		}
 		failing, pause = time.Time{}, 5*time.Millisecond
-		c := &conn{Conn: nc, of: l}
+		c := &conn{Conn: nc, listener: l}
 		if !l.admit(c) {
 			nc.Close()
 			continue
 		}
 		select {
 		case <-l.closed:
-			c.Close() // Close may not have known of it
+			c.Close() // it may have been accepted too late for Close to see it
 		default:
 			return c, nil
 		}
 	}
 }
 
-// admit finds a place for c, or says in the log why there is none: before c is
-// closed, so that whoever sees that can read it.
+// admit reports whether c may stay. If not, it logs the reason before the caller
+// closes c, so that the reason is in the log when the client notices.
 func (l *conns) admit(c *conn) bool {
-	out, free := l.place(c)
-	if !free {
-		if before, now := l.refused.say(); now {
-			l.log.Warn("A connection was closed at once: there are too many", "pipe", l.pipe, "limit", maxConnections, "not told of before", before)
+	replaced, ok := l.add(c)
+	if !ok {
+		if suppressed, ok := l.refusedLog.allow(); ok {
+			l.log.Warn("Refused connection, too many are open", "pipe", l.pipe, "limit", maxConnections, "suppressed", suppressed)
 		}
 		return false
 	}
-	if out != nil {
-		out.Close()
+	if replaced != nil {
+		replaced.Close()
 	}
 	return true
 }
 
-// place puts c on the books, in the place of out if that has to go.
-func (l *conns) place(c *conn) (out *conn, free bool) {
+// add registers c. If the limit is reached, c takes the place of another
+// connection, which the caller must close; ok is false if there is none.
+func (l *conns) add(c *conn) (replaced *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= maxConnections {
@@ -137,47 +139,47 @@ func (l *conns) place(c *conn) (out *conn, free bool) {
 		if oldest == nil {
 			return nil, false
 		}
-		out = oldest.Value.(*conn)
-		l.forget(out)
+		replaced = oldest.Value.(*conn)
+		l.remove(replaced)
 	}
 	l.open[c] = struct{}{}
-	c.place = l.silent.PushBack(c)
-	return out, true
+	c.element = l.silent.PushBack(c)
+	return replaced, true
 }
 
-// forget takes c off the books. It is called with mu held.
-func (l *conns) forget(c *conn) {
+// remove unregisters c. The caller holds mu.
+func (l *conns) remove(c *conn) {
 	delete(l.open, c)
-	if c.place != nil {
-		l.silent.Remove(c.place)
-		c.place = nil
+	if c.element != nil {
+		l.silent.Remove(c.element)
+		c.element = nil
 	}
 }
 
-// conn is one connection.
+// conn is a connection.
 type conn struct {
 	net.Conn
-	of   *conns
-	said atomic.Int64 // bytes, until greeting
+	listener *conns
+	received atomic.Int64 // bytes; not updated beyond greetingSize
 
-	place *list.Element // in of.silent; nil once it has said who it is
+	element *list.Element // in listener.silent; nil after the greeting
 }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.said.Load() < greeting && c.said.Add(int64(n)) >= greeting {
-		c.of.mu.Lock()
-		if c.place != nil {
-			c.of.silent.Remove(c.place)
-			c.place = nil
+	if c.received.Load() < greetingSize && c.received.Add(int64(n)) >= greetingSize {
+		c.listener.mu.Lock()
+		if c.element != nil {
+			c.listener.silent.Remove(c.element)
+			c.element = nil
 		}
-		c.of.mu.Unlock()
+		c.listener.mu.Unlock()
 	}
 	return n, err
 }
 
-// Write gives the client writeLimit to read p. A connection that cannot be
-// written to is closed: gRPC leaves that to whoever reads, who may never know.
+// Write gives the client writeLimit to read p. It closes the connection if it
+// fails. gRPC would leave that to the goroutine that reads, which may not notice.
 func (c *conn) Write(p []byte) (int, error) {
 	err := c.Conn.SetWriteDeadline(time.Now().Add(writeLimit))
 	n := 0
@@ -190,14 +192,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline is that of reading: each write has its own. gRPC sets one for the
-// handshake, and takes it away once that is over, when the first answer may be
-// waiting for a client that does not read.
+// SetDeadline sets the deadline of reads only, because each Write sets its own.
+// gRPC sets a deadline for the handshake and clears it afterwards; by then a Write
+// may be waiting for a client that does not read.
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 func (c *conn) Close() error {
-	c.of.mu.Lock()
-	c.of.forget(c)
-	c.of.mu.Unlock()
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }

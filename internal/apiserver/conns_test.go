@@ -8,34 +8,35 @@ import (
 	"testing"
 )
 
-// talkers is a listener whose clients have all said who they are, and which fails
-// once there are no more.
-type talkers struct {
+// greetingListener accepts connections that have sent their greeting, and fails
+// when none are left.
+type greetingListener struct {
 	net.Listener
 	left   int
 	closed func()
 }
 
-func (l *talkers) Accept() (net.Conn, error) {
+func (l *greetingListener) Accept() (net.Conn, error) {
 	if l.left--; l.left < 0 {
 		return nil, net.ErrClosed
 	}
-	return talker{closed: l.closed}, nil
+	return greetedConn{closed: l.closed}, nil
 }
 
-type talker struct {
+type greetedConn struct {
 	net.Conn
 	closed func()
 }
 
-func (talker) Read(p []byte) (int, error) { return len(p), nil }
-func (t talker) Close() error             { t.closed(); return nil }
+func (greetedConn) Read(p []byte) (int, error) { return len(p), nil }
+func (c greetedConn) Close() error             { c.closed(); return nil }
 
-// Whoever is hung up on because there are too many finds the reason in the log.
-func TestTheLogTellsOfARefusalFirst(t *testing.T) {
+// The reason is in the log before the client can notice that its connection was
+// closed.
+func TestAcceptLogsRefusalBeforeClosing(t *testing.T) {
 	var log bytes.Buffer
 	refused := 0
-	l := newConns("p", &talkers{left: maxConnections + 1, closed: func() {
+	l := newConns("p", &greetingListener{left: maxConnections + 1, closed: func() {
 		refused++
 		if !strings.Contains(log.String(), "too many") {
 			t.Errorf("when the connection is closed the log is %q", log.String())
@@ -46,9 +47,9 @@ func TestTheLogTellsOfARefusalFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Read(make([]byte, greeting))
+		c.Read(make([]byte, greetingSize))
 	}
 	if c, err := l.Accept(); err == nil || refused != 1 {
-		t.Errorf("Accept = %v, %v with %d refused, want the one too many refused", c, err, refused)
+		t.Errorf("Accept = %v, %v with %d refused, want one refused connection", c, err, refused)
 	}
 }

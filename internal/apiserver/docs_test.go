@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// docs/reference.md tells the limits as they are.
-func TestLimitsAreDocumented(t *testing.T) {
+// docs/reference.md documents the limits of this package.
+func TestLimitsMatchDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
@@ -40,27 +40,27 @@ func TestLimitsAreDocumented(t *testing.T) {
 		}
 	}
 
-	told := map[string]string{}
+	documented := map[string]string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z, ]+) \| (\d+m) \|$`).FindAllStringSubmatch(doc, -1) {
 		for _, method := range strings.Split(row[1], ", ") {
-			told[method] = row[2]
+			documented[method] = row[2]
 		}
 	}
 	for method, d := range deadlines {
-		if told[method] != minutes(d) {
-			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, told[method], minutes(d))
+		if documented[method] != minutes(d) {
+			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, documented[method], minutes(d))
 		}
-		delete(told, method)
+		delete(documented, method)
 	}
-	for method := range told {
-		t.Errorf("docs/reference.md gives %s a deadline of its own, which it has not", method)
+	for method := range documented {
+		t.Errorf("docs/reference.md documents a deadline for %s, which has none of its own", method)
 	}
 }
 
 func minutes(d time.Duration) string { return fmt.Sprintf("%.0fm", d.Minutes()) }
 
-// A method that was renamed would fall back to the default unnoticed.
-func TestDeadlinesAreOfMethodsThatExist(t *testing.T) {
+// A renamed method would silently get the default deadline.
+func TestDeadlinesNameExistingMethods(t *testing.T) {
 	known := map[string]bool{}
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		if !apiversion.IsValidVersion(string(f.Package())) {

@@ -7,82 +7,82 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// What one pipe takes on. Every pipe has limits of its own, so a flood of one is
-// nothing to the others; docs/reference.md tells them to the administrator.
+// Limits of one pipe. Every pipe has its own, so a flood on one does not affect
+// the others. docs/reference.md documents them for administrators.
 const (
-	// maxRunning is how many calls of the API run at once, those included whose
-	// callers have gone while Windows works on. Each may hold a thread.
+	// maxRunning is the number of calls of the API that run at the same time,
+	// including calls whose callers have left while Windows is still working. Each
+	// may hold a thread.
 	maxRunning = 32
 
-	// maxWaiting is how many calls wait for their turn; the next one is refused.
+	// maxWaiting is the number of calls that wait for one to finish; further
+	// calls are rejected.
 	maxWaiting = 256
 
-	// maxArriving is how many calls have begun and not yet sent their request.
-	// That takes no time but for clients that mean no good; without a bound they
-	// could have this pipe hold half a GiB for them.
+	// maxArriving is the number of calls that have started but not yet sent their
+	// request. Well-behaved clients send it at once. Without this limit, others
+	// could make the server hold half a GiB per pipe.
 	maxArriving = 1024
 
-	// maxConnections is how many clients may be connected.
+	// maxConnections is the number of connected clients.
 	maxConnections = 256
 
-	// maxCalls is how many calls one connection may have open. gRPC clients know
-	// this number and queue what is above it themselves.
+	// maxCalls is the number of open calls per connection. gRPC clients are
+	// informed of it and queue further calls themselves.
 	maxCalls = 32
 
-	// maxStreams is how many streams of the health and reflection services are
-	// open: one for each connection. They have no limit of time, and each may
-	// hold a message of which a part has come.
+	// maxStreams is the number of open streams of the health and reflection
+	// services: one per connection. Streams have no time limit, and each may hold
+	// a partial message.
 	maxStreams = maxConnections
 
-	// maxRequest is the size of a request in bytes. Windows has paths of 32,767
-	// characters, which may be 96 KiB, but the published limit of a path in a
-	// request is 260 bytes. So the largest that the API has a use for, a share
-	// with a path and credentials, has less than 4 KiB. It is also what HTTP/2
-	// lets a client send before anybody reads: a smaller limit would save no
-	// memory.
+	// maxRequest is the size of a request in bytes. The API limits a path in a
+	// request to 260 bytes, so the largest useful request, a share with a path and
+	// credentials, has less than 4 KiB. The limit is larger because HTTP/2 lets a
+	// client send 64 KiB before the server reads anything: a smaller limit would
+	// not save memory.
 	maxRequest = 64 << 10
 
-	// maxAnswer is the size of an answer in bytes: gRPC clients take no larger
-	// one unless they are told to.
+	// maxAnswer is the size of a response in bytes: the default limit of gRPC
+	// clients.
 	maxAnswer = 4 << 20
 
 	// maxHeaders is the size of a call's headers in bytes.
 	maxHeaders = 16 << 10
 
-	// bufferSize is that of a connection's read buffer. gRPC's 32 KiB are made
-	// for streams of data; a thousand connections that say nothing would hold
-	// 64 MiB.
+	// bufferSize is the size of a connection's read buffer. gRPC's default of
+	// 32 KiB is meant for streams of data; with it, a thousand idle connections
+	// would hold 64 MiB.
 	bufferSize = 4 << 10
 )
 
-// How long a client may take for what takes microseconds on one machine. All
-// are well above what a busy node needs, and seconds.
+// Time limits for clients. On one machine all of these steps take microseconds;
+// the limits leave plenty of room for a busy node.
 const (
-	// handshakeLimit is how long a client may take to say that it speaks
-	// HTTP/2. Clients of published versions leave a connection behind that never
-	// does.
+	// handshakeLimit is how long a client may take for the HTTP/2 handshake.
+	// Published clients leave one connection open on which they never start it.
 	handshakeLimit = 10 * time.Second
 
-	// receiptLimit is how long the message of a call may take to follow its
+	// receiptLimit is how long a call may take to send its request after its
 	// headers.
 	receiptLimit = 10 * time.Second
 
-	// writeLimit is how long a client may take to read a part of an answer.
+	// writeLimit is how long a client may take to read a part of a response.
 	writeLimit = 10 * time.Second
 
-	// quietLimit is after how long without a word a client is asked whether it
-	// is there, and pongLimit how long it may take to say so. A client that has
-	// no calls answers and stays connected, for years if it likes.
+	// quietLimit is the idle time after which the server pings a client, and
+	// pongLimit the time that the client gets to reply. A client without calls
+	// that replies stays connected indefinitely.
 	quietLimit = 10 * time.Second
 	pongLimit  = 10 * time.Second
 
-	// pingInterval is how often clients may ask whether the server lives. gRPC
-	// in Go asks each ten seconds at most; were that the limit, a client would
-	// be disconnected for being a moment early, three times in its life.
+	// pingInterval is the minimum interval between pings from a client. gRPC for
+	// Go pings every ten seconds at most. A limit of ten seconds would disconnect
+	// clients whose pings arrive slightly early three times.
 	pingInterval = time.Second
 )
 
-// limits are the limits that gRPC keeps.
+// limits returns the limits that gRPC enforces.
 func limits() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(handshakeLimit),
@@ -94,8 +94,7 @@ func limits() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
-		// A window that grows with the connection's speed would let a client
-		// fill 16 MiB.
+		// A dynamic window would grow with the connection's speed, up to 16 MiB.
 		grpc.StaticStreamWindowSize(maxRequest),
 		grpc.StaticConnWindowSize(maxCalls * maxRequest),
 	}

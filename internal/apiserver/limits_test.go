@@ -42,8 +42,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// memory is a listener whose connections are pairs of pipes in memory, so that
-// a test's time can be made of nothing (synctest).
+// memory is a listener with connections in memory, so that tests can use synctest's
+// fake time.
 type memory struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -82,7 +82,7 @@ func (l *memory) client(t *testing.T) *grpc.ClientConn {
 	return conn
 }
 
-// failingListener fails to accept for so many times.
+// failingListener fails to accept the given number of times.
 type failingListener struct {
 	*memory
 	times int
@@ -96,8 +96,8 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.memory.Accept()
 }
 
-// inMemory serves the newest version of the disk API until the bubble ends, or stop
-// is called.
+// inMemory serves the newest version of the disk API until the test ends or stop is
+// called.
 func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop func()) {
 	t.Helper()
 	services := wire.Disk(d)
@@ -125,7 +125,7 @@ func rescans() *fakeDisk {
 	return &fakeDisk{rescan: func(context.Context) error { return nil }}
 }
 
-// watched is a listener that tells when the server has closed a connection.
+// watched is a listener that closes ended when the server closes a connection.
 type watched struct {
 	net.Listener
 	ended chan struct{}
@@ -145,10 +145,9 @@ type watchedConn struct {
 	ended chan struct{}
 }
 
-// SetDeadline is for nobody to call: it would change the deadline of a write that
-// is under way.
+// SetDeadline must not be called: it would change the deadline of a running Write.
 func (c *watchedConn) SetDeadline(time.Time) error {
-	return errors.New("set the one of reads, or of writes")
+	return errors.New("want SetReadDeadline or SetWriteDeadline")
 }
 
 func (c *watchedConn) Close() error {
@@ -156,24 +155,25 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// half is a client made by hand, to leave things out.
-type half struct {
+// rawClient is a client that sends single HTTP/2 frames, so that a test can leave
+// some out.
+type rawClient struct {
 	net.Conn
 	frames *http2.Framer
 }
 
-// hello says what a client of HTTP/2 says first, its settings left out.
-func hello(c net.Conn) half {
-	go io.Copy(io.Discard, c) // a server whose words nobody takes does not go on
+// sendPreface starts an HTTP/2 connection and omits the settings.
+func sendPreface(c net.Conn) rawClient {
+	go io.Copy(io.Discard, c) // the server would block if nothing read its frames
 	io.WriteString(c, http2.ClientPreface)
-	return half{c, http2.NewFramer(c, nil)}
+	return rawClient{c, http2.NewFramer(c, nil)}
 }
 
-// headers begins a call.
-func (h half) headers(stream uint32) { h.begin(stream, "/v1.Disk/Rescan") }
+// headers sends the headers of a call of Rescan.
+func (h rawClient) headers(stream uint32) { h.begin(stream, "/v1.Disk/Rescan") }
 
-// begin begins a call of any method.
-func (h half) begin(stream uint32, path string) {
+// begin sends the headers of a call of any method.
+func (h rawClient) begin(stream uint32, path string) {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for _, f := range [][2]string{
@@ -185,26 +185,25 @@ func (h half) begin(stream uint32, path string) {
 	h.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: b.Bytes(), EndHeaders: true})
 }
 
-// A client that is slow, or says half of what it has to, costs its connection
-// for seconds.
-func TestSlowAndHalfOpenClientsAreDroppedInSeconds(t *testing.T) {
+// A client that is slow or stops halfway is disconnected after seconds.
+func TestServerDropsSlowClients(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		behave func(net.Conn)
 		within time.Duration
 	}{
-		{"says nothing, as published clients leave it", func(net.Conn) {}, 10 * time.Second},
+		{"no data, like the idle connection of published clients", func(net.Conn) {}, 10 * time.Second},
 		{"half a preface", func(c net.Conn) { io.WriteString(c, http2.ClientPreface[:10]) }, 10 * time.Second},
 		{"another protocol", func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nHost: node\r\n\r\n") }, 10 * time.Second},
-		{"no settings", func(c net.Conn) { hello(c) }, 10 * time.Second},
-		{"settings, and not a word more", func(c net.Conn) { hello(c).frames.WriteSettings() }, 20 * time.Second},
+		{"no settings", func(c net.Conn) { sendPreface(c) }, 10 * time.Second},
+		{"settings and nothing more", func(c net.Conn) { sendPreface(c).frames.WriteSettings() }, 20 * time.Second},
 		{"half a frame", func(c net.Conn) {
-			h := hello(c)
+			h := sendPreface(c)
 			h.frames.WriteSettings()
 			h.Write([]byte{0, 0, 100, 0})
 		}, 20 * time.Second},
-		{"a frame that comes byte by byte", func(c net.Conn) {
-			h := hello(c)
+		{"a frame sent byte by byte", func(c net.Conn) {
+			h := sendPreface(c)
 			h.frames.WriteSettings()
 			for _, b := range append([]byte{0, 0, 100, 0, 0, 0, 0, 0, 1}, make([]byte, 100)...) {
 				time.Sleep(time.Second)
@@ -213,7 +212,7 @@ func TestSlowAndHalfOpenClientsAreDroppedInSeconds(t *testing.T) {
 				}
 			}
 		}, 20 * time.Second},
-		{"talks and does not read", func(c net.Conn) {
+		{"sends and does not read", func(c net.Conn) {
 			settings := make([]byte, 9)
 			io.ReadFull(c, settings)
 			io.ReadFull(c, make([]byte, int(settings[1])<<8|int(settings[2])))
@@ -245,9 +244,9 @@ func TestSlowAndHalfOpenClientsAreDroppedInSeconds(t *testing.T) {
 	}
 }
 
-// A call of which only the headers come is over in seconds, though its client
-// lives and says so.
-func TestCallWithoutAMessageIsOverInSeconds(t *testing.T) {
+// A call that sends only headers times out after seconds, even if its client
+// replies to pings.
+func TestCallWithoutMessageTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		inMemory(t, quiet, l, rescans())
@@ -286,7 +285,7 @@ func TestCallWithoutAMessageIsOverInSeconds(t *testing.T) {
 		<-settled
 		start := time.Now()
 		mu.Lock()
-		half{c, f}.headers(1)
+		rawClient{c, f}.headers(1)
 		mu.Unlock()
 		if took := (<-over).Sub(start); took != 10*time.Second {
 			t.Errorf("the call was over after %v, want 10 s", took)
@@ -294,9 +293,9 @@ func TestCallWithoutAMessageIsOverInSeconds(t *testing.T) {
 	})
 }
 
-// Calls that do not send their requests cost no more than so much, and keep out
-// those that do only while there are so many.
-func TestCallsWithoutAMessageAreBounded(t *testing.T) {
+// The number of calls that do not send their request is limited, and they make the
+// server reject other calls only while that limit is reached.
+func TestCallsWithoutMessageAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		inMemory(t, quiet, l, rescans())
@@ -306,32 +305,32 @@ func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 			return err
 		}
 		for range 32 {
-			h := hello(l.dial())
+			h := sendPreface(l.dial())
 			defer h.Close()
 			h.frames.WriteSettings()
 			synctest.Wait()
 			if err := call(); err != nil {
-				t.Fatalf("before there are too many: %v", err)
+				t.Fatalf("below the limit: %v", err)
 			}
 			for stream := range uint32(32) {
 				h.headers(2*stream + 1)
 			}
 			synctest.Wait()
 		}
-		if err := call(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1024 calls have begun") {
-			t.Errorf("behind 1024 calls without requests: %v, want ResourceExhausted", err)
+		if err := call(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1024 calls have started") {
+			t.Errorf("with 1024 calls without requests: %v, want ResourceExhausted", err)
 		}
 		time.Sleep(11 * time.Second)
 		if err := call(); err != nil {
-			t.Errorf("when they have been given up: %v", err)
+			t.Errorf("after they timed out: %v", err)
 		}
 	})
 }
 
-// The services beside the API hold no more for clients than it does: a call that
-// sends half of its message is over in seconds, and streams, which have no limit
-// of time, are so many and no more.
-func TestHealthAndReflectionAreBounded(t *testing.T) {
+// The health and reflection services have limits as well: a call that sends half of
+// its message times out after seconds, and the number of streams, which have no time
+// limit, is limited.
+func TestHealthAndReflectionAreLimited(t *testing.T) {
 	reflect := func(t *testing.T, l *memory) error {
 		s, err := grpc_reflection_v1.NewServerReflectionClient(l.client(t)).ServerReflectionInfo(t.Context())
 		if err != nil {
@@ -347,8 +346,8 @@ func TestHealthAndReflectionAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		path string
 		call func(*testing.T, *memory) error
-		too  string        // what the one too many is told
-		over time.Duration // after how long they are given up; 0 is never
+		text string        // of the error beyond the limit
+		over time.Duration // time until they time out; 0 means never
 	}{
 		{
 			"/grpc.health.v1.Health/Check",
@@ -356,7 +355,7 @@ func TestHealthAndReflectionAreBounded(t *testing.T) {
 				_, err := grpc_health_v1.NewHealthClient(l.client(t)).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 				return err
 			},
-			"1024 calls have begun", 11 * time.Second,
+			"1024 calls have started", 11 * time.Second,
 		},
 		{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", reflect, "256 streams are open", 0},
 		{"/grpc.health.v1.Health/Watch", reflect, "256 streams are open", 0},
@@ -366,11 +365,11 @@ func TestHealthAndReflectionAreBounded(t *testing.T) {
 				l := newMemory()
 				inMemory(t, quiet, l, rescans())
 				if err := c.call(t, l); err != nil {
-					t.Fatalf("before there are too many: %v", err)
+					t.Fatalf("below the limit: %v", err)
 				}
-				var held []half
+				var held []rawClient
 				for range 32 {
-					h := hello(l.dial())
+					h := sendPreface(l.dial())
 					defer h.Close()
 					h.frames.WriteSettings()
 					synctest.Wait()
@@ -381,8 +380,8 @@ func TestHealthAndReflectionAreBounded(t *testing.T) {
 					held = append(held, h)
 				}
 				synctest.Wait()
-				if err := c.call(t, l); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), c.too) {
-					t.Errorf("one call too many = %v, want ResourceExhausted and %q", err, c.too)
+				if err := c.call(t, l); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("a call beyond the limit = %v, want ResourceExhausted and %q", err, c.text)
 				}
 				if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
 					t.Errorf("the API meanwhile: %v", err)
@@ -395,15 +394,15 @@ func TestHealthAndReflectionAreBounded(t *testing.T) {
 				time.Sleep(c.over)
 				synctest.Wait()
 				if err := c.call(t, l); err != nil {
-					t.Errorf("when they are gone: %v", err)
+					t.Errorf("after they ended: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// Who fails as fast as it can does not fill the log.
-func TestFailuresDoNotFloodTheLog(t *testing.T) {
+// Many failures in a row leave a limited number of lines in the log.
+func TestFailureLogIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		var log logBuffer
@@ -419,24 +418,24 @@ func TestFailuresDoNotFloodTheLog(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		call()
 		call()
-		if n := strings.Count(log.String(), "\n"); n != 102 || strings.Count(log.String(), `"not told of before"=400`) != 1 {
-			t.Errorf("two more left %d lines, want 2, the first of which tells of the 400 that have none", n-100)
+		if n := strings.Count(log.String(), "\n"); n != 102 || strings.Count(log.String(), `suppressed=400`) != 1 {
+			t.Errorf("two more left %d lines, want 2, the first with suppressed=400", n-100)
 		}
 	})
 }
 
-// A connection without calls is no half-open one: drivers call once in a while.
-func TestIdleClientStaysConnectedForDays(t *testing.T) {
+// Drivers call now and then, so a connection without calls must stay open.
+func TestIdleClientStaysConnected(t *testing.T) {
 	day := 24 * time.Hour
 	if testing.Short() {
-		// Of the timers of a whole day the runtime of Go's race detector dies now
-		// and then (seen with 1.26.8), so it gets a short one.
+		// The timers of a whole day crash the runtime of Go's race detector now and
+		// then (seen with 1.26.8), so the short test uses a shorter time.
 		day = 10 * time.Minute
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l, ended := newMemory(), make(chan struct{})
 		inMemory(t, quiet, watched{l, ended}, rescans())
-		// Like an old client that asks as often as gRPC lets it.
+		// Like an old client that pings as often as gRPC allows.
 		conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, PermitWithoutStream: true}),
 			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return l.dial(), nil }))
@@ -458,7 +457,7 @@ func TestIdleClientStaysConnectedForDays(t *testing.T) {
 	})
 }
 
-// held are calls that run until they are let go.
+// held are calls that run until release is closed.
 type held struct {
 	running atomic.Int32
 	release chan struct{}
@@ -473,12 +472,12 @@ func (h *held) disk() *fakeDisk {
 	}}
 }
 
-func TestCallsWaitForTheirTurnAndMoreAreRefused(t *testing.T) {
+func TestCallsWaitUpToLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, h := newMemory(), held{release: make(chan struct{})}
 		var log logBuffer
 		inMemory(t, log.logger(slog.LevelInfo), l, h.disk())
-		// As many connections as it takes to have 300 calls open.
+		// 300 open calls need several connections.
 		answers := make(chan error, 300)
 		call := func(ctx context.Context, conn *grpc.ClientConn) {
 			_, err := diskv1.NewDiskClient(conn).Rescan(ctx, &diskv1.RescanRequest{})
@@ -501,11 +500,11 @@ func TestCallsWaitForTheirTurnAndMoreAreRefused(t *testing.T) {
 		}
 		for range 12 {
 			err := <-answers
-			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "32 calls run and 256 wait") {
-				t.Fatalf("one call too many = %v, want ResourceExhausted with the limits", err)
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "32 calls are running and 256 are waiting") {
+				t.Fatalf("a call beyond the limit = %v, want ResourceExhausted with the limits", err)
 			}
 		}
-		// The health service has a word even then.
+		// The health service still responds.
 		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
 			t.Errorf("health of a busy pipe: %v", err)
 		}
@@ -521,7 +520,7 @@ func TestCallsWaitForTheirTurnAndMoreAreRefused(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithTheDeadline(t *testing.T) {
+func TestWaitingCallFailsAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, h := newMemory(), held{release: make(chan struct{})}
 		inMemory(t, quiet, l, h.disk())
@@ -535,7 +534,7 @@ func TestWaitingEndsWithTheDeadline(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		_, err := diskv1.NewDiskClient(second).Rescan(t.Context(), &diskv1.RescanRequest{})
-		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "none ended for this one in 5m0s") || time.Since(start) != 5*time.Minute {
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "none of them finished in 5m0s") || time.Since(start) != 5*time.Minute {
 			t.Errorf("after %v: %v, want ResourceExhausted at the deadline of the method", time.Since(start), err)
 		}
 		close(h.release)
@@ -543,9 +542,9 @@ func TestWaitingEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
-// Callers who give up do not free the threads that hang in Windows, and so get
-// no more of them.
-func TestCallThatOutlivesItsCallerKeepsItsTurn(t *testing.T) {
+// A caller that gives up does not free the thread that hangs in Windows, so its
+// call keeps its slot.
+func TestCallKeepsSlotAfterCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		var hanging atomic.Int32
@@ -562,23 +561,23 @@ func TestCallThatOutlivesItsCallerKeepsItsTurn(t *testing.T) {
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := diskv1.NewDiskClient(conn).Rescan(ctx, &diskv1.RescanRequest{})
-			if c := status.Code(err); c != codes.DeadlineExceeded && c != codes.ResourceExhausted { // whoever is first, client or server
+			if c := status.Code(err); c != codes.DeadlineExceeded && c != codes.ResourceExhausted { // from the client or the server, whichever is first
 				t.Errorf("call to a hanging node = %v, want DeadlineExceeded or ResourceExhausted", err)
 			}
 			cancel()
 		}
 		synctest.Wait()
 		if n := hanging.Load(); n != 32 {
-			t.Errorf("%d threads hang, want 32 and no more", n)
+			t.Errorf("%d threads hang, want 32", n)
 		}
 		close(release)
 		if _, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-			t.Errorf("when Windows has let go: %v", err)
+			t.Errorf("after the hanging calls finished: %v", err)
 		}
 	})
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
+func TestConnectionsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		var log logBuffer
@@ -587,7 +586,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			_, err := diskv1.NewDiskClient(c).Rescan(t.Context(), &diskv1.RescanRequest{})
 			return err
 		}
-		// A thousand that say nothing keep nobody out.
+		// A thousand idle connections do not lock out other clients.
 		var silent []net.Conn
 		for range 1000 {
 			silent = append(silent, l.dial())
@@ -596,24 +595,24 @@ func TestConnectionsAreBounded(t *testing.T) {
 		for i := range 256 {
 			c := l.client(t)
 			if err := call(c); err != nil {
-				t.Fatalf("client %d behind silent connections: %v", i, err)
+				t.Fatalf("client %d after silent connections: %v", i, err)
 			}
 			clients = append(clients, c)
 		}
-		// But clients that talk do.
+		// But active clients count.
 		if err := call(l.client(t)); status.Code(err) != codes.Unavailable {
 			t.Errorf("client 257 = %v, want Unavailable", err)
 		}
 		if !strings.Contains(log.String(), "too many") || !strings.Contains(log.String(), "limit=256") {
-			t.Errorf("the log does not tell of the limit:\n%s", log.String())
+			t.Errorf("the log does not contain the limit:\n%s", log.String())
 		}
 		if err := call(clients[0]); err != nil {
-			t.Errorf("one of those that are connected: %v", err)
+			t.Errorf("a connected client: %v", err)
 		}
 		clients[0].Close()
 		synctest.Wait()
 		if err := call(l.client(t)); err != nil {
-			t.Errorf("in the place of one that left: %v", err)
+			t.Errorf("after a client disconnected: %v", err)
 		}
 		for _, c := range silent {
 			c.Close()
@@ -621,7 +620,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-func TestPipeOutlastsFailuresToAccept(t *testing.T) {
+func TestAcceptRetriesAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &failingListener{memory: newMemory(), times: 10, err: errors.New("insufficient system resources")}
 		inMemory(t, quiet, l, rescans())
@@ -631,7 +630,7 @@ func TestPipeOutlastsFailuresToAccept(t *testing.T) {
 	})
 }
 
-func TestSizesAreBoundedByNumber(t *testing.T) {
+func TestSizesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		inMemory(t, quiet, l, rescans())
@@ -645,8 +644,7 @@ func TestSizesAreBoundedByNumber(t *testing.T) {
 		if err := conn.Invoke(t.Context(), "/v1.Disk/Rescan", large, &diskv1.RescanResponse{}); err != nil {
 			t.Errorf("a request of 63 KiB = %v, want success", err)
 		}
-		// gRPC tells a client how large its headers may be, and the client keeps
-		// to it.
+		// The server announces the limit on headers, and the client enforces it.
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("x", 16<<10))
 		if err := conn.Invoke(ctx, "/v1.Disk/Rescan", &diskv1.RescanRequest{}, &diskv1.RescanResponse{}); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
 			t.Errorf("headers of 16 KiB = %v, want that they are too large", err)
@@ -654,7 +652,7 @@ func TestSizesAreBoundedByNumber(t *testing.T) {
 	})
 }
 
-func TestBytesThatAreNoRequestAreTheCallersMistake(t *testing.T) {
+func TestUndecodableRequestReturnsInvalidArgument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		inMemory(t, quiet, l, rescans())
@@ -666,8 +664,8 @@ func TestBytesThatAreNoRequestAreTheCallersMistake(t *testing.T) {
 	})
 }
 
-// Windows lets names stand that are no UTF-8, and so do devices.
-func TestNamesThatAreNoTextArrive(t *testing.T) {
+// Windows and devices may return names that are not valid UTF-8.
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	socketDir(t)
 	const name, mended = "ok \xed\xa0\x80", "ok \uFFFD"
 	serve(t, apiserver.Config{Log: quiet}, wire.Groups{
@@ -717,7 +715,7 @@ func (f fakeSystem) GetService(context.Context, *system.GetServiceRequest) (*sys
 	return &system.GetServiceResponse{DisplayName: f.name}, nil
 }
 
-// rawCodec sends and receives bytes as they are.
+// rawCodec sends and receives unchanged bytes.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }

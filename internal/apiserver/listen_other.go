@@ -16,13 +16,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// Listen makes the unix socket that stands in for the named pipe of this name.
+// Listen creates the unix socket that replaces the named pipe with this name.
 func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)) }
 
-// ListenAt makes the unix socket that stands in for the named pipe at a path, or
-// the one whose own path that is, for the owner alone. The socket of a server that
-// was killed is replaced; one on which somebody answers is an error. Closing the
-// listener removes it.
+// ListenAt creates a unix socket that only its owner can open. path is the path of
+// the socket, or of the named pipe that it replaces. A socket left by a server that
+// was killed is replaced; if a server still listens on the socket, ListenAt fails.
+// Closing the listener removes the socket.
 func ListenAt(path string) (net.Listener, error) {
 	socket, err := pipe.SocketPath(path)
 	if err != nil {
@@ -32,13 +32,13 @@ func ListenAt(path string) (net.Listener, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Two servers that start at once must not both find the socket stale and
-	// each remove the other's.
-	turn := flock.New(filepath.Join(dir, "csi-proxy.lock"), flock.SetPermissions(0o600))
-	if err := turn.Lock(); err != nil {
-		return nil, err
+	// Without the lock, two servers that start at the same time could both find a
+	// stale socket, and one would remove the new socket of the other.
+	lock := flock.New(filepath.Join(dir, "csi-proxy.lock"), flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
-	defer turn.Close()
+	defer lock.Close()
 
 	if err := removeStale(socket); err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func ListenAt(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket on which nobody answers. A server that ends may
-// remove its own at any moment.
+// removeStale removes a socket on which no server listens. The socket may
+// disappear at any moment, if its server stops.
 func removeStale(socket string) error {
 	info, err := os.Lstat(socket)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,12 +65,12 @@ func removeStale(socket string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s is in the way and no socket", socket)
+		return fmt.Errorf("%s exists and is not a socket; remove it", socket)
 	}
 	conn, err := net.Dial("unix", socket)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("%s: another CSI Proxy answers there", socket)
+		return fmt.Errorf("%s: another CSI Proxy is listening on it; stop that one first", socket)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = os.Remove(socket)
@@ -78,6 +78,6 @@ func removeStale(socket string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// Else a socket of another user, or a server too busy to accept.
+	// The socket belongs to another user, or its server is too busy to accept.
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
-func TestListenReplacesTheSocketOfAKilledServer(t *testing.T) {
+func TestListenReplacesStaleSocket(t *testing.T) {
 	dir := socketDir(t)
 	socket := filepath.Join(dir, "csi-proxy-disk-v1.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
@@ -40,9 +40,9 @@ func TestListenReplacesTheSocketOfAKilledServer(t *testing.T) {
 	}
 }
 
-// A server that goes takes its socket with it at any moment while the next one looks
-// whether somebody answers there.
-func TestListenWhileAnotherServerGoes(t *testing.T) {
+// A stopping server may remove its socket while the next server checks whether the
+// socket is in use.
+func TestListenWhileServerStops(t *testing.T) {
 	socketDir(t)
 	for range 100 {
 		first, err := apiserver.Listen("csi-proxy-disk-v1")
@@ -56,15 +56,15 @@ func TestListenWhileAnotherServerGoes(t *testing.T) {
 				second.Close()
 				break
 			}
-			if !strings.Contains(err.Error(), "answers") {
-				t.Fatalf("Listen = %v, want success, or that another one answers", err)
+			if !strings.Contains(err.Error(), "another CSI Proxy") {
+				t.Fatalf("Listen = %v, want success, or an error that names another CSI Proxy", err)
 			}
 			runtime.Gosched()
 		}
 	}
 }
 
-func TestListenMakesADirectoryForTheOwnerAlone(t *testing.T) {
+func TestListenCreatesPrivateDirectory(t *testing.T) {
 	dir := filepath.Join(socketDir(t), "a", "b")
 	t.Setenv(pipe.DirVariable, dir)
 	l, err := apiserver.Listen("csi-proxy-disk-v1")
@@ -84,22 +84,22 @@ func TestListenRefuses(t *testing.T) {
 		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "no socket") {
-			t.Errorf("Listen = %v, want that the file is no socket", err)
+		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "not a socket") {
+			t.Errorf("Listen = %v, want an error because the file is not a socket", err)
 		}
 		if got, _ := os.ReadFile(file); string(got) != "precious" {
 			t.Errorf("the file now holds %q", got)
 		}
 	})
-	t.Run("a socket on which somebody answers", func(t *testing.T) {
+	t.Run("a socket in use", func(t *testing.T) {
 		socketDir(t)
 		l, err := apiserver.Listen("csi-proxy-disk-v1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "answers") {
-			t.Errorf("second Listen = %v, want that another one answers", err)
+		if _, err := apiserver.Listen("csi-proxy-disk-v1"); err == nil || !strings.Contains(err.Error(), "another CSI Proxy") {
+			t.Errorf("second Listen = %v, want an error that names another CSI Proxy", err)
 		}
 	})
 	t.Run("a path too long for a socket", func(t *testing.T) {
@@ -110,13 +110,13 @@ func TestListenRefuses(t *testing.T) {
 	})
 }
 
-// tellingListener tells of each connection that it accepts.
-type tellingListener struct {
+// reportingListener reports each connection that it accepts.
+type reportingListener struct {
 	net.Listener
 	accepted chan<- struct{}
 }
 
-func (l tellingListener) Accept() (net.Conn, error) {
+func (l reportingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil {
 		l.accepted <- struct{}{}
@@ -124,13 +124,13 @@ func (l tellingListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-func TestReadyMeansThatEveryPipeTookAConnection(t *testing.T) {
+func TestReadyAfterEveryPipeAccepts(t *testing.T) {
 	socketDir(t)
 	accepted, ready := make(chan struct{}, 100), make(chan struct{})
 	serve(t, apiserver.Config{
 		Listen: func(name string) (net.Listener, error) {
 			l, err := apiserver.Listen(name)
-			return tellingListener{l, accepted}, err
+			return reportingListener{l, accepted}, err
 		},
 		Ready: func() { close(ready) }, // a second call would panic
 	}, wire.Groups{Disk: &fakeDisk{}})
@@ -140,7 +140,7 @@ func TestReadyMeansThatEveryPipeTookAConnection(t *testing.T) {
 	}
 }
 
-func TestAPipeThatRefusesTheServerItselfIsServed(t *testing.T) {
+func TestPipeThatServerCannotOpenIsServed(t *testing.T) {
 	dir := socketDir(t)
 	var log logBuffer
 	ready := make(chan struct{})
@@ -156,7 +156,7 @@ func TestAPipeThatRefusesTheServerItselfIsServed(t *testing.T) {
 		Ready: func() { close(ready) },
 	}, wire.Groups{Disk: &fakeDisk{}})
 	<-ready
-	if got := log.String(); !strings.Contains(got, "does not take the server's own connection") || !strings.Contains(got, "pipe=csi-proxy-disk-v1 ") {
+	if got := log.String(); !strings.Contains(got, "Cannot connect to own pipe") || !strings.Contains(got, "pipe=csi-proxy-disk-v1 ") {
 		t.Errorf("log %q does not name the pipe", got)
 	}
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// Listen makes the named pipe of this name.
+// Listen creates the named pipe with this name.
 func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)) }
 
-// ListenAt makes the named pipe at a path, with the access rights that Windows
-// gives a pipe by default, and not for clients on other machines. The pipe must
-// not exist: with a second server on it, Windows would hand half of the
-// connections to each.
+// ListenAt creates the named pipe at a path, with the default access rights of
+// Windows and without access from other machines. It fails if the pipe exists: if
+// two servers had the same pipe, Windows would distribute clients over both.
 func ListenAt(path string) (net.Listener, error) {
 	name, err := pipe.Name(path)
 	if err != nil {
@@ -34,13 +33,14 @@ func ListenAt(path string) (net.Listener, error) {
 	return listener{l}, nil
 }
 
-// listener is a pipe that can be closed at any moment.
+// listener is a pipe with a reliable Close.
 type listener struct{ net.Listener }
 
-// Close closes the pipe. go-winio forgets that it was told to if a client connects
-// and hangs up, as published clients do to look whether there is a server, at that
-// very moment: it tries again to connect the instance, and Close waits for ever
-// (ERROR_NO_DATA in listenerRoutine of v0.6.2). So it is told again. Seen under Wine.
+// Close closes the pipe. In go-winio v0.6.2, a client that connects and disconnects
+// during Close makes Close wait forever: listenerRoutine gets ERROR_NO_DATA, loses
+// the request to close and connects the instance again. Published clients connect
+// and disconnect to see whether a server exists. So Close repeats the request until
+// it succeeds. Observed under Wine.
 func (l listener) Close() error {
 	closed := make(chan error, 1)
 	for {

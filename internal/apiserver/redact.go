@@ -13,17 +13,16 @@ import (
 // SMB, chap_secret and MutualChapSecret of iSCSI.
 var secretField = regexp.MustCompile(`(?i)password|secret|credential|token`)
 
-// redacted is m on one line, its secrets replaced by stars.
+// redacted returns m as one line of text, with secrets replaced by ***.
 func redacted(m proto.Message) string {
 	m = proto.Clone(m)
 	redact(m.ProtoReflect())
-	// Logs are read by people, and Windows paths are full of backslashes.
+	// Escaped backslashes would make Windows paths hard to read.
 	return limited(strings.ReplaceAll(prototext.MarshalOptions{}.Format(m), `\\`, `\`))
 }
 
 func redact(m protoreflect.Message) {
-	// What the proto files do not know was sent by a newer client, and may be
-	// anything.
+	// Unknown fields come from a newer client and may be secrets.
 	m.SetUnknown(nil)
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

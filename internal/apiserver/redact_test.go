@@ -13,7 +13,7 @@ import (
 	_ "github.com/kubernetes-csi/csi-proxy/v2/internal/wire" // every version of the API
 )
 
-func TestRedactedKeepsAllButSecrets(t *testing.T) {
+func TestRedactedHidesOnlySecrets(t *testing.T) {
 	in := &iscsi.ConnectTargetRequest{
 		TargetPortal: &iscsi.TargetPortal{TargetAddress: "10.0.0.1"},
 		Iqn:          "iqn.x", ChapUsername: "user", ChapSecret: "hunter2",
@@ -29,9 +29,9 @@ func TestRedactedKeepsAllButSecrets(t *testing.T) {
 	}
 }
 
-// A field of the groups that handle credentials is either harmless, by name, or
-// redacted. A new one has to be judged here before it may be logged.
-func TestEveryFieldOfSMBAndISCSIIsJudged(t *testing.T) {
+// Every text field of the groups that handle credentials is either listed as
+// harmless or redacted. New fields must be added here.
+func TestEveryFieldIsClassified(t *testing.T) {
 	harmless := []string{"remote_path", "local_path", "username", "iqn", "iqns", "target_address", "chap_username", "error", "diskIDs"}
 	secret := []string{"password", "chap_secret", "MutualChapSecret"}
 	var files int
@@ -57,7 +57,7 @@ func TestEveryFieldOfSMBAndISCSIIsJudged(t *testing.T) {
 						t.Errorf("%s would be logged", field.FullName())
 					}
 				case !slices.Contains(harmless, name):
-					t.Errorf("%s: is it a secret? Judge it here", field.FullName())
+					t.Errorf("%s: add it to harmless or secret", field.FullName())
 				}
 			}
 		}

@@ -1,34 +1,33 @@
-// Package apiserver serves gRPC on named pipes, one server for each pipe.
+// Package apiserver serves gRPC on named pipes, with one gRPC server per pipe.
 //
-// Drivers mount single pipes into their containers, so which versions a driver
-// may call is decided by the pipes it gets, and every version of every group
-// has one of its own: \\.\pipe\csi-proxy-disk-v1. Where there are no named pipes
-// unix sockets stand in for them; package pipe of the client module has the
-// rule by which both sides find them.
+// Drivers mount individual pipes into their containers, and a driver can call
+// only the versions whose pipes it mounts. So every version of every group has
+// its own pipe: \\.\pipe\csi-proxy-disk-v1. On systems without named pipes, unix
+// sockets are used instead; package pipe of the client module maps pipe names to
+// sockets for both sides.
 //
-// # What stands around a call
+// # Handling of a call
 //
-// All that is the same for every call happens here and nowhere else: a panic
-// becomes the answer Internal and leaves the server running, a call without a
-// deadline gets one, calls wait for their turn when too many run, an error
-// becomes a gRPC status ([statusOf]), and each failure is logged once, unless
-// there are too many for a log. Beside its API every pipe serves the gRPC health
-// and reflection services.
+// This package does everything that is the same for all calls. A panic becomes
+// an Internal error, and the server keeps running. A call without a deadline
+// gets one. Calls wait when too many are running. An error becomes a gRPC status
+// ([statusOf]). Each failure is logged once, within a limit. Every pipe also
+// serves the gRPC health and reflection services.
 //
-// # What a client may cost
+// # Limits
 //
-// Any container that has a pipe may call as often as it likes, badly or not at
-// all. So each pipe has its own limits (limits.go): of connections, calls,
-// sizes, and of the time in which a client has to say something or to read its
-// answer. A flood of one pipe does not slow down another.
+// Any container that has a pipe can call as often as it likes, and can misbehave.
+// Each pipe therefore has its own limits (limits.go): on connections, calls,
+// sizes, and on the time that a client may take to send a request or to read a
+// response. A flood on one pipe does not slow down another.
 //
 // # Start and stop
 //
-// [Open] makes all pipes before [Server.Serve] answers on any of them, so a
-// driver that finds one finds all. The end of Serve's context stops the server:
-// pipes are closed to new calls, running calls finish, and only those that
-// take longer than [Config.Grace] are cut off. When Serve returns no pipe is left
-// and nobody is connected.
+// [Open] creates all pipes before [Server.Serve] accepts calls on any of them, so
+// a driver that finds one pipe finds all. The server stops when Serve's context
+// ends: the pipes are closed to new calls, running calls finish, and calls that
+// take longer than [Config.Grace] are cut off. When Serve returns, the pipes are
+// removed and all clients are disconnected.
 package apiserver
 
 import (
@@ -54,47 +53,46 @@ import (
 
 // Pipe is a named pipe and the service behind it.
 type Pipe struct {
-	Name string // "csi-proxy-disk-v1", without the \\.\pipe\ before it
+	Name string // "csi-proxy-disk-v1", without the prefix \\.\pipe\
 	Desc *grpc.ServiceDesc
 	Impl any // of Desc.HandlerType
 }
 
-// Config says how pipes are served. The zero Config is usable.
+// Config configures a [Server]. The zero Config is usable.
 type Config struct {
-	// Log gets a line for each call that fails; nil means slog.Default().
+	// Log receives a line for each failed call; nil means slog.Default().
 	Log *slog.Logger
 
-	// Listen makes a pipe; nil means [Listen].
+	// Listen creates a pipe; nil means [Listen].
 	Listen func(name string) (net.Listener, error)
 
-	// Ready, if set, is called once, when every pipe takes connections: Serve
-	// has then connected to each of them and hung up.
+	// Ready, if set, is called once, when every pipe accepts connections: Serve
+	// has then connected to and disconnected from each of them.
 	Ready func()
 
-	// Interceptors stand around every call, the first one outermost. The errors
+	// Interceptors wrap every call; the first one is the outermost. The errors
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
 
-	// Grace is how long running calls may take to finish once the server
-	// stops; 0 means one minute.
+	// Grace is the time that running calls get to finish when the server stops;
+	// 0 means one minute.
 	Grace time.Duration
 }
 
-// How long starting and stopping take.
+// Time limits of starting and stopping.
 const (
 	defaultGrace = time.Minute
 
-	// rivalLimit is how long a server that has made a pipe waits for others that
-	// have those it still lacks, and rivalPause how long between two looks.
-	rivalLimit = 2 * time.Second
-	rivalPause = 5 * time.Millisecond
+	// openLimit is how long a server that has created a pipe retries the others
+	// while another server still holds them; openRetry is the interval.
+	openLimit = 2 * time.Second
+	openRetry = 5 * time.Millisecond
 
-	// readyLimit is how long it may take until the server has connected to all
-	// of its pipes.
+	// readyLimit is how long the server may take to connect to all its own pipes.
 	readyLimit = 10 * time.Second
 
-	// flushLimit is how long answers that are ready may take to reach clients
-	// after the last call. Only clients that do not read come near it.
+	// flushLimit is how long finished responses may take to reach their clients
+	// after the last call. Only clients that do not read get close to it.
 	flushLimit = 5 * time.Second
 
 	// cutLimit is how long calls may take to notice that they were cut off.
@@ -103,13 +101,13 @@ const (
 
 // Server serves a set of pipes.
 type Server struct {
-	config  Config
-	pipes   []*pipeServer
-	running *inFlight
-	over    chan struct{} // closed once all calls are, and streams have to end
+	config    Config
+	pipes     []*pipeServer
+	calls     *inFlight
+	callsDone chan struct{} // closed when all calls have finished and streams must end
 }
 
-// pipeServer is one pipe and its gRPC server.
+// pipeServer is a pipe with its gRPC server.
 type pipeServer struct {
 	Pipe
 	listener *conns
@@ -117,12 +115,13 @@ type pipeServer struct {
 	health   *health.Server
 }
 
-// Open makes all pipes. If one cannot be made none is left, and the error names
-// each pipe that cannot be made and why.
+// Open creates all pipes. If it cannot create one, it removes the others and
+// returns an [OpenError] that lists every pipe that could not be created.
 //
-// Of servers that start at once, the one that makes the first pipe has them all. The
-// others still find out which they cannot have, and give back at once what they get;
-// so does one that ends and has closed some of its pipes. Two seconds are enough for it.
+// If several servers start at the same time, the one that creates the first pipe
+// gets all of them. The others fail, but may hold some of the remaining pipes for a
+// moment while they try; a server that is stopping holds some, too. So Open
+// retries for up to openLimit once it has the first pipe.
 func Open(config Config, pipes ...Pipe) (*Server, error) {
 	if len(pipes) == 0 {
 		return nil, errors.New("no pipes to serve")
@@ -136,12 +135,12 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
 	}
-	s := &Server{config: config, running: newInFlight(), over: make(chan struct{})}
+	s := &Server{config: config, calls: newInFlight(), callsDone: make(chan struct{})}
 	var refused []error
-	waiting := rivalLimit
+	waiting := openLimit
 	for _, p := range pipes {
 		var l net.Listener
-		err := node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: rivalPause, Left: &waiting}, func() (_ bool, err error) {
+		err := node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: openRetry, Left: &waiting}, func() (_ bool, err error) {
 			l, err = config.Listen(p.Name)
 			return err == nil || len(s.pipes) == 0, err
 		})
@@ -162,52 +161,52 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	return s, nil
 }
 
-// OpenError says which pipes could not be made.
+// OpenError lists the pipes that could not be created.
 type OpenError struct {
-	Pipes   int     // how many there were to make
-	Refused []error // for each that could not be made: its name and the reason
+	Pipes   int     // number of pipes that Open was asked for
+	Refused []error // one error per failed pipe, with its name and the reason
 }
 
-// Error is a line for all and one for each pipe.
+// Error returns a summary line, and one line for each failed pipe.
 func (e *OpenError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d pipes cannot be made:", len(e.Refused), e.Pipes)
+	fmt.Fprintf(&b, "cannot create %d of %d pipes:", len(e.Refused), e.Pipes)
 	for _, err := range e.Refused {
 		fmt.Fprintf(&b, "\n  %v", err)
 	}
 	return b.String()
 }
 
-// Unwrap lists the reasons.
+// Unwrap returns the errors of the failed pipes.
 func (e *OpenError) Unwrap() []error { return e.Refused }
 
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
-	// What the services beside the API do is nothing to wait for, and they tell
-	// of a server that it stops.
-	api, others := newGate(p.Name, s.running), newGate(p.Name, newInFlight())
+	// A stop does not wait for the health and reflection services: clients use
+	// them to see that the server is stopping.
+	api, aux := newLimiter(p.Name, s.calls), newLimiter(p.Name, newInFlight())
 	g := grpc.NewServer(append(limits(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
-		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.answer})...),
-		grpc.StreamInterceptor(s.guardStream(others)),
+		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.invoke})...),
+		grpc.StreamInterceptor(s.wrapStream(aux)),
 	)...)
-	g.RegisterService(s.guarded(p.Desc, api), p.Impl)
-	aside := beside{g, func(d *grpc.ServiceDesc) *grpc.ServiceDesc { return s.guarded(d, others) }}
+	g.RegisterService(s.wrapService(p.Desc, api), p.Impl)
+	registrar := auxiliary{g, func(d *grpc.ServiceDesc) *grpc.ServiceDesc { return s.wrapService(d, aux) }}
 	h := health.NewServer()
 	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(aside, h)
-	reflection.Register(aside)
+	grpc_health_v1.RegisterHealthServer(registrar, h)
+	reflection.Register(registrar)
 	return &pipeServer{Pipe: p, listener: newConns(p.Name, l, s.config.Log), grpc: g, health: h}
 }
 
-// Serve answers calls until ctx ends, and then stops as the package comment
-// says; an error tells that calls were cut off. If a pipe fails meanwhile, the
-// server stops in the same way and the error names that pipe. Serve may be
-// called once.
+// Serve serves all pipes until ctx ends, and then stops as the package comment
+// describes. It returns an error if calls were cut off. If a pipe fails, the
+// server stops in the same way, and the error names the pipe. Serve may be called
+// only once.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.pipes))
 	for _, p := range s.pipes {
 		go func() {
-			// Serve returns nil once its server is told to stop.
+			// gRPC's Serve returns nil if it was stopped.
 			if err := p.grpc.Serve(p.listener); err != nil {
 				failed <- fmt.Errorf("%s: %w", p.Name, err)
 			}
@@ -228,16 +227,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case failure = <-failed:
 	}
-	cancel() // what stops does not become ready
+	cancel() // a stopping server must not report that it is ready
 	return errors.Join(failure, s.stop())
 }
 
-// checkPipes connects to each pipe, and calls Ready. A pipe that refuses this
-// process may well be open to others, so that is logged and no failure.
+// checkPipes connects to each pipe and then calls Ready. A pipe that rejects this
+// process may accept other clients, so that is logged and is not a failure.
 //
-// Under Wine clients depend on it. go-winio begins a pipe with an instance that
-// Windows gives to nobody; Wine gives it to the first client, which then waits
-// for answers of a server that does not know of it.
+// Under Wine this is also needed for clients to work. go-winio first creates an
+// instance of the pipe that it does not serve. Windows never connects a client to
+// that instance, but Wine connects the first one, which then waits forever.
 func (s *Server) checkPipes(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -250,27 +249,27 @@ func (s *Server) checkPipes(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			s.config.Log.Warn("A pipe does not take the server's own connection", "pipe", p.Name, "err", err)
+			s.config.Log.Warn("Cannot connect to own pipe", "pipe", p.Name, "err", err)
 		}
 	}
 	s.config.Ready()
 }
 
-// Close removes the pipes of a server that was opened and will not serve.
+// Close removes the pipes of a server on which Serve is not called.
 func (s *Server) Close() {
 	for _, p := range s.pipes {
 		p.listener.Close()
 	}
 }
 
-// stop ends all gRPC servers. It may find that some have not begun.
+// stop stops all gRPC servers, including those that have not started to serve.
 func (s *Server) stop() error {
-	running, over := s.running.close()
+	running, done := s.calls.close()
 	for _, p := range s.pipes {
 		p.health.Shutdown()
 	}
-	// Not left to gRPC: it does so for pipes that are served already, and before it
-	// tells its clients it waits for all that have connected to say something.
+	// gRPC would close only pipes that it already serves, and it waits for the
+	// handshakes of new connections before it notifies its clients.
 	s.Close()
 	stopped := make(chan struct{}, len(s.pipes))
 	for _, p := range s.pipes {
@@ -280,7 +279,7 @@ func (s *Server) stop() error {
 		}()
 	}
 	left := len(s.pipes)
-	await := func(limit time.Duration) {
+	wait := func(limit time.Duration) {
 		t := time.NewTimer(limit)
 		defer t.Stop()
 		for left > 0 {
@@ -295,34 +294,34 @@ func (s *Server) stop() error {
 	if running > 0 {
 		s.config.Log.Info("Waiting for running calls to finish", "calls", running, "limit", s.config.Grace)
 	}
-	// GracefulStop waits for watchers of the health service and for idle
-	// reflection streams, which never end by themselves, and not for calls whose
-	// clients have gone. So calls are counted here: once none runs, streams end
-	// and only answers have to be flushed.
+	// GracefulStop waits for streams of the health and reflection services, which
+	// may never end, but not for calls whose clients have disconnected. So the
+	// server counts its calls itself: when none is running it ends the streams, and
+	// GracefulStop only has to flush responses.
 	grace := time.NewTimer(s.config.Grace)
 	defer grace.Stop()
 	select {
-	case <-over:
+	case <-done:
 	case <-grace.C:
 	}
-	cut := s.running.count()
-	close(s.over)
+	cut := s.calls.count()
+	close(s.callsDone)
 	if cut == 0 {
-		await(flushLimit)
+		wait(flushLimit)
 	}
 	for _, p := range s.pipes {
-		// gRPC's own Stop would wait here for a GracefulStop that waits for a call
-		// whose client has gone.
-		p.listener.hangUp()
+		// gRPC's Stop would block here on a GracefulStop that waits for a call
+		// whose client has disconnected.
+		p.listener.closeAll()
 	}
-	await(cutLimit)
+	wait(cutLimit)
 	if cut > 0 {
-		return fmt.Errorf("%d running calls took longer than %v and were cut off", cut, s.config.Grace)
+		return fmt.Errorf("cut off %d calls that were still running %v after the stop", cut, s.config.Grace)
 	}
 	return nil
 }
 
-// Pipes are the pipes of services, one for each group and version.
+// Pipes returns the pipes of services, one for each group and version.
 func Pipes(services []wire.Service) []Pipe {
 	pipes := make([]Pipe, len(services))
 	for i, s := range services {

@@ -40,7 +40,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// fakeDisk answers with what a test puts in.
+// fakeDisk returns what a test sets.
 type fakeDisk struct {
 	disk.Interface
 	rescan func(context.Context) error
@@ -64,7 +64,7 @@ func (fakeSMB) NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequ
 	return nil, hosterr.Wrap("map", hosterr.Quote(`\\server\share`), hosterr.ErrPermissionDenied)
 }
 
-// logBuffer collects log lines of several goroutines.
+// logBuffer collects log lines from several goroutines.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -86,8 +86,8 @@ func (l *logBuffer) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
-// socketDir makes a directory for sockets with a short path, and has the
-// listeners and the clients of this test use it.
+// socketDir creates a directory with a short path, in which the listeners and
+// clients of this test have their sockets.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "csi")
@@ -99,8 +99,8 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// serve serves g until the test ends, or stop is called, which returns what
-// Serve returned. It returns when the server is ready.
+// serve serves g until the test ends or stop is called, and returns when the server
+// is ready. stop returns the result of Serve.
 func serve(t *testing.T, config apiserver.Config, g wire.Groups) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
@@ -132,7 +132,7 @@ func dialDisk(t *testing.T) *diskclient.Client {
 	return c
 }
 
-func TestPanicIsAnAnswerAndTheNextCallWorks(t *testing.T) {
+func TestPanicReturnsInternal(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	calls := 0
@@ -146,7 +146,7 @@ func TestPanicIsAnAnswerAndTheNextCallWorks(t *testing.T) {
 	c := dialDisk(t)
 	_, err := c.Rescan(t.Context(), &diskv1.RescanRequest{})
 	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no such session") {
-		t.Errorf("call that panics = %v, want Internal that names the panic", err)
+		t.Errorf("call that panics = %v, want Internal with the value of the panic", err)
 	}
 	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
 		t.Errorf("next call = %v, want success", err)
@@ -156,7 +156,7 @@ func TestPanicIsAnAnswerAndTheNextCallWorks(t *testing.T) {
 	}
 }
 
-func TestPanicInAnInterceptorIsAnAnswerToo(t *testing.T) {
+func TestPanicInInterceptorReturnsInternal(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	boom := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
@@ -169,7 +169,7 @@ func TestPanicInAnInterceptorIsAnAnswerToo(t *testing.T) {
 	}
 }
 
-func TestInterceptorsSeeTheVersionCalledAndTheStatus(t *testing.T) {
+func TestInterceptorSeesVersionAndStatus(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	var mu sync.Mutex
@@ -191,7 +191,7 @@ func TestInterceptorsSeeTheVersionCalledAndTheStatus(t *testing.T) {
 	}
 }
 
-func TestDeadlineIsTheCallersOrTheMethods(t *testing.T) {
+func TestDeadlineOfCallerOrMethod(t *testing.T) {
 	socketDir(t)
 	deadlines := make(chan time.Duration, 1)
 	serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
@@ -219,7 +219,7 @@ func TestDeadlineIsTheCallersOrTheMethods(t *testing.T) {
 	}
 }
 
-func TestErrorArrivesWithCodeTextAndDetails(t *testing.T) {
+func TestErrorHasCodeTextAndDetails(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
@@ -238,7 +238,7 @@ func TestErrorArrivesWithCodeTextAndDetails(t *testing.T) {
 		info.Metadata["target"] != "disk 7" || info.Metadata["hint"] != "attach it" {
 		t.Errorf("ErrorInfo = %v, want reason, domain, op, target and hint", info)
 	}
-	for _, part := range []string{"level=WARN", "pipe=csi-proxy-disk-v1", "method=/v1.Disk/Rescan", "code=NotFound", `error="rescan disk 7: not found"`} {
+	for _, part := range []string{"level=WARN", "pipe=csi-proxy-disk-v1", "method=/v1.Disk/Rescan", "code=NotFound", `err="rescan disk 7: not found"`} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("log = %q, want %q in it", log.String(), part)
 		}
@@ -248,7 +248,7 @@ func TestErrorArrivesWithCodeTextAndDetails(t *testing.T) {
 	}
 }
 
-func TestSecretsAreInNoLog(t *testing.T) {
+func TestLogOmitsSecrets(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	serve(t, apiserver.Config{Log: log.logger(slog.LevelDebug)}, wire.Groups{SMB: fakeSMB{}})
@@ -257,16 +257,16 @@ func TestSecretsAreInNoLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{RemotePath: `\\server\share`, Username: "somebody", Password: "hunter2"})
+	_, err = c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{RemotePath: `\\server\share`, Username: "alice", Password: "hunter2"})
 	if status.Code(err) != codes.PermissionDenied {
 		t.Errorf("NewSmbGlobalMapping = %v, want PermissionDenied", err)
 	}
-	if got := log.String(); !strings.Contains(got, "somebody") || strings.Contains(got, "hunter2") {
+	if got := log.String(); !strings.Contains(got, "alice") || strings.Contains(got, "hunter2") {
 		t.Errorf("debug log = %q, want the request without its password", got)
 	}
 }
 
-func TestHugeErrorTextStillArrives(t *testing.T) {
+func TestLongErrorIsReturned(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
@@ -278,7 +278,7 @@ func TestHugeErrorTextStillArrives(t *testing.T) {
 	}
 }
 
-func TestSecondServerFailsAndNamesEachPipe(t *testing.T) {
+func TestSecondServerFailsWithEachPipe(t *testing.T) {
 	dir := socketDir(t)
 	g := wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}}
 	serve(t, apiserver.Config{}, g)
@@ -288,7 +288,7 @@ func TestSecondServerFailsAndNamesEachPipe(t *testing.T) {
 	_, err := apiserver.Open(apiserver.Config{}, apiserver.Pipes(wire.Services(g))...)
 	var refused *apiserver.OpenError
 	if !errors.As(err, &refused) || len(refused.Refused) != len(wire.Disk(nil)) {
-		t.Fatalf("second server: %v, want an OpenError for each disk pipe", err)
+		t.Fatalf("second server: %v, want an OpenError with each disk pipe", err)
 	}
 	for _, s := range wire.Disk(nil) {
 		if name := "csi-proxy-disk-" + s.Version.String(); !strings.Contains(err.Error(), "\n  "+name+": ") {
@@ -296,17 +296,17 @@ func TestSecondServerFailsAndNamesEachPipe(t *testing.T) {
 		}
 	}
 	if !strings.Contains(err.Error(), "another CSI Proxy") {
-		t.Errorf("error %q does not give the reason", err)
+		t.Errorf("error %q does not contain the reason", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "csi-proxy-smb-*")); len(left) > 0 {
 		t.Errorf("the failed server left %q", left)
 	}
 	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Errorf("the first server answers %v, want success", err)
+		t.Errorf("the first server returns %v, want success", err)
 	}
 }
 
-func TestOfServersThatStartAtOnceOneServes(t *testing.T) {
+func TestConcurrentServersOneServes(t *testing.T) {
 	socketDir(t)
 	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
 	for range 100 {
@@ -330,7 +330,7 @@ func TestOfServersThatStartAtOnceOneServes(t *testing.T) {
 	}
 }
 
-func TestNoPipeAnswersBeforeAllAreMade(t *testing.T) {
+func TestOpenCreatesAllPipesBeforeServing(t *testing.T) {
 	synctest.Test(t, testNoPipeAnswersBeforeAllAreMade)
 }
 
@@ -344,22 +344,22 @@ func testNoPipeAnswersBeforeAllAreMade(t *testing.T) {
 		return silentListener{&closed}, nil
 	}
 	_, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}))[:3]...)
-	if err == nil || !strings.Contains(err.Error(), "1 of 3 pipes") {
-		t.Errorf("Open = %v, want that 1 of 3 pipes cannot be made", err)
+	if err == nil || !strings.Contains(err.Error(), "cannot create 1 of 3 pipes") {
+		t.Errorf("Open = %v, want an error for 1 of 3 pipes", err)
 	}
 	if closed != made {
-		t.Errorf("%d pipes were made and %d closed", made, closed)
+		t.Errorf("%d pipes were created and %d closed", made, closed)
 	}
 }
 
-// silentListener must not be accepted from; it counts that it was closed.
+// silentListener panics in Accept and counts calls of Close.
 type silentListener struct{ closed *int }
 
-func (l silentListener) Accept() (net.Conn, error) { panic("accepted before all pipes were made") }
+func (l silentListener) Accept() (net.Conn, error) { panic("accepted before all pipes were created") }
 func (l silentListener) Close() error              { *l.closed++; return nil }
 func (l silentListener) Addr() net.Addr            { return &net.UnixAddr{} }
 
-func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
+func TestStopFinishesRunningCalls(t *testing.T) {
 	dir := socketDir(t)
 	started, finish := make(chan struct{}), make(chan struct{})
 	stop := serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
@@ -375,7 +375,7 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	}()
 	<-started
 
-	// A watcher must not hold up the stop.
+	// A watcher must not delay the stop.
 	conn, err := transport.Connect(pipe.Path("csi-proxy-disk-v1"))
 	if err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	if got, err := watch.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health while stopping = %v, %v, want NOT_SERVING", got, err)
 	}
-	for { // the socket goes before the running call ends
+	for { // the socket is removed before the running call ends
 		other, err := diskclient.NewClient()
 		if err != nil {
 			break
@@ -418,9 +418,10 @@ func TestStopFinishesRunningCallsAndRefusesNewOnes(t *testing.T) {
 	}
 }
 
-// A client that has said half of its settings keeps gRPC from telling the others
-// that the server stops. What they still call is not begun: it would be cut off.
-func TestStopBeginsNoFurtherCalls(t *testing.T) {
+// A client that has sent half of its settings keeps gRPC from notifying the other
+// clients that the server is stopping. Their new calls are rejected, because they
+// would be cut off.
+func TestStopRefusesNewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
 		l, h := newMemory(), held{release: make(chan struct{})}
@@ -430,7 +431,7 @@ func TestStopBeginsNoFurtherCalls(t *testing.T) {
 			_, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{})
 			return err
 		}
-		half := hello(l.dial())
+		half := sendPreface(l.dial())
 		defer half.Close()
 		half.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0})
 		running := make(chan error, 1)
@@ -441,16 +442,16 @@ func TestStopBeginsNoFurtherCalls(t *testing.T) {
 		synctest.Wait()
 
 		if s := status.Convert(call()); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
-			t.Errorf("a call while the server stops = %v, want Unavailable that says so", s)
+			t.Errorf("a call while the server stops = %v, want Unavailable with the reason", s)
 		}
 		if want := `level=WARN msg="Request failed"`; !strings.Contains(log.String(), want) {
-			t.Errorf("the log of a call that was refused is %q, want %s: nothing failed on the node", log.String(), want)
+			t.Errorf("the log of a rejected call is %q, want %s", log.String(), want)
 		}
 		if n := h.running.Load(); n != 1 {
-			t.Errorf("%d calls run, want the one that ran before", n)
+			t.Errorf("%d calls are running, want the first one only", n)
 		}
 		if got, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "v1.Disk"}); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("health of a server that stops = %v, %v, want NOT_SERVING", got, err)
+			t.Errorf("health of a stopping server = %v, %v, want NOT_SERVING", got, err)
 		}
 		close(h.release)
 		if err := <-running; err != nil {
@@ -460,10 +461,9 @@ func TestStopBeginsNoFurtherCalls(t *testing.T) {
 	})
 }
 
-// Who has connected and says nothing, as published clients leave it, and who
-// watches or has an idle stream, does not hold up the stop. All are told, and
-// nobody stays connected.
-func TestStopWaitsForNobodyWhoIsIdle(t *testing.T) {
+// Idle connections, like those that published clients leave open, watchers and idle
+// streams do not delay the stop. All of them are notified and disconnected.
+func TestStopDisconnectsIdleClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		stop := inMemory(t, quiet, l, rescans())
@@ -500,15 +500,15 @@ func TestStopWaitsForNobodyWhoIsIdle(t *testing.T) {
 		_, reflected := reflection.Recv()
 		for what, err := range map[string]error{"watcher": watched, "reflection": reflected} {
 			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "csi-proxy is stopping") {
-				t.Errorf("%s: the stream ended with %v, want Unavailable that says why", what, err)
+				t.Errorf("%s: the stream ended with %v, want Unavailable with the reason", what, err)
 			}
 		}
 	})
 }
 
-// Work goes on when its caller gives up and hangs up, and is as much worth waiting
-// for as any.
-func TestStopFinishesCallsWhoseClientsHaveGone(t *testing.T) {
+// A call continues when its client gives up and disconnects, and the stop waits for
+// it.
+func TestStopWaitsForCallsOfDisconnectedClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, h := newMemory(), held{release: make(chan struct{})}
 		work := h.disk().rescan
@@ -526,7 +526,7 @@ func TestStopFinishesCallsWhoseClientsHaveGone(t *testing.T) {
 		synctest.Wait()
 		giveUp()
 		if err := <-answer; err == nil {
-			t.Fatal("Rescan succeeded, want that its caller gave up")
+			t.Fatal("Rescan succeeded, want an error because its caller gave up")
 		}
 		conn.Close()
 		stopped := make(chan struct{})
@@ -534,18 +534,18 @@ func TestStopFinishesCallsWhoseClientsHaveGone(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		select {
 		case <-stopped:
-			t.Error("the server stopped before the call was over")
+			t.Error("the server stopped before the call finished")
 		default:
 		}
 		close(h.release)
 		<-stopped
 		if n := h.running.Load(); n != 0 {
-			t.Errorf("%d calls run when the server has stopped", n)
+			t.Errorf("%d calls are running after the server stopped", n)
 		}
 	})
 }
 
-func TestStopCutsOffWhatOutlivesTheGrace(t *testing.T) {
+func TestStopCutsOffCallsAfterGrace(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	started, finish := make(chan struct{}), make(chan struct{})
@@ -558,12 +558,12 @@ func TestStopCutsOffWhatOutlivesTheGrace(t *testing.T) {
 	c := dialDisk(t)
 	go c.Rescan(context.Background(), &diskv1.RescanRequest{})
 	<-started
-	if err := stop(); err == nil || !strings.Contains(err.Error(), "1 running calls") {
-		t.Errorf("Serve = %v, want an error that says one call was cut off", err)
+	if err := stop(); err == nil || !strings.Contains(err.Error(), "cut off 1 calls") {
+		t.Errorf("Serve = %v, want an error because one call was cut off", err)
 	}
 }
 
-func TestStoppedBeforeItIsReady(t *testing.T) {
+func TestStopBeforeReady(t *testing.T) {
 	socketDir(t)
 	s, err := apiserver.Open(apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}))...)
 	if err != nil {
@@ -576,19 +576,19 @@ func TestStoppedBeforeItIsReady(t *testing.T) {
 	}
 }
 
-// lateListener does not say where it is before it is closed.
+// lateListener blocks in Addr until it is closed.
 type lateListener struct{ *memory }
 
 func (l lateListener) Addr() net.Addr { <-l.closed; return l.memory.Addr() }
 
-func TestNotReadyOnceAPipeHasFailed(t *testing.T) {
+func TestFailedPipePreventsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
 		s, err := apiserver.Open(apiserver.Config{
 			Log: quiet,
 			Listen: func(name string) (net.Listener, error) {
 				if name == pipes[0].Name {
-					return lateListener{newMemory()}, nil // holds up what asks whether all are there
+					return lateListener{newMemory()}, nil // delays checkPipes
 				}
 				return &failingListener{memory: newMemory(), times: 1, err: net.ErrClosed}, nil
 			},
@@ -603,7 +603,7 @@ func TestNotReadyOnceAPipeHasFailed(t *testing.T) {
 	})
 }
 
-func TestOneFailingPipeStopsAll(t *testing.T) {
+func TestFailingPipeStopsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("the pipe broke")
 		listen := func(name string) (net.Listener, error) {
@@ -621,7 +621,7 @@ func TestOneFailingPipeStopsAll(t *testing.T) {
 			t.Errorf("Serve = %v, want the failure with its pipe", err)
 		}
 		if took := time.Since(start); took < 30*time.Second || took > 35*time.Second {
-			t.Errorf("the pipe was given up after %v, want 30 s", took)
+			t.Errorf("the server stopped after %v, want 30 s", took)
 		}
 	})
 }
@@ -646,10 +646,10 @@ func TestAnyAuthorityIsAccepted(t *testing.T) {
 	}
 }
 
-func TestReflectionDescribesTheVersionOfThePipe(t *testing.T) {
+func TestReflectionDescribesPipeVersion(t *testing.T) {
 	socketDir(t)
 	serve(t, apiserver.Config{}, wire.Groups{Disk: &fakeDisk{}})
-	c, err := oldclient.NewClient() // proves that the pipe is there
+	c, err := oldclient.NewClient() // fails if there is no pipe
 	if err != nil {
 		t.Fatal(err)
 	}

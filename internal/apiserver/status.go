@@ -18,20 +18,20 @@ import (
 // ErrorDomain is the domain of the ErrorInfo that every failure carries.
 const ErrorDomain = "csi-proxy"
 
-// The keys of ErrorInfo's metadata. A key without a value is left out.
+// The keys of ErrorInfo's metadata. A key without a value is omitted.
 const (
-	MetaOp     = "op"     // what was being done, "format volume"
-	MetaTarget = "target" // to what, "disk 3"
+	MetaOp     = "op"     // the operation, "format volume"
+	MetaTarget = "target" // its target, "disk 3"
 	MetaWin32  = "win32"  // the Win32 error number, "5"
-	MetaHint   = "hint"   // what to do about it
+	MetaHint   = "hint"   // what to do about the error
 )
 
-// statusOf is the one place where an error becomes a gRPC status. The message
-// is the error's text as it is: drivers match some of them. The code follows
-// from the error's kind; without one, from its Win32 number; and an error of
-// neither is Unknown, as all errors of CSI Proxy once were. ErrorInfo says the
-// same for programs: its reason is the name of the Win32 error if there is one,
-// else that of the code.
+// statusOf is the only place where an error becomes a gRPC status. The message is
+// the unchanged text of the error, because drivers match on some texts. The code
+// is that of the error's kind; if it has no kind, that of its Win32 number;
+// otherwise Unknown, which published versions return for all errors. ErrorInfo
+// has the same information for programs: its reason is the name of the Win32 error
+// if there is one, otherwise the name of the code.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s
@@ -63,17 +63,16 @@ func statusOf(err error) *status.Status {
 	s := status.New(code, limited(err.Error()))
 	detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: ErrorDomain, Metadata: meta})
 	if err != nil {
-		// Only an OK status, or text that is not UTF-8, cannot have details;
-		// neither gets here.
+		// This happens only for OK and for text that is not UTF-8; neither is
+		// possible here.
 		return s
 	}
 	return detailed
 }
 
-// limited is s as it may travel: valid UTF-8, and not so long that the headers
-// in which gRPC sends errors, twice in each, become larger than peers accept:
-// 8 KiB for gRPC's C core. A request may hold 64 KiB of path, and an error may
-// quote it.
+// limited returns s as valid UTF-8, cut to a length that gRPC can send. gRPC sends
+// an error twice in its headers, and its C core accepts only 8 KiB of headers. A
+// request may contain a path of 64 KiB, and an error may quote it.
 func limited(s string) string {
 	const most = 2 << 10
 	if len(s) > most {
@@ -82,7 +81,7 @@ func limited(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// codeOf is the code for an error that has none of its own.
+// codeOf returns the code of an error that is not a gRPC status.
 func codeOf(err error) codes.Code {
 	if p := (*node.PanicError)(nil); errors.As(err, &p) {
 		return codes.Internal
@@ -120,8 +119,8 @@ func codeOf(err error) codes.Code {
 	return codes.Unknown
 }
 
-// codeOfWin32 judges a Win32 error that is of no kind: see node.Typed for those
-// that are of one.
+// codeOfWin32 returns the code of a Win32 error that has no kind; node.Typed
+// assigns the kinds.
 func codeOfWin32(e win32.Errno) codes.Code {
 	switch e {
 	case win32.ERROR_DISK_FULL, win32.ERROR_NO_SYSTEM_RESOURCES:
@@ -134,7 +133,7 @@ func codeOfWin32(e win32.Errno) codes.Code {
 	return codes.Unknown
 }
 
-// reasons are the codes as ErrorInfo spells its reasons.
+// reasons are the names of the codes in the spelling of ErrorInfo.
 var reasons = map[codes.Code]string{
 	codes.Canceled:           "CANCELED",
 	codes.Unknown:            "UNKNOWN",

@@ -36,18 +36,18 @@ func TestStatusOf(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		{"of no kind", errors.New("odd"), codes.Unknown, "UNKNOWN"},
+		{"no kind", errors.New("odd"), codes.Unknown, "UNKNOWN"},
 		{"deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
 		{"cancelled", context.Canceled, codes.Canceled, "CANCELED"},
 		{"panic of a worker", hosterr.Wrap("format", "v", &node.PanicError{Value: "x"}), codes.Internal, "INTERNAL"},
 		{"panic with an error that has a kind", &node.PanicError{Value: hosterr.ErrNotFound}, codes.Internal, "INTERNAL"},
 		{"Win32 number", win32.ERROR_SHARING_VIOLATION, codes.Unavailable, "ERROR_SHARING_VIOLATION"},
 		{"NTSTATUS", win32.STATUS_ACCESS_DENIED, codes.PermissionDenied, "ERROR_ACCESS_DENIED"},
-		{"the kind goes before the number", fmt.Errorf("%w: %w", hosterr.ErrFailedPrecondition, win32.ERROR_FILE_NOT_FOUND), codes.FailedPrecondition, "ERROR_FILE_NOT_FOUND"},
-		{"the kind goes before the context", hosterr.Text(hosterr.ErrUnavailable, "busy: %w", context.DeadlineExceeded), codes.Unavailable, "UNAVAILABLE"},
+		{"kind before number", fmt.Errorf("%w: %w", hosterr.ErrFailedPrecondition, win32.ERROR_FILE_NOT_FOUND), codes.FailedPrecondition, "ERROR_FILE_NOT_FOUND"},
+		{"kind before context", hosterr.Text(hosterr.ErrUnavailable, "busy: %w", context.DeadlineExceeded), codes.Unavailable, "UNAVAILABLE"},
 		{"unsupported by this system", node.ErrNoWindows, codes.Unimplemented, "UNIMPLEMENTED"},
 		{"unsupported by Windows", win32.ERROR_NOT_SUPPORTED, codes.Unimplemented, "ERROR_NOT_SUPPORTED"},
-		{"a number that nobody knows", win32.Errno(4711), codes.Unknown, "ERROR_4711"},
+		{"unknown number", win32.Errno(4711), codes.Unknown, "ERROR_4711"},
 	} {
 		s := statusOf(c.err)
 		if s.Code() != c.code || s.Message() != c.err.Error() {
@@ -59,7 +59,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-func TestEveryKindHasACodeOfItsOwn(t *testing.T) {
+func TestKindsHaveDistinctCodes(t *testing.T) {
 	seen := map[codes.Code]error{}
 	for _, kind := range hosterr.Kinds() {
 		code := statusOf(hosterr.Wrap("op", "target", kind)).Code()
@@ -70,15 +70,15 @@ func TestEveryKindHasACodeOfItsOwn(t *testing.T) {
 	}
 }
 
-// A client makes a kind of the code: an error must be of it in process, too.
-func TestNoNumberHasTheCodeOfAKindThatItIsNotOf(t *testing.T) {
+// Clients derive the kind from the code, so both must agree for every error.
+func TestWin32CodesMatchKinds(t *testing.T) {
 	kinds := map[codes.Code]error{}
 	for _, kind := range hosterr.Kinds() {
 		kinds[statusOf(kind).Code()] = kind
 	}
 	for e := range win32.Errno(20_000) {
 		if got, want := kinds[statusOf(e).Code()], hosterr.KindOf(node.Typed(e)); got != want {
-			t.Errorf("%s is %v by its code, and %v in process", e.Name(), got, want)
+			t.Errorf("%s is %v by its code, but %v in process", e.Name(), got, want)
 		}
 	}
 }
@@ -91,13 +91,13 @@ func TestEveryCodeHasAReason(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatIsAStatusStaysAsItIs(t *testing.T) {
+func TestStatusOfStatusIsUnchanged(t *testing.T) {
 	if s := statusOf(status.Error(codes.ResourceExhausted, "full")); s.Code() != codes.ResourceExhausted || s.Message() != "full" {
 		t.Errorf("statusOf = %v", s)
 	}
 }
 
-func TestMetadataOfAFailure(t *testing.T) {
+func TestStatusMetadata(t *testing.T) {
 	err := hosterr.WithHint("grow", "disk 3", win32.ERROR_WRITE_PROTECT, "clear the read-only flag")
 	info := infoOf(t, statusOf(err))
 	want := map[string]string{"op": "grow", "target": "disk 3", "win32": "19", "hint": "clear the read-only flag"}
@@ -111,16 +111,16 @@ func TestMetadataOfAFailure(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNotUTF8(t *testing.T) {
+func TestStatusReplacesInvalidUTF8(t *testing.T) {
 	s := statusOf(errors.New("path \xff\xfe" + strings.Repeat("€", 1<<20)))
 	if len(s.Message()) > 20<<10 || !strings.HasPrefix(s.Message(), "path \uFFFD€") || infoOf(t, s).Reason != "UNKNOWN" {
 		t.Errorf("message is %d bytes and starts with %q", len(s.Message()), s.Message()[:16])
 	}
 }
 
-// gRPC's C core, which drivers in other languages use, takes 8 KiB of headers; a
-// client of ours that gets the error gets it in such headers.
-func TestAnErrorOfAnyLengthFitsIntoHeaders(t *testing.T) {
+// gRPC's C core, which drivers in other languages use, accepts 8 KiB of headers, and
+// gRPC sends errors in headers.
+func TestLongErrorFitsIntoHeaders(t *testing.T) {
 	long := strings.Repeat("a", 1<<20)
 	s := statusOf(hosterr.WithHint("do", long, errors.New(long), "hint"))
 	b, err := proto.Marshal(s.Proto())

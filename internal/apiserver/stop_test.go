@@ -8,7 +8,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
-// idle is a listener that is not served; it counts its Closes.
+// idle is a listener that is not served; it counts calls of Close.
 type idle struct {
 	net.Listener
 	closed *atomic.Int32
@@ -16,9 +16,9 @@ type idle struct {
 
 func (l idle) Close() error { l.closed.Add(1); return nil }
 
-// A server may be told to stop before gRPC has looked at its pipes. They are gone
-// when it has stopped, or the next server would find them taken.
-func TestStopRemovesPipesThatAreNotServedYet(t *testing.T) {
+// A server may stop before gRPC serves its pipes. It must still close them, so that
+// the next server can create them.
+func TestStopRemovesUnservedPipes(t *testing.T) {
 	var closed atomic.Int32
 	pipes := Pipes(wire.Disk(nil))
 	s, err := Open(Config{Listen: func(string) (net.Listener, error) { return idle{closed: &closed}, nil }}, pipes...)

@@ -8,13 +8,14 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// VersionHeader is the header of the answer to a health check that tells which
-// build answers. Answers of the API itself are those of every other CSI Proxy.
+// VersionHeader is the response header of a health check that contains the
+// version of the build. Responses of the API itself do not have it: they are the
+// same as those of every other CSI Proxy.
 const VersionHeader = "csi-proxy-version"
 
-// TellVersion makes an interceptor for [Config.Interceptors] that adds the
-// header.
-func TellVersion(version string) grpc.UnaryServerInterceptor {
+// AddVersionHeader returns an interceptor for [Config.Interceptors] that adds
+// [VersionHeader] to responses of health checks.
+func AddVersionHeader(version string) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		if info.FullMethod == grpc_health_v1.Health_Check_FullMethodName {
 			if err := grpc.SetHeader(ctx, metadata.Pairs(VersionHeader, version)); err != nil {

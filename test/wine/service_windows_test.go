@@ -243,7 +243,7 @@ func TestServiceThatCannotServe(t *testing.T) {
 		t.Errorf("exit codes %d and %d, want ERROR_SERVICE_SPECIFIC_ERROR and 1", st.Win32ExitCode, st.ServiceSpecificExitCode)
 	}
 	log, err := os.ReadFile(logFile)
-	if err != nil || !strings.Contains(string(log), "pipes cannot be made") {
+	if err != nil || !strings.Contains(string(log), "cannot create") {
 		t.Errorf("the log does not tell why: %v\n%s", err, log)
 	}
 }

@@ -90,7 +90,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 
-	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.TellVersion(p.Version)}}
+	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)}}
 	if o.metricsAddress != "" {
 		m, err := metrics.Listen(o.metricsAddress)
 		if err != nil {

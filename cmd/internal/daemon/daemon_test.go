@@ -226,7 +226,7 @@ func TestSecondDaemonSaysWhyItCannotServe(t *testing.T) {
 			t.Errorf("the error does not name %s:\n%s", name, said)
 		}
 	}
-	if strings.Contains(said, "panic") || !strings.Contains(said, "another CSI Proxy answers there") {
+	if strings.Contains(said, "panic") || !strings.Contains(said, "another CSI Proxy is listening on it") {
 		t.Errorf("the second daemon said\n%s", said)
 	}
 	if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {

@@ -1,0 +1,169 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// LevelRequest is the level at which requests are logged. klog shows it with
+// -v=2.
+const LevelRequest = slog.Level(-2)
+
+// wrapService returns the service with each of its methods wrapped by
+// wrapMethod.
+func (s *Server) wrapService(service *grpc.ServiceDesc, l *limiter) *grpc.ServiceDesc {
+	desc := *service
+	desc.Methods = make([]grpc.MethodDesc, len(service.Methods))
+	for i, m := range service.Methods {
+		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.wrapMethod(l, desc.ServiceName, m)}
+	}
+	return &desc
+}
+
+// wrapMethod returns the outermost handler of a call, outside of decoding and of
+// all interceptors. It recovers from panics, sets the deadline, applies the
+// limits and logs failures.
+func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.MethodHandler {
+	full := "/" + service + "/" + m.MethodName
+	deadline := deadlineOf(m.MethodName)
+	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
+		start := time.Now()
+		defer func() {
+			if err != nil {
+				s.logFailure(ctx, l, full, time.Since(start), err)
+			}
+		}()
+		defer recovered(&err)
+		if _, ok := ctx.Deadline(); !ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, deadline)
+			defer cancel()
+		}
+		ended, ok := l.inFlight.start()
+		if !ok {
+			return nil, failed(stopping(m.MethodName))
+		}
+		release := func() {}
+		ctx, end := node.WithSlot(ctx, func() { release(); ended() })
+		defer end()
+		// A call takes a slot only when its request has arrived: clients that are
+		// slow to send one must not make others wait.
+		admitted := func(in any) error {
+			arrived, err := l.arrive()
+			if err != nil {
+				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+			}
+			err = receive(ctx, full, decode, in)
+			arrived()
+			if err != nil {
+				return err
+			}
+			slot, err := l.acquire(ctx)
+			if err != nil {
+				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+			}
+			release = slot
+			return nil
+		}
+		return m.Handler(impl, ctx, admitted, interceptor)
+	}
+}
+
+// receive reads the request of a call into in. A client that does not send its
+// request in time loses the call; gRPC then ends the read that is still running
+// in the background.
+func receive(ctx context.Context, method string, read func(any) error, in any) error {
+	got := new(request)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer recovered(&err)
+		err = read(got)
+	}()
+	t := time.NewTimer(receiptLimit)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return failed(hosterr.Wrap("receive the request of", method, ctx.Err()))
+	case <-t.C:
+		return failed(hosterr.Wrap("receive the request of", method, fmt.Errorf("%w: the client did not send it within %v", context.DeadlineExceeded, receiptLimit)))
+	}
+	if err := proto.Unmarshal(got.bytes, in.(proto.Message)); err != nil {
+		return failed(hosterr.Wrap("read the request of", method, hosterr.Text(hosterr.ErrInvalid, "%w", err)))
+	}
+	return nil
+}
+
+// invoke is the innermost interceptor: it calls the row.
+func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
+	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) {
+		s.config.Log.Log(ctx, LevelRequest, "Received request", "method", info.FullMethod, "request", redacted(m))
+	}
+	defer func() {
+		if err != nil {
+			out, err = nil, failed(err)
+		}
+	}()
+	defer recovered(&err)
+	return handle(ctx, in)
+}
+
+// wrapStream is wrapMethod for streams. Only the health and reflection services
+// have streams. A stream has no deadline: it may stay open until its client
+// closes it or the server stops.
+func (s *Server) wrapStream(l *limiter) grpc.StreamServerInterceptor {
+	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+		start := time.Now()
+		defer func() {
+			p, b := (*node.PanicError)(nil), (*BusyError)(nil)
+			if errors.As(err, &p) || errors.As(err, &b) {
+				s.logFailure(stream.Context(), l, info.FullMethod, time.Since(start), err)
+			}
+		}()
+		closed, err := l.openStream()
+		if err != nil {
+			return failed(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			defer closed()
+			var err error
+			defer func() { done <- err }()
+			defer recovered(&err)
+			err = handle(impl, stream)
+		}()
+		select {
+		case err := <-done:
+			return err
+		case <-s.callsDone: // gRPC then ends the handler that is still running
+			return failed(stopping(info.FullMethod))
+		}
+	}
+}
+
+// auxiliary registers the health and reflection services of a pipe. They are
+// wrapped like the API but have their own limiter, so that they respond even if
+// the API has no free slot.
+type auxiliary struct {
+	*grpc.Server
+	wrap func(*grpc.ServiceDesc) *grpc.ServiceDesc
+}
+
+// RegisterService implements [grpc.ServiceRegistrar].
+func (a auxiliary) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	a.Server.RegisterService(a.wrap(desc), impl)
+}
