@@ -12,10 +12,9 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/semver"
 )
 
-var update = flag.Bool("update", false, "write docs/evidence/build-lists.md anew")
+var update = flag.Bool("update", false, "write docs/evidence/build-lists.md")
 
 const (
 	root = "../.."
@@ -126,24 +125,24 @@ func (d *driver) build() built {
 var heavy = []string{"github.com/spf13/", "github.com/inconshreveable/", "github.com/prometheus/client_golang", "github.com/prometheus/common",
 	"k8s.io/", "sigs.k8s.io/", "helm.sh/", "github.com/stretchr/", "github.com/rogpeppe/", "github.com/bufbuild/", "gopkg.in/check", "github.com/onsi/"}
 
-// What Kubernetes 1.35 requires, the first release that needs Go 1.25 as our
-// modules do: a driver that is built with its libraries has these already.
-var kubernetes = map[string]string{
-	"github.com/Microsoft/go-winio":             "v0.6.2",
-	"golang.org/x/net":                          "v0.47.0",
-	"golang.org/x/sync":                         "v0.18.0",
-	"golang.org/x/sys":                          "v0.38.0",
-	"golang.org/x/text":                         "v0.31.0",
-	"google.golang.org/genproto/googleapis/rpc": "v0.0.0-20250528174236-200df99c418a",
-	"google.golang.org/grpc":                    "v1.72.2",
-	"google.golang.org/protobuf":                "v1.36.8",
-}
+// floor is the version of a module that ours require, and to which a driver that
+// imports ours is raised, with the reason why it is no older one.
+type floor struct{ version, reason string }
 
-// newer are the modules and versions beyond that, each with its reason.
-var newer = map[string]string{
-	"github.com/go-ole/go-ole": "v1.3.0 is for the two operations that only WMI has: formatting, and global SMB mappings",
-	"google.golang.org/grpc":   "v1.74.2 is of the first minor version that lets a server bound its windows, which simulated nodes and the daemon do; only the library asks for it",
-	"golang.org/x/sys":         "v0.45.0 is the first with NtQueryInformationFile; only the library asks for it",
+// floors has every module that a driver links because of ours. The rule is the oldest
+// version without a known vulnerability (https://pkg.go.dev/vuln), or the oldest that
+// our code or another module in the list needs, if that is newer.
+var floors = map[string]floor{
+	"google.golang.org/grpc": {"v1.83.2", "the oldest without a known vulnerability. Older ones have CVE-2026-33186 (fixed in v1.79.3), " +
+		"GHSA-hrxh-6v49-42gf (v1.82.1), CVE-2026-84304 (v1.83.1) and CVE-2026-84445 (v1.83.2)"},
+	"google.golang.org/protobuf":                {"v1.36.11", "grpc v1.83.2 requires it"},
+	"google.golang.org/genproto/googleapis/rpc": {"v0.0.0-20260526163538-3dc84a4a5aaa", "grpc v1.83.2 requires it"},
+	"golang.org/x/net":                          {"v0.58.0", "grpc v1.83.2 requires it. No known vulnerability from v0.56.0 on"},
+	"golang.org/x/text":                         {"v0.41.0", "grpc v1.83.2 requires it. No known vulnerability from v0.39.0 on"},
+	"golang.org/x/sys":                          {"v0.47.0", "grpc v1.83.2 requires it. Our code needs NtQueryInformationFile, of v0.45.0. No known vulnerability from v0.44.0 on"},
+	"golang.org/x/sync":                         {"v0.22.0", "grpc v1.83.2 requires it"},
+	"github.com/Microsoft/go-winio":             {"v0.6.2", "the newest that Go 1.25 builds. v0.6.3 and later need Go 1.26"},
+	"github.com/go-ole/go-ole":                  {"v1.3.0", "for the two operations that only WMI has: formatting, and global SMB mappings. Its newest version"},
 }
 
 var samples = []struct {
@@ -184,8 +183,16 @@ func TestBuildLists(t *testing.T) {
 
 Sample drivers, built for windows/amd64 outside of this repository with the lines
 of go.mod that are shown. **Linked** are the modules of which a package is in the program; **all** is
-what ` + "`go list -m all`" + ` prints besides. [Why, and which versions are raised](../drivers.md#what-it-costs).
+what ` + "`go list -m all`" + ` prints besides. [What it costs](../drivers.md#what-it-costs).
+
+## The versions, and why they are no older
+
+| module | version | why |
+|---|---|---|
 `)
+	for _, path := range slices.Sorted(maps.Keys(floors)) {
+		fmt.Fprintf(&text, "| %s | %s | %s |\n", path, floors[path].version, floors[path].reason)
+	}
 	for _, s := range samples {
 		fmt.Fprintf(&text, "\n## %s\n\nIts program is [%s](../../test/buildlist/testdata/%s/main.go).\n\n```text\n", upper(s.about), "main.go", s.name)
 		for _, path := range slices.Sorted(maps.Keys(s.require)) {
@@ -229,13 +236,8 @@ func check(t *testing.T, name string, b built) {
 		}
 	}
 	for path, version := range b.linked {
-		if version == "ours" {
-			continue
-		}
-		// Without a version there, the module is new to the driver.
-		most := kubernetes[path]
-		if semver.Compare(version, most) > 0 && !strings.HasPrefix(newer[path], version+" ") {
-			t.Errorf("%s: %s is raised to %s, beyond Kubernetes' %q; lower it, or give the reason", name, path, version, most)
+		if want := floors[path].version; version != "ours" && version != want {
+			t.Errorf("%s: a driver links %s %s, but the version in floors is %q: require that one, or change it there with its reason", name, path, version, want)
 		}
 	}
 }
@@ -325,24 +327,29 @@ func TestModulesBuildWithWhatTheyRequire(t *testing.T) {
 	d.run("test", "./...")
 }
 
-// TestVersionsAreThoseOfTheModules keeps the table of versions honest: what is
-// said of the library is in its go.mod.
-func TestVersionsAreThoseOfTheModules(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
+// TestModulesRequireTheFloors compares floors with the go.mod files of the modules that
+// drivers import.
+func TestModulesRequireTheFloors(t *testing.T) {
+	required := map[string]bool{}
+	for _, module := range []string{".", "client"} {
+		text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod, err := modfile.Parse("go.mod", text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range mod.Require {
+			required[r.Mod.Path] = true
+			if f, ok := floors[r.Mod.Path]; ok && f.version != r.Mod.Version {
+				t.Errorf("module %s requires %s %s, but the version in floors is %s: %s", module, r.Mod.Path, r.Mod.Version, f.version, f.reason)
+			}
+		}
 	}
-	mod, err := modfile.Parse("go.mod", text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	required := map[string]string{}
-	for _, r := range mod.Require {
-		required[r.Mod.Path] = r.Mod.Version
-	}
-	for path, reason := range newer {
-		if version, _, _ := strings.Cut(reason, " "); required[path] != version {
-			t.Errorf("%s: %s, but go.mod requires %s", path, reason, required[path])
+	for path := range floors {
+		if !required[path] {
+			t.Errorf("floors has %s, which neither module requires", path)
 		}
 	}
 }
