@@ -14,7 +14,7 @@ func ExamplePipePath() {
 	// Output: \\.\\pipe\\csi-proxy-disk-v1beta3
 }
 
-func TestPipePathHasThePipesName(t *testing.T) {
+func TestPipePathContainsName(t *testing.T) {
 	path := client.PipePath("filesystem", apiversion.NewVersionOrPanic("v2alpha1"))
 	name, err := pipe.Name(path)
 	if want := "csi-proxy-filesystem-v2alpha1"; name != want || err != nil {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// TestClientsCallTheirMethods calls every method of every version's client and
-// sees what arrives at its pipe.
-func TestClientsCallTheirMethods(t *testing.T) {
+// TestClientMethodsCallService calls every method of every version's client and checks
+// the method that arrives at the pipe.
+func TestClientMethodsCallService(t *testing.T) {
 	called := make(chan string, 1)
 	s := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		name, _ := grpc.MethodFromServerStream(stream)

@@ -21,15 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CmdletError described a failed PowerShell command in the first design of
-// CSI Proxy. No method uses it; it stays because it is published.
+// CmdletError describes a failed PowerShell command in the first design of CSI
+// Proxy. No method uses it; it is kept because it was published.
 type CmdletError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the command that failed.
 	CmdletName string `protobuf:"bytes,1,opt,name=cmdlet_name,json=cmdletName,proto3" json:"cmdlet_name,omitempty"`
 	// Its error number.
 	Code uint32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
-	// What it said.
+	// Its error message.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

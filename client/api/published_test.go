@@ -52,9 +52,8 @@ import (
 	volumev2alpha1client "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v2alpha1"
 )
 
-// published names, for each version, what programs use of its Go packages. It
-// is written out and not found by reflection, since a name that is gone must
-// not compile.
+// published contains, for each version, the Go identifiers that programs use. They are
+// written out rather than found by reflection, so that a missing one does not compile.
 var published = map[string]struct {
 	client          reflect.Type // interface
 	newClient       any

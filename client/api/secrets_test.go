@@ -23,12 +23,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// marked is the secret of the tests. It is in no form of a message that people
-// see: neither as it is nor as the hexadecimal digits of %x.
+// marked is the secret of the tests. It must not appear when a message is printed,
+// neither as text nor as hexadecimal digits.
 const marked = "MaRkEd-by-test"
 
-// withSecrets are all messages that hold a secret, with marked in it and
-// "seen" in a field that is none, if there is one.
+// withSecrets are all messages that contain a secret. The secret is marked, and
+// another field, if there is one, is "seen".
 var withSecrets = map[string]struct {
 	message proto.Message
 	field   protoreflect.Name
@@ -43,7 +43,7 @@ var withSecrets = map[string]struct {
 	"smb/v1":                             {&smbv1.NewSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
 }
 
-// prints are the ways in which a message gets into a log.
+// prints are the ways to print a message into a log.
 var prints = map[string]func(m proto.Message) string{
 	"String": func(m proto.Message) string { return m.(fmt.Stringer).String() },
 	"Sprint": func(m proto.Message) string { return fmt.Sprint(m) },
@@ -81,7 +81,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		for how, print := range prints {
 			t.Run(name+" "+how, func(t *testing.T) {
 				m := proto.Clone(tt.message)
-				// A field of a later version may be a secret, too.
+				// An unknown field may contain a secret, too.
 				m.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), marked))
 				if p := m.ProtoReflect().Descriptor().Fields().ByName("target_portal"); p != nil {
 					m.ProtoReflect().Mutable(p).Message().SetUnknown(m.ProtoReflect().GetUnknown())
@@ -89,7 +89,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 				before := proto.Clone(m)
 				got := print(m)
 				if strings.Contains(got, marked) {
-					t.Errorf("the secret is shown: %s", got)
+					t.Errorf("the secret is printed: %s", got)
 				}
 				if !strings.Contains(got, "***") || !strings.Contains(got, tt.shows) {
 					t.Errorf("%s: want stars and %q", got, tt.shows)
@@ -101,13 +101,13 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		}
 		for _, verb := range []string{"%x", "%X", "%d", "%t", "%!"} {
 			if got := fmt.Sprintf(verb, tt.message); strings.Contains(got, marked) || strings.Contains(strings.ToLower(got), fmt.Sprintf("%x", marked)) {
-				t.Errorf("%s of %s shows the secret: %s", verb, name, got)
+				t.Errorf("%s of %s prints the secret: %s", verb, name, got)
 			}
 		}
 	}
 }
 
-// TestEmptySecretsStayEmpty also prints a nil message.
+// Printing must not turn an empty secret into stars, and must accept a nil message.
 func TestEmptySecretsStayEmpty(t *testing.T) {
 	for name, tt := range withSecrets {
 		for what, m := range map[string]proto.Message{
@@ -127,8 +127,8 @@ func TestEmptySecretsStayEmpty(t *testing.T) {
 	}
 }
 
-// TestSecretsTravel holds that nothing but printing is different.
-func TestSecretsTravel(t *testing.T) {
+// Encoding and decoding a message preserves its secrets.
+func TestSecretsSurviveEncoding(t *testing.T) {
 	for name, tt := range withSecrets {
 		for form, trip := range map[string]struct {
 			marshal   func(proto.Message) ([]byte, error)
@@ -138,7 +138,7 @@ func TestSecretsTravel(t *testing.T) {
 			"text": {prototext.Marshal, prototext.Unmarshal},
 			"JSON": {protojson.Marshal, protojson.Unmarshal},
 		} {
-			_ = fmt.Sprint(tt.message) // must leave nothing behind
+			_ = fmt.Sprint(tt.message) // must not change the message
 			sent, err := trip.marshal(tt.message)
 			if err != nil {
 				t.Fatal(err)
@@ -154,8 +154,8 @@ func TestSecretsTravel(t *testing.T) {
 	}
 }
 
-// TestNoOtherSecrets looks for fields that the tests above forgot.
-func TestNoOtherSecrets(t *testing.T) {
+// TestAllSecretsAreTested finds secrets that are not in withSecrets.
+func TestAllSecretsAreTested(t *testing.T) {
 	secret := regexp.MustCompile(`(?i)password|secret`)
 	known := map[string]bool{}
 	for _, tt := range withSecrets {

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// The table in testdata/wire.json is the published contract. It was not made
-// from the files next to it, so nothing here may be "fixed" by changing it.
+// The table in testdata/wire.json is the published contract. It was not generated from
+// this repository, so a failing test must never be fixed by changing it.
 type contract struct {
 	Groups []struct {
 		Group    string
@@ -125,9 +125,9 @@ func (c *contract) files() []*file {
 
 func (v *version) String() string { return v.group + "/" + v.Version }
 
-// TestNothingMissingNothingExtra holds the list of versions to the contract:
-// on disk, in the protobuf registry, and in the table of Go names.
-func TestNothingMissingNothingExtra(t *testing.T) {
+// The versions on disk, in the protobuf registry and in the table of Go names are those
+// of the contract.
+func TestVersionsMatchContract(t *testing.T) {
 	c := load(t)
 	var wantPaths, wantRegistered, wantVersions []string
 	for _, f := range c.files() {
@@ -147,7 +147,7 @@ func TestNothingMissingNothingExtra(t *testing.T) {
 
 	var registered []string
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
-		// Other modules register files too, in packages of other names.
+		// Other modules register files in other packages.
 		if pkg := string(f.Package()); pkg == "api" || apiversion.IsValidVersion(pkg) {
 			registered = append(registered, f.Path())
 		}
@@ -169,9 +169,9 @@ func TestNothingMissingNothingExtra(t *testing.T) {
 	equalSets(t, "client packages", wrappers, wantVersions)
 }
 
-// later tells whether a path below this directory, such as disk/v9 or
-// disk/v9/api.proto, is of a version newer than all that the contract has of its
-// group. The contract holds what was published; it does not forbid to go on.
+// later reports whether a path below this directory, such as disk/v9 or
+// disk/v9/api.proto, belongs to a version that is newer than those of the contract.
+// The contract covers published versions and does not forbid new ones.
 func (c *contract) later(name string) bool {
 	parts := strings.Split(name, "/")
 	if len(parts) < 2 {
@@ -321,7 +321,7 @@ func checkFile(t *testing.T, f *file, d protoreflect.FileDescriptor) {
 	}
 }
 
-// wireOnly drops what a descriptor does not tell: the Go names.
+// wireOnly removes the Go names, which a descriptor does not contain.
 func wireOnly(m message) message {
 	m.Fields = slices.Clone(m.Fields)
 	for i := range m.Fields {
@@ -370,8 +370,8 @@ func typeOf(fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-// TestGoMessages holds the Go types to the contract: programs use their fields
-// and getters by name.
+// TestGoMessages compares the Go types with the contract, because programs use their
+// fields and getters by name.
 func TestGoMessages(t *testing.T) {
 	for _, f := range load(t).files() {
 		for _, m := range f.Messages {
@@ -413,7 +413,7 @@ func TestGoMessages(t *testing.T) {
 	}
 }
 
-// goType spells a type as its own package would.
+// goType returns the name of a type as written in its own package.
 func goType(t reflect.Type, pkg string) string {
 	switch {
 	case t.PkgPath() == pkg:
@@ -469,8 +469,8 @@ var (
 	optionsType = reflect.TypeFor[[]grpc.CallOption]()
 )
 
-// TestGoServices holds the generated clients and servers, and the clients that
-// drivers use, to what published programs call.
+// TestGoServices compares the generated clients and servers, and the clients for
+// drivers, with the published identifiers.
 func TestGoServices(t *testing.T) {
 	for _, v := range load(t).versions() {
 		t.Run(v.String(), func(t *testing.T) {
@@ -489,8 +489,8 @@ func TestGoServices(t *testing.T) {
 				return find(r.Request), find(r.Response)
 			}
 
-			// Interfaces: the methods of the contract, and no others. A
-			// "mustEmbed…" method would break servers that embed nothing.
+			// The interfaces have exactly the methods of the contract. A "mustEmbed…"
+			// method would break servers that do not embed anything.
 			checkMethods(t, p.client, nil, v.RPCs, func(r rpc) ([]reflect.Type, bool) {
 				req, resp := messages(r)
 				return []reflect.Type{contextType, req, optionsType, resp, errorType}, true
@@ -520,8 +520,8 @@ func TestGoServices(t *testing.T) {
 				t.Errorf("%s does not implement %s", p.wrapper, p.client)
 			}
 
-			// The published constructor took what wire.json says. Ours takes
-			// the same, so it also fits where the function itself is stored.
+			// The constructor has the published parameter type, so that programs can
+			// assign it to variables.
 			newClient := reflect.TypeOf(p.newClient)
 			if got := newClient.In(0).String(); got != v.NewClientArg || newClient.NumIn() != 1 || newClient.Out(0) != p.client {
 				t.Errorf("New%sClient is a %s, want one that takes %s", v.service, newClient, v.NewClientArg)
@@ -550,9 +550,8 @@ func TestGoServices(t *testing.T) {
 	}
 }
 
-// checkMethods holds the method set of a type to the rpcs and the further
-// names. signature lists a method's parameters and results, and whether it is
-// variadic.
+// checkMethods compares the method set of a type with the rpcs and the further names.
+// signature returns a method's parameters and results, and whether it is variadic.
 func checkMethods(t *testing.T, typ reflect.Type, further []string, rpcs []rpc, signature func(rpc) ([]reflect.Type, bool)) {
 	t.Helper()
 	var got []string
@@ -564,7 +563,7 @@ func checkMethods(t *testing.T, typ reflect.Type, further []string, rpcs []rpc, 
 		want = append(want, r.Name)
 		m, ok := typ.MethodByName(r.Name)
 		if !ok {
-			continue // said below
+			continue // reported below
 		}
 		types, variadic := signature(r)
 		n := len(types) - 2 // all but the results
@@ -575,8 +574,7 @@ func checkMethods(t *testing.T, typ reflect.Type, further []string, rpcs []rpc, 
 	equalSets(t, "methods of "+typ.String(), got, want)
 }
 
-// TestDescriptorsText holds the text in descriptors.txtpb to the descriptors
-// in the Go code.
+// TestDescriptorsText compares descriptors.txtpb with the descriptors in the Go code.
 func TestDescriptorsText(t *testing.T) {
 	text, err := os.ReadFile("descriptors.txtpb")
 	if err != nil {
@@ -607,8 +605,8 @@ func TestDescriptorsText(t *testing.T) {
 	}
 }
 
-// TestSharedMessage uses the one message that belongs to no group, so that its
-// package is linked.
+// TestSharedMessage uses the only message that belongs to no group, so that its package
+// is linked.
 func TestSharedMessage(t *testing.T) {
 	in := &api.CmdletError{CmdletName: "Get-Disk", Code: 5, Message: "denied"}
 	b, err := proto.Marshal(in)
@@ -617,6 +615,6 @@ func TestSharedMessage(t *testing.T) {
 	}
 	var out api.CmdletError
 	if err := proto.Unmarshal(b, &out); err != nil || !proto.Equal(in, &out) {
-		t.Errorf("%v came back as %v, %v", in, &out, err)
+		t.Errorf("%v was decoded as %v, %v", in, &out, err)
 	}
 }

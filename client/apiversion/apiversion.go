@@ -2,8 +2,8 @@
 // v1alpha2, v1beta1 and v1.
 //
 // Versions are ordered by age: by major number, then alpha before beta before
-// stable, then by the number behind alpha or beta. So v1 comes before
-// v2alpha1, which is newer though less stable.
+// stable, then by the number after alpha or beta. So v1 comes before v2alpha1,
+// which is newer but less stable.
 package apiversion
 
 import (
@@ -16,13 +16,13 @@ import (
 var pattern = regexp.MustCompile(`^v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?$`)
 
 // Version is the version of an API group. It can be compared with == and used
-// as a map key. The zero Version is no version: it prints as the empty string
-// and comes before all others.
+// as a map key. The zero Version is not a valid version: its String is empty, and
+// it comes before all others.
 type Version struct {
 	name      string
 	major     uint
 	stability stability
-	number    uint // behind alpha or beta
+	number    uint // after alpha or beta
 }
 
 type stability int
@@ -34,17 +34,17 @@ const (
 	stable
 )
 
-// Comparison is how one version relates to another.
+// Comparison is the result of comparing two versions.
 type Comparison int
 
-// What [Version.Compare] returns.
+// The results of [Version.Compare].
 const (
 	Lesser  Comparison = -1
 	Equal   Comparison = 0
 	Greater Comparison = 1
 )
 
-// NewVersion parses the name of a version. With an error it returns the zero
+// NewVersion parses the name of a version. If it fails it returns the zero
 // Version.
 func NewVersion(name string) (Version, error) {
 	m := pattern.FindStringSubmatch(name)
@@ -79,8 +79,8 @@ func number(digits, name string) (uint, error) {
 	return uint(n), nil
 }
 
-// NewVersionOrPanic is [NewVersion] for names that are constants of a program:
-// it panics with the error.
+// NewVersionOrPanic is like [NewVersion], but panics with the error. It is meant
+// for names that are constants in a program.
 func NewVersionOrPanic(name string) Version {
 	v, err := NewVersion(name)
 	if err != nil {
@@ -89,13 +89,13 @@ func NewVersionOrPanic(name string) Version {
 	return v
 }
 
-// IsValidVersion tells whether a name has the form of a version. Its numbers
+// IsValidVersion reports whether a name has the form of a version. Its numbers
 // may still be too large for [NewVersion].
 func IsValidVersion(name string) bool {
 	return pattern.MatchString(name)
 }
 
-// Compare tells whether v is older than, the same as, or newer than other.
+// Compare returns whether v is older than, equal to, or newer than other.
 func (v Version) Compare(other Version) Comparison {
 	return Comparison(cmp.Or(
 		cmp.Compare(v.major, other.major),
@@ -104,5 +104,5 @@ func (v Version) Compare(other Version) Comparison {
 	))
 }
 
-// String returns the name that the version was made from.
+// String returns the name from which the version was parsed.
 func (v Version) String() string { return v.name }

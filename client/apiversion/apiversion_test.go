@@ -29,7 +29,7 @@ func TestNewVersionRefuses(t *testing.T) {
 	const huge = "99999999999999999999"
 	tests := map[string]struct {
 		name, want string
-		valid      bool // for IsValidVersion, which looks at the form alone
+		valid      bool // result of IsValidVersion, which checks only the form
 	}{
 		"nothing":                 {"", `invalid version name: ""`, false},
 		"no v":                    {"1", `invalid version name: "1"`, false},
@@ -59,7 +59,7 @@ func TestNewVersionRefuses(t *testing.T) {
 				t.Errorf("IsValidVersion(%q) = %t, want %t", tt.name, got, tt.valid)
 			}
 			if tt.valid && !errors.Is(err, strconv.ErrRange) {
-				t.Errorf("NewVersion(%q): error %v is no strconv.ErrRange", tt.name, err)
+				t.Errorf("NewVersion(%q): error %v is not strconv.ErrRange", tt.name, err)
 			}
 			defer func() {
 				if p, ok := recover().(error); !ok || p.Error() != err.Error() {
@@ -74,14 +74,14 @@ func TestNewVersionRefuses(t *testing.T) {
 func TestZeroVersion(t *testing.T) {
 	var zero apiversion.Version
 	if got := zero.String(); got != "" {
-		t.Errorf("the zero version prints as %q, want nothing", got)
+		t.Errorf("the zero version has the String %q, want an empty one", got)
 	}
 	if got := zero.Compare(apiversion.NewVersionOrPanic("v1alpha1")); got != apiversion.Lesser {
 		t.Errorf("the zero version compares as %d with v1alpha1, want Lesser", got)
 	}
 }
 
-// byAge is every version that matters for the order, oldest first.
+// byAge are versions in all forms, oldest first.
 var byAge = []string{
 	"v1alpha1", "v1alpha2", "v1beta1", "v1", "v2alpha1", "v2alpha7", "v2alpha97", "v2alpha98", "v2beta8", "v2",
 	"v7beta12", "v7", "v8alpha1", "v10",

@@ -13,8 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// TestAccessDenied asks as somebody whom the modes of files concern: root is not
-// refused.
+// TestAccessDenied connects as another user, because file modes do not restrict root.
 func TestAccessDenied(t *testing.T) {
 	p := newProxy(t)
 	p.serve("disk/v1beta2", "disk/v1")
@@ -30,7 +29,7 @@ func TestAccessDenied(t *testing.T) {
 	}
 	result := make(chan error)
 	go func() {
-		// A thread of its own, which ends with the goroutine: it stays nobody's.
+		// The thread keeps the other user, so it must end with this goroutine.
 		runtime.LockOSThread()
 		if os.Geteuid() == 0 {
 			if err := syscall.Setfsuid(65534); err != nil {
@@ -42,6 +41,6 @@ func TestAccessDenied(t *testing.T) {
 		result <- err
 	}()
 	if err := <-result; !errors.Is(err, negotiate.ErrAccessDenied) || !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("error %v, want one that access is denied", err)
+		t.Errorf("error %v, want ErrAccessDenied", err)
 	}
 }

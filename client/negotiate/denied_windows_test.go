@@ -14,10 +14,10 @@ import (
 
 func TestAccessDenied(t *testing.T) {
 	if syscall.NewLazyDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil {
-		t.Skip("Wine reads access rights and does not enforce them: run it on Windows")
+		t.Skip("Wine does not enforce access rights: run it on Windows")
 	}
 	p := newProxy(t)
-	// Nobody has any right to it.
+	// The descriptor denies access to everyone.
 	l, err := winio.ListenPipe(p.path("disk/v1"), &winio.PipeConfig{SecurityDescriptor: "D:P(D;;GA;;;WD)"})
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +25,6 @@ func TestAccessDenied(t *testing.T) {
 	p.answer(l)
 	_, err = negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrAccessDenied) || !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("error %v, want one that access is denied", err)
+		t.Errorf("error %v, want ErrAccessDenied", err)
 	}
 }

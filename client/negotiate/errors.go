@@ -12,47 +12,49 @@ import (
 
 // The reasons of an [Error].
 var (
-	// ErrNotRunning: no pipe of any group is there. The proxy does not run, or
-	// none of its pipes is mounted into this container.
+	// ErrNotRunning: no pipe of any group exists. The proxy is not running, or none
+	// of its pipes is mounted into this container.
 	ErrNotRunning = errors.New("not running")
 
-	// ErrTooOld: a proxy serves the group, in none of the versions that were
-	// asked for. Error.Serves lists those it serves. A driver that only speaks
-	// versions that were retired meets this reason too; Error's text says so.
+	// ErrTooOld: the proxy serves the group, but none of the wanted versions.
+	// Error.Serves lists the versions that it serves. The reason is the same for
+	// drivers that support only versions that were removed; the text of the Error
+	// distinguishes both cases.
 	ErrTooOld = errors.New("too old")
 
-	// ErrNotServed: a proxy serves other groups, and this one in no version.
-	// The group is not enabled there, or its pipes are not mounted.
+	// ErrNotServed: the proxy serves other groups, but no version of this one. The
+	// group is not enabled, or its pipes are not mounted.
 	ErrNotServed = errors.New("group not served")
 
-	// ErrAccessDenied: the pipe is there, and this account may not open it. Such
-	// an error is an [io/fs.ErrPermission] too.
+	// ErrAccessDenied: this account may not open the pipe. The error is also an
+	// [io/fs.ErrPermission].
 	ErrAccessDenied = errors.New("access denied")
 
-	// ErrBusy: the pipe is there and nobody answered in time.
+	// ErrBusy: the pipe exists, but the server did not respond in time.
 	ErrBusy = errors.New("busy")
 
 	errUnreachable = errors.New("unreachable")
 )
 
-// Error says why no version was found. Use errors.Is with the reasons above,
-// and with what lies below them: [io/fs.ErrNotExist], [io/fs.ErrPermission], and
-// [context.DeadlineExceeded] if a proxy was waited for in vain.
+// Error is the reason why no version was found. Use errors.Is with the reasons
+// above, and with the errors that caused them: [io/fs.ErrNotExist],
+// [io/fs.ErrPermission], and [context.DeadlineExceeded] if Connect waited for a
+// proxy until the deadline.
 type Error struct {
 	Group  string
 	Wanted []apiversion.Version // newest first
-	Reason error                // one of the reasons above; another one if the path cannot be a pipe's
+	Reason error                // one of the reasons above, or another one if the path is not valid
 
-	// Serves are the versions of the group that are served instead, oldest
-	// first: those among the published ones. There are some with ErrTooOld only.
+	// Serves are the published versions of the group that the proxy serves, oldest
+	// first. It is set for ErrTooOld only.
 	Serves []apiversion.Version
 
-	// Causes are the error of the system for the first pipe that tells the
-	// reason, and that of the context that ended the waiting.
+	// Causes are the system error of the first pipe that failed for this reason, and
+	// the error of the context if it ended while Connect waited.
 	Causes []error
 
-	path   string   // of the newest version that was wanted
-	groups []string // that are served
+	path   string   // of the newest wanted version
+	groups []string // served groups
 }
 
 func (s *search) failed(reason error, serves []apiversion.Version, cause error) *Error {
@@ -66,24 +68,24 @@ func (s *search) failed(reason error, serves []apiversion.Version, cause error) 
 	return e
 }
 
-// after adds why the waiting ended, unless that is told already.
-func (e *Error) after(err error) *Error {
+// withCause adds err to the causes, unless e is an err already.
+func (e *Error) withCause(err error) *Error {
 	if !errors.Is(e, err) {
 		e.Causes = append(e.Causes, err)
 	}
 	return e
 }
 
-// mayPass tells whether it helps to wait.
-func (e *Error) mayPass() bool { return e.Reason == ErrNotRunning || e.Reason == ErrBusy }
+// temporary reports whether it makes sense to wait and retry.
+func (e *Error) temporary() bool { return e.Reason == ErrNotRunning || e.Reason == ErrBusy }
 
-// Error names the group, the versions, and the reason.
+// Error returns a text with the group, the versions and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CSI Proxy: %s %s: ", e.Group, list(e.Wanted))
 	switch e.Reason {
 	case ErrNotRunning:
-		fmt.Fprintf(&b, "not running, or its pipes are not mounted here: nobody serves %s", e.path)
+		fmt.Fprintf(&b, "not running, or its pipes are not mounted here: %s does not exist", e.path)
 	case ErrTooOld:
 		if newest := e.Serves[len(e.Serves)-1]; newest.Compare(e.Wanted[len(e.Wanted)-1]) == apiversion.Lesser {
 			fmt.Fprintf(&b, "too old: serves %s", list(e.Serves))
@@ -91,11 +93,11 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, "no version in common: serves %s", list(e.Serves))
 		}
 	case ErrNotServed:
-		fmt.Fprintf(&b, "the group is not served, or its pipes are not mounted here: serves %s", strings.Join(e.groups, ", "))
+		fmt.Fprintf(&b, "the group is not served, or its pipes are not mounted here: found %s", strings.Join(e.groups, ", "))
 	case ErrAccessDenied:
 		fmt.Fprintf(&b, "access denied: this account may not open the pipe")
 	case ErrBusy:
-		fmt.Fprintf(&b, "busy, or still starting: nobody answers on the pipe")
+		fmt.Fprintf(&b, "busy, or still starting: no response on the pipe")
 	default:
 		fmt.Fprintf(&b, "cannot connect to %s", e.path)
 	}
@@ -106,7 +108,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap lists the reason and the causes.
+// Unwrap returns the reason and the causes.
 func (e *Error) Unwrap() []error { return slices.Concat([]error{e.Reason}, e.Causes) }
 
 func list(versions []apiversion.Version) string {

@@ -16,10 +16,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// A driver that speaks two versions waits up to a minute for a proxy that is
-// still starting.
+// A driver that supports two versions waits up to a minute for a proxy that is still
+// starting.
 func Example() {
-	// Nobody serves here, and the minute is a short one.
+	// This example has no proxy, and a short minute.
 	os.Setenv(pipe.DirVariable, "/nowhere")
 	const minute = 2 * time.Second
 

@@ -1,5 +1,5 @@
-// Package negotiate finds the newest version of an API group that the CSI Proxy
-// of a node serves, among those that a driver can speak.
+// Package negotiate finds the newest version of an API group that both a driver and
+// the CSI Proxy of its node support.
 //
 //	conn, err := negotiate.Connect(ctx, diskv1.GroupName,
 //		[]apiversion.Version{diskv1.Version, diskv1beta2.Version})
@@ -12,26 +12,25 @@
 //		disks := v1.NewDiskClient(conn)
 //		…
 //
-// [Connect] returns the open connection, for the generated clients below
-// client/api. [Find] tells only where the version is served, for the clients
-// below client/groups: NewClientWithPipePath(found.PipePath).
+// [Connect] returns an open connection, for the generated clients below client/api.
+// [Find] returns only the version and its pipe, for the clients below
+// client/groups: NewClientWithPipePath(found.PipePath).
 //
 // # A proxy that is still starting
 //
-// On a node that boots, the driver and the proxy race. If ctx has a deadline,
-// both functions wait until then for a proxy that is not there, or does not
-// answer yet; without a deadline they look once. A proxy that answers is not
-// waited for, whatever it serves: it makes all of its pipes before it answers on
-// any of them, and a version found while it starts is not taken before the
-// newer ones were asked for again.
+// When a node boots, the driver may start before the proxy. If ctx has a deadline,
+// both functions wait until then for a proxy that does not run or does not respond
+// yet; without a deadline they try once. If a proxy responds they do not wait, even
+// if it serves none of the wanted versions: a proxy creates all of its pipes before
+// it responds on any of them. If a version is found while the proxy starts, the newer
+// ones are tried again first.
 //
-// # Which pipes are seen
+// # Mounted pipes
 //
-// A container sees the pipes that are mounted into it. A version that is served
-// on the node and not mounted is not served, as far as a driver can tell.
+// A container has only the pipes that are mounted into it. A version whose pipe is
+// not mounted counts as not served.
 //
-// Nothing remains of the search: a connection that is made for it is the one
-// that is returned, or is closed.
+// Every connection that is opened during the search is either returned or closed.
 package negotiate
 
 import (
@@ -51,32 +50,33 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 )
 
-// Found is a version of a group, and where it is served.
+// Found is a served version of a group, with its pipe.
 type Found struct {
 	Group   string // "disk"
 	Version apiversion.Version
 
-	// PipePath is the path of the pipe, as [client.PipePath] returns it, or of
-	// the unix socket that was named with [WithPipePath].
+	// PipePath is the path of the pipe as returned by [client.PipePath], or the path
+	// given by [WithPipePath].
 	PipePath string
 }
 
-// String is "disk/v1".
+// String returns the group and version, such as "disk/v1".
 func (f Found) String() string { return f.Group + "/" + f.Version.String() }
 
-// Conn is an open connection to what was found. The clients below client/api
-// are made from it, and Close ends it. It comes back by itself if the proxy is
-// restarted; if another version of the proxy is then there, calls fail with the
-// status Unavailable or Unimplemented, and the driver has to negotiate anew.
+// Conn is an open connection to a version that was found. Use it with the clients
+// below client/api, and close it. If the proxy is restarted, the connection is
+// restored automatically. If the new proxy does not serve this version, calls fail
+// with the status Unavailable or Unimplemented, and the driver must negotiate
+// again.
 type Conn struct {
 	*grpc.ClientConn
 	Found
 }
 
-// String is [Found.String].
+// String returns [Found.String].
 func (c *Conn) String() string { return c.Found.String() }
 
-// An Option says how the proxy is reached.
+// An Option configures how to connect to the proxy.
 type Option func(*options)
 
 type options struct {
@@ -84,51 +84,49 @@ type options struct {
 	dial []grpc.DialOption
 }
 
-// WithPipePath names the pipe of a version of a group, if it is not the one of
-// [client.PipePath]. Package pipe tells which paths there are; the absolute
-// path of a unix socket is one.
+// WithPipePath sets a function that replaces [client.PipePath]. Package pipe defines
+// the valid paths; the absolute path of a unix socket is one of them.
 func WithPipePath(path func(group string, version apiversion.Version) string) Option {
 	return func(o *options) { o.path = path }
 }
 
-// WithDialOptions adds options to the gRPC connection that is made.
+// WithDialOptions adds options for the gRPC connection.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
 
-// Connect connects to the newest of the versions that is served. Their order
-// does not matter. The server has answered on the connection that is returned.
+// Connect connects to the newest of the given versions that is served. The order of
+// versions does not matter. The server has responded on the returned connection.
 //
-// An error of the search is an [*Error]. See the package comment for how long
-// Connect waits.
+// If no version is found, the error is an [*Error]. The package comment describes how
+// long Connect waits.
 func Connect(ctx context.Context, group string, versions []apiversion.Version, opts ...Option) (*Conn, error) {
 	s, err := newSearch(group, versions, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("CSI Proxy: %s %s: nobody was asked: %w", group, list(s.wanted), err)
+		return nil, fmt.Errorf("CSI Proxy: %s %s: did not try to connect: %w", group, list(s.wanted), err)
 	}
 	var last *Error
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
-		conn, err := s.round(ctx)
+		conn, err := s.try(ctx)
 		if err == nil {
 			return conn, nil
 		}
 		if last == nil || ctx.Err() == nil {
-			last = err // what a round found that was cut short says nothing
+			last = err // the error of an attempt that ctx interrupted has no meaning
 		}
-		if _, ok := ctx.Deadline(); !ok || !last.mayPass() {
+		if _, ok := ctx.Deadline(); !ok || !last.temporary() {
 			return nil, last
 		}
 		if !sleep(ctx, wait) {
-			return nil, last.after(ctx.Err())
+			return nil, last.withCause(ctx.Err())
 		}
 	}
 }
 
-// Find is [Connect] for those who connect themselves: it closes the connection
-// that it found out with.
+// Find is like [Connect], but closes the connection. Use it to connect by other means.
 func Find(ctx context.Context, group string, versions []apiversion.Version, opts ...Option) (Found, error) {
 	c, err := Connect(ctx, group, versions, opts...)
 	if err != nil {
@@ -137,15 +135,15 @@ func Find(ctx context.Context, group string, versions []apiversion.Version, opts
 	return c.Found, c.Close()
 }
 
-// How long is waited between two looks, and for a pipe that is there and does
-// not answer, if ctx does not end before.
+// The interval between two attempts, and the time limit for a pipe on which nothing
+// responds.
 const (
 	firstWait   = 25 * time.Millisecond
 	longestWait = time.Second
 	answerLimit = 2 * time.Second
 )
 
-// sleep tells whether ctx lasted for d.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -157,7 +155,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// search is what is looked for.
+// search is the input of a search.
 type search struct {
 	options
 	group  string
@@ -170,11 +168,11 @@ func newSearch(group string, versions []apiversion.Version, opts []Option) (*sea
 		set(&s.options)
 	}
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("%s: no version is given to look for", group)
+		return nil, fmt.Errorf("%s: want at least one version", group)
 	}
 	s.wanted = newestFirst(versions)
 	if oldest := s.wanted[len(s.wanted)-1]; oldest == (apiversion.Version{}) {
-		return nil, fmt.Errorf("%s: one of the versions to look for is the zero Version", group)
+		return nil, fmt.Errorf("%s: one of the versions is the zero Version", group)
 	}
 	return s, nil
 }
@@ -183,12 +181,12 @@ func newestFirst(versions []apiversion.Version) []apiversion.Version {
 	return slices.SortedFunc(slices.Values(versions), func(a, b apiversion.Version) int { return int(b.Compare(a)) })
 }
 
-// round looks once.
-func (s *search) round(ctx context.Context) (*Conn, *Error) {
+// try makes one attempt.
+func (s *search) try(ctx context.Context) (*Conn, *Error) {
 	conn, refused := s.first(ctx, s.wanted)
 	if conn != nil {
-		// The versions before it were looked for while the proxy may have been
-		// starting. It has answered now, so all of its pipes are there.
+		// The proxy may have been starting when the newer versions were tried. Now it
+		// has responded, so all of its pipes exist.
 		newer := s.wanted[:slices.Index(s.wanted, conn.Version)]
 		better, refused := s.first(ctx, newer)
 		if better == nil && refused[ErrBusy] == nil {
@@ -205,12 +203,12 @@ func (s *search) round(ctx context.Context) (*Conn, *Error) {
 			return nil, s.failed(reason, nil, err)
 		}
 	}
-	// None of the pipes is there. Others tell why.
-	served, answering := s.others(ctx)
-	if len(served) > 0 || len(answering) > 0 {
+	// None of the pipes exists. Find the reason by trying others.
+	served, groups := s.others(ctx)
+	if len(served) > 0 || len(groups) > 0 {
 		switch conn, refused := s.first(ctx, s.wanted); {
 		case conn != nil:
-			return conn, nil // it was starting
+			return conn, nil // the proxy was starting
 		case refused[ErrBusy] != nil:
 			return nil, s.failed(ErrBusy, nil, refused[ErrBusy])
 		}
@@ -218,16 +216,16 @@ func (s *search) round(ctx context.Context) (*Conn, *Error) {
 	switch {
 	case len(served) > 0:
 		return nil, s.failed(ErrTooOld, served, nil)
-	case len(answering) > 0:
+	case len(groups) > 0:
 		e := s.failed(ErrNotServed, nil, nil)
-		e.groups = answering
+		e.groups = groups
 		return nil, e
 	}
 	return nil, s.failed(ErrNotRunning, nil, refused[ErrNotRunning])
 }
 
-// first connects to the first of the versions that is served. If there is none
-// it tells by what errors, by their reason.
+// first connects to the first of the versions that is served. If there is none, it
+// returns the first error for each reason.
 func (s *search) first(ctx context.Context, versions []apiversion.Version) (*Conn, map[error]error) {
 	refused := map[error]error{}
 	for _, v := range versions {
@@ -241,7 +239,7 @@ func (s *search) first(ctx context.Context, versions []apiversion.Version) (*Con
 			refused[reason] = err
 		}
 		if reason == ErrBusy {
-			break // it is served, so an older one is not what is wanted
+			break // it is served, so do not fall back to an older one
 		}
 	}
 	return nil, refused
@@ -253,8 +251,8 @@ func (s *search) connect(ctx context.Context, path string) (*grpc.ClientConn, er
 	return transport.ConnectContext(ctx, path, s.dial...)
 }
 
-// others tells which versions of the group are served that are not wanted,
-// oldest first, or else which other groups are.
+// others returns the served versions of the group that are not wanted, oldest first.
+// If there are none, it returns the other groups that are served.
 func (s *search) others(ctx context.Context) (versions []apiversion.Version, groups []string) {
 	busy := false
 	served := func(p api) bool {
@@ -263,7 +261,7 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 		}
 		conn, err := s.connect(ctx, s.path(p.group, p.version))
 		if err != nil {
-			busy = reasonOf(err) == ErrBusy // it is starting: its pipes say nothing yet
+			busy = reasonOf(err) == ErrBusy // the proxy is starting, so the result would be incomplete
 			return reasonOf(err) == ErrAccessDenied
 		}
 		conn.Close()
@@ -285,17 +283,17 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 	return nil, groups
 }
 
-// reasonOf tells what the error of a connection means.
+// reasonOf returns the reason for the error of a connection.
 func reasonOf(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return ErrAccessDenied
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return ErrNotRunning // no pipe; or a socket whose server was killed
+		return ErrNotRunning // no pipe, or a socket left by a server that was killed
 	case errors.Is(err, transport.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
 		errors.As(err, &network) && network.Timeout():
-		return ErrBusy // all instances of the pipe are taken, or nobody answers
+		return ErrBusy // all instances of the pipe are in use, or nothing responds
 	}
 	return errUnreachable
 }

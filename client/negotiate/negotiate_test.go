@@ -29,7 +29,8 @@ func versions(names ...string) []apiversion.Version {
 	return all
 }
 
-// proxy has pipes of its own, none of which is served yet.
+// proxy is a CSI Proxy with its own pipe names. It serves nothing until serve is
+// called.
 type proxy struct {
 	t      *testing.T
 	prefix string
@@ -43,7 +44,7 @@ func (p *proxy) at() negotiate.Option {
 	return negotiate.WithPipePath(func(group string, v apiversion.Version) string { return p.path(group + "/" + v.String()) })
 }
 
-// serve serves "disk/v1" and the like: all pipes are made before one answers.
+// serve serves APIs such as "disk/v1". It creates all pipes before it serves one.
 func (p *proxy) serve(apis ...string) []*pipetest.Listener {
 	p.t.Helper()
 	var all []*pipetest.Listener
@@ -56,7 +57,7 @@ func (p *proxy) serve(apis ...string) []*pipetest.Listener {
 	return all
 }
 
-// answer is what a server does last when it starts.
+// answer starts a gRPC server on l.
 func (p *proxy) answer(l net.Listener) {
 	s := grpc.NewServer()
 	go s.Serve(l)
@@ -69,7 +70,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func TestNewestThatIsServed(t *testing.T) {
+func TestConnectFindsNewestVersion(t *testing.T) {
 	for _, tt := range []struct {
 		about          string
 		served, wanted []string
@@ -77,10 +78,10 @@ func TestNewestThatIsServed(t *testing.T) {
 	}{
 		{"all", []string{"v1alpha1", "v1beta3", "v1"}, []string{"v1alpha1", "v1beta3", "v1"}, "v1"},
 		{"wanted in another order", []string{"v1", "v1beta3"}, []string{"v1", "v1beta1", "v1beta3"}, "v1"},
-		{"the newest is not served", []string{"v1beta1", "v1beta2"}, []string{"v1", "v1beta2", "v1beta1"}, "v1beta2"},
+		{"newest not served", []string{"v1beta1", "v1beta2"}, []string{"v1", "v1beta2", "v1beta1"}, "v1beta2"},
 		{"only the oldest", []string{"v1alpha1"}, []string{"v1", "v1beta2", "v1alpha1"}, "v1alpha1"},
-		{"a newer one is served that is not wanted", []string{"v1", "v2alpha1"}, []string{"v1", "v1beta2"}, "v1"},
-		{"alpha of the next is newer", []string{"v1", "v2alpha1"}, []string{"v1", "v2alpha1"}, "v2alpha1"},
+		{"newer version served but not wanted", []string{"v1", "v2alpha1"}, []string{"v1", "v1beta2"}, "v1"},
+		{"next alpha is newer", []string{"v1", "v2alpha1"}, []string{"v1", "v2alpha1"}, "v2alpha1"},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			p := newProxy(t)
@@ -97,9 +98,9 @@ func TestNewestThatIsServed(t *testing.T) {
 			if c.String() != "disk/"+tt.want || c.PipePath != p.path("disk/"+tt.want) {
 				t.Errorf("connected to %s at %q, want disk/%s", c, c.PipePath, tt.want)
 			}
-			// Nothing is registered at the server, so it answers that; nobody else would.
+			// The server has no services, so it returns Unimplemented.
 			if err := c.Invoke(t.Context(), "/v1.Disk/Rescan", &empty{}, &empty{}, grpc.ForceCodec(codec{})); err == nil || !strings.Contains(err.Error(), "Unimplemented") {
-				t.Errorf("a call: %v, want that the server lacks the method", err)
+				t.Errorf("a call: %v, want Unimplemented", err)
 			}
 		})
 	}
@@ -115,9 +116,9 @@ func (codec) Marshal(any) ([]byte, error) { return nil, nil }
 func (codec) Unmarshal([]byte, any) error { return nil }
 func (codec) Name() string                { return "none" }
 
-// TestNothingRemains counts connections: the one that is returned, and those of
-// a search that finds no version.
-func TestNothingRemains(t *testing.T) {
+// TestSearchClosesConnections counts the connections of searches that do and do not
+// find a version.
+func TestSearchClosesConnections(t *testing.T) {
 	p := newProxy(t)
 	all := p.serve("disk/v1alpha1", "disk/v1beta2", "volume/v1")
 	c, err := negotiate.Connect(t.Context(), "disk", versions("v1", "v1beta2", "v1alpha1"), p.at())
@@ -126,7 +127,7 @@ func TestNothingRemains(t *testing.T) {
 	}
 	all[1].WaitOpen(t, 1)
 	if got := []int{all[0].Accepted(), all[1].Accepted(), all[2].Accepted()}; !slices.Equal(got, []int{0, 1, 0}) {
-		t.Errorf("connections accepted by v1alpha1, v1beta2, volume: %d, want only the one that is used", got)
+		t.Errorf("connections accepted by v1alpha1, v1beta2, volume: %d, want only the used one", got)
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -153,17 +154,17 @@ func TestTooOld(t *testing.T) {
 	c, err := negotiate.Connect(within(t, 2*time.Minute), "disk", versions("v1", "v1beta3"), p.at())
 	var e *negotiate.Error
 	if c != nil || !errors.As(err, &e) || !errors.Is(err, negotiate.ErrTooOld) || !slices.Equal(e.Serves, versions("v1alpha1", "v1beta1")) {
-		t.Fatalf("Connect: %v, %v, want an error that is too old", c, err)
+		t.Fatalf("Connect: %v, %v, want ErrTooOld", c, err)
 	}
 	if want := "CSI Proxy: disk v1, v1beta3: too old: serves v1alpha1, v1beta1"; err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	if took := time.Since(start); took > time.Minute {
-		t.Errorf("took %v: a proxy that answers is not waited for", took)
+		t.Errorf("took %v, want no waiting for a proxy that responds", took)
 	}
 }
 
-func TestDriverThatIsTooOld(t *testing.T) {
+func TestDriverTooOld(t *testing.T) {
 	p := newProxy(t)
 	p.serve("disk/v1beta3", "disk/v1")
 	_, err := negotiate.Connect(t.Context(), "disk", versions("v1beta1"), p.at())
@@ -172,18 +173,18 @@ func TestDriverThatIsTooOld(t *testing.T) {
 	}
 }
 
-func TestOtherGroupsAreServed(t *testing.T) {
+func TestGroupNotServed(t *testing.T) {
 	p := newProxy(t)
 	p.serve("filesystem/v1", "filesystem/v1beta2", "volume/v1")
 	_, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at())
-	if want := "disk v1: the group is not served, or its pipes are not mounted here: serves filesystem, volume"; !errors.Is(err, negotiate.ErrNotServed) || !strings.HasSuffix(err.Error(), want) {
+	if want := "disk v1: the group is not served, or its pipes are not mounted here: found filesystem, volume"; !errors.Is(err, negotiate.ErrNotServed) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 }
 
 func TestNotRunning(t *testing.T) {
 	p := newProxy(t)
-	// Time passes there only while somebody waits for it.
+	// Fake time advances only while all goroutines wait.
 	synctest.Test(t, func(t *testing.T) { testNotRunning(t, p) })
 }
 
@@ -191,40 +192,40 @@ func testNotRunning(t *testing.T, p *proxy) {
 	start := time.Now()
 	c, err := negotiate.Connect(t.Context(), "disk", versions("v1", "v1beta2"), p.at())
 	if c != nil || !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, fs.ErrNotExist) || errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Connect: %v, %v, want an error that is not running", c, err)
+		t.Fatalf("Connect: %v, %v, want ErrNotRunning", c, err)
 	}
 	if name, _ := pipe.Name(p.path("disk/v1")); !strings.HasPrefix(err.Error(), `CSI Proxy: disk v1, v1beta2: not running`) || !strings.Contains(err.Error(), `\\.\pipe\`+name) {
-		t.Errorf("error %q does not say so of %q", err, name)
+		t.Errorf("error %q does not contain the reason and the pipe %q", err, name)
 	}
 	if took := time.Since(start); took > 0 {
 		t.Errorf("waited %v without a deadline", took)
 	}
 
-	const patience = 300 * time.Millisecond
+	const limit = 300 * time.Millisecond
 	start = time.Now()
-	_, err = negotiate.Connect(within(t, patience), "disk", versions("v1"), p.at())
+	_, err = negotiate.Connect(within(t, limit), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want one that is not running, and the deadline", err)
+		t.Errorf("error %v, want ErrNotRunning and DeadlineExceeded", err)
 	}
-	if took := time.Since(start); took != patience {
-		t.Errorf("waited %v, want %v", took, patience)
+	if took := time.Since(start); took != limit {
+		t.Errorf("waited %v, want %v", took, limit)
 	}
 }
 
-func TestContextThatEnded(t *testing.T) {
+func TestConnectWithEndedContext(t *testing.T) {
 	p := newProxy(t)
 	p.serve("disk/v1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var e *negotiate.Error
 	if _, err := negotiate.Connect(ctx, "disk", versions("v1"), p.at()); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
-		t.Errorf("error %v, want that of the context, and nothing said of the proxy", err)
+		t.Errorf("error %v, want the error of the context and no *Error", err)
 	}
 }
 
-// TestProxyThatStartsLate has a proxy that makes its pipes one after the other,
-// oldest first, while a driver looks for them.
-func TestProxyThatStartsLate(t *testing.T) {
+// The proxy creates its pipes one after the other, oldest first, while a driver
+// searches for them.
+func TestConnectWhileProxyStarts(t *testing.T) {
 	p := newProxy(t)
 	started := make(chan struct{})
 	defer func() { <-started }()
@@ -246,17 +247,17 @@ func TestProxyThatStartsLate(t *testing.T) {
 	}
 	defer c.Close()
 	if c.String() != "disk/v1" {
-		t.Errorf("connected to %s, want disk/v1: the proxy was starting when the older one was found", c)
+		t.Errorf("connected to %s, want disk/v1", c)
 	}
 }
 
-// TestPipeThatComesAndIsSilent has a proxy that makes the pipe which is wanted while
-// another one is looked at, and does not answer on it yet: what was found meanwhile is
-// neither taken nor an answer.
-func TestPipeThatComesAndIsSilent(t *testing.T) {
+// The proxy creates the wanted pipe while the search tries another one, and does not
+// respond on it yet. The search must neither return the other version nor fail with
+// ErrTooOld.
+func TestPipeCreatedDuringSearch(t *testing.T) {
 	for about, served := range map[string]string{
-		"an older one that is wanted": "v1beta2",
-		"one that is not wanted":      "v1alpha1",
+		"older wanted version": "v1beta2",
+		"version not wanted":   "v1alpha1",
 	} {
 		t.Run(about, func(t *testing.T) {
 			p := newProxy(t)
@@ -270,7 +271,7 @@ func TestPipeThatComesAndIsSilent(t *testing.T) {
 			})
 			wanted := versions("v1", "v1beta2")
 			if c, err := negotiate.Connect(t.Context(), "disk", wanted, at); !errors.Is(err, negotiate.ErrBusy) {
-				t.Fatalf("connected to %v, %v, want an error that it is busy", c, err)
+				t.Fatalf("connected to %v, %v, want ErrBusy", c, err)
 			}
 			p.answer(silent)
 			c, err := negotiate.Connect(within(t, 2*time.Minute), "disk", wanted, at)
@@ -285,18 +286,18 @@ func TestPipeThatComesAndIsSilent(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers has a pipe that is there and not served: a named pipe is
-// busy then, a socket takes connections and is silent.
-func TestNobodyAnswers(t *testing.T) {
+// The pipe exists but is not served: a named pipe is busy then, and a socket accepts
+// connections without responding.
+func TestPipeWithoutServer(t *testing.T) {
 	p := newProxy(t)
 	p.serve("disk/v1beta2")
 	silent := pipetest.Listen(t, p.path("disk/v1"))
-	// Long enough for one whole look, and for half of another.
+	// Enough for one complete attempt and half of another.
 	_, err := negotiate.Connect(within(t, 3*time.Second), "disk", versions("v1", "v1beta2"), p.at())
 	if !errors.Is(err, negotiate.ErrBusy) || !strings.Contains(err.Error(), "busy, or still starting") {
-		t.Errorf("error %v, want one that is busy, and not the older version", err)
+		t.Errorf("error %v, want ErrBusy and not the older version", err)
 	}
-	// It comes to life, and the driver asks again.
+	// Now it is served, and the driver tries again.
 	p.answer(silent)
 	c, err := negotiate.Connect(within(t, 2*time.Minute), "disk", versions("v1", "v1beta2"), p.at())
 	if err != nil || c.String() != "disk/v1" {
@@ -308,8 +309,8 @@ func TestNobodyAnswers(t *testing.T) {
 	silent.WaitOpen(t, 0)
 }
 
-// TestAnotherServer has somebody at the pipe who hangs up.
-func TestAnotherServer(t *testing.T) {
+// The server of the pipe closes every connection.
+func TestServerThatDisconnects(t *testing.T) {
 	p := newProxy(t)
 	l := pipetest.Listen(t, p.path("disk/v1"))
 	go func() {
@@ -323,14 +324,14 @@ func TestAnotherServer(t *testing.T) {
 	}()
 	_, err := negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrBusy) {
-		t.Errorf("error %v, want one that is busy", err)
+		t.Errorf("error %v, want ErrBusy", err)
 	}
 	l.WaitOpen(t, 0)
 }
 
 func TestStaleSocket(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a pipe ends with its server: run it on Linux")
+		t.Skip("Windows removes the pipe of a killed server: run it on Linux")
 	}
 	p := newProxy(t)
 	socket, err := pipe.SocketPath(p.path("disk/v1"))
@@ -345,29 +346,29 @@ func TestStaleSocket(t *testing.T) {
 	l.Close()
 	_, err = negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("error %v, want one that is not running", err)
+		t.Errorf("error %v, want ErrNotRunning", err)
 	}
 	p.serve("disk/v1beta2")
 	if found, err := negotiate.Find(t.Context(), "disk", versions("v1", "v1beta2"), p.at()); err != nil || found.String() != "disk/v1beta2" {
-		t.Errorf("found %s, %v, want disk/v1beta2 beside what is left of v1", found, err)
+		t.Errorf("found %s, %v, want disk/v1beta2 in spite of the stale socket of v1", found, err)
 	}
 }
 
-func TestWrongArguments(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	none := func(string, apiversion.Version) string { return `disk\v1` }
 	for _, tt := range []struct {
 		versions []apiversion.Version
 		path     func(string, apiversion.Version) string
 		want     string
 	}{
-		{nil, nil, "disk: no version is given"},
-		{[]apiversion.Version{{}, apiversion.NewVersionOrPanic("v1")}, nil, "disk: one of the versions to look for is the zero Version"},
+		{nil, nil, "disk: want at least one version"},
+		{[]apiversion.Version{{}, apiversion.NewVersionOrPanic("v1")}, nil, "disk: one of the versions is the zero Version"},
 		{versions("v1"), none, `disk\v1`},
 	} {
 		var opts []negotiate.Option
 		if tt.path != nil {
 			if runtime.GOOS == "windows" {
-				continue // Windows itself judges the path there: it is a file that does not exist
+				continue // Windows treats the path as a file that does not exist
 			}
 			opts = append(opts, negotiate.WithPipePath(tt.path))
 		}

@@ -4,14 +4,14 @@ package negotiate
 
 import "github.com/kubernetes-csi/csi-proxy/client/apiversion"
 
-// api is a version of a group that was published.
+// api is a published version of a group.
 type api struct {
 	group   string
 	version apiversion.Version
 }
 
-// published are all of them: groups in alphabetical order, versions from the
-// oldest to the newest.
+// published returns all published versions: groups in alphabetical order, versions from
+// oldest to newest.
 func published() []api {
 	return []api{
 		{"disk", apiversion.NewVersionOrPanic("v1alpha1")},

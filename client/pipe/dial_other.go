@@ -7,9 +7,9 @@ import (
 	"net"
 )
 
-// Dial connects to the server of the unix socket that stands in for a named
-// pipe; see [SocketPath]. If nobody serves it, the error names the socket, and
-// is an [fs.ErrNotExist] or a [syscall.ECONNREFUSED].
+// Dial connects to the unix socket that replaces a named pipe; see [SocketPath].
+// If no server listens on it, the error names the socket and is an
+// [fs.ErrNotExist] or a [syscall.ECONNREFUSED].
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	socket, err := SocketPath(path)
 	if err != nil {

@@ -1,17 +1,18 @@
-// Package pipe knows where a CSI Proxy listens, and connects to it.
+// Package pipe defines the paths on which a CSI Proxy listens, and connects to
+// them.
 //
-// On Windows that is a named pipe for each group and version of the API. On
-// other systems there are no such pipes, and a unix socket of the same name
-// stands in for each of them:
+// On Windows, each group and version of the API has a named pipe. Other systems
+// have no named pipes; there, each pipe is replaced by a unix socket with the same
+// name:
 //
 //	\\.\pipe\csi-proxy-disk-v1  →  <directory>/csi-proxy-disk-v1.sock
 //
-// The directory is the environment variable CSI_PROXY_DIR; if that is not set,
-// /run/csi-proxy for root and $XDG_RUNTIME_DIR/csi-proxy for anybody else.
-// Server and client both ask [SocketPath], so they agree as long as they run
-// as the same user or are given the same directory.
+// The environment variable CSI_PROXY_DIR sets the directory. The default is
+// /run/csi-proxy for root and $XDG_RUNTIME_DIR/csi-proxy for other users. Server
+// and client both call [SocketPath], so they use the same socket if they run as
+// the same user or have the same CSI_PROXY_DIR.
 //
-// Programs name pipes by their Windows path on every system.
+// Programs use the Windows path of a pipe on every system.
 package pipe
 
 import (
@@ -27,24 +28,24 @@ import (
 // sockets.
 const DirVariable = "CSI_PROXY_DIR"
 
-// MaxSocketPath is how many bytes the path of a unix socket may have on this
-// system. The address structure has one more, for the NUL at the end: there
-// are 108 of them on Linux and Windows.
+// MaxSocketPath is the maximum length of the path of a unix socket on this system,
+// in bytes. It is one less than the size of the path in the address structure (108
+// on Linux and Windows), which also holds the NUL at the end.
 const MaxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // Path returns the path of the named pipe with a name, such as
-// csi-proxy-disk-v1. Its separators are doubled, which Windows does not mind,
-// as in the paths that this module has always returned.
+// csi-proxy-disk-v1. Its separators are doubled, as in all published versions of
+// this module; Windows accepts that.
 func Path(name string) string {
 	return `\\.\\pipe\\` + name
 }
 
-// pipePath is the path of a named pipe on the local machine, with separators
-// once or doubled.
+// pipePath matches the path of a named pipe on the local machine, with single or
+// doubled separators.
 var pipePath = regexp.MustCompile(`^\\\\\.\\{1,2}(?i:pipe)\\{1,2}([^\\/[:cntrl:]]+)$`)
 
-// Name returns the name of the pipe at a path. It takes the paths that [Path]
-// returns, and those with single separators: \\.\pipe\csi-proxy-disk-v1.
+// Name returns the name of the pipe at a path. It accepts paths as returned by
+// [Path], and with single separators: \\.\pipe\csi-proxy-disk-v1.
 func Name(path string) (string, error) {
 	m := pipePath.FindStringSubmatch(path)
 	if m == nil {
@@ -53,7 +54,7 @@ func Name(path string) (string, error) {
 	return m[1], nil
 }
 
-// SocketDir returns the directory that holds the sockets. It need not exist.
+// SocketDir returns the directory of the sockets. It need not exist.
 func SocketDir() (string, error) {
 	if dir := os.Getenv(DirVariable); dir != "" {
 		if !filepath.IsAbs(dir) {
@@ -66,7 +67,7 @@ func SocketDir() (string, error) {
 	}
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {
-		return "", fmt.Errorf("no directory for the sockets: neither %s nor XDG_RUNTIME_DIR is set, and only root has one without", DirVariable)
+		return "", fmt.Errorf("no directory for the sockets: set %s or XDG_RUNTIME_DIR (only root has a default directory)", DirVariable)
 	}
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("XDG_RUNTIME_DIR is %q: want an absolute path", dir)
@@ -74,9 +75,9 @@ func SocketDir() (string, error) {
 	return filepath.Join(dir, "csi-proxy"), nil
 }
 
-// SocketPath returns the path of the unix socket that stands in for a named
-// pipe. An absolute path of a socket is returned as it is. A path that the
-// system could not bind or connect to, for its length, is an error.
+// SocketPath returns the path of the unix socket that replaces a named pipe. The
+// absolute path of a socket is returned unchanged. A path that is too long for a
+// socket is an error.
 func SocketPath(path string) (string, error) {
 	socket := path
 	if !strings.HasPrefix(path, "/") {
@@ -91,10 +92,10 @@ func SocketPath(path string) (string, error) {
 		socket = filepath.Join(dir, name+".sock")
 	}
 	if strings.ContainsRune(socket, 0) {
-		return "", fmt.Errorf("path %q has a NUL in it", socket)
+		return "", fmt.Errorf("path %q contains a NUL", socket)
 	}
 	if n := len(socket); n > MaxSocketPath {
-		return "", fmt.Errorf("path %q is %d bytes long: that of a unix socket has at most %d here; set %s to a shorter directory",
+		return "", fmt.Errorf("path %q has %d bytes, but the path of a unix socket may have at most %d on this system; set %s to a shorter directory",
 			socket, n, MaxSocketPath, DirVariable)
 	}
 	return socket, nil

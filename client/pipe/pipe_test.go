@@ -37,17 +37,17 @@ func TestName(t *testing.T) {
 				t.Errorf("Name(%q) = %q, %v, want %q", tt.path, got, err, tt.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), `\\.\pipe\NAME`) {
-				t.Errorf("Name(%q): error %q does not say what is wanted", tt.path, err)
+				t.Errorf("Name(%q): error %q does not contain the expected form", tt.path, err)
 			}
 		})
 	}
 }
 
-// unixOnly skips what only matters where sockets stand in for pipes.
+// unixOnly skips tests of systems on which sockets replace pipes.
 func unixOnly(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("sockets stand in for pipes on other systems: run it on Linux")
+		t.Skip("Windows has no sockets in place of pipes: run it on Linux")
 	}
 }
 
@@ -63,13 +63,13 @@ func TestSocketDir(t *testing.T) {
 		dir, runtime string
 		want, err    string
 	}{
-		"asked for":          {"/srv/sockets", "/run/user/7", "/srv/sockets", ""},
-		"asked for, untidy":  {"/srv//sockets/", "", "/srv/sockets", ""},
-		"relative":           {"sockets", "/run/user/7", "", `CSI_PROXY_DIR is "sockets": want an absolute path`},
-		"by user":            {"", "/run/user/7", byUser("/run/csi-proxy", "/run/user/7/csi-proxy"), ""},
-		"nothing to go by":   {"", "", byUser("/run/csi-proxy", ""), byUser("", "neither CSI_PROXY_DIR nor XDG_RUNTIME_DIR is set")},
-		"relative runtime":   {"", "user/7", byUser("/run/csi-proxy", ""), byUser("", `XDG_RUNTIME_DIR is "user/7": want an absolute path`)},
-		"both, dir prevails": {"/a", "/b", "/a", ""},
+		"set":              {"/srv/sockets", "/run/user/7", "/srv/sockets", ""},
+		"set, not clean":   {"/srv//sockets/", "", "/srv/sockets", ""},
+		"relative":         {"sockets", "/run/user/7", "", `CSI_PROXY_DIR is "sockets": want an absolute path`},
+		"by user":          {"", "/run/user/7", byUser("/run/csi-proxy", "/run/user/7/csi-proxy"), ""},
+		"nothing set":      {"", "", byUser("/run/csi-proxy", ""), byUser("", "set CSI_PROXY_DIR or XDG_RUNTIME_DIR")},
+		"relative runtime": {"", "user/7", byUser("/run/csi-proxy", ""), byUser("", `XDG_RUNTIME_DIR is "user/7": want an absolute path`)},
+		"both set":         {"/a", "/b", "/a", ""},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSocketPath(t *testing.T) {
 		"longest pipe":         {`\\.\pipe\` + fill(pipe.MaxSocketPath-8), "/d/" + fill(pipe.MaxSocketPath-8) + ".sock", ""},
 		"longest socket":       {"/" + fill(pipe.MaxSocketPath-1), "/" + fill(pipe.MaxSocketPath-1), ""},
 		"pipe too long":        {`\\.\pipe\` + fill(pipe.MaxSocketPath-7), "", "at most 107"},
-		"socket too long":      {"/" + fill(pipe.MaxSocketPath), "", "is 108 bytes long: that of a unix socket has at most 107 here"},
+		"socket too long":      {"/" + fill(pipe.MaxSocketPath), "", "has 108 bytes, but the path of a unix socket may have at most 107"},
 		"relative":             {"my.sock", "", `"my.sock" is not the path of a named pipe`},
 		"empty":                {"", "", "or the absolute path of a unix socket"},
 		"NUL":                  {"/tmp/a\x00b", "", "NUL"},
@@ -119,10 +119,10 @@ func TestSocketPath(t *testing.T) {
 	}
 }
 
-// TestMaxSocketPath binds sockets around the limit: the system agrees with it.
+// The system accepts a path of MaxSocketPath bytes.
 func TestMaxSocketPath(t *testing.T) {
 	unixOnly(t)
-	pipetest.Path(t) // for the directory
+	pipetest.Path(t) // sets the directory
 	dir := os.Getenv(pipe.DirVariable)
 	longest := filepath.Join(dir, strings.Repeat("x", pipe.MaxSocketPath-len(dir)-1))
 	if len(longest) != pipe.MaxSocketPath {
@@ -139,7 +139,7 @@ func TestMaxSocketPath(t *testing.T) {
 	}
 }
 
-func TestDialTakesEverySpelling(t *testing.T) {
+func TestDialAcceptsEverySpelling(t *testing.T) {
 	path := pipetest.Path(t)
 	l := pipetest.Listen(t, path)
 	go func() {

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// A server may have answered and hung up before anybody has looked at either. A
-// connection that is idle by then is not waited for: it would stay so without end.
-func TestServerThatHungUpBeforeAnybodyLooked(t *testing.T) {
+// A server may respond and disconnect before the state of the connection is checked.
+// The connection is idle then and would stay idle, so answered must not wait for it.
+func TestAnsweredAfterServerDisconnected(t *testing.T) {
 	client, server := net.Pipe()
 	d := newDialed(t.Context(), "", client)
 	defer d.drop()
@@ -23,7 +23,7 @@ func TestServerThatHungUpBeforeAnybodyLooked(t *testing.T) {
 	defer conn.Close()
 	go io.Copy(io.Discard, server)
 	conn.Connect()
-	if _, err := server.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil { // SETTINGS, of nothing
+	if _, err := server.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil { // an empty SETTINGS frame
 		t.Fatal(err)
 	}
 	until := func(want connectivity.State) {
@@ -45,9 +45,9 @@ func TestServerThatHungUpBeforeAnybodyLooked(t *testing.T) {
 	select {
 	case ok := <-over:
 		if ok {
-			t.Error("a server that hung up counts as one that answers")
+			t.Error("answered = true for a server that disconnected")
 		}
 	case <-time.After(time.Minute):
-		t.Error("a server that hung up is waited for")
+		t.Error("answered waits for a server that disconnected")
 	}
 }

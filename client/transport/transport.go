@@ -1,8 +1,7 @@
-// Package transport makes gRPC connections to the pipes of a CSI Proxy.
+// Package transport creates gRPC connections to the pipes of a CSI Proxy.
 //
-// The clients below groups are made from it. Use it for what they do not
-// cover: another service of the same server, or a call whose group and version
-// are known only at run time.
+// The clients below groups use it. Use it directly for other services of the same
+// server, or if group and version are known only at run time.
 package transport
 
 import (
@@ -21,31 +20,31 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// busyLimit is how long [Connect] waits for a pipe of which all instances are busy. A
-// server has one free instance at a time, for which clients that wait do not queue: when
-// all drivers of a busy node connect at once, some have no luck for seconds. (Published
-// clients wait for two, which was too short for forty of them.)
+// busyLimit is how long [Connect] waits while all instances of a pipe are busy. A
+// server has one free instance at a time, and waiting clients do not queue: if all
+// drivers of a busy node connect at once, some wait for seconds. Published clients
+// wait for two seconds, which was not enough for forty clients.
 const busyLimit = 10 * time.Second
 
-// reconnect is how to come back after the server went away. It is on this
-// node, so there is no network to spare: a driver should notice within
-// seconds that the service was restarted.
+// reconnect is how to reconnect after the server stopped. The server is on this
+// node, so frequent attempts cost little, and a driver should be connected within
+// seconds after a restart.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// Connect returns a gRPC connection to the server of a named pipe, or of the
-// unix socket that stands in for it; package pipe tells which paths it takes.
+// Connect returns a gRPC connection to the server of a named pipe, or of the unix
+// socket that replaces it; package pipe defines the paths.
 //
-// It fails at once if nobody serves there, and after ten seconds in which all
-// instances of the pipe were busy, with the error of [pipe.Dial] as it is; those
-// seconds are Windows' alone, and [ConnectContext] is for who has less. Whether the
-// server is there later shows in each call: one for which there is no server ends
-// with the status Unavailable, and the connection comes back by itself when the
-// server does. Close it when it is no longer used.
+// It fails immediately with the error of [pipe.Dial] if the pipe does not exist, and
+// after ten seconds if all instances of the pipe are busy, which happens on Windows
+// only. Use [ConnectContext] to set another limit. If the server stops later, calls
+// fail with the status Unavailable until it runs again; the connection is restored
+// automatically. The caller must close it.
 //
-// Neither side encrypts or proves who it is: who may open the pipe may call.
+// There is no encryption or authentication: every process that may open the pipe may
+// call.
 func Connect(pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if err := probe(pipePath); err != nil {
 		return nil, err
@@ -55,12 +54,12 @@ func Connect(pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error)
 	}, opts)
 }
 
-// newClient makes the connection that dial leads to, once it is used.
+// newClient returns a connection that calls dial when it is first used.
 func newClient(pipePath string, dial func(context.Context) (net.Conn, error), opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	all := append([]grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// By default it would be the path, which is no valid authority.
+		// The default is the path, which is not a valid authority.
 		grpc.WithAuthority("localhost"),
 		grpc.WithConnectParams(reconnect),
 	}, opts...)
@@ -71,8 +70,8 @@ func newClient(pipePath string, dial func(context.Context) (net.Conn, error), op
 	return conn, nil
 }
 
-// probe tells whether there is a server. gRPC itself would connect only with
-// the first call, and then report that nobody is there with less of a reason.
+// probe checks that there is a server. gRPC itself would connect only with the
+// first call, and its error would have fewer details.
 func probe(pipePath string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busyLimit)
 	defer cancel()
@@ -83,17 +82,17 @@ func probe(pipePath string) error {
 	return conn.Close()
 }
 
-// ErrNoAnswer says that something holds the pipe open and does not answer as a
-// gRPC server does, or hangs up as soon as it did: one that is still starting, one
-// that is stopping, or none at all.
-var ErrNoAnswer = errors.New("nobody answers as a gRPC server")
+// ErrNoAnswer means that the pipe exists but no gRPC server responds on it, or
+// disconnects immediately: the server is starting or stopping, or it is not a gRPC
+// server.
+var ErrNoAnswer = errors.New("no gRPC server responds")
 
-// ConnectContext is [Connect] in the time that ctx leaves, and with more to
-// rely on: the server has answered on the connection that is returned. A server
-// that made its pipe and does not serve it yet is waited for, five seconds at most.
+// ConnectContext is like [Connect], but waits until ctx ends, and returns only when
+// the server has responded on the connection. If a server has created its pipe but
+// does not serve it yet, ConnectContext waits for up to five seconds.
 //
-// The errors are those of [pipe.Dial], the one of ctx, and [ErrNoAnswer]. Nothing
-// is dialed but the connection that is returned, and after an error none is open.
+// It fails with the errors of [pipe.Dial], the error of ctx, or [ErrNoAnswer]. It
+// opens only the returned connection, and none if it fails.
 func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	first, err := pipe.Dial(ctx, pipePath)
 	if err != nil {
@@ -117,8 +116,8 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 	return conn, nil
 }
 
-// answered waits until the server has sent its side of the handshake, or ctx ends,
-// or it is known that the server will not.
+// answered waits for the server's part of the handshake. It returns false if ctx ends
+// or the handshake fails.
 func answered(ctx context.Context, conn *grpc.ClientConn) bool {
 	for {
 		s := conn.GetState()
@@ -134,14 +133,14 @@ func answered(ctx context.Context, conn *grpc.ClientConn) bool {
 	}
 }
 
-// dialed hands gRPC the connection that is there already, and then new ones.
+// dialed gives gRPC an existing connection first, and then new ones.
 type dialed struct {
 	path string
 
-	// open ends with that connection. The states of a grpc.ClientConn do not tell all:
-	// it may have been ready and be idle again before anybody looks.
+	// open ends when the first connection is closed. The state of a grpc.ClientConn is
+	// not sufficient: it may become ready and idle again between two checks.
 	open   context.Context
-	hungUp context.CancelFunc
+	closed context.CancelFunc
 
 	mu    sync.Mutex
 	first net.Conn
@@ -149,12 +148,12 @@ type dialed struct {
 
 func newDialed(ctx context.Context, path string, first net.Conn) *dialed {
 	d := &dialed{path: path}
-	d.open, d.hungUp = context.WithCancel(ctx)
-	d.first = &watched{first, d.hungUp}
+	d.open, d.closed = context.WithCancel(ctx)
+	d.first = &watched{first, d.closed}
 	return d
 }
 
-// watched is a connection that tells of its end.
+// watched is a connection that calls closed when it is closed.
 type watched struct {
 	net.Conn
 	closed func()
@@ -180,10 +179,9 @@ func (d *dialed) dial(ctx context.Context) (net.Conn, error) {
 	return pipe.Dial(ctx, d.path)
 }
 
-// drop ends what only the search for an answer needed: the context, and the first
-// connection if gRPC has not taken it.
+// drop ends the context, and closes the first connection if gRPC has not taken it.
 func (d *dialed) drop() {
-	d.hungUp()
+	d.closed()
 	if c := d.take(); c != nil {
 		c.Close()
 	}

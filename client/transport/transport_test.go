@@ -27,9 +27,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// disks answers with the number it is asked for, tells in Rescan of its deadline and
-// waits for its context, and refuses GetDiskState. It embeds nothing but what makes it
-// short.
+// disks returns the disk number as the size of a disk. Rescan sends its deadline and
+// waits for its context. GetDiskState fails.
 type disks struct {
 	api.UnimplementedDiskServer
 	deadlines chan time.Time
@@ -78,17 +77,17 @@ func newClient(t *testing.T, path string) *disk.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() }) // a second Close is an error, and harmless
+	t.Cleanup(func() { c.Close() }) // a second Close returns an error, which is ignored
 	return c
 }
 
-func TestFailsAtOnceWhenNobodyServes(t *testing.T) {
+func TestConnectFailsWithoutServer(t *testing.T) {
 	path := pipetest.Path(t)
-	// Time passes there only while somebody waits for it.
-	synctest.Test(t, func(t *testing.T) { testFailsAtOnce(t, path) })
+	// Fake time advances only while all goroutines wait.
+	synctest.Test(t, func(t *testing.T) { testConnectFailsWithoutServer(t, path) })
 }
 
-func testFailsAtOnce(t *testing.T, path string) {
+func testConnectFailsWithoutServer(t *testing.T, path string) {
 	start := time.Now()
 	c, err := disk.NewClientWithPipePath(path)
 	if c != nil || !errors.Is(err, fs.ErrNotExist) {
@@ -106,9 +105,9 @@ func testFailsAtOnce(t *testing.T, path string) {
 	}
 }
 
-func TestFailsAtOnceOnAStaleSocket(t *testing.T) {
+func TestConnectFailsOnStaleSocket(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a pipe ends with its server: run it on Linux")
+		t.Skip("Windows removes the pipe of a killed server: run it on Linux")
 	}
 	path := pipetest.Path(t)
 	socket, err := pipe.SocketPath(path)
@@ -126,25 +125,25 @@ func TestFailsAtOnceOnAStaleSocket(t *testing.T) {
 	}
 	_, err = disk.NewClientWithPipePath(path)
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), socket) {
-		t.Errorf("NewClientWithPipePath(%q): error %v, want a refusal that names %q", path, err, socket)
+		t.Errorf("NewClientWithPipePath(%q): error %v, want ECONNREFUSED with the path %q", path, err, socket)
 	}
 }
 
-func TestRefusesWhatIsNoPipe(t *testing.T) {
+func TestConnectRefusesInvalidPath(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows itself judges the path there: run it on Linux")
+		t.Skip("Windows checks the path itself: run it on Linux")
 	}
 	_, err := disk.NewClientWithPipePath("csi-proxy-disk-v1")
 	if err == nil || !strings.Contains(err.Error(), `want \\.\pipe\NAME, or the absolute path of a unix socket`) {
-		t.Errorf("error %v does not say what is wanted", err)
+		t.Errorf("error %v does not contain the expected forms", err)
 	}
 }
 
-// useOnce makes a client, calls, closes it, waits until no connection is open,
-// and tells how many were accepted until then. A connection that was only
-// probed may still stand in the queue (or, of a named pipe, never be accepted:
-// ConnectNamedPipe fails with ERROR_NO_DATA once its client is gone); one that
-// answered a call had all the earlier ones accepted before it.
+// useOnce creates a client, calls, closes it, waits until no connection is open,
+// and returns the number of accepted connections. A connection that was only probed
+// may still be in the queue. (On a named pipe it may never be accepted:
+// ConnectNamedPipe fails with ERROR_NO_DATA after its client disconnected.) When a
+// call has returned, all earlier connections have been accepted.
 func useOnce(t *testing.T, l *pipetest.Listener, path string) (accepted int) {
 	t.Helper()
 	c := newClient(t, path)
@@ -158,12 +157,12 @@ func useOnce(t *testing.T, l *pipetest.Listener, path string) (accepted int) {
 	return l.Accepted()
 }
 
-// TestNoConnectionRemains counts what the server sees: one connection while
-// the client works, none after it was closed.
+// The server has one connection while the client is in use, and none after the client
+// was closed.
 func TestNoConnectionRemains(t *testing.T) {
 	path := pipetest.Path(t)
 	_, l, _ := serve(t, path)
-	// What the first use of a named pipe starts for good is there before.
+	// The first use of a named pipe starts goroutines that never end.
 	first := useOnce(t, l, path)
 	before := runtime.NumGoroutine()
 	for i := range 5 {
@@ -191,9 +190,8 @@ func TestNoConnectionRemains(t *testing.T) {
 	}
 }
 
-// TestUnusedClientHoldsNothing is the case in which nothing but the probe ever
-// connects.
-func TestUnusedClientHoldsNothing(t *testing.T) {
+// For a client that is never used, only the probe connects.
+func TestUnusedClientHoldsNoConnection(t *testing.T) {
 	path := pipetest.Path(t)
 	_, l, _ := serve(t, path)
 	c := newClient(t, path)
@@ -206,7 +204,7 @@ func TestUnusedClientHoldsNothing(t *testing.T) {
 	}
 }
 
-// expiring is a context with a deadline that comes when the test says so.
+// expiring is a context whose deadline expires when the test closes over.
 type expiring struct {
 	context.Context
 	deadline time.Time
@@ -251,18 +249,18 @@ func TestDeadlineReachesTheServer(t *testing.T) {
 			t.Errorf("the server's deadline is %v, %v off from %v", deadline, off, ctx.deadline)
 		}
 	case err := <-answered:
-		t.Fatalf("Rescan: %v, want that it waits", err)
+		t.Fatalf("Rescan: %v, want it to wait", err)
 	}
 	close(ctx.over)
-	if err := next(answered, "the call does not end with its deadline"); status.Code(err) != codes.DeadlineExceeded {
+	if err := next(answered, "the call does not end at its deadline"); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Rescan: %v, want DeadlineExceeded", err)
 	}
-	if err := next(srv.rescanned, "the server did not learn of the deadline"); err == nil {
+	if err := next(srv.rescanned, "the deadline did not reach the server"); err == nil {
 		t.Error("the server's context did not end")
 	}
 }
 
-func TestStatusOfServerArrives(t *testing.T) {
+func TestStatusReachesClient(t *testing.T) {
 	path := pipetest.Path(t)
 	serve(t, path)
 	c := newClient(t, path)
@@ -272,13 +270,13 @@ func TestStatusOfServerArrives(t *testing.T) {
 	}
 }
 
-func TestUnimplemented(t *testing.T) {
+func TestMissingMethodIsUnimplemented(t *testing.T) {
 	path := pipetest.Path(t)
 	serve(t, path)
 
 	c := newClient(t, path)
 	if _, err := c.PartitionDisk(t.Context(), &api.PartitionDiskRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("a method that the server has not: %v, want Unimplemented", err)
+		t.Errorf("a method that the server does not have: %v, want Unimplemented", err)
 	}
 
 	v, err := volume.NewClientWithPipePath(path)
@@ -287,13 +285,13 @@ func TestUnimplemented(t *testing.T) {
 	}
 	defer v.Close()
 	if _, err := v.FormatVolume(t.Context(), &volumeapi.FormatVolumeRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("a service that the server has not: %v, want Unimplemented", err)
+		t.Errorf("a service that the server does not have: %v, want Unimplemented", err)
 	}
 }
 
-// TestServerGoesAndComesBack restarts the server under a client: calls in
-// between fail with a status, and the client finds the new server by itself.
-func TestServerGoesAndComesBack(t *testing.T) {
+// While the server is stopped, calls fail with a status. When it runs again, the
+// client reconnects by itself.
+func TestClientReconnectsAfterRestart(t *testing.T) {
 	path := pipetest.Path(t)
 	_, _, stop := serve(t, path)
 	c := newClient(t, path)
@@ -314,7 +312,7 @@ func TestServerGoesAndComesBack(t *testing.T) {
 	}
 }
 
-func TestOneClientManyGoroutines(t *testing.T) {
+func TestClientInManyGoroutines(t *testing.T) {
 	path := pipetest.Path(t)
 	_, l, _ := serve(t, path)
 	c := newClient(t, path)
@@ -331,9 +329,9 @@ func TestOneClientManyGoroutines(t *testing.T) {
 	l.WaitOpen(t, 1)
 }
 
-// A server that is stopped completes a handshake and hangs up. Whoever connects then
-// is told so, or has a connection; nobody waits for what will not come.
-func TestServerThatHangsUpAfterItsHandshake(t *testing.T) {
+// A stopping server completes the handshake and disconnects. ConnectContext then
+// returns a connection or ErrNoAnswer, but does not block.
+func TestConnectToServerThatDisconnects(t *testing.T) {
 	path := pipetest.Path(t)
 	l := pipetest.Listen(t, path)
 	go func() {
@@ -343,7 +341,7 @@ func TestServerThatHangsUpAfterItsHandshake(t *testing.T) {
 				return
 			}
 			c.Read(make([]byte, 64))
-			c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // SETTINGS, of nothing
+			c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // an empty SETTINGS frame
 			c.Close()
 		}
 	}()
@@ -360,11 +358,11 @@ func TestServerThatHangsUpAfterItsHandshake(t *testing.T) {
 	}
 }
 
-// A pipe that is busy is waited for, for longer than the two seconds that published
-// clients have. Here it is busy because nobody takes connections yet.
-func TestBusyPipeIsWaitedFor(t *testing.T) {
+// Connect waits for a busy pipe longer than the two seconds of published clients.
+// Here it is busy because the server does not accept connections yet.
+func TestConnectWaitsForBusyPipe(t *testing.T) {
 	if runtime.GOOS != "windows" {
-		t.Skip("a socket takes connections before anybody accepts them: run it on Windows")
+		t.Skip("connecting to a socket succeeds before the server accepts: run it on Windows")
 	}
 	path := pipetest.Path(t)
 	l := pipetest.Listen(t, path)

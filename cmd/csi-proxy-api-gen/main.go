@@ -1,13 +1,12 @@
-// Command csi-proxy-api-gen writes everything that follows from the .proto
-// files of the API: Go messages and gRPC code, the clients that drivers call,
-// the rows that serve them, the reference pages, and the descriptors as text.
+// Command csi-proxy-api-gen generates code and documentation from the .proto files
+// of the API: Go messages and gRPC code, the clients that drivers call, the rows
+// that serve them, the reference pages, and the descriptors as text.
 //
 //	cd cmd && go run ./csi-proxy-api-gen -root ..
 //
-// With -check it writes nothing and names the files that differ.
+// With -check it writes nothing and lists the files that differ.
 //
-// It either understands the API and writes all of it, or says what it does
-// not understand and changes nothing.
+// If any part of the API is not supported, it reports that and changes no file.
 package main
 
 import (

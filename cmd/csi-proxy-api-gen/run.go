@@ -23,15 +23,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/wrappers"
 )
 
-// generator makes files from the API. Their names are relative to the root of
+// generator generates files from the API. Their names are relative to the root of
 // the repository, with slashes.
 type generator struct {
 	name     string
 	generate func(*apis.Set) (map[string][]byte, error)
 }
 
-// generators are all there are. root is the root of the repository, for those
-// that read more than the API from it; log gets what they left to hands.
+// generators returns all generators. root is the root of the repository. They write
+// the list of hand-written rows and methods to log.
 func generators(ctx context.Context, root string, log io.Writer) []generator {
 	return append(clientGenerators(ctx, filepath.Join(root, "cmd"), gogen.PublishedSecrets()),
 		generator{"rows", rows.New(root, log).Generate},
@@ -40,9 +40,9 @@ func generators(ctx context.Context, root string, log io.Writer) []generator {
 	)
 }
 
-// clientGenerators are those of the client module. They read nothing but the
-// API. moduleDir is a directory in the module of this command, whose tools
-// they run; secrets are the fields that are not to be printed.
+// clientGenerators returns the generators of the client module, which read only the
+// API. They run tools of the module that contains moduleDir. secrets are the fields
+// that must not be printed.
 func clientGenerators(ctx context.Context, moduleDir string, secrets []gogen.Secret) []generator {
 	return []generator{
 		{"Go messages", func(set *apis.Set) (map[string][]byte, error) {
@@ -57,19 +57,19 @@ func clientGenerators(ctx context.Context, moduleDir string, secrets []gogen.Sec
 	}
 }
 
-const usage = `csi-proxy-api-gen writes what follows from the .proto files in client/api.
+const usage = `csi-proxy-api-gen generates code and documentation from the .proto files in client/api.
 
 usage: go run ./csi-proxy-api-gen [-check] [-root DIR]
 
 `
 
-// run is the command: 0 is success, 1 failure or (with -check) a difference,
-// 2 wrong usage.
+// run runs the command. It returns 0 on success, 1 on failure or (with -check) if a
+// file differs, and 2 on wrong usage.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("csi-proxy-api-gen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
-	check := flags.Bool("check", false, "write nothing; fail if a file is not what it would be")
+	check := flags.Bool("check", false, "write nothing; fail if a generated file is not up to date")
 	root := flags.String("root", "..", "root `directory` of the repository")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	if *check {
 		for _, d := range diff {
-			fmt.Fprintf(stdout, "%s: %s\n", d.name, d.what)
+			fmt.Fprintf(stdout, "%s: %s\n", d.name, d.problem)
 		}
 		if len(diff) > 0 {
 			return fail(errors.New("generated files are not up to date; run: make generate"))
@@ -119,7 +119,8 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return 0
 }
 
-// generate runs all generators. Nothing is written unless all succeed.
+// generate runs all generators and returns their files. It fails if one of them
+// fails.
 func generate(set *apis.Set, gens []generator) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	by := map[string]string{}
@@ -130,13 +131,13 @@ func generate(set *apis.Set, gens []generator) (map[string][]byte, error) {
 		}
 		for name, content := range files {
 			if !fs.ValidPath(name) {
-				return nil, fmt.Errorf("%s: file name %q is not relative to the root", g.name, name)
+				return nil, fmt.Errorf("%s: file name %q: want a path relative to the root of the repository", g.name, name)
 			}
 			if other, ok := by[name]; ok {
-				return nil, fmt.Errorf("%s and %s both write %s", other, g.name, name)
+				return nil, fmt.Errorf("%s is written by two generators: %s and %s", name, other, g.name)
 			}
 			if !isGenerated(name, content) {
-				return nil, fmt.Errorf("%s: the first line of %s does not say that it is generated", g.name, name)
+				return nil, fmt.Errorf("%s: %s does not start with a \"Code generated\" comment", g.name, name)
 			}
 			all[name], by[name] = content, g.name
 		}
@@ -144,15 +145,15 @@ func generate(set *apis.Set, gens []generator) (map[string][]byte, error) {
 	return all, nil
 }
 
-// difference is a file that is not as it should be.
+// difference is a file that is not up to date.
 type difference struct {
-	name string
-	what string // is wrong
-	done string // about it, unless checking
+	name    string
+	problem string // printed with -check
+	done    string // printed after the file was updated
 }
 
-// compare tells what has to happen to the tree at root so that it holds the
-// generated files and no others.
+// compare returns the differences between the generated files in the tree at root and
+// the wanted ones.
 func compare(root string, want map[string][]byte) ([]difference, error) {
 	var diff []difference
 	for name, content := range want {
@@ -172,14 +173,14 @@ func compare(root string, want map[string][]byte) ([]difference, error) {
 	}
 	for _, name := range stale {
 		if _, ok := want[name]; !ok {
-			diff = append(diff, difference{name, "generated by an earlier state of the API", "removed"})
+			diff = append(diff, difference{name, "no longer generated", "removed"})
 		}
 	}
 	slices.SortFunc(diff, func(a, b difference) int { return strings.Compare(a.name, b.name) })
 	return diff, nil
 }
 
-// apply makes the tree as compare wants it.
+// apply removes the differences that compare found.
 func apply(root string, want map[string][]byte, diff []difference) error {
 	for _, d := range diff {
 		file := filepath.Join(root, filepath.FromSlash(d.name))
@@ -200,20 +201,20 @@ func apply(root string, want map[string][]byte, diff []difference) error {
 	return nil
 }
 
-// marks are what the first line of a generated file starts with. The files of
-// the protobuf plugins are this command's only where it puts them: other
-// packages may have such files of their own.
+// marks are the possible beginnings of the first line of a generated file. Output of
+// the protobuf plugins counts only in the directory of this command's output: other
+// packages may have their own.
 var marks = []struct{ text, below string }{
 	{"Code generated by csi-proxy-api-gen", "."},
 	{"Code generated by protoc-gen-go.", gogen.Dir},
 	{"Code generated by protoc-gen-go-grpc.", gogen.Dir},
 }
 
-// comments are how a line of comment starts, by extension. Files of other
-// kinds are not generated.
+// comments are the beginnings of a comment line, by file extension. Files with other
+// extensions are not generated.
 var comments = map[string]string{".go": "// ", ".md": "<!-- ", ".txtpb": "# "}
 
-// isGenerated tells by its first line whether a file is this command's work.
+// isGenerated reports whether a file was generated by this command, by its first line.
 func isGenerated(name string, content []byte) bool {
 	start, ok := comments[path.Ext(name)]
 	if !ok {
@@ -229,8 +230,8 @@ func isGenerated(name string, content []byte) bool {
 	})
 }
 
-// generatedFiles lists the files below root that this command once wrote.
-// Test data is left alone: it may hold generated files of its own.
+// generatedFiles returns the files below root that this command generated. It skips
+// testdata, which may contain generated files as test input.
 func generatedFiles(root string) ([]string, error) {
 	var names []string
 	tree := os.DirFS(root)
@@ -259,7 +260,7 @@ func generatedFiles(root string) ([]string, error) {
 	return names, err
 }
 
-// readStart reads enough of a file to hold its first line.
+// readStart reads the first bytes of a file, enough to check its first line.
 func readStart(tree fs.FS, name string) ([]byte, error) {
 	f, err := tree.Open(name)
 	if err != nil {

@@ -121,7 +121,7 @@ func anchors(p page) map[string]bool {
 	return all
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	all := pages(t)
 	links := 0
 	for _, p := range all {

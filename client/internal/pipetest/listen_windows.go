@@ -13,10 +13,10 @@ func listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// go-winio keeps an instance of the pipe that nobody serves. On Windows no
-	// client gets it; on Wine the first one does, and is never answered. So
-	// that one is here. The pipe is busy where there is no such instance, or another
-	// client got it.
+	// go-winio creates an instance of the pipe that it does not serve. Windows
+	// never connects a client to it, but Wine connects the first client, which then
+	// waits forever. So connect to it here. This fails if there is no such instance
+	// or another client is already connected to it.
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func listen(path string) (net.Listener, error) {
 	return listener{l}, nil
 }
 
-// listener can be closed while a client connects and hangs up: go-winio v0.6.2 then
-// forgets that it is to close, and is told again.
+// listener repeats Close until it succeeds: go-winio v0.6.2 loses the request to
+// close if a client connects and disconnects at the same time.
 type listener struct{ net.Listener }
 
 func (l listener) Close() error {

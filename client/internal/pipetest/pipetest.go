@@ -1,5 +1,5 @@
-// Package pipetest gives tests a pipe to serve: a named pipe on Windows, the
-// unix socket that stands in for it elsewhere.
+// Package pipetest provides pipes for tests: named pipes on Windows, and the unix
+// sockets that replace them on other systems.
 package pipetest
 
 import (
@@ -16,11 +16,12 @@ import (
 
 var serial atomic.Int64
 
-// Path returns the path of a pipe that nobody serves. Off Windows it points
-// CSI_PROXY_DIR to a directory of the test, so the test may not be parallel.
+// Path returns the path of a pipe that does not exist. On systems other than
+// Windows it sets CSI_PROXY_DIR to a directory of the test, so the test must not be
+// parallel.
 func Path(t testing.TB) string {
 	t.Helper()
-	// Not t.TempDir: the name of a long test would make the path too long.
+	// t.TempDir contains the name of the test, which could make the path too long.
 	dir, err := os.MkdirTemp("", "csi")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func Path(t testing.TB) string {
 	return pipe.Path(fmt.Sprintf("csi-proxy-test-%d-%d", os.Getpid(), serial.Add(1)))
 }
 
-// Listener counts the connections that it accepts and those that are closed.
+// Listener counts accepted and open connections.
 type Listener struct {
 	net.Listener
 
@@ -40,7 +41,7 @@ type Listener struct {
 	changed  chan struct{} // closed and replaced with each change
 }
 
-// Listen serves the pipe at path, until the test ends or the listener is
+// Listen listens on the pipe at path until the test ends or the listener is
 // closed.
 func Listen(t testing.TB, path string) *Listener {
 	t.Helper()
@@ -52,7 +53,7 @@ func Listen(t testing.TB, path string) *Listener {
 	return &Listener{Listener: l, changed: make(chan struct{})}
 }
 
-// Accept is the Accept of the listener inside.
+// Accept implements [net.Listener].
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -70,15 +71,15 @@ func (l *Listener) change(f func()) {
 	l.changed = make(chan struct{})
 }
 
-// Accepted tells how many connections were accepted.
+// Accepted returns the number of accepted connections.
 func (l *Listener) Accepted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.accepted
 }
 
-// WaitOpen waits until accepted connections were closed so that want of them
-// are open. It fails the test after a minute.
+// WaitOpen waits until exactly want of the accepted connections are open. It fails
+// the test after a minute.
 func (l *Listener) WaitOpen(t testing.TB, want int) {
 	t.Helper()
 	l.wait(t, func() (bool, string) {
@@ -86,7 +87,7 @@ func (l *Listener) WaitOpen(t testing.TB, want int) {
 	})
 }
 
-// wait waits until done, which is called with l.mu held.
+// wait waits until done returns true. done is called with l.mu held.
 func (l *Listener) wait(t testing.TB, done func() (bool, string)) {
 	t.Helper()
 	timeout := time.After(time.Minute)

@@ -32,36 +32,38 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Disk serves one node: its disk numbers mean nothing on another one.
+// Disk works on the disks of one node. Disk numbers are valid on that node
+// only.
 type DiskClient interface {
-	// ListDiskLocations tells where each disk is attached: adapter, bus, target
-	// and LUN. A disk whose location Windows does not report in these terms is
-	// left out.
+	// ListDiskLocations returns where each disk is attached: adapter, bus,
+	// target and LUN. It skips disks for which Windows does not report these
+	// numbers.
 	ListDiskLocations(ctx context.Context, in *ListDiskLocationsRequest, opts ...grpc.CallOption) (*ListDiskLocationsResponse, error)
-	// PartitionDisk makes sure that a disk has a partition: a disk without a
-	// partition table gets a GPT, and a disk without any partition but a
-	// Microsoft Reserved one gets a basic data partition over all of it. It may
-	// be repeated: on a disk with a partition it changes nothing.
+	// PartitionDisk ensures that a disk has a partition. A disk without a
+	// partition table gets a GPT. A disk without any partition, except for a
+	// Microsoft Reserved one, gets a basic data partition that fills it. A disk
+	// that has a partition is not changed, so the call can be repeated.
 	//
 	// An offline disk without a partition table is taken online and made
-	// writable for this, and stays so. An offline disk that has a partition
-	// stays offline. The partition is not formatted, and its volume ID is not
-	// returned: ask ListVolumesOnDisk of the volume API.
+	// writable, and remains so. An offline disk that has a partition stays
+	// offline. The partition is not formatted. To get its volume ID, call
+	// ListVolumesOnDisk of the volume API.
 	PartitionDisk(ctx context.Context, in *PartitionDiskRequest, opts ...grpc.CallOption) (*PartitionDiskResponse, error)
-	// Rescan makes Windows look again for disks that came, went or changed
-	// their size. Call it after attaching or growing a disk.
+	// Rescan makes Windows detect disks that were attached, detached or resized.
+	// Call it after attaching or growing a disk.
 	Rescan(ctx context.Context, in *RescanRequest, opts ...grpc.CallOption) (*RescanResponse, error)
-	// ListDiskIDs returns the identifiers by which a driver recognises its
-	// disk: the SCSI page 83h identifier and the serial number. A disk that
-	// does not answer the question for its page 83h identifier has an empty
-	// one; the call does not fail for it.
+	// ListDiskIDs returns the identifiers by which a driver recognises its disk:
+	// the SCSI page 83h identifier and the serial number. If a disk does not
+	// report a page 83h identifier, the identifier is empty; the call does not
+	// fail.
 	ListDiskIDs(ctx context.Context, in *ListDiskIDsRequest, opts ...grpc.CallOption) (*ListDiskIDsResponse, error)
 	// GetDiskStats returns the size of a disk.
 	GetDiskStats(ctx context.Context, in *GetDiskStatsRequest, opts ...grpc.CallOption) (*GetDiskStatsResponse, error)
-	// SetDiskState takes a disk online or offline; a disk that is in the state
-	// asked for is left alone. The disk's read-only flag is not touched.
+	// SetDiskState takes a disk online or offline; a disk that is already in
+	// that state is not changed. The disk's read-only flag is not changed
+	// either.
 	SetDiskState(ctx context.Context, in *SetDiskStateRequest, opts ...grpc.CallOption) (*SetDiskStateResponse, error)
-	// GetDiskState tells whether a disk is online.
+	// GetDiskState reports whether a disk is online.
 	GetDiskState(ctx context.Context, in *GetDiskStateRequest, opts ...grpc.CallOption) (*GetDiskStateResponse, error)
 }
 
@@ -147,36 +149,38 @@ func (c *diskClient) GetDiskState(ctx context.Context, in *GetDiskStateRequest, 
 // All implementations should embed UnimplementedDiskServer
 // for forward compatibility.
 //
-// Disk serves one node: its disk numbers mean nothing on another one.
+// Disk works on the disks of one node. Disk numbers are valid on that node
+// only.
 type DiskServer interface {
-	// ListDiskLocations tells where each disk is attached: adapter, bus, target
-	// and LUN. A disk whose location Windows does not report in these terms is
-	// left out.
+	// ListDiskLocations returns where each disk is attached: adapter, bus,
+	// target and LUN. It skips disks for which Windows does not report these
+	// numbers.
 	ListDiskLocations(context.Context, *ListDiskLocationsRequest) (*ListDiskLocationsResponse, error)
-	// PartitionDisk makes sure that a disk has a partition: a disk without a
-	// partition table gets a GPT, and a disk without any partition but a
-	// Microsoft Reserved one gets a basic data partition over all of it. It may
-	// be repeated: on a disk with a partition it changes nothing.
+	// PartitionDisk ensures that a disk has a partition. A disk without a
+	// partition table gets a GPT. A disk without any partition, except for a
+	// Microsoft Reserved one, gets a basic data partition that fills it. A disk
+	// that has a partition is not changed, so the call can be repeated.
 	//
 	// An offline disk without a partition table is taken online and made
-	// writable for this, and stays so. An offline disk that has a partition
-	// stays offline. The partition is not formatted, and its volume ID is not
-	// returned: ask ListVolumesOnDisk of the volume API.
+	// writable, and remains so. An offline disk that has a partition stays
+	// offline. The partition is not formatted. To get its volume ID, call
+	// ListVolumesOnDisk of the volume API.
 	PartitionDisk(context.Context, *PartitionDiskRequest) (*PartitionDiskResponse, error)
-	// Rescan makes Windows look again for disks that came, went or changed
-	// their size. Call it after attaching or growing a disk.
+	// Rescan makes Windows detect disks that were attached, detached or resized.
+	// Call it after attaching or growing a disk.
 	Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
-	// ListDiskIDs returns the identifiers by which a driver recognises its
-	// disk: the SCSI page 83h identifier and the serial number. A disk that
-	// does not answer the question for its page 83h identifier has an empty
-	// one; the call does not fail for it.
+	// ListDiskIDs returns the identifiers by which a driver recognises its disk:
+	// the SCSI page 83h identifier and the serial number. If a disk does not
+	// report a page 83h identifier, the identifier is empty; the call does not
+	// fail.
 	ListDiskIDs(context.Context, *ListDiskIDsRequest) (*ListDiskIDsResponse, error)
 	// GetDiskStats returns the size of a disk.
 	GetDiskStats(context.Context, *GetDiskStatsRequest) (*GetDiskStatsResponse, error)
-	// SetDiskState takes a disk online or offline; a disk that is in the state
-	// asked for is left alone. The disk's read-only flag is not touched.
+	// SetDiskState takes a disk online or offline; a disk that is already in
+	// that state is not changed. The disk's read-only flag is not changed
+	// either.
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
-	// GetDiskState tells whether a disk is online.
+	// GetDiskState reports whether a disk is online.
 	GetDiskState(context.Context, *GetDiskStateRequest) (*GetDiskStateResponse, error)
 }
 

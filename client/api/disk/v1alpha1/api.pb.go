@@ -62,7 +62,7 @@ func (*ListDiskLocationsRequest) Descriptor() ([]byte, []int) {
 type DiskLocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the adapter, in decimal; empty if Windows does not report it.
-	// The same goes for the fields below.
+	// The same applies to the fields below.
 	Adapter string `protobuf:"bytes,1,opt,name=Adapter,proto3" json:"Adapter,omitempty"`
 	// Number of the bus on the adapter.
 	Bus string `protobuf:"bytes,2,opt,name=Bus,proto3" json:"Bus,omitempty"`

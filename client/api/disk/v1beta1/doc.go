@@ -2,10 +2,10 @@
 
 // Package v1beta1 is version v1beta1 of the disk API.
 //
-// The disk API finds the disks of a Windows node, gives them a partition and
-// takes them online and offline.
+// The disk API finds the disks of a Windows node, partitions them and takes
+// them online and offline.
 //
-// A disk is named by its Windows disk number, written as a decimal string
-// that fits 32 bits; anything else in a disk ID is refused. Versions from
-// v1beta3 on use numbers.
+// A disk is identified by its Windows disk number, written as a decimal string
+// that fits in 32 bits; any other disk ID is an error. Versions from v1beta3
+// on use numbers.
 package v1beta1

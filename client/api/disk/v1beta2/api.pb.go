@@ -62,7 +62,7 @@ func (*ListDiskLocationsRequest) Descriptor() ([]byte, []int) {
 type DiskLocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the adapter, in decimal; empty if Windows does not report it.
-	// The same goes for the fields below.
+	// The same applies to the fields below.
 	Adapter string `protobuf:"bytes,1,opt,name=Adapter,proto3" json:"Adapter,omitempty"`
 	// Number of the bus on the adapter.
 	Bus string `protobuf:"bytes,2,opt,name=Bus,proto3" json:"Bus,omitempty"`
@@ -376,9 +376,9 @@ func (*ListDiskIDsRequest) Descriptor() ([]byte, []int) {
 // DiskIDs are the identifiers of a disk.
 type DiskIDs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Two keys, both always there: "page83" and "serialNumber". The page 83h
-	// identifier is lower-case hexadecimal digits if the disk reports it in
-	// binary, its text otherwise.
+	// Always has two keys: "page83" and "serialNumber". The page 83h identifier
+	// is lower-case hexadecimal digits if the disk reports it in binary, its
+	// text otherwise.
 	Identifiers   map[string]string `protobuf:"bytes,1,rep,name=identifiers,proto3" json:"identifiers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -62,7 +62,7 @@ func (*ListDiskLocationsRequest) Descriptor() ([]byte, []int) {
 type DiskLocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the adapter, in decimal; empty if Windows does not report it.
-	// The same goes for the fields below.
+	// The same applies to the fields below.
 	Adapter string `protobuf:"bytes,1,opt,name=Adapter,proto3" json:"Adapter,omitempty"`
 	// Number of the bus on the adapter.
 	Bus string `protobuf:"bytes,2,opt,name=Bus,proto3" json:"Bus,omitempty"`
@@ -182,8 +182,8 @@ func (x *ListDiskLocationsResponse) GetDiskLocations() map[uint32]*DiskLocation 
 // PartitionDiskRequest is the request of PartitionDisk.
 type PartitionDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number. Absent means 0, which is a disk like any other and
-	// usually the system disk.
+	// The disk number. If absent it is 0, a valid number that is usually the
+	// system disk's.
 	DiskNumber    uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,7 +381,8 @@ type DiskIDs struct {
 	// if the disk reports it in binary, its text otherwise. Empty if it reports
 	// none.
 	Page83 string `protobuf:"bytes,1,opt,name=page83,proto3" json:"page83,omitempty"`
-	// The serial number as the disk reports it, without blanks at its ends. May be empty.
+	// The serial number as the disk reports it, without leading and trailing
+	// blanks. May be empty.
 	SerialNumber  string `protobuf:"bytes,2,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -480,8 +481,8 @@ func (x *ListDiskIDsResponse) GetDiskIDs() map[uint32]*DiskIDs {
 // GetDiskStatsRequest is the request of GetDiskStats.
 type GetDiskStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number. Absent means 0, which is a disk like any other and
-	// usually the system disk.
+	// The disk number. If absent it is 0, a valid number that is usually the
+	// system disk's.
 	DiskNumber    uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -573,8 +574,8 @@ func (x *GetDiskStatsResponse) GetTotalBytes() int64 {
 // SetDiskStateRequest is the request of SetDiskState.
 type SetDiskStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number. Absent means 0, which is a disk like any other and
-	// usually the system disk.
+	// The disk number. If absent it is 0, a valid number that is usually the
+	// system disk's.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	// True takes the disk online, false takes it offline.
 	IsOnline      bool `protobuf:"varint,2,opt,name=is_online,json=isOnline,proto3" json:"is_online,omitempty"`
@@ -666,8 +667,8 @@ func (*SetDiskStateResponse) Descriptor() ([]byte, []int) {
 // GetDiskStateRequest is the request of GetDiskState.
 type GetDiskStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number. Absent means 0, which is a disk like any other and
-	// usually the system disk.
+	// The disk number. If absent it is 0, a valid number that is usually the
+	// system disk's.
 	DiskNumber    uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

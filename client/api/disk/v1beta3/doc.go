@@ -2,10 +2,10 @@
 
 // Package v1beta3 is version v1beta3 of the disk API.
 //
-// The disk API finds the disks of a Windows node, gives them a partition and
-// takes them online and offline.
+// The disk API finds the disks of a Windows node, partitions them and takes
+// them online and offline.
 //
-// A disk is named by its Windows disk number. The number may change when
-// disks are attached or the node restarts: look a disk up by its identifiers
-// or its location before each use.
+// A disk is identified by its Windows disk number. The number may change when
+// disks are attached or the node restarts, so look up a disk by its
+// identifiers or its location before each use.
 package v1beta3

@@ -2,11 +2,11 @@
 
 // Package v1 is version v1 of the filesystem API.
 //
-// The filesystem API works on paths of a Windows node on behalf of containers
-// that may not.
+// The filesystem API works on paths of a Windows node for containers that have
+// no access to them.
 //
 // Paths are absolute Windows paths with a drive letter and backslashes, at
 // most 260 bytes, without "..", and inside the working directories that the
-// administrator allowed. Every operation runs as the account of CSI Proxy,
+// administrator allows. Every operation runs with the account of CSI Proxy,
 // normally LocalSystem.
 package v1

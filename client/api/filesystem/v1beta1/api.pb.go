@@ -21,9 +21,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PathContext once told paths of plugins from paths of pods, each kind with a
-// directory of its own. It is ignored: the same working directories hold for
-// both.
+// PathContext used to distinguish paths of plugins from paths of pods, which
+// had different directories. It is ignored: the same working directories apply
+// to both.
 type PathContext int32
 
 const (
@@ -75,7 +75,7 @@ func (PathContext) EnumDescriptor() ([]byte, []int) {
 // PathExistsRequest is the request of PathExists.
 type PathExistsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path to look for.
+	// The path to check.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Ignored; see PathContext.
 	Context       PathContext `protobuf:"varint,2,opt,name=context,proto3,enum=v1beta1.PathContext" json:"context,omitempty"`
@@ -130,7 +130,7 @@ func (x *PathExistsRequest) GetContext() PathContext {
 // PathExistsResponse is the response of PathExists.
 type PathExistsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Never filled: a failure is a gRPC error, in every version.
+	// Never set: in every version, a failure is a gRPC error.
 	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	Exists        bool   `protobuf:"varint,2,opt,name=exists,proto3" json:"exists,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -239,7 +239,7 @@ func (x *MkdirRequest) GetContext() PathContext {
 // MkdirResponse is the response of Mkdir.
 type MkdirResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Never filled: a failure is a gRPC error, in every version.
+	// Never set: in every version, a failure is a gRPC error.
 	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -289,7 +289,7 @@ type RmdirRequest struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Ignored; see PathContext.
 	Context PathContext `protobuf:"varint,2,opt,name=context,proto3,enum=v1beta1.PathContext" json:"context,omitempty"`
-	// Remove a directory that is not empty, and do not mind a path that does
+	// Remove a directory even if it is not empty, and succeed if the path does
 	// not exist.
 	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -350,7 +350,7 @@ func (x *RmdirRequest) GetForce() bool {
 // RmdirResponse is the response of Rmdir.
 type RmdirResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Never filled: a failure is a gRPC error, in every version.
+	// Never set: in every version, a failure is a gRPC error.
 	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -396,7 +396,7 @@ func (x *RmdirResponse) GetError() string {
 // LinkPathRequest is the request of LinkPath.
 type LinkPathRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the new link leads.
+	// The path that the new link points to.
 	SourcePath string `protobuf:"bytes,1,opt,name=source_path,json=sourcePath,proto3" json:"source_path,omitempty"`
 	// The path of the new link.
 	TargetPath    string `protobuf:"bytes,2,opt,name=target_path,json=targetPath,proto3" json:"target_path,omitempty"`
@@ -451,7 +451,7 @@ func (x *LinkPathRequest) GetTargetPath() string {
 // LinkPathResponse is the response of LinkPath.
 type LinkPathResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Never filled: a failure is a gRPC error, in every version.
+	// Never set: in every version, a failure is a gRPC error.
 	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -497,7 +497,7 @@ func (x *LinkPathResponse) GetError() string {
 // IsMountPointRequest is the request of IsMountPoint.
 type IsMountPointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path to ask about.
+	// The path to check.
 	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -543,7 +543,7 @@ func (x *IsMountPointRequest) GetPath() string {
 // IsMountPointResponse is the response of IsMountPoint.
 type IsMountPointResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Never filled: a failure is a gRPC error, in every version.
+	// Never set: in every version, a failure is a gRPC error.
 	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	IsMountPoint  bool   `protobuf:"varint,2,opt,name=is_mount_point,json=isMountPoint,proto3" json:"is_mount_point,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -30,37 +30,38 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Filesystem creates, removes and links directories, and asks about paths.
+// Filesystem creates, removes and links directories, and checks paths.
 type FilesystemClient interface {
-	// PathExists tells whether there is anything at a path: a file, a directory
-	// or a link. A link counts by itself, whether its target exists or not.
-	// That the path cannot be looked at, for example for want of access, is an
-	// error and not "false".
+	// PathExists reports whether a path exists, as a file, a directory or a
+	// link. A link exists even if its target does not. If the path cannot be
+	// checked, for example because access is denied, the result is an error and
+	// not "false".
 	PathExists(ctx context.Context, in *PathExistsRequest, opts ...grpc.CallOption) (*PathExistsResponse, error)
-	// Mkdir creates a directory and the parents it lacks. A directory that
-	// exists already is success, a file in its place an error. The new
-	// directory inherits the access list of its parent.
+	// Mkdir creates a directory and any missing parents. It succeeds if the
+	// directory exists, and fails if a file has that path. The new directory
+	// inherits the access list of its parent.
 	Mkdir(ctx context.Context, in *MkdirRequest, opts ...grpc.CallOption) (*MkdirResponse, error)
-	// Rmdir removes a file, an empty directory, a link or a mount point; of a
-	// link it removes the link and never what it points to. With force it
-	// removes a directory with everything in it, without following links, and a
-	// path that does not exist is success. A volume that is mounted below the
-	// directory is a FailedPrecondition error: unmount it first.
+	// Rmdir removes a file, an empty directory, a link or a mount point. It
+	// removes a link, never the target of a link. With force it removes a
+	// directory with all its contents, without following links, and succeeds if
+	// the path does not exist. It fails with FailedPrecondition if a volume is
+	// mounted below the directory: unmount it first.
 	Rmdir(ctx context.Context, in *RmdirRequest, opts ...grpc.CallOption) (*RmdirResponse, error)
 	// CreateSymlink creates a symbolic link at target_path that points to
-	// source_path: the "target" is the new link, the "source" is where it
-	// leads.
+	// source_path: the "target" is the new link, the "source" is the path that
+	// it points to.
 	//
-	// The parent of target_path must exist. If the very same link is at
-	// target_path it does nothing, so a lost answer can be asked for again;
-	// anything else there is an AlreadyExists error. The source should exist:
-	// Windows tells links to directories from links to files, and what the
-	// source is decides which kind is made; for a source that does not exist it
-	// is a link to a file.
+	// The parent of target_path must exist. If target_path is the same link
+	// already, the call succeeds without a change, so it can be repeated after a
+	// lost response; if anything else is there, it fails with AlreadyExists. The
+	// source should exist: Windows distinguishes links to directories from links
+	// to files, and the kind of the link follows from the source. If the source
+	// does not exist, the result is a link to a file.
 	CreateSymlink(ctx context.Context, in *CreateSymlinkRequest, opts ...grpc.CallOption) (*CreateSymlinkResponse, error)
-	// IsSymlink tells whether a path is a symbolic link or a mount point whose
-	// target exists. A file, a directory and a link that leads nowhere are
-	// "false"; a path that does not exist is an error, so ask PathExists first.
+	// IsSymlink reports whether a path is a symbolic link or a mount point whose
+	// target exists. The result is "false" for a file, for a directory and for a
+	// link whose target does not exist. A path that does not exist is an error,
+	// so call PathExists first.
 	IsSymlink(ctx context.Context, in *IsSymlinkRequest, opts ...grpc.CallOption) (*IsSymlinkResponse, error)
 }
 
@@ -126,37 +127,38 @@ func (c *filesystemClient) IsSymlink(ctx context.Context, in *IsSymlinkRequest, 
 // All implementations should embed UnimplementedFilesystemServer
 // for forward compatibility.
 //
-// Filesystem creates, removes and links directories, and asks about paths.
+// Filesystem creates, removes and links directories, and checks paths.
 type FilesystemServer interface {
-	// PathExists tells whether there is anything at a path: a file, a directory
-	// or a link. A link counts by itself, whether its target exists or not.
-	// That the path cannot be looked at, for example for want of access, is an
-	// error and not "false".
+	// PathExists reports whether a path exists, as a file, a directory or a
+	// link. A link exists even if its target does not. If the path cannot be
+	// checked, for example because access is denied, the result is an error and
+	// not "false".
 	PathExists(context.Context, *PathExistsRequest) (*PathExistsResponse, error)
-	// Mkdir creates a directory and the parents it lacks. A directory that
-	// exists already is success, a file in its place an error. The new
-	// directory inherits the access list of its parent.
+	// Mkdir creates a directory and any missing parents. It succeeds if the
+	// directory exists, and fails if a file has that path. The new directory
+	// inherits the access list of its parent.
 	Mkdir(context.Context, *MkdirRequest) (*MkdirResponse, error)
-	// Rmdir removes a file, an empty directory, a link or a mount point; of a
-	// link it removes the link and never what it points to. With force it
-	// removes a directory with everything in it, without following links, and a
-	// path that does not exist is success. A volume that is mounted below the
-	// directory is a FailedPrecondition error: unmount it first.
+	// Rmdir removes a file, an empty directory, a link or a mount point. It
+	// removes a link, never the target of a link. With force it removes a
+	// directory with all its contents, without following links, and succeeds if
+	// the path does not exist. It fails with FailedPrecondition if a volume is
+	// mounted below the directory: unmount it first.
 	Rmdir(context.Context, *RmdirRequest) (*RmdirResponse, error)
 	// CreateSymlink creates a symbolic link at target_path that points to
-	// source_path: the "target" is the new link, the "source" is where it
-	// leads.
+	// source_path: the "target" is the new link, the "source" is the path that
+	// it points to.
 	//
-	// The parent of target_path must exist. If the very same link is at
-	// target_path it does nothing, so a lost answer can be asked for again;
-	// anything else there is an AlreadyExists error. The source should exist:
-	// Windows tells links to directories from links to files, and what the
-	// source is decides which kind is made; for a source that does not exist it
-	// is a link to a file.
+	// The parent of target_path must exist. If target_path is the same link
+	// already, the call succeeds without a change, so it can be repeated after a
+	// lost response; if anything else is there, it fails with AlreadyExists. The
+	// source should exist: Windows distinguishes links to directories from links
+	// to files, and the kind of the link follows from the source. If the source
+	// does not exist, the result is a link to a file.
 	CreateSymlink(context.Context, *CreateSymlinkRequest) (*CreateSymlinkResponse, error)
-	// IsSymlink tells whether a path is a symbolic link or a mount point whose
-	// target exists. A file, a directory and a link that leads nowhere are
-	// "false"; a path that does not exist is an error, so ask PathExists first.
+	// IsSymlink reports whether a path is a symbolic link or a mount point whose
+	// target exists. The result is "false" for a file, for a directory and for a
+	// link whose target does not exist. A path that does not exist is an error,
+	// so call PathExists first.
 	IsSymlink(context.Context, *IsSymlinkRequest) (*IsSymlinkResponse, error)
 }
 

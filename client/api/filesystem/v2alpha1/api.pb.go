@@ -24,7 +24,7 @@ const (
 // PathExistsRequest is the request of PathExists.
 type PathExistsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path to look for.
+	// The path to check.
 	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -200,7 +200,7 @@ type RmdirRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, directory or link to remove.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Remove a directory that is not empty, and do not mind a path that does
+	// Remove a directory even if it is not empty, and succeed if the path does
 	// not exist.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -374,7 +374,7 @@ func (*RmdirContentsResponse) Descriptor() ([]byte, []int) {
 // CreateSymlinkRequest is the request of CreateSymlink.
 type CreateSymlinkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the new link leads.
+	// The path that the new link points to.
 	SourcePath string `protobuf:"bytes,1,opt,name=source_path,json=sourcePath,proto3" json:"source_path,omitempty"`
 	// The path of the new link.
 	TargetPath    string `protobuf:"bytes,2,opt,name=target_path,json=targetPath,proto3" json:"target_path,omitempty"`
@@ -466,7 +466,7 @@ func (*CreateSymlinkResponse) Descriptor() ([]byte, []int) {
 // IsSymlinkRequest is the request of IsSymlink.
 type IsSymlinkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path to ask about.
+	// The path to check.
 	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

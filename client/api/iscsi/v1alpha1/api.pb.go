@@ -21,16 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuthenticationType is how initiator and target prove themselves to each
-// other.
+// AuthenticationType is how initiator and target authenticate to each other.
 type AuthenticationType int32
 
 const (
 	// No authentication.
 	AuthenticationType_NONE AuthenticationType = 0
-	// The initiator proves itself to the target.
+	// The initiator authenticates to the target.
 	AuthenticationType_ONE_WAY_CHAP AuthenticationType = 1
-	// Both prove themselves to each other.
+	// Both authenticate to each other.
 	AuthenticationType_MUTUAL_CHAP AuthenticationType = 2
 )
 
@@ -78,8 +77,8 @@ func (AuthenticationType) EnumDescriptor() ([]byte, []int) {
 // TargetPortal is the address at which an iSCSI server offers its targets.
 type TargetPortal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Address of the server. Later calls must spell it as AddTargetPortal was
-	// given it.
+	// Address of the server. Later calls must use the same spelling as the call
+	// of AddTargetPortal.
 	TargetAddress string `protobuf:"bytes,1,opt,name=target_address,json=targetAddress,proto3" json:"target_address,omitempty"`
 	// TCP port of the server, at most 65535. 0 or absent means 3260.
 	TargetPort    uint32 `protobuf:"varint,2,opt,name=target_port,json=targetPort,proto3" json:"target_port,omitempty"`
@@ -478,8 +477,7 @@ type ConnectTargetRequest struct {
 	AuthType AuthenticationType `protobuf:"varint,3,opt,name=auth_type,json=authType,proto3,enum=v1alpha1.AuthenticationType" json:"auth_type,omitempty"`
 	// For one-way and mutual CHAP.
 	ChapUsername string `protobuf:"bytes,4,opt,name=chap_username,json=chapUsername,proto3" json:"chap_username,omitempty"`
-	// The secret with which this node proves itself to the target. Never
-	// logged.
+	// The secret with which this node authenticates to the target. Never logged.
 	ChapSecret    string `protobuf:"bytes,5,opt,name=chap_secret,json=chapSecret,proto3" json:"chap_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

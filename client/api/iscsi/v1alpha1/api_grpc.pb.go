@@ -35,29 +35,29 @@ const (
 // Iscsi adds portals, connects their targets and lists the disks that appear.
 type IscsiClient interface {
 	// AddTargetPortal registers the address of an iSCSI server with the
-	// initiator, which then discovers its targets. A portal that is registered
-	// already is success.
+	// initiator, which then discovers its targets. It succeeds if the portal is
+	// already registered.
 	AddTargetPortal(ctx context.Context, in *AddTargetPortalRequest, opts ...grpc.CallOption) (*AddTargetPortalResponse, error)
 	// DiscoverTargetPortal returns the names of the targets behind a registered
-	// portal. A portal that is not registered is an error: call AddTargetPortal
+	// portal. It fails if the portal is not registered: call AddTargetPortal
 	// first.
 	DiscoverTargetPortal(ctx context.Context, in *DiscoverTargetPortalRequest, opts ...grpc.CallOption) (*DiscoverTargetPortalResponse, error)
-	// RemoveTargetPortal removes a registered portal. One that is not
-	// registered is an error.
+	// RemoveTargetPortal removes a registered portal. It fails if the portal is
+	// not registered.
 	RemoveTargetPortal(ctx context.Context, in *RemoveTargetPortalRequest, opts ...grpc.CallOption) (*RemoveTargetPortalResponse, error)
 	// ListTargetPortals returns all registered portals.
 	ListTargetPortals(ctx context.Context, in *ListTargetPortalsRequest, opts ...grpc.CallOption) (*ListTargetPortalsResponse, error)
 	// ConnectTarget logs in to a target of a registered portal; its disks then
-	// appear on the node. A target that is connected already is success,
-	// whatever the credentials. Mutual CHAP also needs the secret of the
+	// appear on the node. It succeeds if the target is already connected,
+	// regardless of the credentials. Mutual CHAP also needs the secret of the
 	// initiator, which SetMutualChapSecret of v1alpha2 sets.
 	ConnectTarget(ctx context.Context, in *ConnectTargetRequest, opts ...grpc.CallOption) (*ConnectTargetResponse, error)
 	// DisconnectTarget logs out of a target, and forgets the session if it was
-	// persistent. A target that is not connected is success. Take its disks
-	// offline first.
+	// persistent. It succeeds if the target is not connected. Take the target's
+	// disks offline first.
 	DisconnectTarget(ctx context.Context, in *DisconnectTargetRequest, opts ...grpc.CallOption) (*DisconnectTargetResponse, error)
-	// GetTargetDisks returns the disks that a connected target brought. A
-	// target that is not connected has none.
+	// GetTargetDisks returns the disks of a connected target. A target that is
+	// not connected has none.
 	GetTargetDisks(ctx context.Context, in *GetTargetDisksRequest, opts ...grpc.CallOption) (*GetTargetDisksResponse, error)
 }
 
@@ -146,29 +146,29 @@ func (c *iscsiClient) GetTargetDisks(ctx context.Context, in *GetTargetDisksRequ
 // Iscsi adds portals, connects their targets and lists the disks that appear.
 type IscsiServer interface {
 	// AddTargetPortal registers the address of an iSCSI server with the
-	// initiator, which then discovers its targets. A portal that is registered
-	// already is success.
+	// initiator, which then discovers its targets. It succeeds if the portal is
+	// already registered.
 	AddTargetPortal(context.Context, *AddTargetPortalRequest) (*AddTargetPortalResponse, error)
 	// DiscoverTargetPortal returns the names of the targets behind a registered
-	// portal. A portal that is not registered is an error: call AddTargetPortal
+	// portal. It fails if the portal is not registered: call AddTargetPortal
 	// first.
 	DiscoverTargetPortal(context.Context, *DiscoverTargetPortalRequest) (*DiscoverTargetPortalResponse, error)
-	// RemoveTargetPortal removes a registered portal. One that is not
-	// registered is an error.
+	// RemoveTargetPortal removes a registered portal. It fails if the portal is
+	// not registered.
 	RemoveTargetPortal(context.Context, *RemoveTargetPortalRequest) (*RemoveTargetPortalResponse, error)
 	// ListTargetPortals returns all registered portals.
 	ListTargetPortals(context.Context, *ListTargetPortalsRequest) (*ListTargetPortalsResponse, error)
 	// ConnectTarget logs in to a target of a registered portal; its disks then
-	// appear on the node. A target that is connected already is success,
-	// whatever the credentials. Mutual CHAP also needs the secret of the
+	// appear on the node. It succeeds if the target is already connected,
+	// regardless of the credentials. Mutual CHAP also needs the secret of the
 	// initiator, which SetMutualChapSecret of v1alpha2 sets.
 	ConnectTarget(context.Context, *ConnectTargetRequest) (*ConnectTargetResponse, error)
 	// DisconnectTarget logs out of a target, and forgets the session if it was
-	// persistent. A target that is not connected is success. Take its disks
-	// offline first.
+	// persistent. It succeeds if the target is not connected. Take the target's
+	// disks offline first.
 	DisconnectTarget(context.Context, *DisconnectTargetRequest) (*DisconnectTargetResponse, error)
-	// GetTargetDisks returns the disks that a connected target brought. A
-	// target that is not connected has none.
+	// GetTargetDisks returns the disks of a connected target. A target that is
+	// not connected has none.
 	GetTargetDisks(context.Context, *GetTargetDisksRequest) (*GetTargetDisksResponse, error)
 }
 

@@ -29,15 +29,15 @@ const (
 //
 // Smb maps shares and removes the mappings.
 type SmbClient interface {
-	// NewSmbGlobalMapping maps the share \\host\share of remote_path on the
-	// node and then, if local_path is given, creates a directory symbolic link
-	// at local_path that leads to remote_path. A share that is mapped and
-	// answers is not mapped again; a mapping that no longer answers is
+	// NewSmbGlobalMapping maps the share \\host\share of remote_path on the node
+	// and then, if local_path is given, creates a directory symbolic link at
+	// local_path that points to remote_path. If the share is mapped and
+	// accessible it is not mapped again; a mapping that no longer works is
 	// replaced.
 	NewSmbGlobalMapping(ctx context.Context, in *NewSmbGlobalMappingRequest, opts ...grpc.CallOption) (*NewSmbGlobalMappingResponse, error)
 	// RemoveSmbGlobalMapping removes the mapping of the share \\host\share of
-	// remote_path, for every user of it on the node. Links that lead to the
-	// share stay. A share that is not mapped is an error.
+	// remote_path, for all its users on the node. Links to the share are kept.
+	// It fails if the share is not mapped.
 	RemoveSmbGlobalMapping(ctx context.Context, in *RemoveSmbGlobalMappingRequest, opts ...grpc.CallOption) (*RemoveSmbGlobalMappingResponse, error)
 }
 
@@ -75,15 +75,15 @@ func (c *smbClient) RemoveSmbGlobalMapping(ctx context.Context, in *RemoveSmbGlo
 //
 // Smb maps shares and removes the mappings.
 type SmbServer interface {
-	// NewSmbGlobalMapping maps the share \\host\share of remote_path on the
-	// node and then, if local_path is given, creates a directory symbolic link
-	// at local_path that leads to remote_path. A share that is mapped and
-	// answers is not mapped again; a mapping that no longer answers is
+	// NewSmbGlobalMapping maps the share \\host\share of remote_path on the node
+	// and then, if local_path is given, creates a directory symbolic link at
+	// local_path that points to remote_path. If the share is mapped and
+	// accessible it is not mapped again; a mapping that no longer works is
 	// replaced.
 	NewSmbGlobalMapping(context.Context, *NewSmbGlobalMappingRequest) (*NewSmbGlobalMappingResponse, error)
 	// RemoveSmbGlobalMapping removes the mapping of the share \\host\share of
-	// remote_path, for every user of it on the node. Links that lead to the
-	// share stay. A share that is not mapped is an error.
+	// remote_path, for all its users on the node. Links to the share are kept.
+	// It fails if the share is not mapped.
 	RemoveSmbGlobalMapping(context.Context, *RemoveSmbGlobalMappingRequest) (*RemoveSmbGlobalMappingResponse, error)
 }
 

@@ -9,14 +9,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The messages below hold secrets. Printed by fmt or log/slog through their
-// pointers, they show three stars in place of a secret that is set; their
-// String methods, in api.pb.go, are made to do the same. Not so what asks for
-// the fields: prototext, protojson, encoding/json, and fmt.Errorf with %w,
-// which go vet refuses for a message.
+// The messages below contain secrets. If a pointer to one is printed by fmt or
+// log/slog, each secret that is set is replaced by three stars. The String methods in
+// api.pb.go do the same. Packages that read the fields still see the secrets:
+// prototext, protojson and encoding/json, and fmt.Errorf with %w, which go vet rejects
+// for a message.
 
-// Format implements [fmt.Formatter]: whatever the verb, what is printed is the
-// text of String.
+// Format implements [fmt.Formatter]. It prints the text of String for every verb.
 func (x *NewSmbGlobalMappingRequest) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), x.String())
 }
@@ -26,8 +25,8 @@ func (x *NewSmbGlobalMappingRequest) LogValue() slog.Value {
 	return slog.StringValue(x.String())
 }
 
-// withoutSecrets is a copy of x to be printed. It also lacks what this version
-// does not know, which may be anything.
+// withoutSecrets returns a copy of x for printing. It also removes unknown fields,
+// which may contain secrets.
 func (x *NewSmbGlobalMappingRequest) withoutSecrets() *NewSmbGlobalMappingRequest {
 	if x == nil {
 		return nil

@@ -4,6 +4,6 @@
 //
 // The smb API maps SMB shares on a Windows node.
 //
-// A mapping is global: every account on the node reaches the share through
-// it, with the credentials that it was made with.
+// A mapping is global: every account on the node accesses the share through
+// it, with the credentials of the mapping.
 package v1beta1

@@ -25,15 +25,15 @@ const (
 type NewSmbGlobalMappingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The share, or a directory in it: \\host\share or \\host\share\directory.
-	// Slashes are taken for backslashes.
+	// Slashes are treated as backslashes.
 	RemotePath string `protobuf:"bytes,1,opt,name=remote_path,json=remotePath,proto3" json:"remote_path,omitempty"`
-	// Where to create the link; it must not exist, its parent must, and it must
-	// lie inside the working directories. Empty for no link.
+	// Path of the link. It must not exist, its parent must exist, and it must be
+	// inside the working directories. Empty for no link.
 	LocalPath string `protobuf:"bytes,2,opt,name=local_path,json=localPath,proto3" json:"local_path,omitempty"`
 	// The account on the server, as in DOMAIN\user. Empty for a mapping without
 	// credentials.
 	Username string `protobuf:"bytes,3,opt,name=username,proto3" json:"username,omitempty"`
-	// Not used without username. Never logged.
+	// Ignored if username is empty. Never logged.
 	Password      string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,7 +26,7 @@ const (
 type ServiceStatus int32
 
 const (
-	// A state that this version has no value for.
+	// A state for which this version has no value.
 	ServiceStatus_UNKNOWN          ServiceStatus = 0
 	ServiceStatus_STOPPED          ServiceStatus = 1
 	ServiceStatus_START_PENDING    ServiceStatus = 2
@@ -190,7 +190,7 @@ func (*GetBIOSSerialNumberRequest) Descriptor() ([]byte, []int) {
 // GetBIOSSerialNumberResponse is the response of GetBIOSSerialNumber.
 type GetBIOSSerialNumberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As the firmware reports it, blanks included.
+	// As the firmware reports it, including blanks.
 	SerialNumber  string `protobuf:"bytes,1,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,7 +458,7 @@ func (x *GetServiceRequest) GetName() string {
 // GetServiceResponse is the response of GetService.
 type GetServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name that Windows shows to people.
+	// The name that Windows displays.
 	DisplayName string `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// How the service is started.
 	StartType StartType `protobuf:"varint,2,opt,name=start_type,json=startType,proto3,enum=v1alpha1.StartType" json:"start_type,omitempty"`

@@ -32,14 +32,14 @@ const (
 // System serves the firmware serial number and the node's services.
 type SystemClient interface {
 	// GetBIOSSerialNumber returns the serial number that the firmware reports.
-	// On virtual machines it usually tells the machine from its siblings.
+	// On virtual machines it usually identifies the machine.
 	GetBIOSSerialNumber(ctx context.Context, in *GetBIOSSerialNumberRequest, opts ...grpc.CallOption) (*GetBIOSSerialNumberResponse, error)
-	// StartService starts a service and waits until it runs, at most 30
-	// seconds. A service that runs already is success.
+	// StartService starts a service and waits until it is running, at most 30
+	// seconds. It succeeds if the service is already running.
 	StartService(ctx context.Context, in *StartServiceRequest, opts ...grpc.CallOption) (*StartServiceResponse, error)
 	// StopService stops a service and waits until it has stopped, at most 30
-	// seconds. A service that has stopped already is success. A service on
-	// which running ones depend is stopped only with force, after those.
+	// seconds. It succeeds if the service is already stopped. If running
+	// services depend on it, it is stopped only with force, after those.
 	StopService(ctx context.Context, in *StopServiceRequest, opts ...grpc.CallOption) (*StopServiceResponse, error)
 	// GetService returns a service's display name, how it is started, and its
 	// state.
@@ -101,14 +101,14 @@ func (c *systemClient) GetService(ctx context.Context, in *GetServiceRequest, op
 // System serves the firmware serial number and the node's services.
 type SystemServer interface {
 	// GetBIOSSerialNumber returns the serial number that the firmware reports.
-	// On virtual machines it usually tells the machine from its siblings.
+	// On virtual machines it usually identifies the machine.
 	GetBIOSSerialNumber(context.Context, *GetBIOSSerialNumberRequest) (*GetBIOSSerialNumberResponse, error)
-	// StartService starts a service and waits until it runs, at most 30
-	// seconds. A service that runs already is success.
+	// StartService starts a service and waits until it is running, at most 30
+	// seconds. It succeeds if the service is already running.
 	StartService(context.Context, *StartServiceRequest) (*StartServiceResponse, error)
 	// StopService stops a service and waits until it has stopped, at most 30
-	// seconds. A service that has stopped already is success. A service on
-	// which running ones depend is stopped only with force, after those.
+	// seconds. It succeeds if the service is already stopped. If running
+	// services depend on it, it is stopped only with force, after those.
 	StopService(context.Context, *StopServiceRequest) (*StopServiceResponse, error)
 	// GetService returns a service's display name, how it is started, and its
 	// state.

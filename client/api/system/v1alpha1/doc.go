@@ -2,6 +2,6 @@
 
 // Package v1alpha1 is version v1alpha1 of the system API.
 //
-// The system API asks a Windows node about itself and starts and stops its
-// services.
+// The system API returns information about a Windows node and starts and stops
+// its services.
 package v1alpha1

@@ -24,7 +24,8 @@ const (
 // ListVolumesOnDiskRequest is the request of ListVolumesOnDisk.
 type ListVolumesOnDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number, in decimal. All partitions of the disk are looked at.
+	// The disk number, in decimal. The list has the volumes of all its
+	// partitions.
 	DiskId        string `protobuf:"bytes,1,opt,name=disk_id,json=diskId,proto3" json:"disk_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -115,10 +116,10 @@ func (x *ListVolumesOnDiskResponse) GetVolumeIds() []string {
 // MountVolumeRequest is the request of MountVolume.
 type MountVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
-	// The directory to mount at: it exists and is empty. A trailing backslash
-	// does not matter.
+	// The directory to mount at. It must exist and be empty. A trailing
+	// backslash is ignored.
 	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -208,7 +209,7 @@ func (*MountVolumeResponse) Descriptor() ([]byte, []int) {
 // DismountVolumeRequest is the request of DismountVolume.
 type DismountVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	// The mount point to remove.
 	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
@@ -300,7 +301,7 @@ func (*DismountVolumeResponse) Descriptor() ([]byte, []int) {
 // IsVolumeFormattedRequest is the request of IsVolumeFormatted.
 type IsVolumeFormattedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -391,7 +392,7 @@ func (x *IsVolumeFormattedResponse) GetFormatted() bool {
 // FormatVolumeRequest is the request of FormatVolume.
 type FormatVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -474,10 +475,10 @@ func (*FormatVolumeResponse) Descriptor() ([]byte, []int) {
 // ResizeVolumeRequest is the request of ResizeVolume.
 type ResizeVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	// New size of the volume's partition in bytes. 0 means as large as the disk
-	// allows; less than 0 is an error.
+	// allows; a negative size is an error.
 	Size          int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -567,7 +568,7 @@ func (*ResizeVolumeResponse) Descriptor() ([]byte, []int) {
 // VolumeStatsRequest is the request of VolumeStats.
 type VolumeStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -615,7 +616,7 @@ type VolumeStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Size of the volume in bytes.
 	VolumeSize int64 `protobuf:"varint,1,opt,name=volumeSize,proto3" json:"volumeSize,omitempty"`
-	// Bytes of it that are in use.
+	// Used bytes.
 	VolumeUsedSize int64 `protobuf:"varint,2,opt,name=volumeUsedSize,proto3" json:"volumeUsedSize,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -668,7 +669,7 @@ func (x *VolumeStatsResponse) GetVolumeUsedSize() int64 {
 // VolumeDiskNumberRequest is the request of GetVolumeDiskNumber.
 type VolumeDiskNumberRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -805,7 +806,7 @@ func (x *VolumeIDFromMountRequest) GetMount() string {
 // VolumeIDFromMountResponse is the response of GetVolumeIDFromMount.
 type VolumeIDFromMountResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Always in the form \\?\Volume{GUID}\.
+	// Always of the form \\?\Volume{GUID}\.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

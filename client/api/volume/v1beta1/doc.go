@@ -5,7 +5,7 @@
 // The volume API formats, mounts, measures and grows the volumes of a Windows
 // node.
 //
-// A volume is named by its volume ID, normally \\?\Volume{GUID}\ with the
-// trailing backslash, as ListVolumesOnDisk returns it. Disks are named by
+// A volume is identified by its volume ID, normally \\?\Volume{GUID}\ with the
+// trailing backslash, as ListVolumesOnDisk returns it. Disks are identified by
 // decimal strings in this version.
 package v1beta1

@@ -24,11 +24,11 @@ const (
 // ListVolumesOnDiskRequest is the request of ListVolumesOnDisk.
 type ListVolumesOnDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The disk number. Absent means 0, which is a disk like any other and
-	// usually the system disk.
+	// The disk number. If absent it is 0, a valid number that is usually the
+	// system disk's.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
-	// Number of the one partition to look at, counted from 1. 0 or absent means
-	// all partitions of the disk.
+	// Number of the partition, counted from 1. 0 or absent means all partitions
+	// of the disk.
 	PartitionNumber uint32 `protobuf:"varint,2,opt,name=partition_number,json=partitionNumber,proto3" json:"partition_number,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -126,10 +126,10 @@ func (x *ListVolumesOnDiskResponse) GetVolumeIds() []string {
 // MountVolumeRequest is the request of MountVolume.
 type MountVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
-	// The directory to mount at: it exists and is empty. A trailing backslash
-	// does not matter.
+	// The directory to mount at. It must exist and be empty. A trailing
+	// backslash is ignored.
 	TargetPath    string `protobuf:"bytes,2,opt,name=target_path,json=targetPath,proto3" json:"target_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -219,7 +219,7 @@ func (*MountVolumeResponse) Descriptor() ([]byte, []int) {
 // UnmountVolumeRequest is the request of UnmountVolume.
 type UnmountVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	// The mount point to remove.
 	TargetPath    string `protobuf:"bytes,2,opt,name=target_path,json=targetPath,proto3" json:"target_path,omitempty"`
@@ -311,7 +311,7 @@ func (*UnmountVolumeResponse) Descriptor() ([]byte, []int) {
 // IsVolumeFormattedRequest is the request of IsVolumeFormatted.
 type IsVolumeFormattedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,7 +402,7 @@ func (x *IsVolumeFormattedResponse) GetFormatted() bool {
 // FormatVolumeRequest is the request of FormatVolume.
 type FormatVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -485,10 +485,10 @@ func (*FormatVolumeResponse) Descriptor() ([]byte, []int) {
 // ResizeVolumeRequest is the request of ResizeVolume.
 type ResizeVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
-	// New size of the volume's partition in bytes. 0 or absent means as large
-	// as the disk allows; less than 0 is an error.
+	// New size of the volume's partition in bytes. 0 or absent means as large as
+	// the disk allows; a negative size is an error.
 	SizeBytes     int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,7 +578,7 @@ func (*ResizeVolumeResponse) Descriptor() ([]byte, []int) {
 // GetVolumeStatsRequest is the request of GetVolumeStats.
 type GetVolumeStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -626,7 +626,7 @@ type GetVolumeStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Size of the volume in bytes.
 	TotalBytes int64 `protobuf:"varint,1,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
-	// Bytes of it that are in use.
+	// Used bytes.
 	UsedBytes     int64 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -680,7 +680,7 @@ func (x *GetVolumeStatsResponse) GetUsedBytes() int64 {
 // GetDiskNumberFromVolumeID.
 type GetDiskNumberFromVolumeIDRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -820,7 +820,7 @@ func (x *GetVolumeIDFromTargetPathRequest) GetTargetPath() string {
 // GetVolumeIDFromTargetPath.
 type GetVolumeIDFromTargetPathResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Always in the form \\?\Volume{GUID}\.
+	// Always of the form \\?\Volume{GUID}\.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -866,7 +866,7 @@ func (x *GetVolumeIDFromTargetPathResponse) GetVolumeId() string {
 // WriteVolumeCacheRequest is the request of WriteVolumeCache.
 type WriteVolumeCacheRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The volume; may not be empty.
+	// The volume; must not be empty.
 	VolumeId      string `protobuf:"bytes,1,opt,name=volume_id,json=volumeId,proto3" json:"volume_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

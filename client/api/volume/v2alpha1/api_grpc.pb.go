@@ -36,52 +36,53 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Volume works on volumes once the disk API has made their partitions.
+// Volume works on volumes whose partitions were created with the disk API.
 type VolumeClient interface {
 	// ListVolumesOnDisk returns the volume IDs of a disk in the order of its
-	// partitions. Partitions without a volume are passed over; a disk without
-	// volumes, and a disk that the node does not have, give an empty list.
+	// partitions. Partitions without a volume are skipped. The list is empty for
+	// a disk without volumes and for a disk that does not exist.
 	ListVolumesOnDisk(ctx context.Context, in *ListVolumesOnDiskRequest, opts ...grpc.CallOption) (*ListVolumesOnDiskResponse, error)
-	// MountVolume mounts a volume at an existing empty directory. If that
-	// volume is mounted there already it does nothing; if another one is, it
-	// fails.
+	// MountVolume mounts a volume at an existing empty directory. It succeeds if
+	// that volume is already mounted there, and fails if another one is.
 	MountVolume(ctx context.Context, in *MountVolumeRequest, opts ...grpc.CallOption) (*MountVolumeResponse, error)
-	// UnmountVolume flushes a volume, if it is still there, and removes its
-	// mount point at a path. The directory stays, and so do other mount points
-	// of the volume. A path at which nothing is mounted is success; what
-	// another volume is mounted at is a FailedPrecondition error.
+	// UnmountVolume flushes a volume, if it still exists, and removes its mount
+	// point at a path. The directory and other mount points of the volume are
+	// kept. It succeeds if nothing is mounted at the path, and fails with
+	// FailedPrecondition if another volume is.
 	UnmountVolume(ctx context.Context, in *UnmountVolumeRequest, opts ...grpc.CallOption) (*UnmountVolumeResponse, error)
-	// IsVolumeFormatted tells whether a volume has a file system that Windows
-	// recognises, of any kind. A volume that holds something else, such as the
-	// file system of another operating system, is a FailedPrecondition error
-	// that names it: neither answer would be safe to act on.
+	// IsVolumeFormatted reports whether a volume has a file system that Windows
+	// recognises. If the volume contains something else, such as the file system
+	// of another operating system, it fails with a FailedPrecondition error that
+	// names the contents, because neither "true" nor "false" would be safe to
+	// act on.
 	IsVolumeFormatted(ctx context.Context, in *IsVolumeFormattedRequest, opts ...grpc.CallOption) (*IsVolumeFormattedResponse, error)
-	// FormatVolume formats a volume with NTFS. It may be repeated while the
-	// volume is still empty, so a lost answer can be asked for again; a volume
-	// that holds anything else is a FailedPrecondition error that names it.
+	// FormatVolume formats a volume with NTFS. It can be repeated while the
+	// volume is empty, for example after a lost response. If the volume contains
+	// anything else, it fails with a FailedPrecondition error that names the
+	// contents.
 	FormatVolume(ctx context.Context, in *FormatVolumeRequest, opts ...grpc.CallOption) (*FormatVolumeResponse, error)
-	// ResizeVolume grows a volume, its partition and its file system. A size
-	// that is not above the current one is success without a change: volumes
-	// are never shrunk. A size above what the disk has room for is an
-	// OutOfRange error. After growing the disk underneath call Rescan of the
-	// disk API first.
+	// ResizeVolume grows a volume, its partition and its file system. Volumes
+	// are never shrunk: if the size is not greater than the current one, the
+	// call succeeds without a change. It fails with OutOfRange if the disk has
+	// not enough space. After growing the disk, call Rescan of the disk API
+	// first.
 	ResizeVolume(ctx context.Context, in *ResizeVolumeRequest, opts ...grpc.CallOption) (*ResizeVolumeResponse, error)
-	// GetVolumeStats returns the size of a volume and how much of it is in use.
+	// GetVolumeStats returns the size and the used space of a volume.
 	GetVolumeStats(ctx context.Context, in *GetVolumeStatsRequest, opts ...grpc.CallOption) (*GetVolumeStatsResponse, error)
 	// GetDiskNumberFromVolumeID returns the number of the disk that holds the
 	// first partition of a volume.
 	GetDiskNumberFromVolumeID(ctx context.Context, in *GetDiskNumberFromVolumeIDRequest, opts ...grpc.CallOption) (*GetDiskNumberFromVolumeIDResponse, error)
 	// GetVolumeIDFromTargetPath returns the volume that is mounted at a
-	// directory. A link to a mount point leads to its volume. A path that is
-	// neither is an error, and so is the root of a drive.
+	// directory. A link to a mount point resolves to its volume. Any other path,
+	// including the root of a drive, is an error.
 	GetVolumeIDFromTargetPath(ctx context.Context, in *GetVolumeIDFromTargetPathRequest, opts ...grpc.CallOption) (*GetVolumeIDFromTargetPathResponse, error)
-	// GetClosestVolumeIDFromTargetPath returns the volume that holds an
-	// existing path: it follows links and climbs to the parents until it finds
-	// a mount point or the root of a drive. A plain directory on C: gives the
-	// volume of C:.
+	// GetClosestVolumeIDFromTargetPath returns the volume that holds an existing
+	// path: it follows links and goes up to the parents until it finds a mount
+	// point or the root of a drive. For an ordinary directory on C: it returns
+	// the volume of C:.
 	GetClosestVolumeIDFromTargetPath(ctx context.Context, in *GetClosestVolumeIDFromTargetPathRequest, opts ...grpc.CallOption) (*GetClosestVolumeIDFromTargetPathResponse, error)
-	// WriteVolumeCache writes what the file system of a volume has cached to
-	// its disk.
+	// WriteVolumeCache writes the cached data of a volume's file system to its
+	// disk.
 	WriteVolumeCache(ctx context.Context, in *WriteVolumeCacheRequest, opts ...grpc.CallOption) (*WriteVolumeCacheResponse, error)
 }
 
@@ -207,52 +208,53 @@ func (c *volumeClient) WriteVolumeCache(ctx context.Context, in *WriteVolumeCach
 // All implementations should embed UnimplementedVolumeServer
 // for forward compatibility.
 //
-// Volume works on volumes once the disk API has made their partitions.
+// Volume works on volumes whose partitions were created with the disk API.
 type VolumeServer interface {
 	// ListVolumesOnDisk returns the volume IDs of a disk in the order of its
-	// partitions. Partitions without a volume are passed over; a disk without
-	// volumes, and a disk that the node does not have, give an empty list.
+	// partitions. Partitions without a volume are skipped. The list is empty for
+	// a disk without volumes and for a disk that does not exist.
 	ListVolumesOnDisk(context.Context, *ListVolumesOnDiskRequest) (*ListVolumesOnDiskResponse, error)
-	// MountVolume mounts a volume at an existing empty directory. If that
-	// volume is mounted there already it does nothing; if another one is, it
-	// fails.
+	// MountVolume mounts a volume at an existing empty directory. It succeeds if
+	// that volume is already mounted there, and fails if another one is.
 	MountVolume(context.Context, *MountVolumeRequest) (*MountVolumeResponse, error)
-	// UnmountVolume flushes a volume, if it is still there, and removes its
-	// mount point at a path. The directory stays, and so do other mount points
-	// of the volume. A path at which nothing is mounted is success; what
-	// another volume is mounted at is a FailedPrecondition error.
+	// UnmountVolume flushes a volume, if it still exists, and removes its mount
+	// point at a path. The directory and other mount points of the volume are
+	// kept. It succeeds if nothing is mounted at the path, and fails with
+	// FailedPrecondition if another volume is.
 	UnmountVolume(context.Context, *UnmountVolumeRequest) (*UnmountVolumeResponse, error)
-	// IsVolumeFormatted tells whether a volume has a file system that Windows
-	// recognises, of any kind. A volume that holds something else, such as the
-	// file system of another operating system, is a FailedPrecondition error
-	// that names it: neither answer would be safe to act on.
+	// IsVolumeFormatted reports whether a volume has a file system that Windows
+	// recognises. If the volume contains something else, such as the file system
+	// of another operating system, it fails with a FailedPrecondition error that
+	// names the contents, because neither "true" nor "false" would be safe to
+	// act on.
 	IsVolumeFormatted(context.Context, *IsVolumeFormattedRequest) (*IsVolumeFormattedResponse, error)
-	// FormatVolume formats a volume with NTFS. It may be repeated while the
-	// volume is still empty, so a lost answer can be asked for again; a volume
-	// that holds anything else is a FailedPrecondition error that names it.
+	// FormatVolume formats a volume with NTFS. It can be repeated while the
+	// volume is empty, for example after a lost response. If the volume contains
+	// anything else, it fails with a FailedPrecondition error that names the
+	// contents.
 	FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error)
-	// ResizeVolume grows a volume, its partition and its file system. A size
-	// that is not above the current one is success without a change: volumes
-	// are never shrunk. A size above what the disk has room for is an
-	// OutOfRange error. After growing the disk underneath call Rescan of the
-	// disk API first.
+	// ResizeVolume grows a volume, its partition and its file system. Volumes
+	// are never shrunk: if the size is not greater than the current one, the
+	// call succeeds without a change. It fails with OutOfRange if the disk has
+	// not enough space. After growing the disk, call Rescan of the disk API
+	// first.
 	ResizeVolume(context.Context, *ResizeVolumeRequest) (*ResizeVolumeResponse, error)
-	// GetVolumeStats returns the size of a volume and how much of it is in use.
+	// GetVolumeStats returns the size and the used space of a volume.
 	GetVolumeStats(context.Context, *GetVolumeStatsRequest) (*GetVolumeStatsResponse, error)
 	// GetDiskNumberFromVolumeID returns the number of the disk that holds the
 	// first partition of a volume.
 	GetDiskNumberFromVolumeID(context.Context, *GetDiskNumberFromVolumeIDRequest) (*GetDiskNumberFromVolumeIDResponse, error)
 	// GetVolumeIDFromTargetPath returns the volume that is mounted at a
-	// directory. A link to a mount point leads to its volume. A path that is
-	// neither is an error, and so is the root of a drive.
+	// directory. A link to a mount point resolves to its volume. Any other path,
+	// including the root of a drive, is an error.
 	GetVolumeIDFromTargetPath(context.Context, *GetVolumeIDFromTargetPathRequest) (*GetVolumeIDFromTargetPathResponse, error)
-	// GetClosestVolumeIDFromTargetPath returns the volume that holds an
-	// existing path: it follows links and climbs to the parents until it finds
-	// a mount point or the root of a drive. A plain directory on C: gives the
-	// volume of C:.
+	// GetClosestVolumeIDFromTargetPath returns the volume that holds an existing
+	// path: it follows links and goes up to the parents until it finds a mount
+	// point or the root of a drive. For an ordinary directory on C: it returns
+	// the volume of C:.
 	GetClosestVolumeIDFromTargetPath(context.Context, *GetClosestVolumeIDFromTargetPathRequest) (*GetClosestVolumeIDFromTargetPathResponse, error)
-	// WriteVolumeCache writes what the file system of a volume has cached to
-	// its disk.
+	// WriteVolumeCache writes the cached data of a volume's file system to its
+	// disk.
 	WriteVolumeCache(context.Context, *WriteVolumeCacheRequest) (*WriteVolumeCacheResponse, error)
 }
 

@@ -5,6 +5,6 @@
 // The volume API formats, mounts, measures and grows the volumes of a Windows
 // node.
 //
-// A volume is named by its volume ID, normally \\?\Volume{GUID}\ with the
+// A volume is identified by its volume ID, normally \\?\Volume{GUID}\ with the
 // trailing backslash, as ListVolumesOnDisk returns it.
 package v2alpha1

@@ -37,12 +37,12 @@ func TestPagesAreUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what is generated; run: make generate", name)
+			t.Errorf("%s is not up to date; run: make generate", name)
 		}
 	}
 }
 
-func TestEveryDeclarationIsOnThePageOfItsVersion(t *testing.T) {
+func TestPagesContainEveryDeclaration(t *testing.T) {
 	set, files := published(t)
 	for _, v := range set.Versions() {
 		name := fmt.Sprintf("%s/%s_%s.md", apidocs.Dir, v.Group.Name, v.Name)
@@ -77,7 +77,7 @@ func TestEveryDeclarationIsOnThePageOfItsVersion(t *testing.T) {
 	}
 }
 
-func TestOverviewMarksExactlyTheMethodsThatExist(t *testing.T) {
+func TestOverviewMarksExistingMethods(t *testing.T) {
 	set, files := published(t)
 	overview := string(files[apidocs.Dir+"/README.md"])
 	marks := 0
@@ -102,7 +102,7 @@ var (
 	code    = regexp.MustCompile("`[^`]*`")
 )
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	_, files := published(t)
 	anchors := map[string]map[string]bool{}
 	for name, text := range files {
@@ -131,9 +131,9 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Comments hold paths, placeholders and field names; none of them may be eaten
-// as markup, and a table must stay a table.
-func TestCommentsSurviveMarkdown(t *testing.T) {
+// Comments contain paths, placeholders and field names, which must not be interpreted
+// as markup or break a table.
+func TestCommentsAreEscaped(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

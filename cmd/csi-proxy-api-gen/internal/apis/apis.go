@@ -1,36 +1,35 @@
-// Package apis reads the published API from its .proto files: every group,
-// every version of it, and what is peculiar to each. All generators of
-// csi-proxy-api-gen start from the [Set] that [Load] returns, so that what one
-// of them refuses, all refuse.
+// Package apis reads the published API from its .proto files: all groups with all
+// their versions. All generators of csi-proxy-api-gen work on the [Set] that [Load]
+// returns.
 //
 // # Layout
 //
-// The directory holds <group>/<version>/api.proto, and .proto files of its own
-// for what belongs to no group. The group is the name in the pipe, the version
-// one that package apiversion accepts; the proto package of a file is its
-// version, and its one service is the group's name in camel case.
+// The directory contains <group>/<version>/api.proto, and .proto files that belong to
+// no group. The group is the name used in the pipe, and the version must be valid for
+// package apiversion. The proto package of a file is its version. A file has one
+// service, named after the group in camel case.
 //
-// # What is refused
+// # Restrictions
 //
-// The API is unary calls with flat messages, and the generators understand
-// that and no more: an import, an option other than go_package, a streaming
-// method, a oneof or optional field, a nested type, a second service, a
-// method without a comment, are errors and not left out.
+// The API consists of unary methods with flat messages, and the generators support
+// nothing else. Load fails on imports, options other than go_package, streaming
+// methods, oneof and optional fields, nested types, a second service, and methods
+// without a comment.
 //
 // # Directives
 //
-// Some published files break the pattern, and programs were built with them.
-// What is peculiar stands in the file itself, one line each, before the
-// package statement:
+// Some published files differ from this pattern and must stay compatible with the
+// programs that were built with them. A directive declares each difference in the
+// file, on a line of its own before the package statement:
 //
 //	// csi-proxy-api-gen:registered-as PATH
 //	// csi-proxy-api-gen:no-go-package
 //	// csi-proxy-api-gen:client-takes *grpc.ClientConn
 //
-// The first is the path under which the file is in the protobuf registry, if
-// not the Go import path and the file's name; the second says that its
-// descriptor has no go_package option; the third is the parameter type of
-// New<Service>Client, if not grpc.ClientConnInterface.
+// registered-as sets the path of the file in the protobuf registry, which by default
+// is the Go import path and the file's name. no-go-package means that the descriptor
+// has no go_package option. client-takes sets the parameter type of
+// New<Service>Client, which by default is grpc.ClientConnInterface.
 package apis
 
 import (
@@ -55,9 +54,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Set is the whole API.
+// Set is the complete API.
 type Set struct {
-	// ImportPath is the Go import path of the directory that was loaded.
+	// ImportPath is the Go import path of the loaded directory.
 	ImportPath string
 
 	// Groups are in alphabetical order.
@@ -72,7 +71,7 @@ type Group struct {
 	// Name as in the pipe: "disk".
 	Name string
 
-	// Service is the simple name of the group's service, and the stem of Go
+	// Service is the simple name of the group's service, and the prefix of Go
 	// identifiers: "Disk".
 	Service string
 
@@ -81,7 +80,7 @@ type Group struct {
 	Versions []*Version
 }
 
-// Newest is the last of the group's versions.
+// Newest returns the newest version of the group.
 func (g *Group) Newest() *Version { return g.Versions[len(g.Versions)-1] }
 
 // Version is one version of one group.
@@ -89,19 +88,19 @@ type Version struct {
 	File
 
 	Group   *Group
-	Name    string // "v1beta1": the proto package and the Go package, too
+	Name    string // "v1beta1"; also the name of the proto package and the Go package
 	Version apiversion.Version
 	Service protoreflect.ServiceDescriptor
 
-	// ClientTakesConn says that New<Service>Client takes a *grpc.ClientConn
-	// and not the interface.
+	// ClientTakesConn is true if New<Service>Client takes a *grpc.ClientConn
+	// instead of the interface.
 	ClientTakesConn bool
 }
 
-// String is "disk/v1".
+// String returns the group and version, such as "disk/v1".
 func (v *Version) String() string { return v.Group.Name + "/" + v.Name }
 
-// PipeName is the last element of the pipe's path: "csi-proxy-disk-v1".
+// PipeName returns the last element of the pipe's path, such as "csi-proxy-disk-v1".
 func (v *Version) PipeName() string { return "csi-proxy-" + v.Group.Name + "-" + v.Name }
 
 // File is one .proto file.
@@ -111,18 +110,18 @@ type File struct {
 	Path string
 
 	// ImportPath is the Go import path of the code generated from the file.
-	// It is known even where the file has no go_package option.
+	// It is set even if the file has no go_package option.
 	ImportPath string
 
-	// Desc is the compiled file, with its comments in SourceLocations. Its
-	// Path is the one in the protobuf registry.
+	// Desc is the compiled file, with its comments in SourceLocations. Its Path is
+	// the path in the protobuf registry.
 	Desc protoreflect.FileDescriptor
 
 	// Doc is the comment of the package statement.
 	Doc string
 }
 
-// Dir is the file's directory, relative to the loaded one, with slashes.
+// Dir returns the file's directory, relative to the loaded directory, with slashes.
 func (f *File) Dir() string { return path.Dir(f.Path) }
 
 // Proto returns a copy of the file as a descriptor message, with its comments.
@@ -130,8 +129,8 @@ func (f *File) Proto() *descriptorpb.FileDescriptorProto {
 	return proto.CloneOf(protoutil.ProtoFromFileDescriptor(f.Desc))
 }
 
-// Comment is the comment in front of a declaration, without its slashes and
-// surrounding blanks; empty if there is none.
+// Comment returns the comment before a declaration, without slashes and surrounding
+// blanks. It is empty if there is none.
 func Comment(d protoreflect.Descriptor) string {
 	return clean(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments)
 }
@@ -145,8 +144,8 @@ func (s *Set) Versions() []*Version {
 	return all
 }
 
-// Files returns all files: the versions' in the order of [Set.Versions], then
-// the shared ones.
+// Files returns all files: those of the versions in the order of [Set.Versions], then
+// the shared files.
 func (s *Set) Files() []*File {
 	var all []*File
 	for _, v := range s.Versions() {
@@ -155,7 +154,7 @@ func (s *Set) Files() []*File {
 	return append(all, s.Shared...)
 }
 
-// source is a .proto file that has been read but not compiled.
+// source is a .proto file before it is compiled.
 type source struct {
 	path       string // relative to the loaded directory
 	importPath string
@@ -166,8 +165,8 @@ type source struct {
 	takesConn   bool
 }
 
-// Load compiles all .proto files under dir, which lies in a Go module. Its
-// error lists everything that was found wrong.
+// Load compiles all .proto files below dir, which must be in a Go module. Its error
+// lists all problems that it finds.
 func Load(dir string) (*Set, error) {
 	importPath, err := importPathOf(dir)
 	if err != nil {
@@ -203,10 +202,10 @@ func Load(dir string) (*Set, error) {
 	return set, nil
 }
 
-// read finds the .proto files under dir, in alphabetical order of their paths.
+// read reads the .proto files below dir, in alphabetical order of their paths.
 func read(dir, importPath string) ([]*source, error) {
 	var sources []*source
-	registered := map[string]string{} // by registered path, the file that has it
+	registered := map[string]string{} // file by registered path
 	tree := os.DirFS(dir)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -228,7 +227,7 @@ func read(dir, importPath string) ([]*source, error) {
 			return err
 		}
 		if other, ok := registered[src.registered]; ok {
-			return fmt.Errorf("%s: registered as %q, and so is %s", name, src.registered, other)
+			return fmt.Errorf("%s: registered as %q, but so is %s", name, src.registered, other)
 		}
 		registered[src.registered] = name
 		sources = append(sources, src)
@@ -245,7 +244,7 @@ func read(dir, importPath string) ([]*source, error) {
 
 const directivePrefix = "csi-proxy-api-gen:"
 
-// directives reads the directives of a file.
+// directives parses the directives of a file.
 func (s *source) directives() error {
 	seen := map[string]bool{}
 	packaged := false
@@ -275,7 +274,7 @@ func (s *source) directives() error {
 		seen[name] = true
 		switch name {
 		case "registered-as":
-			// The plugins name their output after the registered file.
+			// The plugins name their output files after the registered path.
 			if path.Clean(value) != value || path.Base(value) != path.Base(s.path) {
 				return fail("want a path that ends in " + path.Base(s.path))
 			}
@@ -287,7 +286,7 @@ func (s *source) directives() error {
 			s.noGoPackage = true
 		case "client-takes":
 			if value != "*grpc.ClientConn" {
-				return fail("the only type to ask for is *grpc.ClientConn")
+				return fail("want *grpc.ClientConn")
 			}
 			s.takesConn = true
 		default:
@@ -297,7 +296,7 @@ func (s *source) directives() error {
 	return nil
 }
 
-// compile turns sources into descriptors, in the same order.
+// compile compiles the sources and returns their descriptors in the same order.
 func compile(sources []*source) (linker.Files, error) {
 	byName := map[string]*source{}
 	var names []string
@@ -323,14 +322,14 @@ var (
 	underline = regexp.MustCompile(`(^|_)([a-z0-9])`)
 )
 
-// serviceName is the service of a group: "disk_pool" has "DiskPool".
+// serviceName returns the name of a group's service: "DiskPool" for "disk_pool".
 func serviceName(group string) string {
 	return underline.ReplaceAllStringFunc(group, func(s string) string {
 		return strings.ToUpper(strings.TrimPrefix(s, "_"))
 	})
 }
 
-// add puts a file that has passed check where its path says it belongs.
+// add adds a file that passed check to its group.
 func (s *Set) add(src *source, f File) error {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) == 1 {
@@ -338,7 +337,7 @@ func (s *Set) add(src *source, f File) error {
 			return fmt.Errorf("a file that belongs to no group has a service, %s", f.Desc.Services().Get(0).FullName())
 		}
 		if src.takesConn {
-			return errors.New("client-takes, but no service")
+			return errors.New("has a client-takes directive but no service")
 		}
 		s.Shared = append(s.Shared, &f)
 		return nil
@@ -355,14 +354,14 @@ func (s *Set) add(src *source, f File) error {
 		return err
 	}
 	if pkg := string(f.Desc.Package()); pkg != version {
-		return fmt.Errorf("proto package %q: want that of its version, %q", pkg, version)
+		return fmt.Errorf("proto package %q: want the version, %q", pkg, version)
 	}
 	if n := f.Desc.Services().Len(); n != 1 {
 		return fmt.Errorf("%d services: want one", n)
 	}
 	svc := f.Desc.Services().Get(0)
 	if want := serviceName(group); string(svc.Name()) != want {
-		return fmt.Errorf("service %q: want that of its group, %q", svc.Name(), want)
+		return fmt.Errorf("service %q: want the group's name, %q", svc.Name(), want)
 	}
 
 	var g *Group
@@ -378,8 +377,8 @@ func (s *Set) add(src *source, f File) error {
 	return nil
 }
 
-// importPathOf finds the Go import path of a directory from the go.mod of the
-// module that holds it.
+// importPathOf returns the Go import path of a directory, which it derives from the
+// go.mod of its module.
 func importPathOf(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -410,14 +409,13 @@ func importPathOf(dir string) (string, error) {
 
 var moduleLine = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)"?`)
 
-// packageDoc is the comment of the package statement, which has no descriptor.
+// packageDoc returns the comment of the package statement, which has no descriptor.
 func packageDoc(f protoreflect.FileDescriptor) string {
 	const packageField = 2 // of FileDescriptorProto
 	return clean(f.SourceLocations().ByPath(protoreflect.SourcePath{packageField}).LeadingComments)
 }
 
-// clean takes one blank off each line of a comment, as gofmt puts it there,
-// and the blanks at its ends.
+// clean removes the blank that starts each line of a comment, and surrounding blanks.
 func clean(comment string) string {
 	lines := strings.Split(comment, "\n")
 	for i, l := range lines {

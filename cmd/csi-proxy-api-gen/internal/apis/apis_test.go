@@ -10,8 +10,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// TestPublished loads the published API. What is in it is held to the contract
-// by the tests of client/api.
+// TestPublished loads the published API. The tests of client/api compare its contents
+// with the contract.
 func TestPublished(t *testing.T) {
 	set, err := apis.Load("../../../../client/api")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestPublished(t *testing.T) {
 		"volume/v1alpha1", "volume/v1beta1", "volume/v1beta2", "volume/v1beta3", "volume/v1", "volume/v2alpha1",
 	}
 	all := len(got)
-	got = slices.DeleteFunc(got, func(v string) bool { return !slices.Contains(want, v) }) // there may be newer ones
+	got = slices.DeleteFunc(got, func(v string) bool { return !slices.Contains(want, v) }) // ignore newer versions
 	if !slices.Equal(got, want) {
 		t.Errorf("versions, oldest first:\n got %q\nwant %q", got, want)
 	}
@@ -52,7 +52,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// shelf is a file that is accepted; the cases below break it.
+// shelf is a valid file, which the cases below make invalid.
 const shelf = `syntax = "proto3";
 
 // The shelf API keeps books.
@@ -81,7 +81,7 @@ enum Kind {
 }
 `
 
-// tree writes files below a client/api of a module, and returns that.
+// tree writes files below client/api of a new module, and returns that directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -193,17 +193,17 @@ func TestRefusals(t *testing.T) {
 		"no comment on method":   {[]string{"  // Put puts a book on the shelf.\n  //\n  //   indented\n", ""}, "v1.Shelf.Put: has no comment"},
 		"no comment on service":  {[]string{"// Shelf is one shelf.\n", ""}, "v1.Shelf: has no comment"},
 		"no methods":             {[]string{"rpc Put(PutBookRequest) returns (PutBookResponse);", ""}, "v1.Shelf: has no methods"},
-		"another service name":   {[]string{"service Shelf", "service Shelves"}, `service "Shelves": want that of its group, "Shelf"`},
+		"another service name":   {[]string{"service Shelf", "service Shelves"}, `service "Shelves": want the group's name, "Shelf"`},
 		"second service":         {[]string{"enum Kind", "// More.\nservice More {\n// Put.\nrpc Put(PutBookRequest) returns (PutBookResponse); }\nenum Kind"}, "2 services: want one"},
-		"another package":        {[]string{"package v1;", "package v2;"}, `proto package "v2": want that of its version, "v1"`},
+		"another package":        {[]string{"package v1;", "package v2;"}, `proto package "v2": want the version, "v1"`},
 		"unknown directive":      {directive("client-name Books"), `directive "client-name Books": unknown`},
 		"directive twice":        {directive("no-go-package\n// csi-proxy-api-gen:no-go-package"), `"no-go-package": given twice`},
 		"directive too late":     {[]string{"enum Kind", "// csi-proxy-api-gen:no-go-package\nenum Kind"}, "has no effect after the package statement"},
 		"directive with value":   {directive("no-go-package please"), "takes no value"},
-		"directive against file": {directive("no-go-package"), "in spite of its no-go-package directive"},
-		"another client type":    {directive("client-takes grpc.Channel"), "the only type to ask for is *grpc.ClientConn"},
+		"directive against file": {directive("no-go-package"), "and a no-go-package directive"},
+		"another client type":    {directive("client-takes grpc.Channel"), "want *grpc.ClientConn"},
 		"registered elsewhere":   {directive("registered-as odd/shelf.proto"), "want a path that ends in api.proto"},
-		"registered untidily":    {directive("registered-as odd//api.proto"), "want a path that ends in api.proto"},
+		"registered not clean":   {directive("registered-as odd//api.proto"), "want a path that ends in api.proto"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 				text = strings.ReplaceAll(text, tt.edit[i], tt.edit[i+1])
 			}
 			set, err := apis.Load(tree(t, map[string]string{"shelf/v1/api.proto": text}))
-			// The text of an option varies in its blanks.
+			// The number of blanks in the text of an option varies.
 			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "  ", " "), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestRefusesTrees(t *testing.T) {
+func TestLoadRefusesTrees(t *testing.T) {
 	edit := func(s ...string) string { return strings.NewReplacer(s...).Replace(shelf) }
 	tests := map[string]struct {
 		files map[string]string
@@ -247,11 +247,11 @@ func TestRefusesTrees(t *testing.T) {
 		"one path for two files": {map[string]string{
 			"shelf/v1/api.proto": shelf,
 			"shelf/v2/api.proto": edit("package v1;", "// csi-proxy-api-gen:registered-as example.com/m/client/api/shelf/v1/api.proto\npackage v2;", "v1", "v2"),
-		}, `registered as "example.com/m/client/api/shelf/v1/api.proto", and so is shelf/v1/api.proto`},
+		}, `registered as "example.com/m/client/api/shelf/v1/api.proto", but so is shelf/v1/api.proto`},
 		"two problems": {map[string]string{
 			"shelf/v1/api.proto": edit("(PutBookResponse)", "(stream PutBookResponse)"),
 			"shelf/v2/api.proto": edit("v1", "v2", "string title", "optional string title"),
-		}, "shelf/v1/api.proto:13: v1.Shelf.Put: is a stream; want a unary method\nshelf/v2/api.proto:17: v2.PutBookRequest.title: is optional"},
+		}, "shelf/v1/api.proto:13: v1.Shelf.Put: is a stream: want a unary method\nshelf/v2/api.proto:17: v2.PutBookRequest.title: is optional"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestRefusesTrees(t *testing.T) {
 	}
 }
 
-func TestNotInAModule(t *testing.T) {
+func TestLoadOutsideModule(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := apis.Load(dir); err == nil || !strings.Contains(err.Error(), "not in a Go module") {
 		t.Errorf("error %v", err)

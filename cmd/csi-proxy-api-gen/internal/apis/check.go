@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// checker collects what is wrong with one file.
+// checker collects the problems of one file.
 type checker struct {
 	src      *source
 	problems []error
 }
 
-// check refuses what the generators do not understand. It lists everything
-// that it finds in the file.
+// check returns an error for anything that the generators do not support. It lists
+// all problems in the file.
 func check(src *source, f protoreflect.FileDescriptor) error {
 	c := &checker{src: src}
 	c.file(f)
@@ -32,7 +32,7 @@ func check(src *source, f protoreflect.FileDescriptor) error {
 	return errors.Join(c.problems...)
 }
 
-// fail notes a problem with d, at its line in the source.
+// fail records a problem with d, at its line in the source.
 func (c *checker) fail(d protoreflect.Descriptor, format string, args ...any) {
 	line := 1
 	if _, ok := d.(protoreflect.FileDescriptor); !ok {
@@ -41,10 +41,10 @@ func (c *checker) fail(d protoreflect.Descriptor, format string, args ...any) {
 	c.problems = append(c.problems, fmt.Errorf("%s:%d: %s: %s", c.src.path, line, d.FullName(), fmt.Sprintf(format, args...)))
 }
 
-// noOptions refuses any option of d.
+// noOptions records a problem if d has options.
 func (c *checker) noOptions(d protoreflect.Descriptor) {
 	if proto.Size(d.Options()) != 0 {
-		c.fail(d, "options {%v} are not understood", d.Options())
+		c.fail(d, "options {%v} are not supported", d.Options())
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *checker) file(f protoreflect.FileDescriptor) {
 		c.fail(f, "syntax %v: want proto3", f.Syntax())
 	}
 	if n := f.Imports().Len(); n != 0 {
-		c.fail(f, "imports %q: no published file imports another", f.Imports().Get(0).Path())
+		c.fail(f, "imports %q: imports are not supported", f.Imports().Get(0).Path())
 	}
 	if n := f.Extensions().Len(); n != 0 {
 		c.fail(f, "declares extension %s", f.Extensions().Get(0).FullName())
@@ -63,7 +63,7 @@ func (c *checker) file(f protoreflect.FileDescriptor) {
 	goPackage := opts.GetGoPackage()
 	switch {
 	case c.src.noGoPackage && goPackage != "":
-		c.fail(f, "has go_package %q in spite of its no-go-package directive", goPackage)
+		c.fail(f, "has go_package %q and a no-go-package directive", goPackage)
 	case !c.src.noGoPackage && goPackage == "":
 		c.fail(f, "has no go_package; want %q", c.src.importPath)
 	case goPackage != "" && goPackage != c.src.importPath:
@@ -75,7 +75,7 @@ func (c *checker) file(f protoreflect.FileDescriptor) {
 	}
 	rest.GoPackage = nil
 	if proto.Size(rest) != 0 {
-		c.fail(f, "options {%v} are not understood", rest)
+		c.fail(f, "options {%v} are not supported", rest)
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *checker) service(s protoreflect.ServiceDescriptor) {
 		m := s.Methods().Get(i)
 		c.noOptions(m)
 		if m.IsStreamingClient() || m.IsStreamingServer() {
-			c.fail(m, "is a stream; want a unary method")
+			c.fail(m, "is a stream: want a unary method")
 		}
 		if Comment(m) == "" {
 			c.fail(m, "has no comment")
@@ -117,7 +117,7 @@ func (c *checker) message(m protoreflect.MessageDescriptor) {
 		c.noOptions(f)
 		switch {
 		case f.HasOptionalKeyword():
-			c.fail(f, "is optional: no published field has presence of its own")
+			c.fail(f, "is optional: field presence is not supported")
 		case f.ContainingOneof() != nil:
 			c.fail(f, "is part of oneof %q", f.ContainingOneof().Name())
 		}

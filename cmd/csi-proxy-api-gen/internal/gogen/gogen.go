@@ -1,10 +1,10 @@
-// Package gogen generates the Go packages of the API: messages and enums with
-// the generator of google.golang.org/protobuf, gRPC clients and servers with
-// protoc-gen-go-grpc, both at the versions in go.mod, methods that keep secrets
-// out of what is printed, and a package comment.
+// Package gogen generates the Go packages of the API: messages and enums with the
+// generator of google.golang.org/protobuf, gRPC clients and servers with
+// protoc-gen-go-grpc (both in the versions required by go.mod), methods that omit
+// secrets when a message is printed, and package comments.
 //
-// protoc takes no part, so the output depends on nothing that is installed on
-// a machine but Go.
+// It does not use protoc, so the output does not depend on installed programs other
+// than Go.
 package gogen
 
 import (
@@ -24,11 +24,11 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// Dir is where the output goes, below the root of the repository.
+// Dir is the directory of the output, relative to the root of the repository.
 const Dir = "client/api"
 
-// Messages generates <Dir>/<group>/<version>/api.pb.go and its like for the
-// shared files, and api_secrets.go next to those whose messages hold secrets.
+// Messages generates <Dir>/<group>/<version>/api.pb.go for all versions, the same for
+// shared files, and api_secrets.go for versions with messages that contain secrets.
 func Messages(set *apis.Set, secrets []Secret) (map[string][]byte, error) {
 	plugin, err := protogen.Options{}.New(request(set, ""))
 	if err != nil {
@@ -48,12 +48,12 @@ func Messages(set *apis.Set, secrets []Secret) (map[string][]byte, error) {
 	return files, nil
 }
 
-// GRPC generates <Dir>/<group>/<version>/api_grpc.pb.go. It runs
-// protoc-gen-go-grpc as a tool of the module that holds moduleDir, which has to
-// be the module of this generator.
+// GRPC generates <Dir>/<group>/<version>/api_grpc.pb.go. It runs protoc-gen-go-grpc as
+// a tool of the module that contains moduleDir, which must be the module of this
+// generator.
 func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]byte, error) {
-	// Published servers embed nothing that would break them when a method is
-	// added, so the generated interfaces must not ask for it.
+	// Published servers do not embed Unimplemented<Service>Server, so the generated
+	// interfaces must not require it.
 	req, err := proto.Marshal(request(set, "require_unimplemented_servers=false"))
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]by
 	}
 	var resp pluginpb.CodeGeneratorResponse
 	if err := proto.Unmarshal(out, &resp); err != nil {
-		return nil, fmt.Errorf("answer of protoc-gen-go-grpc: %w", err)
+		return nil, fmt.Errorf("output of protoc-gen-go-grpc: %w", err)
 	}
 	files, err := collect(set, &resp)
 	if err != nil {
@@ -78,17 +78,18 @@ func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]by
 	return files, keepSignatures(set, files)
 }
 
-// keepSignatures gives functions their published parameter types back. Today's
-// generator writes interfaces: a program that keeps such a function in a
-// variable would no longer compile. Register<Service>Server takes a *grpc.Server in
-// all versions, New<Service>Client a *grpc.ClientConn in those that ask for it.
+// keepSignatures restores the published parameter types of functions. The current
+// generator uses interfaces, and a program that assigns such a function to a variable
+// would no longer compile. Register<Service>Server takes a *grpc.Server in all
+// versions, and New<Service>Client a *grpc.ClientConn in versions with the
+// client-takes directive.
 func keepSignatures(set *apis.Set, files map[string][]byte) error {
 	for _, v := range set.Versions() {
 		name := path.Join(Dir, v.Dir(), "api_grpc.pb.go")
 		narrow := func(format, from, to string) error {
 			line := func(arg string) []byte { return fmt.Appendf(nil, format, v.Group.Service, arg) }
 			if n := bytes.Count(files[name], line(from)); n != 1 {
-				return fmt.Errorf("%s: found %q %d times, want it once", name, bytes.TrimSpace(line(from)), n)
+				return fmt.Errorf("%s: found %q %d times, want once", name, bytes.TrimSpace(line(from)), n)
 			}
 			files[name] = bytes.Replace(files[name], line(from), line(to), 1)
 			return nil
@@ -129,14 +130,14 @@ func Docs(set *apis.Set) (map[string][]byte, error) {
 		}
 		pkg := path.Base(f.ImportPath)
 		if _, ok := files[path.Join(Dir, "doc.go")]; ok {
-			return nil, fmt.Errorf("%s: a second file that belongs to no group; the package comment is that of the first", f.Path)
+			return nil, fmt.Errorf("%s: only one file may belong to no group, because its comment is the package comment", f.Path)
 		}
-		add(".", pkg, fmt.Sprintf("Package %s holds the published API, a directory for each group and version.", pkg), f.Doc)
+		add(".", pkg, fmt.Sprintf("Package %s contains the published API, with a directory for each group and version.", pkg), f.Doc)
 	}
 	return files, nil
 }
 
-// request asks a protoc plugin for the code of all files of the set.
+// request returns the request to a protoc plugin for the code of all files.
 func request(set *apis.Set, param string) *pluginpb.CodeGeneratorRequest {
 	req := &pluginpb.CodeGeneratorRequest{}
 	var params []string
@@ -144,8 +145,8 @@ func request(set *apis.Set, param string) *pluginpb.CodeGeneratorRequest {
 		params = append(params, param)
 	}
 	for _, f := range set.Files() {
-		// Some files have no go_package option, and may not be given one:
-		// it would show in their descriptor. So the import path is told here.
+		// Some files have no go_package option, and adding one would change their
+		// descriptor. So the import path is a parameter.
 		params = append(params, "M"+f.Desc.Path()+"="+f.ImportPath)
 		req.FileToGenerate = append(req.FileToGenerate, f.Desc.Path())
 		req.ProtoFile = append(req.ProtoFile, withoutPackageComment(f.Proto()))
@@ -154,9 +155,8 @@ func request(set *apis.Set, param string) *pluginpb.CodeGeneratorRequest {
 	return req
 }
 
-// withoutPackageComment drops the comments above the package statement. The
-// plugins would repeat them in each file, as a comment of nothing; they are in
-// doc.go.
+// withoutPackageComment removes the comments of the package statement, which are in
+// doc.go. The plugins would repeat them in every file.
 func withoutPackageComment(f *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
 	const packageField = 2 // of FileDescriptorProto
 	for _, loc := range f.GetSourceCodeInfo().GetLocation() {
@@ -168,7 +168,7 @@ func withoutPackageComment(f *descriptorpb.FileDescriptorProto) *descriptorpb.Fi
 	return f
 }
 
-// collect takes the files out of a plugin's answer.
+// collect returns the files in a plugin's response.
 func collect(set *apis.Set, resp *pluginpb.CodeGeneratorResponse) (map[string][]byte, error) {
 	if resp.GetError() != "" {
 		return nil, errors.New(resp.GetError())
@@ -177,7 +177,7 @@ func collect(set *apis.Set, resp *pluginpb.CodeGeneratorResponse) (map[string][]
 	for _, f := range resp.GetFile() {
 		rel, ok := strings.CutPrefix(f.GetName(), set.ImportPath+"/")
 		if !ok || f.GetInsertionPoint() != "" {
-			return nil, fmt.Errorf("plugin answered with file %q (insertion point %q), which is not of %s",
+			return nil, fmt.Errorf("plugin returned file %q (insertion point %q), which is not below %s",
 				f.GetName(), f.GetInsertionPoint(), set.ImportPath)
 		}
 		files[path.Join(Dir, rel)] = []byte(f.GetContent())

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// What is generated from a good API is shown in testdata/golden of the command.
+// testdata/golden of the command has the output for a valid API.
 
 const shelf = `syntax = "proto3";
 // csi-proxy-api-gen:client-takes *grpc.ClientConn
@@ -51,9 +51,8 @@ func load(t *testing.T, files map[string]string) *apis.Set {
 	return set
 }
 
-// TestKeepSignaturesIsStrict gives it output of a plugin that writes functions
-// in another way than today's.
-func TestKeepSignaturesIsStrict(t *testing.T) {
+// keepSignatures fails if the output of the plugin has an unexpected form.
+func TestKeepSignaturesRefusesUnexpectedOutput(t *testing.T) {
 	set := load(t, map[string]string{"shelf/v1/api.proto": shelf})
 	const name = Dir + "/shelf/v1/api_grpc.pb.go"
 	const (
@@ -63,12 +62,12 @@ func TestKeepSignaturesIsStrict(t *testing.T) {
 	tests := map[string]struct {
 		text, want string
 	}{
-		"as today":                   {"package v1\n" + constructor + register, ""},
-		"another form":               {"package v1\n\nfunc NewShelfClient(conn grpc.ClientConnInterface) ShelfClient {\n" + register, "0 times, want it once"},
-		"another form of the server": {"package v1\n" + constructor + "\nfunc RegisterShelfServer(s grpc.ServiceRegistrar, s ShelfServer) {\n", "0 times, want it once"},
-		"twice":                      {"package v1\n" + constructor + constructor + register, "2 times, want it once"},
-		"no file at all":             {"", "0 times, want it once"},
-		"another service":            {"package v1\n" + strings.ReplaceAll(constructor, "Shelf", "Rack") + register, "0 times, want it once"},
+		"as today":                 {"package v1\n" + constructor + register, ""},
+		"other form":               {"package v1\n\nfunc NewShelfClient(conn grpc.ClientConnInterface) ShelfClient {\n" + register, "0 times, want once"},
+		"other form of the server": {"package v1\n" + constructor + "\nfunc RegisterShelfServer(s grpc.ServiceRegistrar, s ShelfServer) {\n", "0 times, want once"},
+		"twice":                    {"package v1\n" + constructor + constructor + register, "2 times, want once"},
+		"no file at all":           {"", "0 times, want once"},
+		"other service":            {"package v1\n" + strings.ReplaceAll(constructor, "Shelf", "Rack") + register, "0 times, want once"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestDocsRefuses(t *testing.T) {
 	}{
 		"no comment on package":        {map[string]string{"shelf/v1/api.proto": strings.Replace(shelf, "// Books.\n", "", 1)}, "shelf/v1/api.proto: the package statement has no comment"},
 		"no comment on shared package": {map[string]string{"a.proto": strings.Replace(shared("A"), "// Shared.\n", "", 1)}, "a.proto: the package statement has no comment"},
-		"two shared files":             {map[string]string{"a.proto": shared("A"), "b.proto": shared("B")}, "b.proto: a second file"},
+		"two shared files":             {map[string]string{"a.proto": shared("A"), "b.proto": shared("B")}, "b.proto: only one file may belong to no group"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -110,7 +109,7 @@ func TestDocsRefuses(t *testing.T) {
 	}
 }
 
-// TestPluginFails runs the tool where there is none.
+// TestPluginFails runs in a directory without the tool.
 func TestPluginFails(t *testing.T) {
 	set := load(t, map[string]string{"shelf/v1/api.proto": shelf})
 	t.Setenv("GOWORK", "off")

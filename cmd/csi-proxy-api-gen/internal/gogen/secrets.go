@@ -16,10 +16,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A Secret is a field that must not be seen when its message is printed.
+// A Secret is a field that must not be visible when its message is printed.
 //
-// It stays an ordinary string field, since programs were built with it and the
-// descriptors are published. Its message gets methods that print it starred.
+// The field remains an ordinary string, because published programs use it and the
+// descriptors are published. The message gets methods that print stars instead of the
+// secret.
 type Secret struct {
 	Group    string
 	Versions []string
@@ -27,7 +28,7 @@ type Secret struct {
 	Field    string // as in the .proto file
 }
 
-// PublishedSecrets are the secrets of the published API.
+// PublishedSecrets returns the secrets of the published API.
 func PublishedSecrets() []Secret {
 	return []Secret{
 		{"iscsi", []string{"v1alpha1", "v1alpha2"}, "ConnectTargetRequest", "chap_secret"},
@@ -36,12 +37,12 @@ func PublishedSecrets() []Secret {
 	}
 }
 
-// secretName matches the names of fields that have to be in the table.
+// secretName matches the names of fields that must be in the table.
 var secretName = regexp.MustCompile(`(?i)password|secret`)
 
-// secretFields finds the fields that the table names. Its error lists all that
-// is wrong with the table: entries that name nothing, or nothing that can be
-// starred, and fields that by their names should have an entry.
+// secretFields returns the fields of the table. Its error lists all problems: entries
+// whose field does not exist or cannot be hidden, and fields that have the name of a
+// secret but no entry.
 func secretFields(set *apis.Set, table []Secret) (map[protoreflect.FieldDescriptor]bool, error) {
 	fields := map[protoreflect.FieldDescriptor]bool{}
 	var problems []error
@@ -69,7 +70,7 @@ func secretFields(set *apis.Set, table []Secret) (map[protoreflect.FieldDescript
 		for m := range all(file.Desc.Messages()) {
 			for f := range all(m.Fields()) {
 				if isText(f) && secretName.MatchString(string(f.Name())) && !fields[f] {
-					problems = append(problems, fmt.Errorf("%s: field %s of %s is a secret by its name: list it in PublishedSecrets", file.Path, f.Name(), m.Name()))
+					problems = append(problems, fmt.Errorf("%s: field %s of %s has the name of a secret: add it to PublishedSecrets", file.Path, f.Name(), m.Name()))
 				}
 				if err := printable(f, holds); err != nil {
 					problems = append(problems, fmt.Errorf("%s: field %s of %s: %w", file.Path, f.Name(), m.Name(), err))
@@ -80,7 +81,7 @@ func secretFields(set *apis.Set, table []Secret) (map[protoreflect.FieldDescript
 	return fields, errors.Join(problems...)
 }
 
-// find is the field in one of the versions.
+// find returns the field in one of the versions.
 func (s Secret) find(set *apis.Set, version string) (protoreflect.FieldDescriptor, error) {
 	i := slices.IndexFunc(set.Versions(), func(v *apis.Version) bool { return v.Group.Name == s.Group && v.Name == version })
 	if i < 0 {
@@ -95,12 +96,12 @@ func (s Secret) find(set *apis.Set, version string) (protoreflect.FieldDescripto
 	case f == nil:
 		return nil, errors.New("no such field")
 	case f.Kind() != protoreflect.StringKind || f.IsList():
-		return nil, errors.New("not a single string, which is all that can be starred")
+		return nil, errors.New("want a single string; other types cannot be hidden")
 	}
 	return f, nil
 }
 
-// isText tells whether a field holds text, or several.
+// isText reports whether a field contains one or more strings or bytes.
 func isText(f protoreflect.FieldDescriptor) bool {
 	if f.IsMap() {
 		f = f.MapValue()
@@ -108,9 +109,9 @@ func isText(f protoreflect.FieldDescriptor) bool {
 	return f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind
 }
 
-// printable refuses what the methods of a message that holds secrets do not
-// deal with: they are not called when it is printed as a part of another one,
-// and they reach no deeper than the messages that it holds itself.
+// printable returns an error if the generated methods cannot hide a secret. They are
+// not called when the message is printed as part of another message, and they handle
+// only one level of messages inside their message.
 func printable(f protoreflect.FieldDescriptor, holds map[protoreflect.MessageDescriptor]bool) error {
 	of := f
 	if f.IsMap() {
@@ -120,23 +121,23 @@ func printable(f protoreflect.FieldDescriptor, holds map[protoreflect.MessageDes
 		return nil
 	}
 	if holds[of.Message()] {
-		return fmt.Errorf("%s holds a secret, and may not be a part of another message", of.Message().Name())
+		return fmt.Errorf("%s contains a secret, so it must not be part of another message", of.Message().Name())
 	}
 	if !holds[f.ContainingMessage()] {
 		return nil
 	}
 	if f.IsMap() || f.IsList() {
-		return errors.New("several messages in one that holds a secret")
+		return errors.New("a message with a secret must not contain lists or maps of messages")
 	}
 	for g := range all(of.Message().Fields()) {
 		if g.Message() != nil {
-			return errors.New("more than one level of messages in one that holds a secret")
+			return errors.New("a message with a secret must not contain more than one level of messages")
 		}
 	}
 	return nil
 }
 
-// all ranges over a list of descriptors.
+// all returns an iterator over a list of descriptors.
 func all[D any](list interface {
 	Len() int
 	Get(int) D
@@ -155,21 +156,21 @@ var secretsText string
 
 var secretsTemplate = template.Must(template.New("secrets").Option("missingkey=error").Parse(secretsText))
 
-// secretMessage is what the template is given of a message: Go identifiers.
+// secretMessage is the template's input for a message, as Go identifiers.
 type secretMessage struct {
 	Name    string
 	Secrets []string
 	Parts   []string // fields that are messages
 }
 
-// hideSecrets adds <Dir>/<group>/<version>/api_secrets.go for the versions that
-// have secrets, and makes the String methods of their messages use it.
+// hideSecrets adds <Dir>/<group>/<version>/api_secrets.go for versions with secrets, and
+// changes the String methods of their messages to use it.
 func hideSecrets(set *apis.Set, plugin *protogen.Plugin, table []Secret, files map[string][]byte) error {
 	secrets, err := secretFields(set, table)
 	if err != nil {
 		return err
 	}
-	// The plugin has descriptors of its own, of the same names.
+	// The plugin has its own descriptors with the same names.
 	isSecret := map[string]bool{}
 	key := func(f protoreflect.FieldDescriptor) string { return f.ParentFile().Path() + ":" + string(f.FullName()) }
 	for f := range secrets {
@@ -214,16 +215,16 @@ func hideSecrets(set *apis.Set, plugin *protogen.Plugin, table []Secret, files m
 	return nil
 }
 
-// replaceString makes the String method of a message print it without its
-// secrets. Nothing in the protobuf module calls that method: text, JSON and
-// wire format are made from the fields.
+// replaceString changes the String method of a message to omit its secrets. The protobuf
+// module does not call this method: it encodes text, JSON and the wire format from the
+// fields.
 func replaceString(text []byte, message string) ([]byte, error) {
 	method := func(arg string) []byte {
 		return fmt.Appendf(nil, "\nfunc (x *%s) String() string {\n\treturn protoimpl.X.MessageStringOf(%s)\n}\n", message, arg)
 	}
 	from, to := method("x"), method("x.withoutSecrets()")
 	if n := bytes.Count(text, from); n != 1 {
-		return nil, fmt.Errorf("found %q %d times, want it once", bytes.TrimSpace(from), n)
+		return nil, fmt.Errorf("found %q %d times, want once", bytes.TrimSpace(from), n)
 	}
 	return bytes.Replace(text, from, to, 1), nil
 }

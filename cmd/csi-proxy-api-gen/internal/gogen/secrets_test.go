@@ -47,7 +47,7 @@ func TestMessagesWithSecrets(t *testing.T) {
 	}
 }
 
-func TestSecretsAreStrict(t *testing.T) {
+func TestSecretsRefusesInvalidTable(t *testing.T) {
 	entry := func(group, version, message, field string) []Secret {
 		return append(lockedSecrets(), Secret{group, []string{version}, message, field})
 	}
@@ -63,18 +63,18 @@ func TestSecretsAreStrict(t *testing.T) {
 		"no such field":       {locked, entry("door", "v1", "OpenRequest", "Password"), "secret Password of OpenRequest in door/v1: no such field"},
 		"no versions":         {locked, append(lockedSecrets(), Secret{Group: "door", Message: "OpenRequest", Field: "password"}), "no versions"},
 		"twice":               {locked, append(lockedSecrets(), lockedSecrets()...), "listed twice"},
-		"a list":              {locked, entry("door", "v1", "OpenRequest", "others"), "not a single string"},
-		"a number":            {locked, entry("door", "v1", "OpenRequest", "tries"), "not a single string"},
-		"not listed":          {locked, nil, "door/v1/api.proto: field password of OpenRequest is a secret by its name"},
-		"not listed, capital": {with("OpenResponse {}", "OpenResponse { string NewSecretName = 1; }"), lockedSecrets(), "field NewSecretName of OpenResponse is a secret by its name"},
+		"a list":              {locked, entry("door", "v1", "OpenRequest", "others"), "want a single string"},
+		"a number":            {locked, entry("door", "v1", "OpenRequest", "tries"), "want a single string"},
+		"not listed":          {locked, nil, "door/v1/api.proto: field password of OpenRequest has the name of a secret"},
+		"not listed, capital": {with("OpenResponse {}", "OpenResponse { string NewSecretName = 1; }"), lockedSecrets(), "field NewSecretName of OpenResponse has the name of a secret"},
 		"not listed, bytes":   {with("OpenResponse {}", "OpenResponse { bytes secret = 1; }"), lockedSecrets(), "field secret of OpenResponse"},
 		"not listed, list":    {with("OpenResponse {}", "OpenResponse { repeated string passwords = 1; }"), lockedSecrets(), "field passwords of OpenResponse"},
 		"not listed, map":     {with("OpenResponse {}", "OpenResponse { map<string, string> secrets = 1; }"), lockedSecrets(), "field secrets of OpenResponse"},
-		"in another message":  {with("OpenResponse {}", "OpenResponse { OpenRequest of = 1; }"), lockedSecrets(), "field of of OpenResponse: OpenRequest holds a secret"},
-		"in a list":           {with("OpenResponse {}", "OpenResponse { repeated OpenRequest of = 1; }"), lockedSecrets(), "OpenRequest holds a secret"},
-		"in a map":            {with("OpenResponse {}", "OpenResponse { map<string, OpenRequest> of = 1; }"), lockedSecrets(), "OpenRequest holds a secret"},
-		"a list beside":       {with("Place place", "repeated Place place"), lockedSecrets(), "several messages in one that holds a secret"},
-		"deep":                {with("string name = 1;", "OpenResponse of = 1;"), lockedSecrets(), "more than one level"},
+		"in another message":  {with("OpenResponse {}", "OpenResponse { OpenRequest of = 1; }"), lockedSecrets(), "field of of OpenResponse: OpenRequest contains a secret"},
+		"in a list":           {with("OpenResponse {}", "OpenResponse { repeated OpenRequest of = 1; }"), lockedSecrets(), "OpenRequest contains a secret"},
+		"in a map":            {with("OpenResponse {}", "OpenResponse { map<string, OpenRequest> of = 1; }"), lockedSecrets(), "OpenRequest contains a secret"},
+		"next to a list":      {with("Place place", "repeated Place place"), lockedSecrets(), "must not contain lists or maps of messages"},
+		"nested":              {with("string name = 1;", "OpenResponse of = 1;"), lockedSecrets(), "more than one level"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {
@@ -86,20 +86,19 @@ func TestSecretsAreStrict(t *testing.T) {
 	}
 	number := with("OpenResponse {}", "OpenResponse { int64 password_length = 1; }")
 	if _, err := Messages(load(t, map[string]string{"door/v1/api.proto": number}), lockedSecrets()); err != nil {
-		t.Errorf("a number that is no secret: %v", err)
+		t.Errorf("a number that is not a secret: %v", err)
 	}
 }
 
-// TestReplaceStringIsStrict gives it output of a plugin that writes String in
-// another way than today's.
-func TestReplaceStringIsStrict(t *testing.T) {
+// replaceString fails if the output of the plugin has an unexpected form.
+func TestReplaceStringRefusesUnexpectedOutput(t *testing.T) {
 	const method = "\nfunc (x *OpenRequest) String() string {\n\treturn protoimpl.X.MessageStringOf(x)\n}\n"
 	tests := map[string]struct{ text, want string }{
 		"as today":        {"package v1\n" + method, ""},
-		"another form":    {"package v1\n" + strings.ReplaceAll(method, "x", "m"), "0 times, want it once"},
-		"twice":           {method + method, "2 times, want it once"},
-		"another message": {strings.ReplaceAll(method, "Open", "Shut"), "0 times, want it once"},
-		"nothing":         {"", "0 times, want it once"},
+		"another form":    {"package v1\n" + strings.ReplaceAll(method, "x", "m"), "0 times, want once"},
+		"twice":           {method + method, "2 times, want once"},
+		"another message": {strings.ReplaceAll(method, "Open", "Shut"), "0 times, want once"},
+		"nothing":         {"", "0 times, want once"},
 	}
 	for what, tt := range tests {
 		t.Run(what, func(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package wrappers generates the packages that drivers call: one Client for
-// each version of each group, which connects to the pipe of its version and
-// has a method for each of its methods. It also writes the list of versions
-// that package negotiate tells them apart by.
+// Package wrappers generates the packages that drivers call. Each version of each
+// group has a Client that connects to the version's pipe and has all its methods. The
+// package also generates the list of published versions for package negotiate.
 package wrappers
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// Where the output goes, below the root of the repository.
+// Paths of the output, relative to the root of the repository.
 const (
 	Dir       = "client/groups"
 	Published = "client/negotiate/published_generated.go"
@@ -32,7 +31,7 @@ var publishedText string
 
 var publishedTemplate = template.Must(template.New("published").Option("missingkey=error").Parse(publishedText))
 
-// client is what the template is given.
+// client is the input of the template.
 type client struct {
 	Group   string // "disk"
 	Version string // "v1"
@@ -46,10 +45,11 @@ type method struct {
 	Doc                     []string // lines
 }
 
-// reserved are the names that a Client has besides those of the API.
+// reserved are the methods of a Client that are not part of the API.
 var reserved = map[string]bool{"Close": true}
 
-// Generate writes <Dir>/<group>/<version>/client_generated.go, and Published.
+// Generate returns <Dir>/<group>/<version>/client_generated.go for every version, and
+// Published.
 func Generate(set *apis.Set) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, v := range set.Versions() {
@@ -58,7 +58,7 @@ func Generate(set *apis.Set) (map[string][]byte, error) {
 			m := v.Service.Methods().Get(i)
 			name := string(m.Name())
 			if reserved[name] {
-				return nil, fmt.Errorf("%s: method %s would hide the Client's own", v, name)
+				return nil, fmt.Errorf("%s: method %s conflicts with the method of Client", v, name)
 			}
 			c.Methods = append(c.Methods, method{
 				Name:     name,

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/wrappers"
 )
 
-// What is generated from a good API is shown in testdata/golden of the command.
+// testdata/golden of the command has the output for a valid API.
 
-func TestRefusesMethodOfTheClientsOwn(t *testing.T) {
+func TestGenerateRefusesMethodOfClient(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "door", "v1")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -41,7 +41,7 @@ message CloseResponse {}
 		t.Fatal(err)
 	}
 	files, err := wrappers.Generate(set)
-	if files != nil || err == nil || !strings.Contains(err.Error(), "door/v1: method Close would hide the Client's own") {
+	if files != nil || err == nil || !strings.Contains(err.Error(), "door/v1: method Close conflicts with the method of Client") {
 		t.Errorf("Generate() = %d files, %v", len(files), err)
 	}
 }
