@@ -100,7 +100,7 @@ func (l *failingListener) Accept() (net.Conn, error) {
 // called.
 func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop func()) {
 	t.Helper()
-	services := wire.Disk(d)
+	services := wire.Disk(d, nil)
 	s, err := apiserver.Open(apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
 		apiserver.Pipes(services[len(services)-1:])...)
 	if err != nil {
@@ -698,7 +698,7 @@ func TestInvalidUTF8IsReplaced(t *testing.T) {
 }
 
 type fakeISCSI struct {
-	iscsi.Interface
+	iscsi.Service
 	iqn string
 }
 
@@ -707,7 +707,7 @@ func (f fakeISCSI) DiscoverTargetPortal(context.Context, *iscsi.DiscoverTargetPo
 }
 
 type fakeSystem struct {
-	system.Interface
+	system.Service
 	name string
 }
 

@@ -135,7 +135,7 @@ func TestReadyAfterEveryPipeAccepts(t *testing.T) {
 		Ready: func() { close(ready) }, // a second call would panic
 	}, wire.Groups{Disk: &fakeDisk{}})
 	<-ready
-	for range wire.Disk(nil) {
+	for range wire.Disk(nil, nil) {
 		<-accepted // a socket connects before it is accepted
 	}
 }

@@ -42,7 +42,7 @@ import (
 
 // fakeDisk returns what a test sets.
 type fakeDisk struct {
-	disk.Interface
+	disk.Service
 	rescan func(context.Context) error
 	ids    map[uint32]*disk.DiskIDs
 }
@@ -58,7 +58,7 @@ func (d *fakeDisk) Rescan(ctx context.Context, _ *disk.RescanRequest) (*disk.Res
 	return &disk.RescanResponse{}, nil
 }
 
-type fakeSMB struct{ smb.Interface }
+type fakeSMB struct{ smb.Service }
 
 func (fakeSMB) NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
 	return nil, hosterr.Wrap("map", hosterr.Quote(`\\server\share`), hosterr.ErrPermissionDenied)
@@ -287,10 +287,10 @@ func TestSecondServerFailsWithEachPipe(t *testing.T) {
 	g.SMB = fakeSMB{}
 	_, err := apiserver.Open(apiserver.Config{}, apiserver.Pipes(wire.Services(g))...)
 	var refused *apiserver.OpenError
-	if !errors.As(err, &refused) || len(refused.Refused) != len(wire.Disk(nil)) {
+	if !errors.As(err, &refused) || len(refused.Refused) != len(wire.Disk(nil, nil)) {
 		t.Fatalf("second server: %v, want an OpenError with each disk pipe", err)
 	}
-	for _, s := range wire.Disk(nil) {
+	for _, s := range wire.Disk(nil, nil) {
 		if name := "csi-proxy-disk-" + s.Version.String(); !strings.Contains(err.Error(), "\n  "+name+": ") {
 			t.Errorf("error %q has no line for %s", err, name)
 		}
@@ -308,7 +308,7 @@ func TestSecondServerFailsWithEachPipe(t *testing.T) {
 
 func TestConcurrentServersOneServes(t *testing.T) {
 	socketDir(t)
-	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
+	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))
 	for range 100 {
 		var starting sync.WaitGroup
 		var servers [3]*apiserver.Server
@@ -343,7 +343,7 @@ func testNoPipeAnswersBeforeAllAreMade(t *testing.T) {
 		made++
 		return silentListener{&closed}, nil
 	}
-	_, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}))[:3]...)
+	_, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))[:3]...)
 	if err == nil || !strings.Contains(err.Error(), "cannot create 1 of 3 pipes") {
 		t.Errorf("Open = %v, want an error for 1 of 3 pipes", err)
 	}
@@ -565,7 +565,7 @@ func TestStopCutsOffCallsAfterGrace(t *testing.T) {
 
 func TestStopBeforeReady(t *testing.T) {
 	socketDir(t)
-	s, err := apiserver.Open(apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}))...)
+	s, err := apiserver.Open(apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -583,7 +583,7 @@ func (l lateListener) Addr() net.Addr { <-l.closed; return l.memory.Addr() }
 
 func TestFailedPipePreventsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}))
+		pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))
 		s, err := apiserver.Open(apiserver.Config{
 			Log: quiet,
 			Listen: func(name string) (net.Listener, error) {
@@ -612,7 +612,7 @@ func TestFailingPipeStopsServer(t *testing.T) {
 			}
 			return newMemory(), nil
 		}
-		s, err := apiserver.Open(apiserver.Config{Listen: listen, Log: slog.New(slog.DiscardHandler)}, apiserver.Pipes(wire.Disk(&fakeDisk{}))...)
+		s, err := apiserver.Open(apiserver.Config{Listen: listen, Log: slog.New(slog.DiscardHandler)}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
 		if err != nil {
 			t.Fatal(err)
 		}

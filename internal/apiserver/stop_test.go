@@ -20,7 +20,7 @@ func (l idle) Close() error { l.closed.Add(1); return nil }
 // the next server can create them.
 func TestStopRemovesUnservedPipes(t *testing.T) {
 	var closed atomic.Int32
-	pipes := Pipes(wire.Disk(nil))
+	pipes := Pipes(wire.Disk(nil, nil))
 	s, err := Open(Config{Listen: func(string) (net.Listener, error) { return idle{closed: &closed}, nil }}, pipes...)
 	if err != nil {
 		t.Fatal(err)

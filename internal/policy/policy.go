@@ -1,23 +1,24 @@
 // Package policy is what the daemon adds above the services: a caller behind a
-// pipe may name paths in the node's working directories only, and start and stop
-// only services that are allowed ([System]). A driver in process has no such
-// rules and does not come through here.
+// pipe may name paths in the node's working directories only, start and stop
+// only services that are allowed, and map only shares of other machines. A driver
+// in process has no such rules and does not come through here.
+//
+// [Rules.Check] looks at a request as the service gets it, whatever version it
+// came in. What it does not know it lets pass: most requests name nothing that
+// needs a rule. A test holds it to that: it fails for a text in a request of any
+// Service that neither has a rule nor a reason to need none.
 //
 // The check of a path is of its text, with the published messages; it is the first
 // of two. Where a path really leads is checked below, on open handles, by
 // internal/winfs and the node's WorkingDirs. Both must agree.
-//
-// Every method that takes a path of this node obeys, those included that the
-// published proxy forgot. PathValid cannot be called through a pipe and passes.
-// A nil request passes too: the service refuses it.
 package policy
 
 import (
-	"context"
-
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -37,9 +38,9 @@ func ParseDirs(dirs []string) (Dirs, error) {
 	return Dirs{texts: dirs, paths: paths}, nil
 }
 
-// Check tells whether a request may name path: an error of kind
-// hosterr.ErrInvalid says that it breaks the rules of paths, one of kind
-// hosterr.ErrPermissionDenied that it is outside the working directories.
+// Check returns nil if a request may name path, an error of kind
+// hosterr.ErrInvalid if path breaks the rules of paths, and one of kind
+// hosterr.ErrPermissionDenied if it is outside the working directories.
 func (d Dirs) Check(path string) error {
 	p, err := winpath.Validate(path)
 	if err != nil {
@@ -53,124 +54,68 @@ func (d Dirs) Check(path string) error {
 	return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is not within the working directories: %v", path, d.texts)
 }
 
-// Filesystem is next for callers that may name paths in dirs only.
-func Filesystem(next filesystem.Interface, dirs Dirs) filesystem.Interface {
-	return &filesystems{next, dirs}
+// Rules are what callers behind a pipe may name. The zero Rules allow no path, no
+// service and no share of this node.
+type Rules struct {
+	Dirs     Dirs     // working directories
+	Services []string // Windows services that may be started and stopped
+	SMB      SMBRules // shares that may be mapped
 }
 
-type filesystems struct {
-	filesystem.Interface
-	dirs Dirs
-}
-
-func (f *filesystems) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.Path); err != nil {
-			return nil, err
+// Check returns the error for a request that names what it may not. It is the
+// Check of package wire.
+//
+// Every request that has a path of this node obeys, those included that the
+// published proxy forgot.
+func (r *Rules) Check(request any) error {
+	switch in := request.(type) {
+	case *filesystem.PathExistsRequest:
+		return r.Dirs.Check(in.Path)
+	case *filesystem.MkdirRequest:
+		return r.Dirs.Check(in.Path)
+	case *filesystem.RmdirRequest:
+		return r.Dirs.Check(in.Path)
+	case *filesystem.RmdirContentsRequest:
+		return r.Dirs.Check(in.Path)
+	case *filesystem.IsSymlinkRequest:
+		return r.Dirs.Check(in.Path)
+	case *filesystem.CreateSymlinkRequest:
+		// The link before what it leads to, as published.
+		if err := r.Dirs.Check(in.TargetPath); err != nil {
+			return err
 		}
+		return r.Dirs.Check(in.SourcePath)
+
+	case *volume.MountVolumeRequest:
+		return r.Dirs.checkGiven(in.TargetPath)
+	case *volume.UnmountVolumeRequest:
+		return r.Dirs.checkGiven(in.TargetPath)
+	case *volume.GetVolumeIDFromTargetPathRequest:
+		return r.Dirs.checkGiven(in.TargetPath)
+	case *volume.GetClosestVolumeIDFromTargetPathRequest:
+		return r.Dirs.checkGiven(in.TargetPath)
+
+	case *smb.NewSMBGlobalMappingRequest:
+		if err := r.SMB.check(in.RemotePath); err != nil {
+			return err
+		}
+		return r.Dirs.checkGiven(in.LocalPath)
+	case *smb.RemoveSMBGlobalMappingRequest:
+		return r.SMB.check(in.RemotePath)
+
+	case *system.StartServiceRequest:
+		return r.checkService("start service", in.Name)
+	case *system.StopServiceRequest:
+		return r.checkService("stop service", in.Name)
 	}
-	return f.Interface.PathExists(ctx, in)
+	return nil
 }
 
-func (f *filesystems) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.Path); err != nil {
-			return nil, err
-		}
-	}
-	return f.Interface.Mkdir(ctx, in)
-}
-
-func (f *filesystems) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.Path); err != nil {
-			return nil, err
-		}
-	}
-	return f.Interface.Rmdir(ctx, in)
-}
-
-func (f *filesystems) RmdirContents(ctx context.Context, in *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.Path); err != nil {
-			return nil, err
-		}
-	}
-	return f.Interface.RmdirContents(ctx, in)
-}
-
-// CreateSymlink checks the link before what it leads to, as published.
-func (f *filesystems) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.TargetPath); err != nil {
-			return nil, err
-		}
-		if err := f.dirs.Check(in.SourcePath); err != nil {
-			return nil, err
-		}
-	}
-	return f.Interface.CreateSymlink(ctx, in)
-}
-
-func (f *filesystems) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
-	if in != nil {
-		if err := f.dirs.Check(in.Path); err != nil {
-			return nil, err
-		}
-	}
-	return f.Interface.IsSymlink(ctx, in)
-}
-
-// Volume is next for callers that may name paths in dirs only.
-func Volume(next volume.Interface, dirs Dirs) volume.Interface {
-	return &volumes{next, dirs}
-}
-
-type volumes struct {
-	volume.Interface
-	dirs Dirs
-}
-
-// check leaves an empty path to the service, whose message for it is published.
-func (v *volumes) check(path string) error {
+// checkGiven leaves an empty path to the service: LocalPath may be empty, and the
+// message for an empty TargetPath is published.
+func (d Dirs) checkGiven(path string) error {
 	if path == "" {
 		return nil
 	}
-	return v.dirs.Check(path)
-}
-
-func (v *volumes) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
-	if in != nil {
-		if err := v.check(in.TargetPath); err != nil {
-			return nil, err
-		}
-	}
-	return v.Interface.MountVolume(ctx, in)
-}
-
-func (v *volumes) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
-	if in != nil {
-		if err := v.check(in.TargetPath); err != nil {
-			return nil, err
-		}
-	}
-	return v.Interface.UnmountVolume(ctx, in)
-}
-
-func (v *volumes) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
-	if in != nil {
-		if err := v.check(in.TargetPath); err != nil {
-			return nil, err
-		}
-	}
-	return v.Interface.GetVolumeIDFromTargetPath(ctx, in)
-}
-
-func (v *volumes) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
-	if in != nil {
-		if err := v.check(in.TargetPath); err != nil {
-			return nil, err
-		}
-	}
-	return v.Interface.GetClosestVolumeIDFromTargetPath(ctx, in)
+	return d.Check(path)
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,64 +17,30 @@ type SMBRules struct {
 	// AllowAdminShares lets them map the shares that Windows makes for
 	// administrators: C$, ADMIN$, IPC$ …
 	AllowAdminShares bool
-	// ThisNode are names and addresses of this node beside localhost and those
+	// ThisNode are names and addresses of this node besides localhost and those
 	// that are loopback addresses everywhere. A name that only DNS knows to be
 	// this node's is not recognised.
 	ThisNode []string
 }
 
-// SMB is next for callers that may name paths in dirs and shares by rules only.
-// A remote path that is none is left to the service.
-func SMB(next smb.Interface, dirs Dirs, rules SMBRules) smb.Interface {
-	return &shares{next, dirs, rules}
-}
-
-type shares struct {
-	smb.Interface
-	dirs  Dirs
-	rules SMBRules
-}
-
-func (s *shares) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
-	if in != nil {
-		if err := s.check(in.RemotePath); err != nil {
-			return nil, err
-		}
-		if in.LocalPath != "" {
-			if err := s.dirs.Check(in.LocalPath); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s.Interface.NewSMBGlobalMapping(ctx, in)
-}
-
-func (s *shares) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
-	if in != nil {
-		if err := s.check(in.RemotePath); err != nil {
-			return nil, err
-		}
-	}
-	return s.Interface.RemoveSMBGlobalMapping(ctx, in)
-}
-
-func (s *shares) check(remote string) error {
-	r, err := smb.ParseRemotePath(remote)
+// check refuses to map, or to end the mapping of, a share that the rules exclude.
+func (r SMBRules) check(remote string) error {
+	share, err := smb.ParseRemotePath(remote)
 	if err != nil {
 		return err
 	}
 	denied := func(format, arg, flag string) error {
 		return hosterr.WithHint("map share", hosterr.Quote(remote), hosterr.Text(hosterr.ErrPermissionDenied, format, arg, flag), "start csi-proxy with "+flag)
 	}
-	if !s.rules.AllowLoopback && strings.ContainsFunc(r.Server, func(c rune) bool { return c > 0x7F }) {
+	if !r.AllowLoopback && strings.ContainsFunc(share.Server, func(c rune) bool { return c > 0x7F }) {
 		// Resolvers take some characters for others: a wide l for l, an ideographic stop for a dot.
-		return denied("server %q may be another spelling of this node: write its name in ASCII (xn--…), or use the flag %s", r.Server, "-smb-allow-loopback")
+		return denied("server %q may be another spelling of this node: write its name in ASCII (xn--…), or use the flag %s", share.Server, "-smb-allow-loopback")
 	}
-	if !s.rules.AllowLoopback && s.isThisNode(r.Server) {
-		return denied("server %q is this node, which needs the flag %s", r.Server, "-smb-allow-loopback")
+	if !r.AllowLoopback && r.isThisNode(share.Server) {
+		return denied("server %q is this node, which needs the flag %s", share.Server, "-smb-allow-loopback")
 	}
-	if !s.rules.AllowAdminShares && isAdminShare(r.Share) {
-		return denied("share %q is for administrators, which needs the flag %s", r.Share, "-smb-allow-admin-shares")
+	if !r.AllowAdminShares && isAdminShare(share.Share) {
+		return denied("share %q is for administrators, which needs the flag %s", share.Share, "-smb-allow-admin-shares")
 	}
 	return nil
 }
@@ -96,12 +61,12 @@ func isAdminShare(share string) bool {
 const ipv6Literal = ".ipv6-literal.net"
 
 // isThisNode tells whether the name of a server means this node.
-func (s *shares) isThisNode(server string) bool {
+func (r SMBRules) isThisNode(server string) bool {
 	name := strings.ToLower(server)
 	if name == "localhost" || strings.HasPrefix(name, "localhost.") || strings.HasSuffix(name, ".localhost") || name == "loopback" {
 		return true
 	}
-	if slices.ContainsFunc(s.rules.ThisNode, func(n string) bool {
+	if slices.ContainsFunc(r.ThisNode, func(n string) bool {
 		n = strings.ToLower(n)
 		_, err := netip.ParseAddr(n)
 		// With any domain behind: which ones the node has is not known here.
@@ -118,7 +83,7 @@ func (s *shares) isThisNode(server string) bool {
 		return false
 	}
 	addr = addr.Unmap()
-	return addr.IsLoopback() || addr.IsUnspecified() || slices.ContainsFunc(s.rules.ThisNode, func(n string) bool {
+	return addr.IsLoopback() || addr.IsUnspecified() || slices.ContainsFunc(r.ThisNode, func(n string) bool {
 		own, err := netip.ParseAddr(n)
 		return err == nil && own.Unmap().WithZone("") == addr
 	})

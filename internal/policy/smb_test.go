@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,19 +8,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
-
-// reached is a service that notes which calls came through.
-type reached struct{ calls []string }
-
-func (r *reached) NewSMBGlobalMapping(_ context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
-	r.calls = append(r.calls, "new")
-	return &smb.NewSMBGlobalMappingResponse{}, nil
-}
-
-func (r *reached) RemoveSMBGlobalMapping(context.Context, *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
-	r.calls = append(r.calls, "remove")
-	return &smb.RemoveSMBGlobalMappingResponse{}, nil
-}
 
 func TestSMBRules(t *testing.T) {
 	dirs, err := ParseDirs([]string{`C:\var\lib\kubelet`})
@@ -69,18 +55,16 @@ func TestSMBRules(t *testing.T) {
 		{"a path of this node", `\\?\C:\Windows`, "", both, hosterr.ErrInvalid, "is invalid"},
 		{"a device", `\\.\PhysicalDrive0`, "", both, hosterr.ErrInvalid, "is invalid"},
 	} {
-		next := &reached{}
-		s := SMB(next, dirs, c.rules)
-		_, err := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: c.remote, LocalPath: c.local})
-		if !errors.Is(err, c.want) || (err == nil) != (len(next.calls) == 1) || err != nil && !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: NewSMBGlobalMapping %q = %v, reached the service %t; want %v with %q", c.name, c.remote, err, len(next.calls) == 1, c.want, c.text)
+		r := Rules{Dirs: dirs, SMB: c.rules}
+		err := r.Check(&smb.NewSMBGlobalMappingRequest{RemotePath: c.remote, LocalPath: c.local})
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: mapping %q = %v, want %v with %q", c.name, c.remote, err, c.want, c.text)
 		}
 		if c.local != "" {
 			continue
 		}
-		_, err = s.RemoveSMBGlobalMapping(t.Context(), &smb.RemoveSMBGlobalMappingRequest{RemotePath: c.remote})
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: RemoveSMBGlobalMapping %q = %v, want %v", c.name, c.remote, err, c.want)
+		if err := r.Check(&smb.RemoveSMBGlobalMappingRequest{RemotePath: c.remote}); !errors.Is(err, c.want) {
+			t.Errorf("%s: ending the mapping of %q = %v, want %v", c.name, c.remote, err, c.want)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func diskNumber(s string) (uint32, error) {
 
 func diskID(number uint32) string { return strconv.FormatUint(uint64(number), 10) }
 
-func v1beta2_ListDiskLocations(ctx context.Context, _ string, d disk.Interface, _ *v1beta2.ListDiskLocationsRequest) (*v1beta2.ListDiskLocationsResponse, error) {
-	out, err := d.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{})
+func v1beta2_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v1beta2.ListDiskLocationsRequest) (*v1beta2.ListDiskLocationsResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDiskLocations, &disk.ListDiskLocationsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -41,19 +41,19 @@ func v1beta2_ListDiskLocations(ctx context.Context, _ string, d disk.Interface, 
 	return &v1beta2.ListDiskLocationsResponse{DiskLocations: locations}, nil
 }
 
-func v1beta2_PartitionDisk(ctx context.Context, version string, d disk.Interface, in *v1beta2.PartitionDiskRequest) (*v1beta2.PartitionDiskResponse, error) {
+func v1beta2_PartitionDisk(ctx context.Context, to target[disk.Service], in *v1beta2.PartitionDiskRequest) (*v1beta2.PartitionDiskResponse, error) {
 	n, err := diskNumber(in.DiskID)
 	if err != nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to convert %s.PartitionDiskRequest.DiskID to uint32: %w", version, err)
+		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to convert %s.PartitionDiskRequest.DiskID to uint32: %w", to.version, err)
 	}
-	if _, err := d.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: n}); err != nil {
+	if _, err := ask(ctx, to, disk.Service.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: n}); err != nil {
 		return nil, err
 	}
 	return &v1beta2.PartitionDiskResponse{}, nil
 }
 
-func v1beta2_ListDiskIDs(ctx context.Context, _ string, d disk.Interface, _ *v1beta2.ListDiskIDsRequest) (*v1beta2.ListDiskIDsResponse, error) {
-	out, err := d.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+func v1beta2_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1beta2.ListDiskIDsRequest) (*v1beta2.ListDiskIDsResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +74,12 @@ func v1beta2_ListDiskIDs(ctx context.Context, _ string, d disk.Interface, _ *v1b
 	return &v1beta2.ListDiskIDsResponse{DiskIDs: disks}, nil
 }
 
-func v1beta2_DiskStats(ctx context.Context, _ string, d disk.Interface, in *v1beta2.DiskStatsRequest) (*v1beta2.DiskStatsResponse, error) {
+func v1beta2_DiskStats(ctx context.Context, to target[disk.Service], in *v1beta2.DiskStatsRequest) (*v1beta2.DiskStatsResponse, error) {
 	n, err := diskNumber(in.DiskID)
 	if err != nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to format DiskStatsRequest.DiskID with err: %w", err)
 	}
-	out, err := d.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: n})
+	out, err := ask(ctx, to, disk.Service.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: n})
 	if err != nil {
 		return nil, err
 	}
@@ -89,23 +89,23 @@ func v1beta2_DiskStats(ctx context.Context, _ string, d disk.Interface, in *v1be
 	return &v1beta2.DiskStatsResponse{DiskSize: out.TotalBytes}, nil
 }
 
-func v1beta2_SetAttachState(ctx context.Context, _ string, d disk.Interface, in *v1beta2.SetAttachStateRequest) (*v1beta2.SetAttachStateResponse, error) {
+func v1beta2_SetAttachState(ctx context.Context, to target[disk.Service], in *v1beta2.SetAttachStateRequest) (*v1beta2.SetAttachStateResponse, error) {
 	n, err := diskNumber(in.DiskID)
 	if err != nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to format SetAttachStateRequest.DiskID with err: %w", err)
 	}
-	if _, err := d.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: in.IsOnline}); err != nil {
+	if _, err := ask(ctx, to, disk.Service.SetDiskState, &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: in.IsOnline}); err != nil {
 		return nil, err
 	}
 	return &v1beta2.SetAttachStateResponse{}, nil
 }
 
-func v1beta2_GetAttachState(ctx context.Context, _ string, d disk.Interface, in *v1beta2.GetAttachStateRequest) (*v1beta2.GetAttachStateResponse, error) {
+func v1beta2_GetAttachState(ctx context.Context, to target[disk.Service], in *v1beta2.GetAttachStateRequest) (*v1beta2.GetAttachStateResponse, error) {
 	n, err := diskNumber(in.DiskID)
 	if err != nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to format GetAttachStateRequest.DiskID with err: %w", err)
 	}
-	out, err := d.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: n})
+	out, err := ask(ctx, to, disk.Service.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: n})
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func v1beta2_GetAttachState(ctx context.Context, _ string, d disk.Interface, in 
 // method exists in this version only; later ones leave the search to the
 // driver. If several disks report the identifier, the lowest number wins. The
 // empty name is no disk's, not even one's that reports no identifier.
-func v1alpha1_GetDiskNumberByName(ctx context.Context, _ string, d disk.Interface, in *v1alpha1.GetDiskNumberByNameRequest) (*v1alpha1.GetDiskNumberByNameResponse, error) {
-	out, err := d.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+func v1alpha1_GetDiskNumberByName(ctx context.Context, to target[disk.Service], in *v1alpha1.GetDiskNumberByNameRequest) (*v1alpha1.GetDiskNumberByNameResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // v1_GetDiskState serves v1beta3, v1.
-func v1_GetDiskState(ctx context.Context, _ string, impl disk.Interface, in *v1.GetDiskStateRequest) (*v1.GetDiskStateResponse, error) {
-	out, err := impl.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: in.DiskNumber})
+func v1_GetDiskState(ctx context.Context, to target[disk.Service], in *v1.GetDiskStateRequest) (*v1.GetDiskStateResponse, error) {
+	out, err := ask(ctx, to, disk.Service.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: in.DiskNumber})
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func v1_GetDiskState(ctx context.Context, _ string, impl disk.Interface, in *v1.
 }
 
 // v1_GetDiskStats serves v1beta3, v1.
-func v1_GetDiskStats(ctx context.Context, _ string, impl disk.Interface, in *v1.GetDiskStatsRequest) (*v1.GetDiskStatsResponse, error) {
-	out, err := impl.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: in.DiskNumber})
+func v1_GetDiskStats(ctx context.Context, to target[disk.Service], in *v1.GetDiskStatsRequest) (*v1.GetDiskStatsResponse, error) {
+	out, err := ask(ctx, to, disk.Service.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: in.DiskNumber})
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func v1_GetDiskStats(ctx context.Context, _ string, impl disk.Interface, in *v1.
 }
 
 // v1_ListDiskIDs serves v1beta3, v1.
-func v1_ListDiskIDs(ctx context.Context, _ string, impl disk.Interface, _ *v1.ListDiskIDsRequest) (*v1.ListDiskIDsResponse, error) {
-	out, err := impl.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+func v1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1.ListDiskIDsRequest) (*v1.ListDiskIDsResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func v1_ListDiskIDs(ctx context.Context, _ string, impl disk.Interface, _ *v1.Li
 }
 
 // v1_ListDiskLocations serves v1beta3, v1.
-func v1_ListDiskLocations(ctx context.Context, _ string, impl disk.Interface, _ *v1.ListDiskLocationsRequest) (*v1.ListDiskLocationsResponse, error) {
-	out, err := impl.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{})
+func v1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v1.ListDiskLocationsRequest) (*v1.ListDiskLocationsResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDiskLocations, &disk.ListDiskLocationsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -62,24 +62,24 @@ func v1_ListDiskLocations(ctx context.Context, _ string, impl disk.Interface, _ 
 }
 
 // v1_PartitionDisk serves v1beta3, v1.
-func v1_PartitionDisk(ctx context.Context, _ string, impl disk.Interface, in *v1.PartitionDiskRequest) (*v1.PartitionDiskResponse, error) {
-	if _, err := impl.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: in.DiskNumber}); err != nil {
+func v1_PartitionDisk(ctx context.Context, to target[disk.Service], in *v1.PartitionDiskRequest) (*v1.PartitionDiskResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: in.DiskNumber}); err != nil {
 		return nil, err
 	}
 	return &v1.PartitionDiskResponse{}, nil
 }
 
 // v1_Rescan serves v1alpha1, v1beta1, v1beta2, v1beta3, v1.
-func v1_Rescan(ctx context.Context, _ string, impl disk.Interface, _ *v1.RescanRequest) (*v1.RescanResponse, error) {
-	if _, err := impl.Rescan(ctx, &disk.RescanRequest{}); err != nil {
+func v1_Rescan(ctx context.Context, to target[disk.Service], _ *v1.RescanRequest) (*v1.RescanResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.Rescan, &disk.RescanRequest{}); err != nil {
 		return nil, err
 	}
 	return &v1.RescanResponse{}, nil
 }
 
 // v1_SetDiskState serves v1beta3, v1.
-func v1_SetDiskState(ctx context.Context, _ string, impl disk.Interface, in *v1.SetDiskStateRequest) (*v1.SetDiskStateResponse, error) {
-	if _, err := impl.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: in.DiskNumber, IsOnline: in.IsOnline}); err != nil {
+func v1_SetDiskState(ctx context.Context, to target[disk.Service], in *v1.SetDiskStateRequest) (*v1.SetDiskStateResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.SetDiskState, &disk.SetDiskStateRequest{DiskNumber: in.DiskNumber, IsOnline: in.IsOnline}); err != nil {
 		return nil, err
 	}
 	return &v1.SetDiskStateResponse{}, nil
@@ -104,15 +104,15 @@ func toDiskV1DiskLocation(in *disk.DiskLocation) *v1.DiskLocation {
 	}
 }
 
-// Disk returns the versions of the disk API, oldest first, served by impl.
-func Disk(impl disk.Interface) []Service {
-	return services("disk", impl, []version{
+// Disk returns the versions of the disk API, oldest first, served by impl behind check.
+func Disk(impl disk.Service, check Check) []Service {
+	return services("disk", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Disk_ServiceDesc},
 		{"v1beta1", &v1beta1.Disk_ServiceDesc},
 		{"v1beta2", &v1beta2.Disk_ServiceDesc},
 		{"v1beta3", &v1beta3.Disk_ServiceDesc},
 		{"v1", &v1.Disk_ServiceDesc},
-	}, []row[disk.Interface]{
+	}, []row[disk.Service]{
 		unary("DiskStats", v1beta2_DiskStats, "v1beta1", "v1beta2"),
 		unary("GetAttachState", v1beta2_GetAttachState, "v1beta2"),
 		unary("GetDiskNumberByName", v1alpha1_GetDiskNumberByName, "v1alpha1"),

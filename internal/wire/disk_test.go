@@ -21,7 +21,7 @@ func TestGetDiskNumberByName(t *testing.T) {
 		}
 	}}
 	var method endpoint
-	for _, e := range endpoints(t, wire.Groups{Disk: r}) {
+	for _, e := range endpoints(t, wire.Groups{Disk: groups(r).Disk}) {
 		if e.lookup() {
 			method = e
 		}

@@ -11,15 +11,15 @@ import (
 // Responses had an error text, which nothing ever filled: failures are gRPC
 // errors in every version.
 
-func v1beta1_LinkPath(ctx context.Context, _ string, fs filesystem.Interface, in *v1beta1.LinkPathRequest) (*v1beta1.LinkPathResponse, error) {
-	if _, err := fs.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {
+func v1beta1_LinkPath(ctx context.Context, to target[filesystem.Service], in *v1beta1.LinkPathRequest) (*v1beta1.LinkPathResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {
 		return nil, err
 	}
 	return &v1beta1.LinkPathResponse{}, nil
 }
 
-func v1beta1_IsMountPoint(ctx context.Context, _ string, fs filesystem.Interface, in *v1beta1.IsMountPointRequest) (*v1beta1.IsMountPointResponse, error) {
-	out, err := fs.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: in.Path})
+func v1beta1_IsMountPoint(ctx context.Context, to target[filesystem.Service], in *v1beta1.IsMountPointRequest) (*v1beta1.IsMountPointResponse, error) {
+	out, err := ask(ctx, to, filesystem.Service.IsSymlink, &filesystem.IsSymlinkRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
 	}

@@ -14,16 +14,16 @@ import (
 )
 
 // v2alpha1_CreateSymlink serves v1beta2, v1, v2alpha1.
-func v2alpha1_CreateSymlink(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.CreateSymlinkRequest) (*v2alpha1.CreateSymlinkResponse, error) {
-	if _, err := impl.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {
+func v2alpha1_CreateSymlink(ctx context.Context, to target[filesystem.Service], in *v2alpha1.CreateSymlinkRequest) (*v2alpha1.CreateSymlinkResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.CreateSymlinkResponse{}, nil
 }
 
 // v2alpha1_IsSymlink serves v1beta2, v1, v2alpha1.
-func v2alpha1_IsSymlink(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.IsSymlinkRequest) (*v2alpha1.IsSymlinkResponse, error) {
-	out, err := impl.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: in.Path})
+func v2alpha1_IsSymlink(ctx context.Context, to target[filesystem.Service], in *v2alpha1.IsSymlinkRequest) (*v2alpha1.IsSymlinkResponse, error) {
+	out, err := ask(ctx, to, filesystem.Service.IsSymlink, &filesystem.IsSymlinkRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
 	}
@@ -34,24 +34,24 @@ func v2alpha1_IsSymlink(ctx context.Context, _ string, impl filesystem.Interface
 }
 
 // v2alpha1_Mkdir serves v1beta2, v1, v2alpha1.
-func v2alpha1_Mkdir(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.MkdirRequest) (*v2alpha1.MkdirResponse, error) {
-	if _, err := impl.Mkdir(ctx, &filesystem.MkdirRequest{Path: in.Path}); err != nil {
+func v2alpha1_Mkdir(ctx context.Context, to target[filesystem.Service], in *v2alpha1.MkdirRequest) (*v2alpha1.MkdirResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.Mkdir, &filesystem.MkdirRequest{Path: in.Path}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.MkdirResponse{}, nil
 }
 
 // v1beta1_Mkdir serves v1alpha1, v1beta1.
-func v1beta1_Mkdir(ctx context.Context, _ string, impl filesystem.Interface, in *v1beta1.MkdirRequest) (*v1beta1.MkdirResponse, error) {
-	if _, err := impl.Mkdir(ctx, &filesystem.MkdirRequest{Path: in.Path}); err != nil {
+func v1beta1_Mkdir(ctx context.Context, to target[filesystem.Service], in *v1beta1.MkdirRequest) (*v1beta1.MkdirResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.Mkdir, &filesystem.MkdirRequest{Path: in.Path}); err != nil {
 		return nil, err
 	}
 	return &v1beta1.MkdirResponse{}, nil
 }
 
 // v2alpha1_PathExists serves v1beta2, v1, v2alpha1.
-func v2alpha1_PathExists(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.PathExistsRequest) (*v2alpha1.PathExistsResponse, error) {
-	out, err := impl.PathExists(ctx, &filesystem.PathExistsRequest{Path: in.Path})
+func v2alpha1_PathExists(ctx context.Context, to target[filesystem.Service], in *v2alpha1.PathExistsRequest) (*v2alpha1.PathExistsResponse, error) {
+	out, err := ask(ctx, to, filesystem.Service.PathExists, &filesystem.PathExistsRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func v2alpha1_PathExists(ctx context.Context, _ string, impl filesystem.Interfac
 }
 
 // v1beta1_PathExists serves v1alpha1, v1beta1.
-func v1beta1_PathExists(ctx context.Context, _ string, impl filesystem.Interface, in *v1beta1.PathExistsRequest) (*v1beta1.PathExistsResponse, error) {
-	out, err := impl.PathExists(ctx, &filesystem.PathExistsRequest{Path: in.Path})
+func v1beta1_PathExists(ctx context.Context, to target[filesystem.Service], in *v1beta1.PathExistsRequest) (*v1beta1.PathExistsResponse, error) {
+	out, err := ask(ctx, to, filesystem.Service.PathExists, &filesystem.PathExistsRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
 	}
@@ -74,38 +74,38 @@ func v1beta1_PathExists(ctx context.Context, _ string, impl filesystem.Interface
 }
 
 // v2alpha1_Rmdir serves v1beta2, v1, v2alpha1.
-func v2alpha1_Rmdir(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.RmdirRequest) (*v2alpha1.RmdirResponse, error) {
-	if _, err := impl.Rmdir(ctx, &filesystem.RmdirRequest{Path: in.Path, Force: in.Force}); err != nil {
+func v2alpha1_Rmdir(ctx context.Context, to target[filesystem.Service], in *v2alpha1.RmdirRequest) (*v2alpha1.RmdirResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.Rmdir, &filesystem.RmdirRequest{Path: in.Path, Force: in.Force}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.RmdirResponse{}, nil
 }
 
 // v1beta1_Rmdir serves v1alpha1, v1beta1.
-func v1beta1_Rmdir(ctx context.Context, _ string, impl filesystem.Interface, in *v1beta1.RmdirRequest) (*v1beta1.RmdirResponse, error) {
-	if _, err := impl.Rmdir(ctx, &filesystem.RmdirRequest{Path: in.Path, Force: in.Force}); err != nil {
+func v1beta1_Rmdir(ctx context.Context, to target[filesystem.Service], in *v1beta1.RmdirRequest) (*v1beta1.RmdirResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.Rmdir, &filesystem.RmdirRequest{Path: in.Path, Force: in.Force}); err != nil {
 		return nil, err
 	}
 	return &v1beta1.RmdirResponse{}, nil
 }
 
 // v2alpha1_RmdirContents serves v2alpha1.
-func v2alpha1_RmdirContents(ctx context.Context, _ string, impl filesystem.Interface, in *v2alpha1.RmdirContentsRequest) (*v2alpha1.RmdirContentsResponse, error) {
-	if _, err := impl.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: in.Path}); err != nil {
+func v2alpha1_RmdirContents(ctx context.Context, to target[filesystem.Service], in *v2alpha1.RmdirContentsRequest) (*v2alpha1.RmdirContentsResponse, error) {
+	if _, err := ask(ctx, to, filesystem.Service.RmdirContents, &filesystem.RmdirContentsRequest{Path: in.Path}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.RmdirContentsResponse{}, nil
 }
 
-// Filesystem returns the versions of the filesystem API, oldest first, served by impl.
-func Filesystem(impl filesystem.Interface) []Service {
-	return services("filesystem", impl, []version{
+// Filesystem returns the versions of the filesystem API, oldest first, served by impl behind check.
+func Filesystem(impl filesystem.Service, check Check) []Service {
+	return services("filesystem", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Filesystem_ServiceDesc},
 		{"v1beta1", &v1beta1.Filesystem_ServiceDesc},
 		{"v1beta2", &v1beta2.Filesystem_ServiceDesc},
 		{"v1", &v1.Filesystem_ServiceDesc},
 		{"v2alpha1", &v2alpha1.Filesystem_ServiceDesc},
-	}, []row[filesystem.Interface]{
+	}, []row[filesystem.Service]{
 		unary("CreateSymlink", v2alpha1_CreateSymlink, "v1beta2", "v1", "v2alpha1"),
 		unary("IsMountPoint", v1beta1_IsMountPoint, "v1alpha1", "v1beta1"),
 		unary("IsSymlink", v2alpha1_IsSymlink, "v1beta2", "v1", "v2alpha1"),

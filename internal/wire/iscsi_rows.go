@@ -11,16 +11,16 @@ import (
 )
 
 // v1alpha2_AddTargetPortal serves v1alpha1, v1alpha2.
-func v1alpha2_AddTargetPortal(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.AddTargetPortalRequest) (*v1alpha2.AddTargetPortalResponse, error) {
-	if _, err := impl.AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)}); err != nil {
+func v1alpha2_AddTargetPortal(ctx context.Context, to target[iscsi.Service], in *v1alpha2.AddTargetPortalRequest) (*v1alpha2.AddTargetPortalResponse, error) {
+	if _, err := ask(ctx, to, iscsi.Service.AddTargetPortal, &iscsi.AddTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)}); err != nil {
 		return nil, err
 	}
 	return &v1alpha2.AddTargetPortalResponse{}, nil
 }
 
 // v1alpha2_ConnectTarget serves v1alpha1, v1alpha2.
-func v1alpha2_ConnectTarget(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.ConnectTargetRequest) (*v1alpha2.ConnectTargetResponse, error) {
-	if _, err := impl.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{
+func v1alpha2_ConnectTarget(ctx context.Context, to target[iscsi.Service], in *v1alpha2.ConnectTargetRequest) (*v1alpha2.ConnectTargetResponse, error) {
+	if _, err := ask(ctx, to, iscsi.Service.ConnectTarget, &iscsi.ConnectTargetRequest{
 		TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal),
 		IQN:          in.Iqn,
 		AuthType:     iscsi.AuthenticationType(in.AuthType),
@@ -33,16 +33,16 @@ func v1alpha2_ConnectTarget(ctx context.Context, _ string, impl iscsi.Interface,
 }
 
 // v1alpha2_DisconnectTarget serves v1alpha1, v1alpha2.
-func v1alpha2_DisconnectTarget(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.DisconnectTargetRequest) (*v1alpha2.DisconnectTargetResponse, error) {
-	if _, err := impl.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal), IQN: in.Iqn}); err != nil {
+func v1alpha2_DisconnectTarget(ctx context.Context, to target[iscsi.Service], in *v1alpha2.DisconnectTargetRequest) (*v1alpha2.DisconnectTargetResponse, error) {
+	if _, err := ask(ctx, to, iscsi.Service.DisconnectTarget, &iscsi.DisconnectTargetRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal), IQN: in.Iqn}); err != nil {
 		return nil, err
 	}
 	return &v1alpha2.DisconnectTargetResponse{}, nil
 }
 
 // v1alpha2_DiscoverTargetPortal serves v1alpha1, v1alpha2.
-func v1alpha2_DiscoverTargetPortal(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.DiscoverTargetPortalRequest) (*v1alpha2.DiscoverTargetPortalResponse, error) {
-	out, err := impl.DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)})
+func v1alpha2_DiscoverTargetPortal(ctx context.Context, to target[iscsi.Service], in *v1alpha2.DiscoverTargetPortalRequest) (*v1alpha2.DiscoverTargetPortalResponse, error) {
+	out, err := ask(ctx, to, iscsi.Service.DiscoverTargetPortal, &iscsi.DiscoverTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)})
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func v1alpha2_DiscoverTargetPortal(ctx context.Context, _ string, impl iscsi.Int
 }
 
 // v1alpha2_GetTargetDisks serves v1alpha1, v1alpha2.
-func v1alpha2_GetTargetDisks(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.GetTargetDisksRequest) (*v1alpha2.GetTargetDisksResponse, error) {
-	out, err := impl.GetTargetDisks(ctx, &iscsi.GetTargetDisksRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal), IQN: in.Iqn})
+func v1alpha2_GetTargetDisks(ctx context.Context, to target[iscsi.Service], in *v1alpha2.GetTargetDisksRequest) (*v1alpha2.GetTargetDisksResponse, error) {
+	out, err := ask(ctx, to, iscsi.Service.GetTargetDisks, &iscsi.GetTargetDisksRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal), IQN: in.Iqn})
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func v1alpha2_GetTargetDisks(ctx context.Context, _ string, impl iscsi.Interface
 }
 
 // v1alpha2_ListTargetPortals serves v1alpha1, v1alpha2.
-func v1alpha2_ListTargetPortals(ctx context.Context, _ string, impl iscsi.Interface, _ *v1alpha2.ListTargetPortalsRequest) (*v1alpha2.ListTargetPortalsResponse, error) {
-	out, err := impl.ListTargetPortals(ctx, &iscsi.ListTargetPortalsRequest{})
+func v1alpha2_ListTargetPortals(ctx context.Context, to target[iscsi.Service], _ *v1alpha2.ListTargetPortalsRequest) (*v1alpha2.ListTargetPortalsResponse, error) {
+	out, err := ask(ctx, to, iscsi.Service.ListTargetPortals, &iscsi.ListTargetPortalsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +77,16 @@ func v1alpha2_ListTargetPortals(ctx context.Context, _ string, impl iscsi.Interf
 }
 
 // v1alpha2_RemoveTargetPortal serves v1alpha1, v1alpha2.
-func v1alpha2_RemoveTargetPortal(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.RemoveTargetPortalRequest) (*v1alpha2.RemoveTargetPortalResponse, error) {
-	if _, err := impl.RemoveTargetPortal(ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)}); err != nil {
+func v1alpha2_RemoveTargetPortal(ctx context.Context, to target[iscsi.Service], in *v1alpha2.RemoveTargetPortalRequest) (*v1alpha2.RemoveTargetPortalResponse, error) {
+	if _, err := ask(ctx, to, iscsi.Service.RemoveTargetPortal, &iscsi.RemoveTargetPortalRequest{TargetPortal: fromISCSIV1alpha2TargetPortal(in.TargetPortal)}); err != nil {
 		return nil, err
 	}
 	return &v1alpha2.RemoveTargetPortalResponse{}, nil
 }
 
 // v1alpha2_SetMutualChapSecret serves v1alpha2.
-func v1alpha2_SetMutualChapSecret(ctx context.Context, _ string, impl iscsi.Interface, in *v1alpha2.SetMutualChapSecretRequest) (*v1alpha2.SetMutualChapSecretResponse, error) {
-	if _, err := impl.SetMutualChapSecret(ctx, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: in.MutualChapSecret}); err != nil {
+func v1alpha2_SetMutualChapSecret(ctx context.Context, to target[iscsi.Service], in *v1alpha2.SetMutualChapSecretRequest) (*v1alpha2.SetMutualChapSecretResponse, error) {
+	if _, err := ask(ctx, to, iscsi.Service.SetMutualChapSecret, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: in.MutualChapSecret}); err != nil {
 		return nil, err
 	}
 	return &v1alpha2.SetMutualChapSecretResponse{}, nil
@@ -113,12 +113,12 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1alpha2.AuthenticationType_ONE_WAY_CHAP)-int32(iscsi.ONE_WAY_CHAP)],
 }
 
-// ISCSI returns the versions of the iscsi API, oldest first, served by impl.
-func ISCSI(impl iscsi.Interface) []Service {
-	return services("iscsi", impl, []version{
+// ISCSI returns the versions of the iscsi API, oldest first, served by impl behind check.
+func ISCSI(impl iscsi.Service, check Check) []Service {
+	return services("iscsi", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Iscsi_ServiceDesc},
 		{"v1alpha2", &v1alpha2.Iscsi_ServiceDesc},
-	}, []row[iscsi.Interface]{
+	}, []row[iscsi.Service]{
 		unary("AddTargetPortal", v1alpha2_AddTargetPortal, "v1alpha1", "v1alpha2"),
 		unary("ConnectTarget", v1alpha2_ConnectTarget, "v1alpha1", "v1alpha2"),
 		unary("DisconnectTarget", v1alpha2_DisconnectTarget, "v1alpha1", "v1alpha2"),

@@ -39,25 +39,47 @@ type version struct {
 	published *grpc.ServiceDesc // as generated for the version's own messages
 }
 
-// row serves one method in one shape on the wire. S is the Interface of the
-// group that it belongs to.
+// Check is asked about each request of a service before the service gets it,
+// and may refuse it with an error. The request is a pointer to a struct of pkg,
+// such as *volume.MountVolumeRequest. A nil Check refuses nothing.
+type Check func(request any) error
+
+// target is what a row calls, through [ask]: a method of S, the Service of its
+// group.
+type target[S any] struct {
+	service S
+	check   Check
+	version string // the version called, for error texts that contain it
+}
+
+// ask hands a request to the service unless the check refuses it. It is the only
+// way from a row to its service.
+func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, context.Context, *In) (*Out, error), in *In) (*Out, error) {
+	if to.check != nil {
+		if err := to.check(in); err != nil {
+			return nil, err
+		}
+	}
+	return method(to.service, ctx, in)
+}
+
+// row serves one method in one shape on the wire.
 type row[S any] struct {
 	method   string
 	versions []string
-	bind     func(fullMethod, version string) grpc.MethodHandler
+	bind     func(fullMethod, version string, check Check) grpc.MethodHandler
 }
 
-// unary makes a row of a function. The function gets the version called, for
-// the error texts that contain it.
-func unary[S, In, Out any](method string, call func(ctx context.Context, version string, impl S, in *In) (*Out, error), versions ...string) row[S] {
-	bind := func(fullMethod, version string) grpc.MethodHandler {
+// unary makes a row of a function.
+func unary[S, In, Out any](method string, call func(ctx context.Context, to target[S], in *In) (*Out, error), versions ...string) row[S] {
+	bind := func(fullMethod, version string, check Check) grpc.MethodHandler {
 		return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 			in := new(In)
 			if err := dec(in); err != nil {
 				return nil, err
 			}
 			handle := func(ctx context.Context, in any) (any, error) {
-				out, err := call(ctx, version, srv.(S), in.(*In))
+				out, err := call(ctx, target[S]{srv.(S), check, version}, in.(*In))
 				if err != nil {
 					return nil, err
 				}
@@ -74,7 +96,7 @@ func unary[S, In, Out any](method string, call func(ctx context.Context, version
 
 // services registers the rows under the service name of each version that they
 // serve.
-func services[S any](group string, impl S, versions []version, rows []row[S]) []Service {
+func services[S any](group string, impl S, check Check, versions []version, rows []row[S]) []Service {
 	var all []Service
 	for _, v := range versions {
 		desc := &grpc.ServiceDesc{
@@ -86,7 +108,7 @@ func services[S any](group string, impl S, versions []version, rows []row[S]) []
 			for _, name := range r.versions {
 				if name == v.name {
 					full := "/" + desc.ServiceName + "/" + r.method
-					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.bind(full, v.name)})
+					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.bind(full, v.name, check)})
 				}
 			}
 		}

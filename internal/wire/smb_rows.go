@@ -13,8 +13,8 @@ import (
 )
 
 // v1_NewSmbGlobalMapping serves v1beta2, v1.
-func v1_NewSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interface, in *v1.NewSmbGlobalMappingRequest) (*v1.NewSmbGlobalMappingResponse, error) {
-	if _, err := impl.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{
+func v1_NewSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1.NewSmbGlobalMappingRequest) (*v1.NewSmbGlobalMappingResponse, error) {
+	if _, err := ask(ctx, to, smb.Service.NewSMBGlobalMapping, &smb.NewSMBGlobalMappingRequest{
 		RemotePath: in.RemotePath,
 		LocalPath:  in.LocalPath,
 		Username:   in.Username,
@@ -26,8 +26,8 @@ func v1_NewSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interface, i
 }
 
 // v1beta1_NewSmbGlobalMapping serves v1alpha1, v1beta1.
-func v1beta1_NewSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interface, in *v1beta1.NewSmbGlobalMappingRequest) (*v1beta1.NewSmbGlobalMappingResponse, error) {
-	if _, err := impl.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{
+func v1beta1_NewSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1beta1.NewSmbGlobalMappingRequest) (*v1beta1.NewSmbGlobalMappingResponse, error) {
+	if _, err := ask(ctx, to, smb.Service.NewSMBGlobalMapping, &smb.NewSMBGlobalMappingRequest{
 		RemotePath: in.RemotePath,
 		LocalPath:  in.LocalPath,
 		Username:   in.Username,
@@ -39,29 +39,29 @@ func v1beta1_NewSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interfa
 }
 
 // v1_RemoveSmbGlobalMapping serves v1beta2, v1.
-func v1_RemoveSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interface, in *v1.RemoveSmbGlobalMappingRequest) (*v1.RemoveSmbGlobalMappingResponse, error) {
-	if _, err := impl.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: in.RemotePath}); err != nil {
+func v1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1.RemoveSmbGlobalMappingRequest) (*v1.RemoveSmbGlobalMappingResponse, error) {
+	if _, err := ask(ctx, to, smb.Service.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: in.RemotePath}); err != nil {
 		return nil, err
 	}
 	return &v1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
 // v1beta1_RemoveSmbGlobalMapping serves v1alpha1, v1beta1.
-func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, _ string, impl smb.Interface, in *v1beta1.RemoveSmbGlobalMappingRequest) (*v1beta1.RemoveSmbGlobalMappingResponse, error) {
-	if _, err := impl.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: in.RemotePath}); err != nil {
+func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1beta1.RemoveSmbGlobalMappingRequest) (*v1beta1.RemoveSmbGlobalMappingResponse, error) {
+	if _, err := ask(ctx, to, smb.Service.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: in.RemotePath}); err != nil {
 		return nil, err
 	}
 	return &v1beta1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
-// SMB returns the versions of the smb API, oldest first, served by impl.
-func SMB(impl smb.Interface) []Service {
-	return services("smb", impl, []version{
+// SMB returns the versions of the smb API, oldest first, served by impl behind check.
+func SMB(impl smb.Service, check Check) []Service {
+	return services("smb", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Smb_ServiceDesc},
 		{"v1beta1", &v1beta1.Smb_ServiceDesc},
 		{"v1beta2", &v1beta2.Smb_ServiceDesc},
 		{"v1", &v1.Smb_ServiceDesc},
-	}, []row[smb.Interface]{
+	}, []row[smb.Service]{
 		unary("NewSmbGlobalMapping", v1_NewSmbGlobalMapping, "v1beta2", "v1"),
 		unary("NewSmbGlobalMapping", v1beta1_NewSmbGlobalMapping, "v1alpha1", "v1beta1"),
 		unary("RemoveSmbGlobalMapping", v1_RemoveSmbGlobalMapping, "v1beta2", "v1"),

@@ -10,8 +10,8 @@ import (
 )
 
 // v1alpha1_GetBIOSSerialNumber serves v1alpha1.
-func v1alpha1_GetBIOSSerialNumber(ctx context.Context, _ string, impl system.Interface, _ *v1alpha1.GetBIOSSerialNumberRequest) (*v1alpha1.GetBIOSSerialNumberResponse, error) {
-	out, err := impl.GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{})
+func v1alpha1_GetBIOSSerialNumber(ctx context.Context, to target[system.Service], _ *v1alpha1.GetBIOSSerialNumberRequest) (*v1alpha1.GetBIOSSerialNumberResponse, error) {
+	out, err := ask(ctx, to, system.Service.GetBIOSSerialNumber, &system.GetBIOSSerialNumberRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -22,8 +22,8 @@ func v1alpha1_GetBIOSSerialNumber(ctx context.Context, _ string, impl system.Int
 }
 
 // v1alpha1_GetService serves v1alpha1.
-func v1alpha1_GetService(ctx context.Context, _ string, impl system.Interface, in *v1alpha1.GetServiceRequest) (*v1alpha1.GetServiceResponse, error) {
-	out, err := impl.GetService(ctx, &system.GetServiceRequest{Name: in.Name})
+func v1alpha1_GetService(ctx context.Context, to target[system.Service], in *v1alpha1.GetServiceRequest) (*v1alpha1.GetServiceResponse, error) {
+	out, err := ask(ctx, to, system.Service.GetService, &system.GetServiceRequest{Name: in.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -38,16 +38,16 @@ func v1alpha1_GetService(ctx context.Context, _ string, impl system.Interface, i
 }
 
 // v1alpha1_StartService serves v1alpha1.
-func v1alpha1_StartService(ctx context.Context, _ string, impl system.Interface, in *v1alpha1.StartServiceRequest) (*v1alpha1.StartServiceResponse, error) {
-	if _, err := impl.StartService(ctx, &system.StartServiceRequest{Name: in.Name}); err != nil {
+func v1alpha1_StartService(ctx context.Context, to target[system.Service], in *v1alpha1.StartServiceRequest) (*v1alpha1.StartServiceResponse, error) {
+	if _, err := ask(ctx, to, system.Service.StartService, &system.StartServiceRequest{Name: in.Name}); err != nil {
 		return nil, err
 	}
 	return &v1alpha1.StartServiceResponse{}, nil
 }
 
 // v1alpha1_StopService serves v1alpha1.
-func v1alpha1_StopService(ctx context.Context, _ string, impl system.Interface, in *v1alpha1.StopServiceRequest) (*v1alpha1.StopServiceResponse, error) {
-	if _, err := impl.StopService(ctx, &system.StopServiceRequest{Name: in.Name, Force: in.Force}); err != nil {
+func v1alpha1_StopService(ctx context.Context, to target[system.Service], in *v1alpha1.StopServiceRequest) (*v1alpha1.StopServiceResponse, error) {
+	if _, err := ask(ctx, to, system.Service.StopService, &system.StopServiceRequest{Name: in.Name, Force: in.Force}); err != nil {
 		return nil, err
 	}
 	return &v1alpha1.StopServiceResponse{}, nil
@@ -70,11 +70,11 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1alpha1.StartType_SYSTEM)-int32(system.START_TYPE_SYSTEM)],
 }
 
-// System returns the versions of the system API, oldest first, served by impl.
-func System(impl system.Interface) []Service {
-	return services("system", impl, []version{
+// System returns the versions of the system API, oldest first, served by impl behind check.
+func System(impl system.Service, check Check) []Service {
+	return services("system", impl, check, []version{
 		{"v1alpha1", &v1alpha1.System_ServiceDesc},
-	}, []row[system.Interface]{
+	}, []row[system.Service]{
 		unary("GetBIOSSerialNumber", v1alpha1_GetBIOSSerialNumber, "v1alpha1"),
 		unary("GetService", v1alpha1_GetService, "v1alpha1"),
 		unary("StartService", v1alpha1_StartService, "v1alpha1"),

@@ -18,12 +18,12 @@ func forwarded(to string, err error) error {
 	return fmt.Errorf("Forward to %s failed, err=%w", to, err)
 }
 
-func v1beta2_ListVolumesOnDisk(ctx context.Context, _ string, v volume.Interface, in *v1beta2.ListVolumesOnDiskRequest) (*v1beta2.ListVolumesOnDiskResponse, error) {
+func v1beta2_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], in *v1beta2.ListVolumesOnDiskRequest) (*v1beta2.ListVolumesOnDiskResponse, error) {
 	n, err := diskNumber(in.DiskId)
 	if err != nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "Failed to parse diskId: err=%w", err)
 	}
-	out, err := v.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: n})
+	out, err := ask(ctx, to, volume.Service.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: n})
 	if err != nil {
 		return nil, err
 	}
@@ -33,15 +33,15 @@ func v1beta2_ListVolumesOnDisk(ctx context.Context, _ string, v volume.Interface
 	return &v1beta2.ListVolumesOnDiskResponse{VolumeIds: out.VolumeIDs}, nil
 }
 
-func v1beta2_DismountVolume(ctx context.Context, _ string, v volume.Interface, in *v1beta2.DismountVolumeRequest) (*v1beta2.DismountVolumeResponse, error) {
-	if _, err := v.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.Path}); err != nil {
+func v1beta2_DismountVolume(ctx context.Context, to target[volume.Service], in *v1beta2.DismountVolumeRequest) (*v1beta2.DismountVolumeResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.Path}); err != nil {
 		return nil, forwarded("UnmountVolume", err)
 	}
 	return &v1beta2.DismountVolumeResponse{}, nil
 }
 
-func v1beta2_VolumeStats(ctx context.Context, _ string, v volume.Interface, in *v1beta2.VolumeStatsRequest) (*v1beta2.VolumeStatsResponse, error) {
-	out, err := v.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
+func v1beta2_VolumeStats(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeStatsRequest) (*v1beta2.VolumeStatsResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
 	if err == nil && out == nil {
 		err = noAnswer("GetVolumeStats")
 	}
@@ -51,8 +51,8 @@ func v1beta2_VolumeStats(ctx context.Context, _ string, v volume.Interface, in *
 	return &v1beta2.VolumeStatsResponse{VolumeSize: out.TotalBytes, VolumeUsedSize: out.UsedBytes}, nil
 }
 
-func v1beta2_GetVolumeDiskNumber(ctx context.Context, _ string, v volume.Interface, in *v1beta2.VolumeDiskNumberRequest) (*v1beta2.VolumeDiskNumberResponse, error) {
-	out, err := v.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
+func v1beta2_GetVolumeDiskNumber(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeDiskNumberRequest) (*v1beta2.VolumeDiskNumberResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
 	if err == nil && out == nil {
 		err = noAnswer("GetDiskNumberFromVolumeID")
 	}
@@ -62,8 +62,8 @@ func v1beta2_GetVolumeDiskNumber(ctx context.Context, _ string, v volume.Interfa
 	return &v1beta2.VolumeDiskNumberResponse{DiskNumber: int64(out.DiskNumber)}, nil
 }
 
-func v1beta2_GetVolumeIDFromMount(ctx context.Context, _ string, v volume.Interface, in *v1beta2.VolumeIDFromMountRequest) (*v1beta2.VolumeIDFromMountResponse, error) {
-	out, err := v.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.Mount})
+func v1beta2_GetVolumeIDFromMount(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeIDFromMountRequest) (*v1beta2.VolumeIDFromMountResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.Mount})
 	if err == nil && out == nil {
 		err = noAnswer("GetVolumeIDFromTargetPath")
 	}
@@ -76,8 +76,8 @@ func v1beta2_GetVolumeIDFromMount(ctx context.Context, _ string, v volume.Interf
 // v2alpha1_MountVolume is written by hand for one text that drivers match on: it
 // names the field as the published API does, where the service's text names it as
 // the library does.
-func v2alpha1_MountVolume(ctx context.Context, _ string, v volume.Interface, in *v2alpha1.MountVolumeRequest) (*v2alpha1.MountVolumeResponse, error) {
-	_, err := v.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath})
+func v2alpha1_MountVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.MountVolumeRequest) (*v2alpha1.MountVolumeResponse, error) {
+	_, err := ask(ctx, to, volume.Service.MountVolume, &volume.MountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath})
 	if err != nil && err.Error() == "MountVolumeRequest.VolumeID is empty" {
 		err = hosterr.Text(hosterr.ErrInvalid, "MountVolumeRequest.VolumeId is empty")
 	}

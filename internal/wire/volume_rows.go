@@ -15,16 +15,16 @@ import (
 )
 
 // v2alpha1_FormatVolume serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_FormatVolume(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.FormatVolumeRequest) (*v2alpha1.FormatVolumeResponse, error) {
-	if _, err := impl.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: in.VolumeId}); err != nil {
+func v2alpha1_FormatVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.FormatVolumeRequest) (*v2alpha1.FormatVolumeResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.FormatVolume, &volume.FormatVolumeRequest{VolumeID: in.VolumeId}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.FormatVolumeResponse{}, nil
 }
 
 // v2alpha1_GetClosestVolumeIDFromTargetPath serves v2alpha1.
-func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.GetClosestVolumeIDFromTargetPathRequest) (*v2alpha1.GetClosestVolumeIDFromTargetPathResponse, error) {
-	out, err := impl.GetClosestVolumeIDFromTargetPath(ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
+func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v2alpha1.GetClosestVolumeIDFromTargetPathRequest) (*v2alpha1.GetClosestVolumeIDFromTargetPathResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetClosestVolumeIDFromTargetPath, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, _ string, im
 }
 
 // v2alpha1_GetDiskNumberFromVolumeID serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.GetDiskNumberFromVolumeIDRequest) (*v2alpha1.GetDiskNumberFromVolumeIDResponse, error) {
-	out, err := impl.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
+func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, to target[volume.Service], in *v2alpha1.GetDiskNumberFromVolumeIDRequest) (*v2alpha1.GetDiskNumberFromVolumeIDResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, _ string, impl volu
 }
 
 // v2alpha1_GetVolumeIDFromTargetPath serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.GetVolumeIDFromTargetPathRequest) (*v2alpha1.GetVolumeIDFromTargetPathResponse, error) {
-	out, err := impl.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
+func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v2alpha1.GetVolumeIDFromTargetPathRequest) (*v2alpha1.GetVolumeIDFromTargetPathResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, _ string, impl volu
 }
 
 // v2alpha1_GetVolumeStats serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetVolumeStats(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.GetVolumeStatsRequest) (*v2alpha1.GetVolumeStatsResponse, error) {
-	out, err := impl.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
+func v2alpha1_GetVolumeStats(ctx context.Context, to target[volume.Service], in *v2alpha1.GetVolumeStatsRequest) (*v2alpha1.GetVolumeStatsResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func v2alpha1_GetVolumeStats(ctx context.Context, _ string, impl volume.Interfac
 }
 
 // v2alpha1_IsVolumeFormatted serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_IsVolumeFormatted(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.IsVolumeFormattedRequest) (*v2alpha1.IsVolumeFormattedResponse, error) {
-	out, err := impl.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: in.VolumeId})
+func v2alpha1_IsVolumeFormatted(ctx context.Context, to target[volume.Service], in *v2alpha1.IsVolumeFormattedRequest) (*v2alpha1.IsVolumeFormattedResponse, error) {
+	out, err := ask(ctx, to, volume.Service.IsVolumeFormatted, &volume.IsVolumeFormattedRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func v2alpha1_IsVolumeFormatted(ctx context.Context, _ string, impl volume.Inter
 }
 
 // v2alpha1_ListVolumesOnDisk serves v1beta3, v1, v2alpha1.
-func v2alpha1_ListVolumesOnDisk(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.ListVolumesOnDiskRequest) (*v2alpha1.ListVolumesOnDiskResponse, error) {
-	out, err := impl.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber})
+func v2alpha1_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], in *v2alpha1.ListVolumesOnDiskRequest) (*v2alpha1.ListVolumesOnDiskResponse, error) {
+	out, err := ask(ctx, to, volume.Service.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber})
 	if err != nil {
 		return nil, err
 	}
@@ -95,39 +95,39 @@ func v2alpha1_ListVolumesOnDisk(ctx context.Context, _ string, impl volume.Inter
 }
 
 // v2alpha1_ResizeVolume serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_ResizeVolume(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.ResizeVolumeRequest) (*v2alpha1.ResizeVolumeResponse, error) {
-	if _, err := impl.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: in.VolumeId, SizeBytes: in.SizeBytes}); err != nil {
+func v2alpha1_ResizeVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.ResizeVolumeRequest) (*v2alpha1.ResizeVolumeResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.ResizeVolume, &volume.ResizeVolumeRequest{VolumeID: in.VolumeId, SizeBytes: in.SizeBytes}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.ResizeVolumeResponse{}, nil
 }
 
 // v2alpha1_UnmountVolume serves v1beta3, v1, v2alpha1.
-func v2alpha1_UnmountVolume(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.UnmountVolumeRequest) (*v2alpha1.UnmountVolumeResponse, error) {
-	if _, err := impl.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath}); err != nil {
+func v2alpha1_UnmountVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.UnmountVolumeRequest) (*v2alpha1.UnmountVolumeResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.UnmountVolumeResponse{}, nil
 }
 
 // v2alpha1_WriteVolumeCache serves v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_WriteVolumeCache(ctx context.Context, _ string, impl volume.Interface, in *v2alpha1.WriteVolumeCacheRequest) (*v2alpha1.WriteVolumeCacheResponse, error) {
-	if _, err := impl.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: in.VolumeId}); err != nil {
+func v2alpha1_WriteVolumeCache(ctx context.Context, to target[volume.Service], in *v2alpha1.WriteVolumeCacheRequest) (*v2alpha1.WriteVolumeCacheResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.WriteVolumeCache, &volume.WriteVolumeCacheRequest{VolumeID: in.VolumeId}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.WriteVolumeCacheResponse{}, nil
 }
 
-// Volume returns the versions of the volume API, oldest first, served by impl.
-func Volume(impl volume.Interface) []Service {
-	return services("volume", impl, []version{
+// Volume returns the versions of the volume API, oldest first, served by impl behind check.
+func Volume(impl volume.Service, check Check) []Service {
+	return services("volume", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Volume_ServiceDesc},
 		{"v1beta1", &v1beta1.Volume_ServiceDesc},
 		{"v1beta2", &v1beta2.Volume_ServiceDesc},
 		{"v1beta3", &v1beta3.Volume_ServiceDesc},
 		{"v1", &v1.Volume_ServiceDesc},
 		{"v2alpha1", &v2alpha1.Volume_ServiceDesc},
-	}, []row[volume.Interface]{
+	}, []row[volume.Service]{
 		unary("DismountVolume", v1beta2_DismountVolume, "v1alpha1", "v1beta1", "v1beta2"),
 		unary("FormatVolume", v2alpha1_FormatVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
 		unary("GetClosestVolumeIDFromTargetPath", v2alpha1_GetClosestVolumeIDFromTargetPath, "v2alpha1"),

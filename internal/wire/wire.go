@@ -3,7 +3,8 @@
 //
 // A version is a list of rows. A row serves one method in one shape on the
 // wire: it takes the message apart, calls the service, and puts the answer
-// together. Versions whose messages have the same bytes share rows: numbers
+// together. Between the two stands the [Check] of the daemon, which sees each
+// request as the service gets it, whatever version it came in. Versions whose messages have the same bytes share rows: numbers
 // and types of fields travel, names do not, so what a client sends as
 // v1beta3.PartitionDiskRequest is decoded as v1.PartitionDiskRequest, and the
 // row exists once. It is registered under the service name of each version, so
@@ -39,12 +40,16 @@ import (
 
 // Groups are the services of one node. A group that is nil is not served.
 type Groups struct {
-	Disk       disk.Interface
-	Filesystem filesystem.Interface
-	ISCSI      iscsi.Interface
-	SMB        smb.Interface
-	System     system.Interface
-	Volume     volume.Interface
+	Disk       disk.Service
+	Filesystem filesystem.Service
+	ISCSI      iscsi.Service
+	SMB        smb.Service
+	System     system.Service
+	Volume     volume.Service
+
+	// Check is asked about each request before its service gets it; see
+	// internal/policy.
+	Check Check
 }
 
 // Services returns every version of every group in g: groups in alphabetical
@@ -52,22 +57,22 @@ type Groups struct {
 func Services(g Groups) []Service {
 	var all []Service
 	if g.Disk != nil {
-		all = append(all, Disk(g.Disk)...)
+		all = append(all, Disk(g.Disk, g.Check)...)
 	}
 	if g.Filesystem != nil {
-		all = append(all, Filesystem(g.Filesystem)...)
+		all = append(all, Filesystem(g.Filesystem, g.Check)...)
 	}
 	if g.ISCSI != nil {
-		all = append(all, ISCSI(g.ISCSI)...)
+		all = append(all, ISCSI(g.ISCSI, g.Check)...)
 	}
 	if g.SMB != nil {
-		all = append(all, SMB(g.SMB)...)
+		all = append(all, SMB(g.SMB, g.Check)...)
 	}
 	if g.System != nil {
-		all = append(all, System(g.System)...)
+		all = append(all, System(g.System, g.Check)...)
 	}
 	if g.Volume != nil {
-		all = append(all, Volume(g.Volume)...)
+		all = append(all, Volume(g.Volume, g.Check)...)
 	}
 	return all
 }

@@ -159,7 +159,7 @@ func TestGroupThatIsNilIsNotServed(t *testing.T) {
 	if got := wire.Services(wire.Groups{}); len(got) != 0 {
 		t.Errorf("Services of nothing = %v, want none", got)
 	}
-	for _, s := range wire.Services(wire.Groups{SMB: &recorder{}}) {
+	for _, s := range wire.Services(wire.Groups{SMB: groups(&recorder{}).SMB}) {
 		if s.Group != "smb" {
 			t.Errorf("%s is served, only smb was given", s)
 		}
@@ -501,7 +501,7 @@ func TestDiskNumbersAsTextAreRefusedUnlessTheyAre32Bit(t *testing.T) {
 func TestAbsentPortalArrivesAsNil(t *testing.T) {
 	r := &recorder{}
 	tried := 0
-	for _, e := range endpoints(t, wire.Groups{ISCSI: r}) {
+	for _, e := range endpoints(t, wire.Groups{ISCSI: groups(r).ISCSI}) {
 		if e.desc.Input().Fields().ByName("target_portal") == nil {
 			continue
 		}
@@ -524,7 +524,7 @@ func TestAbsentElementsOfAnswersDoNotPanic(t *testing.T) {
 			l.TargetPortals = []*iscsi.TargetPortal{nil, {TargetPort: 1}}
 		}
 	}}
-	for _, e := range endpoints(t, wire.Groups{ISCSI: r}) {
+	for _, e := range endpoints(t, wire.Groups{ISCSI: groups(r).ISCSI}) {
 		if e.method.MethodName != "ListTargetPortals" {
 			continue
 		}
@@ -607,5 +607,23 @@ func TestBytesOfAnOlderVersionMeanTheSame(t *testing.T) {
 	}
 	if shared < 70 {
 		t.Errorf("%d methods share bytes with an older version, want 70 at least", shared)
+	}
+}
+
+// TestNoRowPassesTheCheck: each row asks the check before the service, with the
+// request that the service would get.
+func TestNoRowPassesTheCheck(t *testing.T) {
+	var seen any
+	var refusal error
+	r := &recorder{check: func(request any) error { seen = request; return refusal }}
+	for _, e := range endpoints(t, groups(r)) {
+		seen, refusal, r.got = nil, nil, nil
+		if _, err := e.ask(t, e.filled()); err != nil && !e.lookup() || seen == nil || seen != r.got {
+			t.Errorf("%s: the check saw %+v, and the service %+v, error %v; want one request", e, seen, r.got, err)
+		}
+		seen, refusal, r.got = nil, hosterr.Text(hosterr.ErrPermissionDenied, "not here"), nil
+		if _, err := e.ask(t, e.filled()); !errors.Is(err, hosterr.ErrPermissionDenied) || err.Error() != forwards[e.method.MethodName]+"not here" || r.got != nil {
+			t.Errorf("%s: refused by the check: error %v, the service got %+v", e, err, r.got)
+		}
 	}
 }

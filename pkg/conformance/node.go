@@ -14,12 +14,12 @@ import (
 // Node is a node under test. A field that is nil is not supported; the cases that
 // need it are skipped.
 type Node struct {
-	Disk       disk.Interface
-	Volume     volume.Interface
-	Filesystem filesystem.Interface
-	SMB        smb.Interface
-	ISCSI      iscsi.Interface
-	System     system.Interface
+	Disk       disk.Service
+	Volume     volume.Service
+	Filesystem filesystem.Service
+	SMB        smb.Service
+	ISCSI      iscsi.Service
+	System     system.Service
 
 	// Dir is an empty directory on the system volume that a case may use, for
 	// example `C:\var\lib\kubelet\plugins\contract`.
@@ -28,9 +28,10 @@ type Node struct {
 	// outside the working directory that Dir is in, shares of the node itself,
 	// administrative shares, and services that are not listed.
 	Confined bool
-	// Lacks names the methods that the node's version of the API does not have;
-	// [ListPartition] stands for the partition number of ListVolumesOnDisk. These
-	// methods must return [errors.ErrUnsupported]; cases that call them are skipped.
+	// Lacks names the methods that the node's version of the API, or every version,
+	// does not have; [ListPartition] stands for the partition number of
+	// ListVolumesOnDisk. These methods must return [errors.ErrUnsupported]; cases
+	// that call them are skipped.
 	Lacks []string
 	// SystemDisk is the number of the disk that Windows runs from.
 	SystemDisk uint32

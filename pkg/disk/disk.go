@@ -20,7 +20,7 @@ type Disk struct {
 	node *node.Node
 }
 
-var _ Interface = (*Disk)(nil)
+var _ Service = (*Disk)(nil)
 
 // New makes the service. Its locks are those of the node that hostAPI works on,
 // shared with the other services of that node; a hostAPI of another make gets
@@ -145,6 +145,39 @@ func (d *Disk) SetDiskState(ctx context.Context, in *SetDiskStateRequest) (*SetD
 		return nil, err
 	}
 	return &SetDiskStateResponse{}, nil
+}
+
+// GetDiskReadOnly implements [Interface].
+func (d *Disk) GetDiskReadOnly(ctx context.Context, in *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetDiskReadOnly")
+	}
+	n := in.DiskNumber
+	readOnly, err := do(ctx, d, "get read-only state of disk", n, d.node.Locks.Disks.RLock, func(host diskapi.HostAPI) (bool, error) {
+		return host.GetDiskReadOnly(n)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &GetDiskReadOnlyResponse{IsReadOnly: readOnly}, nil
+}
+
+// SetDiskReadOnly implements [Interface].
+func (d *Disk) SetDiskReadOnly(ctx context.Context, in *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error) {
+	if in == nil {
+		return nil, noRequest("SetDiskReadOnly")
+	}
+	n, readOnly, op := in.DiskNumber, in.IsReadOnly, "make writable disk"
+	if readOnly {
+		op = "make read-only disk"
+	}
+	_, err := do(ctx, d, op, n, d.node.Locks.Disks.Lock, func(host diskapi.HostAPI) (struct{}, error) {
+		return struct{}{}, host.SetDiskReadOnly(n, readOnly)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &SetDiskReadOnlyResponse{}, nil
 }
 
 // GetDiskStats implements [Interface].

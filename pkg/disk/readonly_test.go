@@ -163,18 +163,3 @@ func TestReadOnlyRequestsThatAreRefused(t *testing.T) {
 	wantKind(t, err, hosterr.ErrNotFound, "disk 9")
 	wantKind(t, f.setReadOnly(9, true), hosterr.ErrNotFound, "disk 9")
 }
-
-// published is a HostAPI as drivers' tests have it: without the methods that
-// were never published.
-type published struct{ diskapi.HostAPI }
-
-func TestAHostThatKnowsNothingOfReadOnlyDisks(t *testing.T) {
-	d, err := disk.New(published{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{})
-	wantKind(t, err, hosterr.ErrUnimplemented, "ReadOnlyHostAPI")
-	_, err = d.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{})
-	wantKind(t, err, hosterr.ErrUnimplemented, "ReadOnlyHostAPI")
-}

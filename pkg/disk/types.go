@@ -20,6 +20,15 @@ import "context"
 // was lost can be sent again. An error is never accompanied by a response that
 // has a meaning.
 type Interface interface {
+	// GetDiskReadOnly returns whether a disk refuses to be written. A disk that
+	// the node does not have is an error that is not-found.
+	//
+	// Disks on a bus that machines share come offline and read-only by Windows'
+	// SAN policy, and SetDiskState leaves them read-only: a driver that formats or
+	// writes them calls SetDiskReadOnly first. No published gRPC API has the two
+	// methods, so package remote returns an error that is unimplemented.
+	GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)
+
 	// GetDiskState tells whether a disk is online. A disk that the node does
 	// not have is an error that is not-found.
 	GetDiskState(context.Context, *GetDiskStateRequest) (*GetDiskStateResponse, error)
@@ -48,9 +57,22 @@ type Interface interface {
 	// appear, detached ones disappear, grown ones get their new size.
 	Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
 
+	// SetDiskReadOnly makes a disk read-only or writable, for good, and leaves it
+	// online or offline as it is. Two errors are failed preconditions: an online
+	// disk that still refuses to be written after it was made writable, and a disk
+	// that Windows needs and that shall be read-only.
+	SetDiskReadOnly(context.Context, *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error)
+
 	// SetDiskState takes a disk online or offline. A disk that is already in
 	// the wanted state is success.
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
+}
+
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
 }
 
 // DiskLocation says where a disk is attached. The fields are decimal texts as
@@ -139,3 +161,26 @@ type GetDiskStateResponse struct {
 	// IsOnline is true if the disk is online.
 	IsOnline bool
 }
+
+// GetDiskReadOnlyRequest names the disk that is asked about.
+type GetDiskReadOnlyRequest struct {
+	// DiskNumber is the Windows disk number.
+	DiskNumber uint32
+}
+
+// GetDiskReadOnlyResponse holds whether a disk is read-only.
+type GetDiskReadOnlyResponse struct {
+	// IsReadOnly is true if the disk refuses to be written.
+	IsReadOnly bool
+}
+
+// SetDiskReadOnlyRequest names a disk and whether it shall be read-only.
+type SetDiskReadOnlyRequest struct {
+	// DiskNumber is the Windows disk number.
+	DiskNumber uint32
+	// IsReadOnly is true to make the disk read-only, false to make it writable.
+	IsReadOnly bool
+}
+
+// SetDiskReadOnlyResponse is empty.
+type SetDiskReadOnlyResponse struct{}

@@ -20,7 +20,7 @@ type Filesystem struct {
 	node *node.Node
 }
 
-var _ Interface = (*Filesystem)(nil)
+var _ Service = (*Filesystem)(nil)
 
 // New makes the service. Its locks are those of the node that hostAPI works on,
 // shared with the other services of that node; a hostAPI of another make gets

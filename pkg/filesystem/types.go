@@ -61,6 +61,13 @@ type Interface interface {
 	RmdirContents(context.Context, *RmdirContentsRequest) (*RmdirContentsResponse, error)
 }
 
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
+}
+
 // PathExistsRequest names the path that is asked about.
 type PathExistsRequest struct {
 	Path string

@@ -23,7 +23,7 @@ type ISCSI struct {
 	node *node.Node
 }
 
-var _ Interface = (*ISCSI)(nil)
+var _ Service = (*ISCSI)(nil)
 
 // New makes the service. Its locks are those of the node that hostAPI works on;
 // a hostAPI of another make gets locks of its own.

@@ -57,6 +57,13 @@ type Interface interface {
 	SetMutualChapSecret(context.Context, *SetMutualChapSecretRequest) (*SetMutualChapSecretResponse, error)
 }
 
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
+}
+
 // TargetPortal is where an iSCSI target listens.
 type TargetPortal struct {
 	// TargetAddress is an IPv4 or IPv6 address, the latter in brackets or not, or

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
-// Disk is the disk group of a node through a pipe: [disk.Interface], spoken
+// Disk is the disk group of a node through a pipe: [disk.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type Disk struct {
@@ -22,7 +22,7 @@ type Disk struct {
 	as   diskSpeaker
 }
 
-var _ disk.Interface = (*Disk)(nil)
+var _ disk.Service = (*Disk)(nil)
 
 // NewDisk connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -55,7 +55,7 @@ func (c *Disk) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *Disk) Close() error { return c.pipe.close() }
 
-// GetDiskState implements [disk.Interface].
+// GetDiskState implements [disk.Service].
 func (c *Disk) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetDiskState")
@@ -63,7 +63,7 @@ func (c *Disk) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (
 	return c.as.GetDiskState(ctx, in)
 }
 
-// GetDiskStats implements [disk.Interface].
+// GetDiskStats implements [disk.Service].
 func (c *Disk) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetDiskStats")
@@ -71,7 +71,7 @@ func (c *Disk) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (
 	return c.as.GetDiskStats(ctx, in)
 }
 
-// ListDiskIDs implements [disk.Interface].
+// ListDiskIDs implements [disk.Service].
 func (c *Disk) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
 	if in == nil {
 		return nil, noRequest("ListDiskIDs")
@@ -79,7 +79,7 @@ func (c *Disk) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*d
 	return c.as.ListDiskIDs(ctx, in)
 }
 
-// ListDiskLocations implements [disk.Interface].
+// ListDiskLocations implements [disk.Service].
 func (c *Disk) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
 	if in == nil {
 		return nil, noRequest("ListDiskLocations")
@@ -87,7 +87,7 @@ func (c *Disk) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocations
 	return c.as.ListDiskLocations(ctx, in)
 }
 
-// PartitionDisk implements [disk.Interface].
+// PartitionDisk implements [disk.Service].
 func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
 	if in == nil {
 		return nil, noRequest("PartitionDisk")
@@ -95,7 +95,7 @@ func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest)
 	return c.as.PartitionDisk(ctx, in)
 }
 
-// Rescan implements [disk.Interface].
+// Rescan implements [disk.Service].
 func (c *Disk) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.RescanResponse, error) {
 	if in == nil {
 		return nil, noRequest("Rescan")
@@ -103,7 +103,7 @@ func (c *Disk) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.Rescan
 	return c.as.Rescan(ctx, in)
 }
 
-// SetDiskState implements [disk.Interface].
+// SetDiskState implements [disk.Service].
 func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
 	if in == nil {
 		return nil, noRequest("SetDiskState")

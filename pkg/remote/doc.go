@@ -15,9 +15,9 @@
 //
 // Requests, responses and their meaning are the same. What differs follows from
 // there being another process: it may be absent, it may refuse paths outside
-// its working directories, and an empty list or map comes as nil. What no published
-// version has finds no way through the pipes: [Filesystem.PathValid], and the methods
-// of [disk.ReadOnlyInterface].
+// its working directories, and an empty list or map comes as nil. Three methods
+// cannot be called through a pipe, as no published version has them: [Filesystem.PathValid],
+// [Disk.GetDiskReadOnly] and [Disk.SetDiskReadOnly].
 //
 // On systems without named pipes, unix sockets stand in for them, served by a
 // simulated node; see package pipe of the client module.
@@ -33,9 +33,9 @@
 //
 //	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest at hand, does not have it
 //
-//	disk        v1, v1beta3      all
-//	            v1beta2          all
-//	            v1beta1          not GetDiskState, SetDiskState
+//	disk        v1, v1beta3      all but GetDiskReadOnly, SetDiskReadOnly
+//	            v1beta2          the same
+//	            v1beta1          nor GetDiskState, SetDiskState
 //	            v1alpha1         nor GetDiskStats, ListDiskIDs
 //	filesystem  v2alpha1         all but PathValid
 //	            v1 and older     nor RmdirContents

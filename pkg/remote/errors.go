@@ -173,6 +173,17 @@ func (c *connection) lacks(what string) error {
 	return e
 }
 
+// unpublished is the error for a method that no published version of a group's
+// API has.
+func unpublished(group, method, hint string) error {
+	e := &Error{
+		text:   fmt.Sprintf("%s cannot be called through a pipe: no published version of the %s API has this method", method, group),
+		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
+	}
+	e.advise("call", method, hint)
+	return e
+}
+
 // wrongVersion is the error of an option that cannot be followed.
 func wrongVersion(format string, args ...any) error {
 	return &Error{text: fmt.Sprintf(format, args...), causes: []error{hosterr.ErrInvalid}}

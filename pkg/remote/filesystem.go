@@ -2,15 +2,13 @@ package remote
 
 import (
 	"context"
-	"errors"
 
 	"github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// PathValid answers an error that is an [errors.ErrUnsupported]: no version of
-// the API has a method for it. [Filesystem.PathExists] is what comes nearest;
+// PathValid returns an error that is an [errors.ErrUnsupported]: no published
+// version of the API has the method. [Filesystem.PathExists] is what comes nearest;
 // it does not follow links. As in process, the answer beside the error is "not
 // valid" and not nil.
 func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidRequest) (*filesystem.PathValidResponse, error) {
@@ -18,12 +16,7 @@ func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidReques
 	if in == nil {
 		return none, noRequest("PathValid")
 	}
-	e := &Error{
-		text:   "PathValid cannot be asked through a pipe: no version of the filesystem API has this method",
-		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
-	}
-	e.advise("ask", "PathValid", "ask PathExists, or run the driver as a HostProcess container")
-	return none, e
+	return none, unpublished("filesystem", "PathValid", "call PathExists, or run the driver as a HostProcess container")
 }
 
 // CreateSymlink was LinkPath before v1beta2.

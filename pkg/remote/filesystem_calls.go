@@ -14,7 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 )
 
-// Filesystem is the filesystem group of a node through a pipe: [filesystem.Interface], spoken
+// Filesystem is the filesystem group of a node through a pipe: [filesystem.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type Filesystem struct {
@@ -22,7 +22,7 @@ type Filesystem struct {
 	as   filesystemSpeaker
 }
 
-var _ filesystem.Interface = (*Filesystem)(nil)
+var _ filesystem.Service = (*Filesystem)(nil)
 
 // NewFilesystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -55,7 +55,7 @@ func (c *Filesystem) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *Filesystem) Close() error { return c.pipe.close() }
 
-// CreateSymlink implements [filesystem.Interface].
+// CreateSymlink implements [filesystem.Service].
 func (c *Filesystem) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
 	if in == nil {
 		return nil, noRequest("CreateSymlink")
@@ -63,7 +63,7 @@ func (c *Filesystem) CreateSymlink(ctx context.Context, in *filesystem.CreateSym
 	return c.as.CreateSymlink(ctx, in)
 }
 
-// IsSymlink implements [filesystem.Interface].
+// IsSymlink implements [filesystem.Service].
 func (c *Filesystem) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
 	if in == nil {
 		return nil, noRequest("IsSymlink")
@@ -71,7 +71,7 @@ func (c *Filesystem) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequ
 	return c.as.IsSymlink(ctx, in)
 }
 
-// Mkdir implements [filesystem.Interface].
+// Mkdir implements [filesystem.Service].
 func (c *Filesystem) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
 	if in == nil {
 		return nil, noRequest("Mkdir")
@@ -79,7 +79,7 @@ func (c *Filesystem) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*f
 	return c.as.Mkdir(ctx, in)
 }
 
-// PathExists implements [filesystem.Interface].
+// PathExists implements [filesystem.Service].
 func (c *Filesystem) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
 	if in == nil {
 		return nil, noRequest("PathExists")
@@ -87,7 +87,7 @@ func (c *Filesystem) PathExists(ctx context.Context, in *filesystem.PathExistsRe
 	return c.as.PathExists(ctx, in)
 }
 
-// Rmdir implements [filesystem.Interface].
+// Rmdir implements [filesystem.Service].
 func (c *Filesystem) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
 	if in == nil {
 		return nil, noRequest("Rmdir")
@@ -95,7 +95,7 @@ func (c *Filesystem) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*f
 	return c.as.Rmdir(ctx, in)
 }
 
-// RmdirContents implements [filesystem.Interface].
+// RmdirContents implements [filesystem.Service].
 func (c *Filesystem) RmdirContents(ctx context.Context, in *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
 	if in == nil {
 		return nil, noRequest("RmdirContents")

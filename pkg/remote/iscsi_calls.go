@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
-// ISCSI is the iscsi group of a node through a pipe: [iscsi.Interface], spoken
+// ISCSI is the iscsi group of a node through a pipe: [iscsi.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type ISCSI struct {
@@ -19,7 +19,7 @@ type ISCSI struct {
 	as   iscsiSpeaker
 }
 
-var _ iscsi.Interface = (*ISCSI)(nil)
+var _ iscsi.Service = (*ISCSI)(nil)
 
 // NewISCSI connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -47,7 +47,7 @@ func (c *ISCSI) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *ISCSI) Close() error { return c.pipe.close() }
 
-// AddTargetPortal implements [iscsi.Interface].
+// AddTargetPortal implements [iscsi.Service].
 func (c *ISCSI) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error) {
 	if in == nil {
 		return nil, noRequest("AddTargetPortal")
@@ -55,7 +55,7 @@ func (c *ISCSI) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRe
 	return c.as.AddTargetPortal(ctx, in)
 }
 
-// ConnectTarget implements [iscsi.Interface].
+// ConnectTarget implements [iscsi.Service].
 func (c *ISCSI) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error) {
 	if in == nil {
 		return nil, noRequest("ConnectTarget")
@@ -63,7 +63,7 @@ func (c *ISCSI) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetReques
 	return c.as.ConnectTarget(ctx, in)
 }
 
-// DisconnectTarget implements [iscsi.Interface].
+// DisconnectTarget implements [iscsi.Service].
 func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
 	if in == nil {
 		return nil, noRequest("DisconnectTarget")
@@ -71,7 +71,7 @@ func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTarget
 	return c.as.DisconnectTarget(ctx, in)
 }
 
-// DiscoverTargetPortal implements [iscsi.Interface].
+// DiscoverTargetPortal implements [iscsi.Service].
 func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
 	if in == nil {
 		return nil, noRequest("DiscoverTargetPortal")
@@ -79,7 +79,7 @@ func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTarg
 	return c.as.DiscoverTargetPortal(ctx, in)
 }
 
-// GetTargetDisks implements [iscsi.Interface].
+// GetTargetDisks implements [iscsi.Service].
 func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetTargetDisks")
@@ -87,7 +87,7 @@ func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequ
 	return c.as.GetTargetDisks(ctx, in)
 }
 
-// ListTargetPortals implements [iscsi.Interface].
+// ListTargetPortals implements [iscsi.Service].
 func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
 	if in == nil {
 		return nil, noRequest("ListTargetPortals")
@@ -95,7 +95,7 @@ func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPorta
 	return c.as.ListTargetPortals(ctx, in)
 }
 
-// RemoveTargetPortal implements [iscsi.Interface].
+// RemoveTargetPortal implements [iscsi.Service].
 func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
 	if in == nil {
 		return nil, noRequest("RemoveTargetPortal")
@@ -103,7 +103,7 @@ func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPo
 	return c.as.RemoveTargetPortal(ctx, in)
 }
 
-// SetMutualChapSecret implements [iscsi.Interface].
+// SetMutualChapSecret implements [iscsi.Service].
 func (c *ISCSI) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
 	if in == nil {
 		return nil, noRequest("SetMutualChapSecret")

@@ -93,7 +93,7 @@ func start(t *testing.T) *node {
 // groupOf is a group of a node, through its pipe.
 type groupOf struct {
 	name   string
-	api    reflect.Type // its Interface
+	api    reflect.Type // its Service
 	client io.Closer
 }
 
@@ -118,12 +118,12 @@ func tryAll(ctx context.Context, opts ...remote.Option) ([]groupOf, error) {
 	y, errY := remote.NewSystem(ctx, opts...)
 	v, errV := remote.NewVolume(ctx, opts...)
 	return []groupOf{
-		{"disk", reflect.TypeFor[disk.Interface](), d},
-		{"filesystem", reflect.TypeFor[filesystem.Interface](), f},
-		{"iscsi", reflect.TypeFor[iscsi.Interface](), i},
-		{"smb", reflect.TypeFor[smb.Interface](), s},
-		{"system", reflect.TypeFor[system.Interface](), y},
-		{"volume", reflect.TypeFor[volume.Interface](), v},
+		{"disk", reflect.TypeFor[disk.Service](), d},
+		{"filesystem", reflect.TypeFor[filesystem.Service](), f},
+		{"iscsi", reflect.TypeFor[iscsi.Service](), i},
+		{"smb", reflect.TypeFor[smb.Service](), s},
+		{"system", reflect.TypeFor[system.Service](), y},
+		{"volume", reflect.TypeFor[volume.Service](), v},
 	}, errors.Join(errD, errF, errI, errS, errY, errV)
 }
 
@@ -136,12 +136,15 @@ type method struct {
 
 func (m method) String() string { return m.group + "." + m.Name }
 
+// unpublished are the methods that no published version has.
+var unpublished = []string{"GetDiskReadOnly", "PathValid", "SetDiskReadOnly"}
+
 // methods are those of all groups that can be called through a pipe.
 func methods(groups []groupOf) []method {
 	var all []method
 	for _, g := range groups {
 		for i := range g.api.NumMethod() {
-			if m := g.api.Method(i); m.Name != "PathValid" {
+			if m := g.api.Method(i); !slices.Contains(unpublished, m.Name) {
 				all = append(all, method{g.name, m, g.client})
 			}
 		}
@@ -185,8 +188,8 @@ func (n *node) travels(t *testing.T, m method, name string, without func(request
 		without(in.Interface())
 		n.set(fillOut, nil, nil)
 
-		want, err := m.call(t.Context(), n.recorder, in)
-		if err != nil {
+		want := reflect.New(m.Type.Out(0).Elem()).Interface()
+		if err := n.answer(t.Context(), m.Name, in.Interface(), want); err != nil {
 			t.Fatal(err)
 		}
 		n.set(fillOut, nil, nil)
@@ -368,7 +371,7 @@ func TestPathValidSaysWhyItCannotBeAsked(t *testing.T) {
 	out, err := f.PathValid(t.Context(), &filesystem.PathValidRequest{Path: `C:\a`})
 	var e *remote.Error
 	if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &e) || e.Hint == "" || e.Hint != hosterr.HintOf(err) ||
-		!strings.Contains(err.Error(), "no version of the filesystem API has this method") {
+		!strings.Contains(err.Error(), "no published version of the filesystem API has this method") {
 		t.Errorf("error %v, want one that is unsupported and says why", err)
 	}
 	if out == nil || out.Valid {
@@ -376,6 +379,32 @@ func TestPathValidSaysWhyItCannotBeAsked(t *testing.T) {
 	}
 	if out, err := f.PathValid(t.Context(), nil); out == nil || !errors.Is(err, hosterr.ErrInvalid) {
 		t.Errorf("PathValid(nil) = %v, %v, want one that is invalid", out, err)
+	}
+}
+
+func TestReadOnlyDisksCannotBeAskedAbout(t *testing.T) {
+	n := start(t)
+	d, err := remote.NewDisk(t.Context(), n.option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	n.set(nil, nil, nil)
+	get, errGet := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
+	set, errSet := d.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1})
+	for method, err := range map[string]error{"GetDiskReadOnly": errGet, "SetDiskReadOnly": errSet} {
+		want := method + " cannot be called through a pipe: no published version of the disk API has this method"
+		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || err.Error() != want {
+			t.Errorf("%s: error %v, want one that is unsupported: %s", method, err, want)
+		}
+	}
+	if called, _ := n.last(); get != nil || set != nil || called != "" {
+		t.Errorf("answers %v and %v, service called %q; want none", get, set, called)
+	}
+	_, errGet = d.GetDiskReadOnly(t.Context(), nil)
+	_, errSet = d.SetDiskReadOnly(t.Context(), nil)
+	if !errors.Is(errGet, hosterr.ErrInvalid) || !errors.Is(errSet, hosterr.ErrInvalid) {
+		t.Errorf("without a request: %v and %v, want errors that are invalid", errGet, errSet)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// SMB is the smb group of a node through a pipe: [smb.Interface], spoken
+// SMB is the smb group of a node through a pipe: [smb.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type SMB struct {
@@ -21,7 +21,7 @@ type SMB struct {
 	as   smbSpeaker
 }
 
-var _ smb.Interface = (*SMB)(nil)
+var _ smb.Service = (*SMB)(nil)
 
 // NewSMB connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -53,7 +53,7 @@ func (c *SMB) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *SMB) Close() error { return c.pipe.close() }
 
-// NewSMBGlobalMapping implements [smb.Interface].
+// NewSMBGlobalMapping implements [smb.Service].
 func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
 	if in == nil {
 		return nil, noRequest("NewSMBGlobalMapping")
@@ -61,7 +61,7 @@ func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappi
 	return c.as.NewSMBGlobalMapping(ctx, in)
 }
 
-// RemoveSMBGlobalMapping implements [smb.Interface].
+// RemoveSMBGlobalMapping implements [smb.Service].
 func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
 	if in == nil {
 		return nil, noRequest("RemoveSMBGlobalMapping")

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// System is the system group of a node through a pipe: [system.Interface], spoken
+// System is the system group of a node through a pipe: [system.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type System struct {
@@ -18,7 +18,7 @@ type System struct {
 	as   systemSpeaker
 }
 
-var _ system.Interface = (*System)(nil)
+var _ system.Service = (*System)(nil)
 
 // NewSystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -45,7 +45,7 @@ func (c *System) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *System) Close() error { return c.pipe.close() }
 
-// GetBIOSSerialNumber implements [system.Interface].
+// GetBIOSSerialNumber implements [system.Service].
 func (c *System) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetBIOSSerialNumber")
@@ -53,7 +53,7 @@ func (c *System) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSeri
 	return c.as.GetBIOSSerialNumber(ctx, in)
 }
 
-// GetService implements [system.Interface].
+// GetService implements [system.Service].
 func (c *System) GetService(ctx context.Context, in *system.GetServiceRequest) (*system.GetServiceResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetService")
@@ -61,7 +61,7 @@ func (c *System) GetService(ctx context.Context, in *system.GetServiceRequest) (
 	return c.as.GetService(ctx, in)
 }
 
-// StartService implements [system.Interface].
+// StartService implements [system.Service].
 func (c *System) StartService(ctx context.Context, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
 	if in == nil {
 		return nil, noRequest("StartService")
@@ -69,7 +69,7 @@ func (c *System) StartService(ctx context.Context, in *system.StartServiceReques
 	return c.as.StartService(ctx, in)
 }
 
-// StopService implements [system.Interface].
+// StopService implements [system.Service].
 func (c *System) StopService(ctx context.Context, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
 	if in == nil {
 		return nil, noRequest("StopService")

@@ -15,7 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Volume is the volume group of a node through a pipe: [volume.Interface], spoken
+// Volume is the volume group of a node through a pipe: [volume.Service], spoken
 // in the newest version of the API that is served. Several goroutines may use it
 // at once.
 type Volume struct {
@@ -23,7 +23,7 @@ type Volume struct {
 	as   volumeSpeaker
 }
 
-var _ volume.Interface = (*Volume)(nil)
+var _ volume.Service = (*Volume)(nil)
 
 // NewVolume connects to the CSI Proxy of this node. If ctx has a deadline it waits until
 // then for one that is still starting, and otherwise fails at once if none serves
@@ -57,7 +57,7 @@ func (c *Volume) Version() apiversion.Version { return c.pipe.apiVersion() }
 // way fail, and so do later ones.
 func (c *Volume) Close() error { return c.pipe.close() }
 
-// FormatVolume implements [volume.Interface].
+// FormatVolume implements [volume.Service].
 func (c *Volume) FormatVolume(ctx context.Context, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
 	if in == nil {
 		return nil, noRequest("FormatVolume")
@@ -65,7 +65,7 @@ func (c *Volume) FormatVolume(ctx context.Context, in *volume.FormatVolumeReques
 	return c.as.FormatVolume(ctx, in)
 }
 
-// GetClosestVolumeIDFromTargetPath implements [volume.Interface].
+// GetClosestVolumeIDFromTargetPath implements [volume.Service].
 func (c *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetClosestVolumeIDFromTargetPath")
@@ -73,7 +73,7 @@ func (c *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volum
 	return c.as.GetClosestVolumeIDFromTargetPath(ctx, in)
 }
 
-// GetDiskNumberFromVolumeID implements [volume.Interface].
+// GetDiskNumberFromVolumeID implements [volume.Service].
 func (c *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetDiskNumberFromVolumeID")
@@ -81,7 +81,7 @@ func (c *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDi
 	return c.as.GetDiskNumberFromVolumeID(ctx, in)
 }
 
-// GetVolumeIDFromTargetPath implements [volume.Interface].
+// GetVolumeIDFromTargetPath implements [volume.Service].
 func (c *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetVolumeIDFromTargetPath")
@@ -89,7 +89,7 @@ func (c *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVo
 	return c.as.GetVolumeIDFromTargetPath(ctx, in)
 }
 
-// GetVolumeStats implements [volume.Interface].
+// GetVolumeStats implements [volume.Service].
 func (c *Volume) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetVolumeStats")
@@ -97,7 +97,7 @@ func (c *Volume) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRe
 	return c.as.GetVolumeStats(ctx, in)
 }
 
-// IsVolumeFormatted implements [volume.Interface].
+// IsVolumeFormatted implements [volume.Service].
 func (c *Volume) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
 	if in == nil {
 		return nil, noRequest("IsVolumeFormatted")
@@ -105,7 +105,7 @@ func (c *Volume) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeForma
 	return c.as.IsVolumeFormatted(ctx, in)
 }
 
-// ListVolumesOnDisk implements [volume.Interface].
+// ListVolumesOnDisk implements [volume.Service].
 func (c *Volume) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
 	if in == nil {
 		return nil, noRequest("ListVolumesOnDisk")
@@ -113,7 +113,7 @@ func (c *Volume) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOn
 	return c.as.ListVolumesOnDisk(ctx, in)
 }
 
-// MountVolume implements [volume.Interface].
+// MountVolume implements [volume.Service].
 func (c *Volume) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
 	if in == nil {
 		return nil, noRequest("MountVolume")
@@ -121,7 +121,7 @@ func (c *Volume) MountVolume(ctx context.Context, in *volume.MountVolumeRequest)
 	return c.as.MountVolume(ctx, in)
 }
 
-// ResizeVolume implements [volume.Interface].
+// ResizeVolume implements [volume.Service].
 func (c *Volume) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
 	if in == nil {
 		return nil, noRequest("ResizeVolume")
@@ -129,7 +129,7 @@ func (c *Volume) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeReques
 	return c.as.ResizeVolume(ctx, in)
 }
 
-// UnmountVolume implements [volume.Interface].
+// UnmountVolume implements [volume.Service].
 func (c *Volume) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
 	if in == nil {
 		return nil, noRequest("UnmountVolume")
@@ -137,7 +137,7 @@ func (c *Volume) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequ
 	return c.as.UnmountVolume(ctx, in)
 }
 
-// WriteVolumeCache implements [volume.Interface].
+// WriteVolumeCache implements [volume.Service].
 func (c *Volume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
 	if in == nil {
 		return nil, noRequest("WriteVolumeCache")

@@ -50,19 +50,19 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 }
 
 // Disk is the disk service of the process.
-func (p *Process) Disk() disk.Interface { return p.services.Disk }
+func (p *Process) Disk() disk.Service { return p.services.Disk }
 
 // Volume is the volume service of the process.
-func (p *Process) Volume() volume.Interface { return p.services.Volume }
+func (p *Process) Volume() volume.Service { return p.services.Volume }
 
 // Filesystem is the filesystem service of the process.
-func (p *Process) Filesystem() filesystem.Interface { return p.services.Filesystem }
+func (p *Process) Filesystem() filesystem.Service { return p.services.Filesystem }
 
 // ISCSI is the iSCSI service of the process.
-func (p *Process) ISCSI() iscsi.Interface { return p.services.ISCSI }
+func (p *Process) ISCSI() iscsi.Service { return p.services.ISCSI }
 
 // System is the system service of the process.
-func (p *Process) System() system.Interface { return p.services.System }
+func (p *Process) System() system.Service { return p.services.System }
 
 // SMB is the smb service of the process.
-func (p *Process) SMB() smb.Interface { return p.services.SMB }
+func (p *Process) SMB() smb.Service { return p.services.SMB }

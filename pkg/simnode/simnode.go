@@ -155,23 +155,23 @@ func (n *Node) hook(c *win32.Call) error {
 }
 
 // Disk is the disk service of the node.
-func (n *Node) Disk() disk.Interface { return n.own.Disk() }
+func (n *Node) Disk() disk.Service { return n.own.Disk() }
 
 // Volume is the volume service of the node.
-func (n *Node) Volume() volume.Interface { return n.own.Volume() }
+func (n *Node) Volume() volume.Service { return n.own.Volume() }
 
 // Filesystem is the filesystem service of the node.
-func (n *Node) Filesystem() filesystem.Interface { return n.own.Filesystem() }
+func (n *Node) Filesystem() filesystem.Service { return n.own.Filesystem() }
 
 // ISCSI is the iSCSI service of the node. It needs the service MSiSCSI, which
 // does not run on a node that has just been made.
-func (n *Node) ISCSI() iscsi.Interface { return n.own.ISCSI() }
+func (n *Node) ISCSI() iscsi.Service { return n.own.ISCSI() }
 
 // System is the system service of the node.
-func (n *Node) System() system.Interface { return n.own.System() }
+func (n *Node) System() system.Service { return n.own.System() }
 
 // SMB is the smb service of the node.
-func (n *Node) SMB() smb.Interface { return n.own.SMB() }
+func (n *Node) SMB() smb.Service { return n.own.SMB() }
 
 // After lets do happen once d has passed, or not at all if the node is closed
 // before:

@@ -22,7 +22,7 @@ type SMB struct {
 	*records
 }
 
-var _ Interface = (*SMB)(nil)
+var _ Service = (*SMB)(nil)
 
 // New makes the service. fsClient is asked whether a share can be reached. What
 // is known of mappings, and the locks, are those of the node that hostAPI works

@@ -79,6 +79,13 @@ type Interface interface {
 	RemoveSMBGlobalMapping(context.Context, *RemoveSMBGlobalMappingRequest) (*RemoveSMBGlobalMappingResponse, error)
 }
 
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
+}
+
 // NewSMBGlobalMappingRequest says what to map, as whom, and to where.
 type NewSMBGlobalMappingRequest struct {
 	// RemotePath is \\server\share, or a directory below it.

@@ -21,7 +21,7 @@ type System struct {
 	node *node.Node
 }
 
-var _ Interface = (*System)(nil)
+var _ Service = (*System)(nil)
 
 // New makes the service. Its locks are those of the node that hostAPI works on;
 // a hostAPI of another make gets locks of its own.

@@ -38,6 +38,13 @@ type Interface interface {
 	StopService(context.Context, *StopServiceRequest) (*StopServiceResponse, error)
 }
 
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
+}
+
 // ServiceStatus is the state of a service.
 type ServiceStatus uint32
 

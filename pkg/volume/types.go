@@ -76,6 +76,13 @@ type Interface interface {
 	WriteVolumeCache(context.Context, *WriteVolumeCacheRequest) (*WriteVolumeCacheResponse, error)
 }
 
+// Service is [Interface] and the methods that this project adds to it. The
+// daemon, package remote and package simnode use it. It grows with the API:
+// implement Interface instead, which changes only when the published one does.
+type Service interface {
+	Interface
+}
+
 // ListVolumesOnDiskRequest names a disk and, if not all of it is meant, a
 // partition.
 type ListVolumesOnDiskRequest struct {

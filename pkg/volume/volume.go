@@ -23,7 +23,7 @@ type Volume struct {
 	node *node.Node
 }
 
-var _ Interface = (*Volume)(nil)
+var _ Service = (*Volume)(nil)
 
 // New makes the service. Its locks are those of the node that hostAPI works on,
 // shared with the other services of that node; a hostAPI of another make gets

@@ -65,7 +65,7 @@ func (c *caller) online(online bool) error {
 }
 
 func (c *caller) readOnly(readOnly bool) error {
-	return ignore(c.Disk().(disk.ReadOnlyInterface).SetDiskReadOnly(c.ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: readOnly}))
+	return ignore(c.Disk().SetDiskReadOnly(c.ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: readOnly}))
 }
 
 func (c *caller) format() error {
@@ -218,7 +218,7 @@ var diskOps = append([]op{
 	{name: "SetDiskReadOnly", setup: (*caller).mounted, do: func(c *caller) error { return c.readOnly(true) }},
 	{name: "SetDiskReadOnly writable", setup: func(c *caller) { c.mounted(); c.must(c.readOnly(true)) }, do: func(c *caller) error { return c.readOnly(false) }},
 	{name: "GetDiskReadOnly", setup: (*caller).mounted, do: func(c *caller) error {
-		return ignore(c.Disk().(disk.ReadOnlyInterface).GetDiskReadOnly(c.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: 1}))
+		return ignore(c.Disk().GetDiskReadOnly(c.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: 1}))
 	}},
 	{name: "GetDiskState", setup: (*caller).mounted, do: func(c *caller) error {
 		return ignore(c.Disk().GetDiskState(c.ctx, &disk.GetDiskStateRequest{DiskNumber: 1}))

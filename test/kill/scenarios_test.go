@@ -69,7 +69,7 @@ func (p *process) online(ctx context.Context, online bool) error {
 }
 
 func (p *process) readOnly(ctx context.Context, readOnly bool) error {
-	return ignore(p.disk.(disk.ReadOnlyInterface).SetDiskReadOnly(ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: readOnly}))
+	return ignore(p.disk.SetDiskReadOnly(ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: readOnly}))
 }
 
 func (p *process) mapShare(ctx context.Context, at string) error {

@@ -129,7 +129,7 @@ const control = simcontrol.Pipe
 // apiPipes are the names of the pipes of every published version.
 func apiPipes() []string {
 	var names []string
-	for _, services := range [][]wire.Service{wire.Disk(nil), wire.Filesystem(nil), wire.ISCSI(nil), wire.SMB(nil), wire.System(nil), wire.Volume(nil)} {
+	for _, services := range [][]wire.Service{wire.Disk(nil, nil), wire.Filesystem(nil, nil), wire.ISCSI(nil, nil), wire.SMB(nil, nil), wire.System(nil, nil), wire.Volume(nil, nil)} {
 		for _, s := range services {
 			names = append(names, "csi-proxy-"+s.Group+"-"+s.Version.String())
 		}

@@ -145,7 +145,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 
 // survey has the log report what earlier processes left on the node, if the SMB
 // service can.
-func survey(ctx context.Context, s smb.Interface) error {
+func survey(ctx context.Context, s smb.Service) error {
 	if s, ok := s.(interface{ Survey(context.Context) error }); ok {
 		return s.Survey(ctx)
 	}

@@ -57,15 +57,10 @@ type Node struct {
 // pipes are the pipes of the node's services, behind the rules of the command
 // line, and those of its own.
 func (n *Node) pipes(o *options, dirs policy.Dirs) []apiserver.Pipe {
+	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
+	rules.SMB.ThisNode = n.Names
 	g := n.Groups
-	g.Volume = policy.Volume(g.Volume, dirs)
-	g.Filesystem = policy.Filesystem(g.Filesystem, dirs)
-	if g.SMB != nil {
-		rules := o.smb
-		rules.ThisNode = n.Names
-		g.SMB = policy.SMB(g.SMB, dirs, rules)
-	}
-	g.System = policy.System(g.System, o.allowedServices())
+	g.Check = rules.Check
 	return append(apiserver.Pipes(wire.Services(g)), n.Pipes...)
 }
 

@@ -50,6 +50,14 @@ type HostAPI interface {
 	SetDiskState(diskNumber uint32, isOnline bool) error
 	// GetDiskState tells whether the disk is online; true with an error.
 	GetDiskState(diskNumber uint32) (bool, error)
+	// SetDiskReadOnly makes the disk read-only or writable, for good. A disk that
+	// is in that state is left as it is. An online disk that is not writable
+	// after it was made so is an error that is a failed precondition.
+	SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
+	// GetDiskReadOnly returns whether the disk refuses to be written: because
+	// Windows holds it read-only, or, if it is online, because it refuses by
+	// itself; true with an error.
+	GetDiskReadOnly(diskNumber uint32) (bool, error)
 }
 
 // DiskLocation says where a disk is attached, in decimal texts; what is not

@@ -6,23 +6,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// ReadOnlyHostAPI is what a node can do about read-only disks. It is not part of
-// [HostAPI], which drivers implement in their tests; [DiskAPI] has both.
-type ReadOnlyHostAPI interface {
-	// GetDiskReadOnly tells whether the disk refuses to be written: because
-	// Windows holds it read-only, or, if it is online, because it refuses by
-	// itself; true with an error.
-	GetDiskReadOnly(diskNumber uint32) (bool, error)
-	// SetDiskReadOnly makes the disk read-only or writable, for good. A disk that
-	// is in that state is left as it is. An online disk that is not writable
-	// after it was made so is an error that is a failed precondition.
-	SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
-}
-
-var _ ReadOnlyHostAPI = DiskAPI{}
-
-// GetDiskReadOnly implements [ReadOnlyHostAPI]. Whether an offline disk refuses
-// by itself cannot be told: Windows lets nobody write to it.
+// GetDiskReadOnly implements [HostAPI]. Whether an offline disk refuses
+// by itself is unknown: Windows refuses all writes to it.
 func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	if err := d.host.Ready(); err != nil {
 		return true, err
@@ -43,7 +28,7 @@ func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	return protected || err != nil, err
 }
 
-// SetDiskReadOnly implements [ReadOnlyHostAPI]. It leaves the disk online or
+// SetDiskReadOnly implements [HostAPI]. It leaves the disk online or
 // offline, as it is. What Windows needs for itself is not made read-only.
 //
 // IOCTL_DISK_SET_DISK_ATTRIBUTES is documented. What becomes of volumes that are

@@ -260,8 +260,8 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 		return nil, err
 	}
 	all := wire.Services(wire.Groups{
-		Disk: p.Disk(), Volume: policy.Volume(p.Volume(), s.dirs), Filesystem: policy.Filesystem(p.Filesystem(), s.dirs),
-		SMB: policy.SMB(p.SMB(), s.dirs, policy.SMBRules{}), ISCSI: p.ISCSI(), System: policy.System(p.System(), services),
+		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
+		Check: (&policy.Rules{Dirs: s.dirs, Services: services}).Check,
 	})
 	if len(s.config.APIs) == 0 {
 		return apiserver.Pipes(all), nil

@@ -57,6 +57,14 @@ func (diskService) SetDiskState(context.Context, *disk.SetDiskStateRequest) (*di
 	return &disk.SetDiskStateResponse{}, nil
 }
 
+func (diskService) GetDiskReadOnly(context.Context, *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
+	return &disk.GetDiskReadOnlyResponse{}, nil
+}
+
+func (diskService) SetDiskReadOnly(context.Context, *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
+	return &disk.SetDiskReadOnlyResponse{}, nil
+}
+
 // diskHost is a fake.
 type diskHost struct{}
 
@@ -81,6 +89,10 @@ func (*diskHost) GetDiskStats(uint32) (int64, error) { return 0, nil }
 func (*diskHost) SetDiskState(uint32, bool) error { return nil }
 
 func (*diskHost) GetDiskState(uint32) (bool, error) { return false, nil }
+
+func (*diskHost) SetDiskReadOnly(uint32, bool) error { return nil }
+
+func (*diskHost) GetDiskReadOnly(uint32) (bool, error) { return false, nil }
 
 // filesystemService is a fake.
 type filesystemService struct{}

@@ -75,10 +75,8 @@ func (m *HostProcess) Paths(ctx context.Context, source, target string) (bool, e
 
 // setState is what the driver has a PowerShell command for.
 func (m *HostProcess) setState(ctx context.Context, in *libdisk.SetDiskStateRequest) error {
-	if disks, ok := m.DiskClient.(libdisk.ReadOnlyInterface); ok {
-		if _, err := disks.SetDiskReadOnly(ctx, &libdisk.SetDiskReadOnlyRequest{DiskNumber: in.DiskNumber}); err != nil {
-			return err
-		}
+	if _, err := m.DiskClient.SetDiskReadOnly(ctx, &libdisk.SetDiskReadOnlyRequest{DiskNumber: in.DiskNumber}); err != nil {
+		return err
 	}
 	_, err := m.DiskClient.SetDiskState(ctx, in)
 	return err

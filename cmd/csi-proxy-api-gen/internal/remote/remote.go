@@ -1,5 +1,5 @@
 // Package remote generates the bulk of package pkg/remote: for each group a
-// client that has the methods of the group's Interface, over a way to speak each
+// client that has the methods of the group's Service, over a way to speak each
 // family of its versions.
 //
 // It is the way back of internal/wire, and stands on the same descriptors, the
@@ -9,18 +9,20 @@
 //
 // # Methods
 //
-// The newest version of a group has to have every method of the Interface. Of an
-// older family each method is generated, or written by hand where names or
-// types changed, or listed in [Lacking]: a method that is none of these is an error.
-// A version that lacks a method which its family has needs nothing: the client
-// looks at the version's own methods before it calls.
+// The newest family of a group has to have every method of the Service, generated
+// or by hand. An older family may lack methods that came later: the client then
+// returns an error. That a family only seems to lack a method which it has under
+// another name is found from the other side: a method of the API that nothing
+// calls is an error. A version that lacks a method which its family has needs
+// nothing: the client looks at the version's own methods before it calls.
 //
 // # Methods written by hand
 //
 // A method that stands in another file of the package is left out here, and
 // printed in a list: of the way to speak a family, which is named after the
 // newest version of the family, as in diskV1beta2.PartitionDisk; or of the client
-// itself, as Filesystem.PathValid.
+// itself, as Filesystem.PathValid, which no version has. Such a method names the
+// method of the API that it calls in a string of its own.
 package remote
 
 import (
@@ -37,6 +39,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -44,30 +47,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
 )
 
-// A Lack is a method of a group's Interface that no version of a family has.
-type Lack struct {
-	Group, Family, Method string // Family by its newest version
-}
-
-// Lacking are those of the published API.
-func Lacking() []Lack {
-	return []Lack{
-		{"filesystem", "v1beta1", "RmdirContents"},
-		{"volume", "v1beta2", "GetClosestVolumeIDFromTargetPath"},
-	}
-}
-
-// Config says where things are and what is lacking.
+// Config says where things are.
 type Config struct {
-	Rows    *rows.Config
-	Dir     string // of the output, below Rows.Root, with slashes
-	Lacking []Lack
-	Log     io.Writer // gets the list of methods that are written by hand
+	Rows *rows.Config
+	Dir  string    // of the output, below Rows.Root, with slashes
+	Log  io.Writer // gets the list of methods that are written by hand
 }
 
 // New is the configuration for this repository.
 func New(root string, log io.Writer) *Config {
-	return &Config{Rows: rows.New(root, log), Dir: "pkg/remote", Lacking: Lacking(), Log: log}
+	return &Config{Rows: rows.New(root, log), Dir: "pkg/remote", Log: log}
 }
 
 //go:embed calls.go.tmpl
@@ -83,7 +72,7 @@ type client struct {
 	Group    string // "disk"
 	Service  string // "Disk"
 	Versions []version
-	Methods  []method // of Interface that the client does not have by hand
+	Methods  []method // of Service that the client does not have by hand
 	Families []family
 }
 
@@ -92,7 +81,7 @@ type version struct {
 	Name, API string // "v1", import path of its messages
 }
 
-// method is a method of Interface.
+// method is a method of Service.
 type method struct {
 	Name    string
 	In, Out string // structs of Package
@@ -126,25 +115,14 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var problems []error
 	var left []string
-	unused := map[Lack]bool{}
-	for _, l := range c.Lacking {
-		unused[l] = true
-	}
 	for _, g := range set.Groups {
-		text, hand, err := c.client(set, g, byHand, unused)
+		text, hand, err := c.client(set, g, byHand)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
 		files[path.Join(c.Dir, g.Name+"_calls.go")] = text
 		left = append(left, hand...)
-	}
-	if len(problems) == 0 {
-		for _, l := range c.Lacking {
-			if unused[l] {
-				problems = append(problems, fmt.Errorf("Lacking has %s/%s %s, which lacks nowhere", l.Group, l.Family, l.Method))
-			}
-		}
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -159,12 +137,12 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 
 // client writes the client of a group, and lists the methods that it leaves to
 // hands.
-func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]string, unused map[Lack]bool) (text []byte, left []string, err error) {
+func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMethod) (text []byte, left []string, err error) {
 	out := client{Type: rows.GoName(g.Service), Group: g.Name, Service: g.Service}
 	hand := func(name string, what any) bool {
-		file, ok := byHand[name]
+		m, ok := byHand[name]
 		if ok {
-			left = append(left, fmt.Sprintf("%s: %s is written by hand (%s)", path.Join(c.Dir, file), name, what))
+			left = append(left, fmt.Sprintf("%s: %s is written by hand (%s)", path.Join(c.Dir, m.file), name, what))
 		}
 		return ok
 	}
@@ -195,24 +173,38 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]string, 
 			}
 		}
 		w := family{Type: g.Name + strings.ToUpper(v.Name[:1]) + v.Name[1:], Version: v.Name, Versions: f.Versions}
+		called := map[string]bool{}
 		for _, m := range conv.Methods() {
-			if _, ok := byHand[out.Type+"."+m.Name]; ok || hand(w.Type+"."+m.Name, v) {
+			own := w.Type + "." + m.Name
+			if _, ok := byHand[out.Type+"."+m.Name]; ok {
+				if m.RPC != nil {
+					called[string(m.RPC.Desc.Name())] = true
+				}
+				continue
+			}
+			if hand(own, v) {
+				for _, text := range byHand[own].texts {
+					called[text] = true
+				}
 				continue
 			}
 			k := call{method: method{m.Name, m.Request, m.Response}}
-			lack := Lack{g.Name, v.Name, m.Name}
 			switch {
 			case m.RPC != nil:
 				k.RPC, k.Answer = string(m.RPC.Desc.Name()), m.RPC.Output.GoIdent.GoName
 				k.ToRequest = conv.ToMessage(m.RPC.Input, m.Request, "in")
 				k.FromResponse = conv.FromMessage(m.RPC.Output, m.Response, "out")
-			case slices.Contains(c.Lacking, lack):
-				delete(unused, lack)
-			default:
-				problems = append(problems, fmt.Errorf("%s has no method for %s.Interface.%s: write %s.%s by hand in %s, or list it in Lacking, in internal/remote/remote.go",
-					v, out.Package, m.Name, w.Type, m.Name, c.Dir))
+				called[k.RPC] = true
+			case len(out.Families) == 0:
+				problems = append(problems, fmt.Errorf("%s, the newest version, has no method for %s.Service.%s: add it to the version, or write %s or %s.%s by hand in %s",
+					v, out.Package, m.Name, own, out.Type, m.Name, c.Dir))
 			}
 			w.Methods = append(w.Methods, k)
+		}
+		for _, rpc := range conv.RPCs() {
+			if !called[rpc] {
+				problems = append(problems, fmt.Errorf("%s has a method %s that nothing calls: write by hand, in %s, the method of %s that stands for it", v, rpc, c.Dir, w.Type))
+			}
 		}
 		problems = append(problems, conv.Err())
 		w.Needed = conv.Needed()
@@ -235,14 +227,19 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]string, 
 	return text, left, nil
 }
 
-// handWritten finds the methods that are written by hand: the file of each, by
-// "Type.Method".
-func handWritten(dir string) (map[string]string, error) {
+// handMethod is a method that is written by hand.
+type handMethod struct {
+	file  string
+	texts []string // its string literals: a method of the API that it calls is one
+}
+
+// handWritten finds the methods that are written by hand, by "Type.Method".
+func handWritten(dir string) (map[string]handMethod, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	hand := map[string]string{}
+	hand := map[string]handMethod{}
 	for _, e := range entries {
 		if e.IsDir() || filepath.Ext(e.Name()) != ".go" || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
@@ -264,9 +261,23 @@ func handWritten(dir string) (map[string]string, error) {
 				receiver = p.X
 			}
 			if t, ok := receiver.(*ast.Ident); ok {
-				hand[t.Name+"."+fn.Name.Name] = e.Name()
+				hand[t.Name+"."+fn.Name.Name] = handMethod{e.Name(), textsIn(fn)}
 			}
 		}
 	}
 	return hand, nil
+}
+
+// textsIn are the string literals of a function.
+func textsIn(fn *ast.FuncDecl) []string {
+	var texts []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return texts
 }

@@ -95,6 +95,7 @@ func TestWhatIsCheckedInIsWhatIsGenerated(t *testing.T) {
 	}
 	for _, want := range []string{
 		"pkg/remote/filesystem.go: Filesystem.PathValid is written by hand (filesystem)\n",
+		"pkg/remote/disk.go: Disk.SetDiskReadOnly is written by hand (disk)\n",
 		"pkg/remote/disk.go: diskV1beta2.PartitionDisk is written by hand (disk/v1beta2)\n",
 	} {
 		if !strings.Contains(log, want) {
@@ -162,24 +163,22 @@ func TestRefusals(t *testing.T) {
 			[]string{"enum value MUTUAL_CHAP is 2, and iscsi.MUTUAL_CHAP is 3"}},
 		{"a method that the version does not have",
 			map[string][2]string{diskTypes: {"type Interface interface {", "type Interface interface {\n\tErase(context.Context, *RescanRequest) (*RescanResponse, error)"}}, nil,
-			[]string{"disk/v1 has no method for disk.Interface.Erase: write diskV1.Erase by hand in pkg/remote, or list it in Lacking", "disk/v1beta2 has no method for disk.Interface.Erase"}},
+			[]string{"disk/v1, the newest version, has no method for disk.Service.Erase: add it to the version, or write diskV1.Erase or Disk.Erase by hand in pkg/remote"}},
 		{"a method that was renamed in the version",
 			map[string][2]string{diskProto: {"rpc Rescan(", "rpc ScanAgain("}}, nil,
-			[]string{"disk/v1 has no method for disk.Interface.Rescan"}},
+			[]string{"disk/v1, the newest version, has no method for disk.Service.Rescan", "disk/v1 has a method ScanAgain that nothing calls"}},
 		{"a method that was written by hand and no longer is",
 			map[string][2]string{"pkg/remote/filesystem.go": {") PathValid(", ") PathIsValid("}}, nil,
-			[]string{"filesystem/v2alpha1 has no method for filesystem.Interface.PathValid: write filesystemV2alpha1.PathValid by hand"}},
+			[]string{"filesystem/v2alpha1, the newest version, has no method for filesystem.Service.PathValid: add it"}},
 		{"a method of an older family whose types changed",
 			map[string][2]string{"pkg/remote/disk.go": {") PartitionDisk(", ") PartitionTheDisk("}}, nil,
 			[]string{"disk/v1beta2: cannot place field PartitionDiskRequest.diskID"}},
-		{"a method that an older family lacks, and nobody said so",
-			nil, func(c *remote.Config) { c.Lacking = c.Lacking[1:] },
-			[]string{"filesystem/v1beta1 has no method for filesystem.Interface.RmdirContents: write filesystemV1beta1.RmdirContents by hand"}},
-		{"a method that is said to be lacking and is there",
-			nil, func(c *remote.Config) {
-				c.Lacking = append(c.Lacking, remote.Lack{Group: "smb", Family: "v1", Method: "NewSMBGlobalMapping"})
-			},
-			[]string{"Lacking has smb/v1 NewSMBGlobalMapping, which lacks nowhere"}},
+		{"a method that an older family has under another name",
+			map[string][2]string{"pkg/remote/filesystem.go": {") CreateSymlink(", ") MakeSymlink("}}, nil,
+			[]string{"filesystem/v1beta1 has a method LinkPath that nothing calls: write by hand, in pkg/remote, the method of filesystemV1beta1 that stands for it"}},
+		{"a method by hand that calls another one",
+			map[string][2]string{"pkg/remote/filesystem.go": {`"LinkPath"`, `"LinkPaths"`}}, nil,
+			[]string{"filesystem/v1beta1 has a method LinkPath that nothing calls"}},
 		{"a group without a family",
 			nil, func(c *remote.Config) {
 				c.Rows.Families = slices.DeleteFunc(rows.Published(), func(f rows.Family) bool { return f.Group == "smb" })
@@ -205,7 +204,7 @@ func TestRefusals(t *testing.T) {
 
 func TestMethodWrittenByHandIsLeftOut(t *testing.T) {
 	files, log, err := generate(t, map[string][2]string{"pkg/remote/filesystem.go": {
-		"// PathValid answers", "func (c Filesystem) Mkdir() {}\n\n// PathValid answers"}}, nil)
+		"// PathValid returns", "func (c Filesystem) Mkdir() {}\n\n// PathValid returns"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (c *Converter) Import() string {
 // Package is the name of that package.
 func (c *Converter) Package() string { return c.e.pkg.name }
 
-// Method is a method of the package's Interface.
+// Method is a method of the package's Service.
 type Method struct {
 	Name              string
 	Request, Response string // structs of the package
@@ -65,7 +65,7 @@ type Method struct {
 	RPC *protogen.Method
 }
 
-// Methods are those of Interface, in its order.
+// Methods are those of Service, in its order.
 func (c *Converter) Methods() []Method {
 	var all []Method
 	for _, name := range c.e.pkg.order {
@@ -78,6 +78,15 @@ func (c *Converter) Methods() []Method {
 		all = append(all, m)
 	}
 	return all
+}
+
+// RPCs are the names of the version's own methods.
+func (c *Converter) RPCs() []string {
+	var names []string
+	for _, rpc := range c.rpcs {
+		names = append(names, string(rpc.Desc.Name()))
+	}
+	return names
 }
 
 // ToMessage is a composite literal of a message, filled from a variable of a

@@ -74,12 +74,12 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	b.Write(rows.Bytes())
 	b.WriteString(e.needed())
 
-	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first, served by impl.\n", goName(group.Service), group.Name)
-	fmt.Fprintf(&b, "func %s(impl %s.Interface) []Service {\n\treturn services(%q, impl, []version{\n", goName(group.Service), pkg.name, group.Name)
+	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first, served by impl behind check.\n", goName(group.Service), group.Name)
+	fmt.Fprintf(&b, "func %s(impl %s.Service, check Check) []Service {\n\treturn services(%q, impl, check, []version{\n", goName(group.Service), pkg.name, group.Name)
 	for _, v := range group.Versions {
 		fmt.Fprintf(&b, "\t\t{%q, &%s.%s_ServiceDesc},\n", v.Name, v.Name, group.Service)
 	}
-	fmt.Fprintf(&b, "\t}, []row[%s.Interface]{\n%s\t})\n}\n", pkg.name, table.Bytes())
+	fmt.Fprintf(&b, "\t}, []row[%s.Service]{\n%s\t})\n}\n", pkg.name, table.Bytes())
 
 	text, err := format.Source(b.Bytes())
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *emitter) row(r *row) string {
 	name := goName(r.name)
 	sig, ok := e.pkg.methods[name]
 	if !ok {
-		return e.fail("%s: %s.Interface has no method %s: write %s by hand in %s", r.newest, e.pkg.name, name, r.function(), e.Wire)
+		return e.fail("%s: %s.Service has no method %s: write %s by hand in %s", r.newest, e.pkg.name, name, r.function(), e.Wire)
 	}
 
 	request := e.literal(v, r.newest.Input, sig.request, fromWire, "in")
@@ -135,9 +135,9 @@ func (e *emitter) row(r *row) string {
 
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n// %s serves %s.\n", r.function(), strings.Join(r.versions, ", "))
-	fmt.Fprintf(&b, "func %s(ctx context.Context, _ string, impl %s.Interface, %s *%s.%s) (*%s.%s, error) {\n",
+	fmt.Fprintf(&b, "func %s(ctx context.Context, to target[%s.Service], %s *%s.%s) (*%s.%s, error) {\n",
 		r.function(), e.pkg.name, in, v.Name, r.newest.Input.GoIdent.GoName, v.Name, r.newest.Output.GoIdent.GoName)
-	call := fmt.Sprintf("impl.%s(ctx, &%s)", name, request)
+	call := fmt.Sprintf("ask(ctx, to, %s.Service.%s, &%s)", e.pkg.name, name, request)
 	if len(e.pkg.structs[sig.response]) == 0 {
 		fmt.Fprintf(&b, "\tif _, err := %s; err != nil {\n\t\treturn nil, err\n\t}\n", call)
 	} else {

@@ -23,8 +23,8 @@ type goPackage struct {
 	structs map[string][]goField
 	named   map[string]string // type X uint32
 	consts  map[string]int64
-	methods map[string]goMethod // of Interface
-	order   []string            // of methods, as written
+	methods map[string]goMethod // of Service, with what it embeds
+	order   []string            // of methods, as written: embedded ones where they are embedded
 }
 
 type goField struct{ name, typ string }
@@ -74,6 +74,7 @@ func readGroup(dir string) (*goPackage, error) {
 		consts:  map[string]int64{},
 		methods: map[string]goMethod{},
 	}
+	interfaces := map[string]*ast.InterfaceType{}
 	for _, f := range files {
 		p.name = f.Name.Name
 		for _, decl := range f.Decls {
@@ -85,6 +86,9 @@ func readGroup(dir string) (*goPackage, error) {
 				switch spec := spec.(type) {
 				case *ast.TypeSpec:
 					p.addType(spec)
+					if t, ok := spec.Type.(*ast.InterfaceType); ok {
+						interfaces[spec.Name.Name] = t
+					}
 				case *ast.ValueSpec:
 					if gen.Tok == token.CONST {
 						p.addConsts(spec)
@@ -93,8 +97,11 @@ func readGroup(dir string) (*goPackage, error) {
 			}
 		}
 	}
+	if t := interfaces["Service"]; t != nil {
+		p.addMethods(t, interfaces)
+	}
 	if len(p.methods) == 0 {
-		return nil, fmt.Errorf("%s: no interface named Interface with methods", dir)
+		return nil, fmt.Errorf("%s: no interface named Service with methods", dir)
 	}
 	return p, nil
 }
@@ -116,21 +123,26 @@ func (p *goPackage) addType(spec *ast.TypeSpec) {
 		p.structs[name] = fields
 	case *ast.Ident:
 		p.named[name] = t.Name
-	case *ast.InterfaceType:
-		if name != "Interface" {
-			return
+	}
+}
+
+// addMethods notes the methods of an interface and of those of the package that
+// it embeds.
+func (p *goPackage) addMethods(t *ast.InterfaceType, interfaces map[string]*ast.InterfaceType) {
+	for _, m := range t.Methods.List {
+		if name, ok := m.Type.(*ast.Ident); ok && interfaces[name.Name] != nil {
+			p.addMethods(interfaces[name.Name], interfaces)
+			continue
 		}
-		for _, m := range t.Methods.List {
-			sig, ok := m.Type.(*ast.FuncType)
-			if !ok || len(m.Names) != 1 || sig.Params.NumFields() != 2 || sig.Results.NumFields() != 2 {
-				continue
-			}
-			in := types.ExprString(sig.Params.List[len(sig.Params.List)-1].Type)
-			out := types.ExprString(sig.Results.List[0].Type)
-			if strings.HasPrefix(in, "*") && strings.HasPrefix(out, "*") {
-				p.methods[m.Names[0].Name] = goMethod{in[1:], out[1:]}
-				p.order = append(p.order, m.Names[0].Name)
-			}
+		sig, ok := m.Type.(*ast.FuncType)
+		if !ok || len(m.Names) != 1 || sig.Params.NumFields() != 2 || sig.Results.NumFields() != 2 {
+			continue
+		}
+		in := types.ExprString(sig.Params.List[len(sig.Params.List)-1].Type)
+		out := types.ExprString(sig.Results.List[0].Type)
+		if strings.HasPrefix(in, "*") && strings.HasPrefix(out, "*") {
+			p.methods[m.Names[0].Name] = goMethod{in[1:], out[1:]}
+			p.order = append(p.order, m.Names[0].Name)
 		}
 	}
 }

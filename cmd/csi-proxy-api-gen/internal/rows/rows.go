@@ -6,7 +6,7 @@
 // Methods of one group that have the same name and the same shape on the wire
 // share a row, whatever version they are of. The row is written in the
 // messages of the newest of these versions; it fills the request of the Go
-// package behind the group (pkg/<group>), calls its Interface, and fills the
+// package behind the group (pkg/<group>), asks its Service, and fills the
 // version's response.
 //
 // # How fields are placed
@@ -23,6 +23,11 @@
 // in that version and in all older ones of the same shape, up to the next such
 // function. The generator leaves them out, puts them into the table, and
 // prints the list.
+//
+// # Fakes
+//
+// Tests of rows need something to call. A fake of each Service is generated
+// beside the rows, so that a new method needs no line in any test.
 package rows
 
 import (
@@ -99,7 +104,8 @@ type row struct {
 // function is the name of the row's function.
 func (r *row) function() string { return r.newest.version.Name + "_" + r.name }
 
-// Generate returns a file <group>_rows.go for each group.
+// Generate returns for each group the file <group>_rows.go, and a fake of its
+// Service for tests.
 func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	g := &generator{
 		Config:         c,
@@ -131,12 +137,17 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 			g.fail("group %s: %w", group.Name, err)
 			continue
 		}
-		text, err := g.emit(group, pkg, path.Join(c.PkgImport, path.Base(dir)))
+		pkgImport := path.Join(c.PkgImport, path.Base(dir))
+		text, err := g.emit(group, pkg, pkgImport)
 		if err != nil {
 			g.problems = append(g.problems, err)
 			continue
 		}
 		out[path.Join(c.Wire, group.Name+"_rows.go")] = text
+		if text, err = fake(group, pkg, pkgImport); err != nil {
+			return nil, err
+		}
+		out[path.Join(c.Wire, fakes, group.Name+".go")] = text
 	}
 	g.checkLeftovers()
 	if len(g.problems) > 0 {

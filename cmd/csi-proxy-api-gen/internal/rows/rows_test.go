@@ -23,8 +23,10 @@ const (
 	tiny       = "testdata/tiny"
 	tinyImport = "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny"
 	golden     = "wire/shelf_rows.go"
+	goldenFake = "wire/wiretest/shelf.go"
 	moduleDir  = "../../.." // of the generator
 	realRow    = "../../../../internal/wire/row.go"
+	realFake   = "../../../../internal/wire/wiretest/fake.go"
 )
 
 // config is that of the tiny API below root.
@@ -63,21 +65,23 @@ func TestGoldenOutputCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 1 || files[golden] == nil {
-		t.Fatalf("generated %d files, want only %s", len(files), golden)
+	if len(files) != 2 {
+		t.Fatalf("generated %d files, want 2", len(files))
 	}
-	file := filepath.Join(tiny, golden)
-	if *update {
-		if err := os.WriteFile(file, files[golden], 0o644); err != nil {
+	for _, name := range []string{golden, goldenFake} {
+		file := filepath.Join(tiny, filepath.FromSlash(name))
+		if *update {
+			if err := write(file, string(files[name])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(files[golden], want) {
-		t.Errorf("%s is not what is generated; look at it and run: go test -run Golden -update\n%s", golden, files[golden])
+		if !bytes.Equal(files[name], want) {
+			t.Errorf("%s is not what is generated; look at it and run: go test -run Golden -update\n%s", name, files[name])
+		}
 	}
 
 	wantLog := "wire/shelf.go: v1alpha1_List is written by hand (shelf v1alpha1)\n" +
@@ -119,11 +123,13 @@ func compile(t *testing.T, set *apis.Set) {
 			lay(name, text)
 		}
 	}
-	row, err := os.ReadFile(realRow)
-	if err != nil {
-		t.Fatal(err)
+	for name, real := range map[string]string{"wire/row.go": realRow, "wire/wiretest/fake.go": realFake} {
+		text, err := os.ReadFile(real)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lay(name, text)
 	}
-	lay("wire/row.go", row)
 
 	config := filepath.Join(tmp, "overlay.json")
 	text, err := json.Marshal(overlay)
@@ -133,7 +139,7 @@ func compile(t *testing.T, set *apis.Set) {
 	if err := os.WriteFile(config, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", config, "./"+tiny+"/wire")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", config, "./"+tiny+"/wire/...")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the golden output does not compile: %v\n%s", err, out)
 	}
@@ -275,7 +281,7 @@ func TestRefusals(t *testing.T) {
 			[]string{"enum value CLOTH is 1, and shelf.CLOTH is 2"}},
 		{"a method that pkg does not have",
 			[]edit{{protoV1, "  // Dust has", "  // Burn burns.\n  rpc Burn(DustRequest) returns (DustResponse);\n  // Dust has"}}, nil,
-			[]string{"shelf/v1 Burn: shelf.Interface has no method Burn: write v1_Burn by hand in wire"}},
+			[]string{"shelf/v1 Burn: shelf.Service has no method Burn: write v1_Burn by hand in wire"}},
 		{"a row written by hand for no version",
 			[]edit{{shelfRows, "func v1alpha1_Place", "func v9_Place() {}\nfunc v1alpha1_Place"}}, nil,
 			[]string{"wire/shelf.go: row v9_Place is written by hand, but no group has a version v9 with a method Place"}},
@@ -288,7 +294,7 @@ func TestRefusals(t *testing.T) {
 		{"two groups that need a row of the same name",
 			[]edit{
 				{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Dust dusts.\n  rpc Dust(DustRackRequest) returns (DustRackResponse);\n}\nmessage DustRackRequest {}\nmessage DustRackResponse {}\n"},
-				{"pkg/rack/types.go", "", "package rack\ntype Interface interface { Dust(context.Context, *R) (*R, error) }\ntype R struct{}\n"},
+				{"pkg/rack/types.go", "", "package rack\ntype Service interface { Dust(context.Context, *R) (*R, error) }\ntype R struct{}\n"},
 			},
 			func(c *rows.Config) {
 				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
@@ -300,9 +306,9 @@ func TestRefusals(t *testing.T) {
 				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
 			},
 			[]string{"group rack: ", "pkg/rack"}},
-		{"a package without an Interface",
-			[]edit{{shelfTypes, "type Interface interface", "type Other interface"}}, nil,
-			[]string{"no interface named Interface with methods"}},
+		{"a package without a Service",
+			[]edit{{shelfTypes, "type Service interface", "type Other interface"}}, nil,
+			[]string{"no interface named Service with methods"}},
 
 		{"a version in no family",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}),

@@ -15,6 +15,8 @@ type Interface interface {
 	PartitionDisk(context.Context, *PartitionDiskRequest) (*PartitionDiskResponse, error)
 	Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
+	GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)
+	SetDiskReadOnly(context.Context, *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error)
 }
 
 type Disk struct {
@@ -38,6 +40,10 @@ func (*Disk) PartitionDisk(context.Context, *PartitionDiskRequest) (*PartitionDi
 func (*Disk) Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
 
 func (*Disk) SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
+
+func (*Disk) GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)
+
+func (*Disk) SetDiskReadOnly(context.Context, *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error)
 
 type ListDiskIDsRequest struct{}
 
@@ -81,3 +87,14 @@ type SetDiskStateRequest struct {
 type GetDiskStateRequest struct{ DiskNumber uint32 }
 
 type GetDiskStateResponse struct{ IsOnline bool }
+
+type GetDiskReadOnlyRequest struct{ DiskNumber uint32 }
+
+type GetDiskReadOnlyResponse struct{ IsReadOnly bool }
+
+type SetDiskReadOnlyRequest struct {
+	DiskNumber uint32
+	IsReadOnly bool
+}
+
+type SetDiskReadOnlyResponse struct{}

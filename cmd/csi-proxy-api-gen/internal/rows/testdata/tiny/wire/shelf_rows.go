@@ -12,8 +12,8 @@ import (
 )
 
 // v1alpha1_Count serves v1alpha1.
-func v1alpha1_Count(ctx context.Context, _ string, impl shelf.Interface, in *v1alpha1.CountRequest) (*v1alpha1.CountResponse, error) {
-	out, err := impl.Count(ctx, &shelf.CountRequest{Room: in.Room})
+func v1alpha1_Count(ctx context.Context, to target[shelf.Service], in *v1alpha1.CountRequest) (*v1alpha1.CountResponse, error) {
+	out, err := ask(ctx, to, shelf.Service.Count, &shelf.CountRequest{Room: in.Room})
 	if err != nil {
 		return nil, err
 	}
@@ -24,16 +24,16 @@ func v1alpha1_Count(ctx context.Context, _ string, impl shelf.Interface, in *v1a
 }
 
 // v1_Dust serves v1alpha1, v1beta1, v1.
-func v1_Dust(ctx context.Context, _ string, impl shelf.Interface, _ *v1.DustRequest) (*v1.DustResponse, error) {
-	if _, err := impl.Dust(ctx, &shelf.DustRequest{}); err != nil {
+func v1_Dust(ctx context.Context, to target[shelf.Service], _ *v1.DustRequest) (*v1.DustResponse, error) {
+	if _, err := ask(ctx, to, shelf.Service.Dust, &shelf.DustRequest{}); err != nil {
 		return nil, err
 	}
 	return &v1.DustResponse{}, nil
 }
 
 // v1_List serves v1.
-func v1_List(ctx context.Context, _ string, impl shelf.Interface, in *v1.ListRequest) (*v1.ListResponse, error) {
-	out, err := impl.List(ctx, &shelf.ListRequest{All: in.All})
+func v1_List(ctx context.Context, to target[shelf.Service], in *v1.ListRequest) (*v1.ListResponse, error) {
+	out, err := ask(ctx, to, shelf.Service.List, &shelf.ListRequest{All: in.All})
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func v1_List(ctx context.Context, _ string, impl shelf.Interface, in *v1.ListReq
 }
 
 // v1_Put serves v1beta1, v1.
-func v1_Put(ctx context.Context, _ string, impl shelf.Interface, in *v1.PutRequest) (*v1.PutResponse, error) {
-	if _, err := impl.Put(ctx, &shelf.PutRequest{
+func v1_Put(ctx context.Context, to target[shelf.Service], in *v1.PutRequest) (*v1.PutResponse, error) {
+	if _, err := ask(ctx, to, shelf.Service.Put, &shelf.PutRequest{
 		BookID:  in.BookId,
 		Book:    fromShelfV1Book(in.Book),
 		Binding: shelf.Binding(in.Binding),
@@ -95,13 +95,13 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1.Binding_PAPER)-int32(shelf.BINDING_PAPER)],
 }
 
-// Shelf returns the versions of the shelf API, oldest first, served by impl.
-func Shelf(impl shelf.Interface) []Service {
-	return services("shelf", impl, []version{
+// Shelf returns the versions of the shelf API, oldest first, served by impl behind check.
+func Shelf(impl shelf.Service, check Check) []Service {
+	return services("shelf", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Shelf_ServiceDesc},
 		{"v1beta1", &v1beta1.Shelf_ServiceDesc},
 		{"v1", &v1.Shelf_ServiceDesc},
-	}, []row[shelf.Interface]{
+	}, []row[shelf.Service]{
 		unary("Count", v1alpha1_Count, "v1alpha1"),
 		unary("Dust", v1_Dust, "v1alpha1", "v1beta1", "v1"),
 		unary("List", v1_List, "v1"),

@@ -12,6 +12,8 @@ type HostAPI interface {
 	GetDiskStats(diskNumber uint32) (int64, error)
 	SetDiskState(diskNumber uint32, isOnline bool) error
 	GetDiskState(diskNumber uint32) (bool, error)
+	SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
+	GetDiskReadOnly(diskNumber uint32) (bool, error)
 }
 
 type DiskAPI struct{}
@@ -39,6 +41,10 @@ func (DiskAPI) GetDiskStats(diskNumber uint32) (int64, error)
 func (DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error
 
 func (DiskAPI) GetDiskState(diskNumber uint32) (bool, error)
+
+func (DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
+
+func (DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error)
 
 func (DiskAPI) GetDiskNumberWithID(page83ID string) (uint32, error)
 

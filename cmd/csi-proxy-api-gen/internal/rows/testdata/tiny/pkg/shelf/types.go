@@ -7,6 +7,10 @@ type Interface interface {
 	Put(context.Context, *PutRequest) (*PutResponse, error)
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	Dust(context.Context, *DustRequest) (*DustResponse, error)
+}
+
+type Service interface {
+	Interface
 	Count(context.Context, *CountRequest) (*CountResponse, error)
 }
 
