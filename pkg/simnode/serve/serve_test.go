@@ -105,7 +105,7 @@ func TestDaemonRulesApply(t *testing.T) {
 	if _, err := n.System().StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); err != nil {
 		t.Errorf("StartService in process = %v", err)
 	}
-	if _, err := serve.Open(n, serve.Config{WorkingDirs: []string{"/var"}}); err == nil {
+	if _, err := serve.Open(n, serve.Config{WorkingDirs: []string{"var"}}); err == nil {
 		t.Error("Open accepted an invalid working directory")
 	}
 }
