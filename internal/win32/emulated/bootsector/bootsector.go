@@ -1,13 +1,14 @@
-// Package bootsector recognises the file system of a volume by its first
-// sector, as Windows' file system drivers do at mount, and writes the little of
-// a fresh file system that others recognise: the boot sector, its backup, and
-// for NTFS the first records of the master file table.
+// Package bootsector recognises the file system of a volume by its first sector,
+// as Windows' file system drivers do at mount. It also writes the parts of a new
+// file system that others recognise: the boot sector, its backup, and for NTFS
+// the first records of the master file table.
 //
-// What it writes is enough for Windows' own test of the boot sector and for
-// blkid. It is no file system: files of the emulated node are not in the image.
+// This is enough for Windows' own check of the boot sector and for blkid. It is
+// not a complete file system: files of the emulated node are not in the image.
 //
-// Layouts: Microsoft's "NTFS boot sector" and FAT specification (fatgen103),
-// the NTFS documentation of the Linux-NTFS project for MFT records.
+// Layouts come from Microsoft's "NTFS boot sector" and FAT specification
+// (fatgen103), and for MFT records from the documentation of the Linux-NTFS
+// project.
 package bootsector
 
 import (
@@ -22,10 +23,10 @@ import (
 
 var le = binary.LittleEndian
 
-// Size is how many bytes Recognize wants, whatever the sector size.
+// Size is how many bytes Recognize needs, for any sector size.
 const Size = 512
 
-// Kind is a file system by the name that GetVolumeInformationW gives it.
+// Kind is a file system, by the name that GetVolumeInformationW returns.
 type Kind string
 
 // The file systems that Windows Server recognises.
@@ -37,7 +38,7 @@ const (
 	ReFS  Kind = "ReFS"
 )
 
-// FileSystem is what a boot sector says.
+// FileSystem is the content of a boot sector.
 type FileSystem struct {
 	Kind            Kind
 	BytesPerSector  uint32
@@ -55,8 +56,8 @@ type Write struct {
 	Data   []byte
 }
 
-// Recognize reads the first bytes of a volume. What no driver of Windows knows
-// (ext4, XFS, zeroes, noise) is not ok.
+// Recognize reads the first bytes of a volume. ok is false for content that no
+// Windows driver knows (ext4, XFS, zeros, random bytes).
 func Recognize(b []byte) (fs FileSystem, ok bool) {
 	if len(b) < Size {
 		return FileSystem{}, false
@@ -177,18 +178,18 @@ func fat(b []byte) (fs FileSystem, ok bool) {
 	return fs, true
 }
 
-// Errors of MakeNTFS, for the caller to tell apart.
+// Errors of MakeNTFS that callers distinguish.
 var (
 	ErrTooSmall = errors.New("volume too small")
-	ErrCluster  = errors.New("cluster size not possible")
+	ErrCluster  = errors.New("unsupported cluster size")
 )
 
-// MinNTFS is the smallest volume that MakeNTFS formats, in bytes. Windows draws
-// the line at a similar size; where exactly is not documented.
+// MinNTFS is the smallest volume that MakeNTFS formats, in bytes. Windows has a
+// similar minimum; its exact value is not documented.
 const MinNTFS = 4 << 20
 
-// DefaultCluster is the cluster size in bytes that Windows chooses for an NTFS
-// volume of size bytes (Microsoft: "Default cluster size for NTFS").
+// DefaultCluster returns the cluster size in bytes that Windows chooses for an
+// NTFS volume of size bytes (Microsoft: "Default cluster size for NTFS").
 func DefaultCluster(size uint64, sector uint32) uint32 {
 	cluster := uint32(4096)
 	for limit := uint64(16 << 40); size > limit && cluster < 64<<10; limit *= 2 {
@@ -198,15 +199,15 @@ func DefaultCluster(size uint64, sector uint32) uint32 {
 }
 
 // firstRecords is how many MFT records MakeNTFS writes: those of the files that
-// every NTFS has, up to the volume's ($Volume is number 3).
+// every NTFS has, up to that of the volume ($Volume is number 3).
 const (
 	firstRecords = 4
 	volumeRecord = 3
 )
 
-// MakeNTFS is a fresh NTFS of size bytes. hidden is the number of sectors before
-// the volume on its disk. The writes lie inside size, in rising order; what was
-// on the volume elsewhere stays, as with a quick format.
+// MakeNTFS returns a new NTFS of size bytes. hidden is the number of sectors
+// before the volume on its disk. The writes lie inside size, in ascending order;
+// the rest of the volume keeps its content, as with a quick format.
 func MakeNTFS(size uint64, sector, cluster uint32, hidden uint32, serial uint64, label string) (fs FileSystem, writes []Write, err error) {
 	if cluster == 0 {
 		cluster = DefaultCluster(size, sector)
@@ -216,13 +217,14 @@ func MakeNTFS(size uint64, sector, cluster uint32, hidden uint32, serial uint64,
 		return fs, nil, fmt.Errorf("%w: %d bytes, want a power of 2 from the sector size (%d) to 2 MiB", ErrCluster, cluster, sector)
 	}
 	sectors := size / uint64(sector)
-	// The last sector holds the backup of the boot sector and belongs to no cluster.
+	// The last sector holds the backup of the boot sector and is not part of a
+	// cluster.
 	clusters := (sectors - min(sectors, 1)) / uint64(cluster/sector)
 	if size < MinNTFS || clusters < 64 {
 		return fs, nil, fmt.Errorf("%w: %d bytes with clusters of %d", ErrTooSmall, size, cluster)
 	}
 	if clusters > 1<<32-1 {
-		return fs, nil, fmt.Errorf("%w: %d bytes are more than 2^32-1 clusters of %d", ErrCluster, size, cluster)
+		return fs, nil, fmt.Errorf("%w: %d bytes need more than 2^32-1 clusters of %d", ErrCluster, size, cluster)
 	}
 	record := max(1024, sector)
 	mirror := max(2, 8192/uint64(cluster))
@@ -257,7 +259,7 @@ func MakeNTFS(size uint64, sector, cluster uint32, hidden uint32, serial uint64,
 		}
 		table = append(table, fileRecord(i, record, attrs)...)
 	}
-	// The boot file is 8 KiB; only its first sector means something.
+	// The boot file is 8 KiB; only its first sector has content.
 	start := make([]byte, 8192)
 	copy(start, b)
 	return fs, []Write{
@@ -275,7 +277,8 @@ func perCluster(sectors uint32) byte {
 	return byte(256 - bits.TrailingZeros32(sectors))
 }
 
-// recordSize is a size in clusters or, below one cluster, a negative power of two.
+// recordSize returns a size in clusters or, below one cluster, a negative power
+// of two.
 func recordSize(size, cluster uint32) byte {
 	if size >= cluster {
 		return byte(size / cluster)
@@ -283,7 +286,7 @@ func recordSize(size, cluster uint32) byte {
 	return byte(256 - bits.TrailingZeros32(size))
 }
 
-// fileRecord is one MFT record in use, with its update sequence applied.
+// fileRecord returns one MFT record in use, with its update sequence applied.
 func fileRecord(number, size uint32, attrs []byte) []byte {
 	b := make([]byte, size)
 	strides := size / 512
@@ -310,7 +313,7 @@ func fileRecord(number, size uint32, attrs []byte) []byte {
 	return b
 }
 
-// attribute is a resident, unnamed attribute.
+// attribute returns a resident, unnamed attribute.
 func attribute(kind uint32, number uint16, value []byte) []byte {
 	b := make([]byte, (24+len(value)+7)/8*8)
 	le.PutUint32(b, kind)
@@ -322,7 +325,7 @@ func attribute(kind uint32, number uint16, value []byte) []byte {
 	return b
 }
 
-// volumeInformation says NTFS 3.1, clean.
+// volumeInformation is the attribute value for a clean NTFS 3.1.
 func volumeInformation() []byte { return []byte{0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0} }
 
 // MaxLabel is the longest label of an NTFS volume, in UTF-16 units.
@@ -336,8 +339,8 @@ func utf16Bytes(s string) []byte {
 	return b
 }
 
-// Label reads the label of the NTFS fs on volume. A volume whose $Volume record
-// cannot be read has none.
+// Label reads the label of the NTFS fs on volume. It returns "" if the $Volume
+// record cannot be read.
 func Label(volume io.ReaderAt, fs FileSystem) string {
 	if fs.Kind != NTFS {
 		return ""
@@ -367,8 +370,8 @@ func Label(volume io.ReaderAt, fs FileSystem) string {
 	return ""
 }
 
-// GrowNTFS is what extending the NTFS fs to sectors changes. boot is its boot
-// sector and is not changed; sectors counts the one of the backup.
+// GrowNTFS returns the changes that extend the NTFS fs to sectors, including the
+// sector of the backup. boot is its boot sector; GrowNTFS does not change it.
 func GrowNTFS(boot []byte, fs FileSystem, sectors uint64) (FileSystem, []Write) {
 	b := bytes.Clone(boot)
 	le.PutUint64(b[40:], sectors-1)
@@ -382,8 +385,8 @@ func GrowNTFS(boot []byte, fs FileSystem, sectors uint64) (FileSystem, []Write) 
 	}
 }
 
-// MakeFAT32 is the start of an empty FAT32 of size bytes, as on an EFI system
-// partition.
+// MakeFAT32 returns the start of an empty FAT32 of size bytes, as on an EFI
+// system partition.
 func MakeFAT32(size uint64, sector uint32, hidden uint32, serial uint32) []Write {
 	sectors := uint32(min(size/uint64(sector), 1<<32-1))
 	perCluster := uint32(1)

@@ -11,7 +11,7 @@ import (
 
 const mib = 1 << 20
 
-func TestNTFSIsRecognised(t *testing.T) {
+func TestRecognizeNTFS(t *testing.T) {
 	for _, c := range []struct {
 		size            uint64
 		sector, cluster uint32
@@ -32,7 +32,7 @@ func TestNTFSIsRecognised(t *testing.T) {
 		end := uint64(0)
 		for i, w := range writes {
 			if w.Offset < end {
-				t.Errorf("MakeNTFS(%d, %d, %d): write %d at %d reaches into the one before, which ends at %d", c.size, c.sector, c.cluster, i, w.Offset, end)
+				t.Errorf("MakeNTFS(%d, %d, %d): write %d at %d overlaps the previous one, which ends at %d", c.size, c.sector, c.cluster, i, w.Offset, end)
 			}
 			end = w.Offset + uint64(len(w.Data))
 		}
@@ -43,7 +43,7 @@ func TestNTFSIsRecognised(t *testing.T) {
 			t.Error("the last sector is not the boot sector's copy")
 		}
 		if fs.Clusters*uint64(fs.BytesPerCluster) > c.size-uint64(c.sector) {
-			t.Errorf("%d clusters of %d reach into the last sector", fs.Clusters, fs.BytesPerCluster)
+			t.Errorf("%d clusters of %d overlap the last sector", fs.Clusters, fs.BytesPerCluster)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestNTFSRefusals(t *testing.T) {
 		{1 << 30, 4096, 2048, bootsector.ErrCluster},
 		{1 << 30, 512, 3000, bootsector.ErrCluster},
 		{1 << 30, 512, 4 << 20, bootsector.ErrCluster},
-		{17 << 40, 512, 4096, bootsector.ErrCluster}, // more clusters than NTFS numbers
+		{17 << 40, 512, 4096, bootsector.ErrCluster}, // too many clusters for NTFS
 	} {
 		if _, _, err := bootsector.MakeNTFS(c.size, c.sector, c.cluster, 0, 1, ""); !errors.Is(err, c.want) {
 			t.Errorf("MakeNTFS(%d, %d, %d) = %v, want %v", c.size, c.sector, c.cluster, err, c.want)
@@ -83,7 +83,7 @@ func TestLabel(t *testing.T) {
 			t.Errorf("Label = %q, want %q", got, label)
 		}
 		if got := bootsector.Label(bytes.NewReader(b[:100]), fs); got != "" {
-			t.Errorf("Label of a volume that ends = %q", got)
+			t.Errorf("Label of a truncated volume = %q", got)
 		}
 	}
 }
@@ -96,17 +96,17 @@ func TestGrowNTFS(t *testing.T) {
 	boot := writes[0].Data[:512]
 	grown, changes := bootsector.GrowNTFS(boot, fs, 16*mib/512)
 	if got, ok := bootsector.Recognize(changes[0].Data); !ok || got != grown || grown.Sectors != 16*mib/512-1 || grown.Clusters != 4095 {
-		t.Errorf("grown to %+v, recognised as %+v, %t", grown, got, ok)
+		t.Errorf("grew to %+v, but Recognize = %+v, %t", grown, got, ok)
 	}
 	if last := changes[len(changes)-1]; last.Offset != 16*mib-512 || changes[1].Offset != 8*mib-512 {
-		t.Errorf("the copies are at %d and, before, %d", last.Offset, changes[1].Offset)
+		t.Errorf("the copies are at %d and, previously, %d", last.Offset, changes[1].Offset)
 	}
 	if fs2, _ := bootsector.Recognize(boot); fs2 != fs {
-		t.Error("the boot sector given was changed")
+		t.Error("the given boot sector was changed")
 	}
 }
 
-func TestOthers(t *testing.T) {
+func TestRecognizeOthers(t *testing.T) {
 	sector := func(change func(b []byte)) []byte {
 		b := make([]byte, 512)
 		b[510], b[511] = 0x55, 0xAA
@@ -128,19 +128,19 @@ func TestOthers(t *testing.T) {
 		want bootsector.Kind
 	}{
 		{"nothing", nil, ""},
-		{"zeroes", make([]byte, 512), ""},
+		{"zeros", make([]byte, 512), ""},
 		{"an MBR", sector(func(b []byte) { b[446+4] = 7 }), ""},
 		{"exFAT", sector(exfat), bootsector.ExFAT},
 		{"exFAT of large sectors", sector(func(b []byte) { exfat(b); b[108] = 13 }), ""},
 		{"ReFS", sector(refs), bootsector.ReFS},
-		{"ReFS without its mark", sector(func(b []byte) { refs(b); b[16] = 0 }), ""},
+		{"ReFS without its signature", sector(func(b []byte) { refs(b); b[16] = 0 }), ""},
 		{"FAT32", bootsector.MakeFAT32(100*mib, 512, 0, 7)[0].Data, bootsector.FAT32},
 		{"FAT16", sector(func(b []byte) {
 			copy(b, "\xEB\x3C\x90MSDOS5.0")
 			b[12], b[13], b[14], b[16], b[18], b[20], b[21], b[22] = 2, 4, 1, 2, 2, 200, 0xF8, 50
 		}), bootsector.FAT},
 		{"FAT without a FAT", sector(func(b []byte) { b[0], b[12], b[13], b[14], b[21] = 0xEB, 2, 4, 1, 0xF8 }), ""},
-		{"NTFS by name only", sector(func(b []byte) { copy(b[3:], "NTFS    ") }), ""},
+		{"NTFS with only the name", sector(func(b []byte) { copy(b[3:], "NTFS    ") }), ""},
 	} {
 		if fs, ok := bootsector.Recognize(c.b); fs.Kind != c.want && ok || ok != (c.want != "") {
 			t.Errorf("%s: Recognize = %+v, %t, want %q", c.name, fs, ok, c.want)
@@ -148,8 +148,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// FuzzRecognize: what is recognised has numbers that can be calculated with, and
-// looking for its label does no harm.
+// Recognised sectors have numbers that are valid for calculations, and reading a
+// label does not panic.
 func FuzzRecognize(f *testing.F) {
 	_, writes, err := bootsector.MakeNTFS(8*mib, 512, 0, 0, 1, "seed")
 	if err != nil {

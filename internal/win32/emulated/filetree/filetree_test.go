@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// journal records changes as a store would: as JSON.
+// journal records changes as JSON, like a store.
 type journal map[string][]byte
 
 func (j journal) Put(key string, v any) {
@@ -26,7 +26,7 @@ func (j journal) Put(key string, v any) {
 
 func (j journal) Delete(key string) { delete(j, key) }
 
-// check verifies tr and that what was recorded of it makes an equal tree.
+// check verifies tr, and that its recorded changes make an equal tree.
 func check(t *testing.T, tr *Tree, j journal) {
 	t.Helper()
 	if err := tr.Verify(); err != nil {
@@ -34,7 +34,7 @@ func check(t *testing.T, tr *Tree, j journal) {
 	}
 	again, err := Load(j)
 	if err != nil {
-		t.Fatalf("load what was recorded: %v", err)
+		t.Fatalf("load the recorded changes: %v", err)
 	}
 	if !again.Equal(tr) {
 		t.Fatal("the tree loaded from the recorded changes differs")
@@ -43,7 +43,7 @@ func check(t *testing.T, tr *Tree, j journal) {
 
 const dirAttr = win32.FILE_ATTRIBUTE_DIRECTORY
 
-// grow makes the given entries; those that end in a backslash are directories.
+// grow creates the given entries. Those that end in a backslash are directories.
 func grow(t *testing.T, paths ...string) (*Tree, journal) {
 	t.Helper()
 	j := journal{}
@@ -114,7 +114,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-func TestNamesFold(t *testing.T) {
+func TestNameFolding(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool
@@ -123,11 +123,11 @@ func TestNamesFold(t *testing.T) {
 		{"Größe", "GRÖßE", true},
 		{"привет", "ПРИВЕТ", true},
 		{"ß", "SS", false},
-		{"ı", "I", false}, // not into ASCII
+		{"ı", "I", false}, // does not fold to ASCII
 		{"ſ", "s", false},
 		{"\u212a", "k", false}, // the Kelvin sign
 		{"a.", "a", false},
-		{"a\xff", "a\ufffd", true}, // what is not UTF-8 is not kept
+		{"a\xff", "a\ufffd", true}, // bytes that are not UTF-8 are replaced
 	} {
 		if got := Equal(clean(c.a), clean(c.b)); got != c.same {
 			t.Errorf("Equal(%q, %q) = %t, want %t", c.a, c.b, got, c.same)
@@ -139,7 +139,7 @@ func TestLookupPreservesCase(t *testing.T) {
 	tr, j := grow(t, `Var\`, `Var\Lib\`)
 	e := find(t, tr, `VAR\lib`)
 	if e.Path() != `\Var\Lib` || e.Name() != "Lib" {
-		t.Errorf("path %q, name %q, want the case that it was made with", e.Path(), e.Name())
+		t.Errorf("path %q, name %q, want the original case", e.Path(), e.Name())
 	}
 	if tr.Root().Path() != `\` {
 		t.Errorf("the root's path is %q", tr.Root().Path())
@@ -173,8 +173,8 @@ func TestCreateRefusals(t *testing.T) {
 	check(t, tr, j)
 }
 
-// A directory is read on behind the name where reading stopped, whatever came
-// and went meanwhile.
+// Reading a directory continues after the last name, even if entries were added
+// and removed in between.
 func TestNextIsStable(t *testing.T) {
 	tr, j := grow(t, "b", "D", "a", "C", "e")
 	var got []string
@@ -230,7 +230,7 @@ func TestShareModes(t *testing.T) {
 		{name: "attributes may be had always", access1: r | w | d, share1: 0, access2: at, share2: 0},
 		{name: "two readers that share reading", access1: r, share1: sr, access2: r, share2: sr},
 	} {
-		// Whichever comes first, the answer is the same.
+		// The result is the same in either order.
 		for range 2 {
 			tr, j := grow(t, `dir\`)
 			e := find(t, tr, "dir")
@@ -261,7 +261,7 @@ func TestReadOnlyFile(t *testing.T) {
 	want(t, "write to a read-only file", err, win32.STATUS_ACCESS_DENIED)
 	_, err = tr.Open(find(t, tr, "file"), win32.DELETE, shareAll, true)
 	want(t, "delete a read-only file on close", err, win32.STATUS_CANNOT_DELETE)
-	// In a read-only directory entries may be made all the same.
+	// A read-only directory still accepts new entries.
 	tr.Close(j, open(t, tr, find(t, tr, "dir"), win32.FILE_ADD_FILE, shareAll))
 
 	o := open(t, tr, find(t, tr, "file"), win32.DELETE, shareAll)
@@ -270,7 +270,7 @@ func TestReadOnlyFile(t *testing.T) {
 	want(t, "delete it nonetheless", err, 0)
 	tr.Close(j, o)
 	if tr.Root().Lookup("file") != nil {
-		t.Error("the file is still there")
+		t.Error("the file still exists")
 	}
 	want(t, "make a file a directory", tr.SetAttributes(j, mustCreate(t, tr, j, "g"), dirAttr), win32.STATUS_INVALID_PARAMETER)
 	check(t, tr, j)
@@ -299,7 +299,7 @@ func TestDispositionRefusals(t *testing.T) {
 	check(t, tr, j)
 }
 
-func TestDeleteWithTheLastHandle(t *testing.T) {
+func TestDeleteWithLastHandle(t *testing.T) {
 	tr, j := grow(t, "file")
 	e := find(t, tr, "file")
 	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.FILE_READ_ATTRIBUTES, shareAll)
@@ -329,10 +329,10 @@ func TestPOSIXDelete(t *testing.T) {
 	want(t, "open before the handle is closed", err, win32.STATUS_DELETE_PENDING)
 	tr.Close(j, a)
 	if tr.Root().Lookup("file") != nil || !e.Gone() {
-		t.Error("the name is there after the handle that deleted it was closed")
+		t.Error("the name exists after the deleting handle was closed")
 	}
 	if mustCreate(t, tr, j, "file") == e {
-		t.Error("the new file is the old one")
+		t.Error("the new file is the old file")
 	}
 	want(t, "delete it again", tr.SetDisposition(b, win32.FILE_DISPOSITION_DELETE), win32.STATUS_FILE_DELETED)
 	want(t, "rename it", tr.Rename(j, b, tr.Root(), "x", false), win32.STATUS_ACCESS_DENIED)
@@ -344,7 +344,7 @@ func TestPOSIXDelete(t *testing.T) {
 	check(t, tr, j)
 }
 
-func TestTakingADeletionBack(t *testing.T) {
+func TestUndoDeletion(t *testing.T) {
 	tr, j := grow(t, "file")
 	e := find(t, tr, "file")
 	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.DELETE, shareAll)
@@ -353,7 +353,7 @@ func TestTakingADeletionBack(t *testing.T) {
 	tr.Close(j, a)
 	tr.Close(j, b)
 	if tr.Root().Lookup("file") != e {
-		t.Error("the file is gone")
+		t.Error("the file does not exist")
 	}
 	check(t, tr, j)
 }
@@ -386,7 +386,7 @@ func TestRename(t *testing.T) {
 		from, dir  string
 		to         string
 		replace    bool
-		hold       string // opened for attributes meanwhile
+		hold       string // opened for attributes during the rename
 		status     win32.NTStatus
 		wantInTree string
 	}{
@@ -441,7 +441,7 @@ func symlink(target string) []byte {
 	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: target, Print: target, Relative: true}.Encode()
 }
 
-// thirdParty is a reparse point with a tag that is not Microsoft's.
+// thirdParty returns a reparse point with a tag that is not one of Microsoft's.
 func thirdParty(owner byte, data string) []byte {
 	b := make([]byte, 24, 24+len(data))
 	le.PutUint32(b, 0x00000042)
@@ -526,7 +526,7 @@ func TestReparsePoints(t *testing.T) {
 	want(t, "delete another tag", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_SYMLINK)), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
 	want(t, "delete", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), 0)
 	if dir.ReparseTag() != 0 || dir.Reparse() != nil || !dir.IsDir() {
-		t.Error("what stays is no plain directory")
+		t.Error("the entry is not an ordinary directory")
 	}
 	want(t, "a third party's", set("dir", thirdParty(1, "x")), 0)
 	want(t, "another owner's", set("dir", thirdParty(2, "x")), win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT)
@@ -556,7 +556,7 @@ func TestSetSizeRefusals(t *testing.T) {
 	want(t, "negative", tr.SetSize(j, find(t, tr, "file"), -1), win32.STATUS_INVALID_PARAMETER)
 }
 
-func TestLoadRefusesWhatIsNoTree(t *testing.T) {
+func TestLoadCorrupt(t *testing.T) {
 	const root = `{"attributes":16}`
 	for name, records := range map[string]map[string]string{
 		"nothing":                 {},
@@ -588,7 +588,8 @@ func TestLoadRefusesWhatIsNoTree(t *testing.T) {
 	}
 }
 
-// Random mutations leave a tree, and their recorded changes make the same tree.
+// Random mutations leave a valid tree, and their recorded changes make the same
+// tree.
 func TestRandomOperations(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -656,7 +657,7 @@ func TestRandomOperations(t *testing.T) {
 			}
 			for _, op := range []string{"create", "open", "reparse", "unreparse", "attributes", "size", "dispose", "rename", "close"} {
 				if done[op] == 0 {
-					t.Errorf("%s never succeeded: the test tests less than it says", op)
+					t.Errorf("%s never succeeded, so the test did not cover it", op)
 				}
 			}
 			check(t, tr, j)
@@ -668,7 +669,7 @@ func TestRandomOperations(t *testing.T) {
 			}
 			for _, e := range tr.entries {
 				if e.pending {
-					t.Errorf("%s is marked for deletion and nobody has it open", e.Path())
+					t.Errorf("%s is marked for deletion, but not open", e.Path())
 				}
 			}
 			check(t, tr, j)
@@ -685,11 +686,11 @@ func FuzzCreate(f *testing.F) {
 		tr := New(j)
 		e, err := tr.Create(j, tr.Root(), a, dirAttr)
 		if err == nil && (tr.Root().Lookup(a) != e && e.Name() == a) {
-			t.Errorf("%q was made and is not found", a)
+			t.Errorf("%q was created, but Lookup does not find it", a)
 		}
 		_, errB := tr.Create(j, tr.Root(), b, 0)
 		if err == nil && errB == nil && Equal(clean(a), clean(b)) {
-			t.Errorf("%q and %q are one name and both were made", a, b)
+			t.Errorf("%q and %q are the same name, but both were created", a, b)
 		}
 		check(t, tr, j)
 	})
@@ -704,7 +705,7 @@ func FuzzReparse(f *testing.F) {
 		if CheckReparse(b, dir) != nil {
 			return
 		}
-		// What is accepted can be decoded, and is found again.
+		// Accepted data can be decoded and is returned unchanged.
 		if _, err := win32.DecodeReparse(b); err != nil {
 			t.Errorf("accepted %x, which DecodeReparse refuses: %v", b, err)
 		}
@@ -719,7 +720,7 @@ func FuzzReparse(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err := tr.SetReparse(j, e, b); err != nil {
-			t.Errorf("CheckReparse accepts %x, SetReparse answers %v", b, err)
+			t.Errorf("CheckReparse accepts %x, but SetReparse returns %v", b, err)
 		}
 		if string(e.Reparse()) != string(b) {
 			t.Errorf("set %x, got %x", b, e.Reparse())

@@ -11,11 +11,11 @@ import (
 // MaxName is the longest name of an entry, in UTF-16 units ([MS-FSCC] 2.1.5.2).
 const MaxName = 255
 
-// CheckName tells whether a file system takes name for an entry:
-// STATUS_OBJECT_NAME_INVALID if it is empty, longer than [MaxName], "." or "..",
-// or has a control character or one of "\ / : * ? < > | in it ([MS-FSCC] 2.1.5.2
-// and, for the two dots, 2.1.5.1). The colon would be a stream, which this
-// emulation does not have.
+// CheckName returns STATUS_OBJECT_NAME_INVALID for a name that a file system does
+// not accept: one that is empty, longer than [MaxName], "." or "..", or contains
+// a control character or one of "\ / : * ? < > | ([MS-FSCC] 2.1.5.2 and, for the
+// two dots, 2.1.5.1). A colon would begin a stream name, but this emulation has
+// no streams.
 func CheckName(name string) error {
 	if name == "" || name == "." || name == ".." {
 		return win32.STATUS_OBJECT_NAME_INVALID
@@ -40,15 +40,15 @@ func CheckName(name string) error {
 	return nil
 }
 
-// clean replaces what is not UTF-8 by U+FFFD, as turning the name into UTF-16
+// clean replaces bytes that are not UTF-8 by U+FFFD, as a conversion to UTF-16
 // and back does.
 func clean(name string) string { return string([]rune(name)) }
 
-// Equal tells whether two names are one to a case-insensitive file system.
+// Equal reports whether two names are the same to a case-insensitive file system.
 func Equal(a, b string) bool { return a == b || fold(a) == fold(b) }
 
-// fold is the key under which a directory keeps name: its upper-cased UTF-16
-// units, big-endian, so that keys sort as NTFS sorts a directory (by unit).
+// fold returns the key of name in a directory: its upper-cased UTF-16 units,
+// big-endian, so that keys sort in NTFS's order (by unit).
 func fold(name string) string {
 	b := make([]byte, 0, 2*len(name))
 	for _, r := range name {

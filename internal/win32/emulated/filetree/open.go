@@ -6,15 +6,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Rights beyond those that package win32 needs elsewhere (ntifs.h).
+// Rights that package win32 does not need elsewhere (ntifs.h).
 const (
 	fileExecute    = 0x0020 // FILE_TRAVERSE of a directory
 	fileAppendData = 0x0004 // FILE_ADD_SUBDIRECTORY of a directory
 )
 
-// The rights that share modes are about: reading, writing, deleting. An open
-// with none of them (attributes only) neither respects nor imposes a share mode
-// ([MS-FSA] 2.1.5.1.2.2; IoCheckShareAccess).
+// The rights that share modes control: reading, writing, deleting. An open with
+// none of them (attributes only) neither needs nor denies sharing ([MS-FSA]
+// 2.1.5.1.2.2; IoCheckShareAccess).
 const (
 	reads   = win32.FILE_LIST_DIRECTORY | fileExecute
 	writes  = win32.FILE_ADD_FILE | fileAppendData
@@ -29,19 +29,20 @@ type Open struct {
 	posix         bool // its entry leaves the namespace when this handle is closed
 }
 
-// Entry is what o is open on.
+// Entry returns the open entry.
 func (o *Open) Entry() *Entry { return o.entry }
 
-// Access are the rights that o was granted.
+// Access returns the granted rights.
 func (o *Open) Access() uint32 { return o.access }
 
-// Open opens e with the specific rights access (no GENERIC_ bits). It answers
+// Open opens e with the specific rights access (no GENERIC_ bits). It returns
 //
 //   - STATUS_DELETE_PENDING if e is being deleted ([MS-FSA] 2.1.5.1.2),
 //   - STATUS_ACCESS_DENIED for write access to the data of a read-only file (same),
-//   - STATUS_CANNOT_DELETE for deleteOnClose on something read-only or the root (same),
-//   - STATUS_SHARING_VIOLATION if an open of e and this one do not bear each
-//     other: each one's rights must be in the other's share mode.
+//   - STATUS_CANNOT_DELETE for deleteOnClose on a read-only entry or the root
+//     (same),
+//   - STATUS_SHARING_VIOLATION if the share mode of this open or of another open of
+//     e does not allow the other's rights.
 func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, error) {
 	readOnly := e.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0
 	switch {
@@ -63,7 +64,7 @@ func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, 
 	return o, nil
 }
 
-// allows tells whether a share mode, of an open with the rights own, bears the
+// allows reports whether the share mode of an open with the rights own allows the
 // rights other of another open.
 func allows(share, other, own uint32) bool {
 	if own&(reads|writes|deletes) == 0 {
@@ -74,9 +75,9 @@ func allows(share, other, own uint32) bool {
 		(other&deletes == 0 || share&win32.FILE_SHARE_DELETE != 0)
 }
 
-// Close closes o. With the last handle, or with a handle whose POSIX delete is
-// due, the entry leaves the namespace. A directory that was to be deleted on
-// close and has entries stays ([MS-FSA] 2.1.5.5).
+// Close closes o. When the last handle or a handle with a pending POSIX delete is
+// closed, the entry leaves the namespace. A directory with delete-on-close that
+// has entries stays ([MS-FSA] 2.1.5.5).
 func (t *Tree) Close(c Changes, o *Open) {
 	e := o.entry
 	if _, ok := t.opens[o]; !ok {
@@ -93,16 +94,16 @@ func (t *Tree) Close(c Changes, o *Open) {
 	}
 }
 
-// Remove takes an entry out of the namespace that has no entries of its own and
-// is open nowhere, as the closing of its last handle would; what is not so stays.
+// Remove removes an entry from the namespace as the closing of its last handle
+// would. It does nothing if the entry has entries of its own or is open.
 func (t *Tree) Remove(c Changes, id ID) {
 	if e := t.entries[id]; e != nil && e != t.root && e.Empty() && len(e.opens) == 0 {
 		t.remove(c, e)
 	}
 }
 
-// Dismount forgets all opens, as when the disk below is pulled: what was marked
-// for deletion and not yet deleted stays. Closing a forgotten open does nothing.
+// Dismount drops all opens, as when the disk is removed: an entry that was marked
+// for deletion but not yet deleted stays. Closing a dropped open does nothing.
 func (t *Tree) Dismount() {
 	for o := range t.opens {
 		o.entry.opens, o.entry.pending = nil, false
@@ -110,19 +111,19 @@ func (t *Tree) Dismount() {
 	clear(t.opens)
 }
 
-// SetDisposition marks o's entry for deletion or takes the mark back
+// SetDisposition marks o's entry for deletion or removes the mark
 // (FileDispositionInformation and FileDispositionInformationEx; [MS-FSA]
-// 2.1.5.15.3, FILE_DISPOSITION_INFORMATION_EX in ntifs.h). Until the entry is
-// gone it is in the namespace and refuses to be opened. A POSIX delete takes it
-// out when o is closed, others when the last handle is. It answers
+// 2.1.5.15.3, FILE_DISPOSITION_INFORMATION_EX in ntifs.h). Until the deletion the
+// entry is in the namespace, but cannot be opened. A POSIX delete happens when o
+// is closed, others when the last handle is closed. SetDisposition returns
 //
-//   - STATUS_INVALID_PARAMETER for flags that do not exist, STATUS_NOT_SUPPORTED
-//     for FILE_DISPOSITION_ON_CLOSE, which is not emulated,
+//   - STATUS_INVALID_PARAMETER for unknown flags, STATUS_NOT_SUPPORTED for
+//     FILE_DISPOSITION_ON_CLOSE, which is not emulated,
 //   - STATUS_ACCESS_DENIED without DELETE access,
-//   - STATUS_CANNOT_DELETE for the root, and for something read-only unless the
-//     flags say to ignore that,
+//   - STATUS_CANNOT_DELETE for the root, and for a read-only entry unless a flag
+//     says to ignore that,
 //   - STATUS_DIRECTORY_NOT_EMPTY,
-//   - STATUS_FILE_DELETED once the entry is gone.
+//   - STATUS_FILE_DELETED after the deletion.
 func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	const known = win32.FILE_DISPOSITION_DELETE | win32.FILE_DISPOSITION_POSIX_SEMANTICS |
 		win32.FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK | win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE
@@ -154,17 +155,16 @@ func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	return nil
 }
 
-// Rename moves o's entry into dir under name (FileRenameInformation, [MS-FSA]
-// 2.1.5.15.11 and, where that leaves it open, general knowledge). It answers
+// Rename moves o's entry to dir and names it name (FileRenameInformation,
+// [MS-FSA] 2.1.5.15.11 and, where that is silent, general knowledge). It returns
 //
-//   - STATUS_ACCESS_DENIED without DELETE access, for an entry being deleted, for
-//     a directory in which anything is open or that would move into itself (the
-//     target directory is opened by Windows for the length of the call, so
-//     something in it is open), and for replacing a directory, something
-//     read-only or something open,
+//   - STATUS_ACCESS_DENIED without DELETE access; for an entry being deleted; for a
+//     directory with an open entry below it, or one that would move into itself
+//     (Windows opens the target directory during the call, so it has an open entry
+//     below it); and for replacing a directory, a read-only entry or an open entry,
 //   - STATUS_INVALID_PARAMETER for the root,
-//   - what [CheckName] and [Tree.Create] say of name and dir,
-//   - STATUS_OBJECT_NAME_COLLISION if the name is taken and replace is not set.
+//   - the errors of [CheckName] and [Tree.Create] for name and dir,
+//   - STATUS_OBJECT_NAME_COLLISION if the name exists and replace is not set.
 func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool) error {
 	name = clean(name)
 	e := o.entry
@@ -204,9 +204,9 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 	return nil
 }
 
-// opensBelow tells whether anything in dir, at any depth, is open ([MS-FSA]
-// 2.1.4.2): such a directory cannot be renamed, so the path of an open file
-// stays its path.
+// opensBelow reports whether an entry in dir, at any depth, is open ([MS-FSA]
+// 2.1.4.2). Such a directory cannot be renamed, so the path of an open file does
+// not change.
 func (t *Tree) opensBelow(dir *Entry) bool {
 	for o := range t.opens {
 		if o.entry != dir && !o.entry.gone && o.entry.within(dir) {

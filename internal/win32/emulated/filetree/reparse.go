@@ -9,21 +9,21 @@ import (
 var le = binary.LittleEndian
 
 const (
-	// microsoftTag is the bit of tags whose buffer is a REPARSE_DATA_BUFFER; other
-	// tags have a GUID behind the header ([MS-FSCC] 2.1.2.1).
+	// microsoftTag is the bit of tags whose buffer is a REPARSE_DATA_BUFFER.
+	// Other tags have a GUID after the header ([MS-FSCC] 2.1.2.1).
 	microsoftTag  = 0x80000000
 	reparseHeader = 8
 	guidHeader    = 24
 )
 
-// CheckReparse tells whether b, the input of FSCTL_SET_REPARSE_POINT, may stand
-// on a directory or an empty file. Every length and offset in it is a claim. It
-// answers
+// CheckReparse reports whether b, the input of FSCTL_SET_REPARSE_POINT, is valid
+// for a directory or an empty file. None of its lengths and offsets can be
+// trusted. It returns
 //
-//   - STATUS_IO_REPARSE_DATA_INVALID where a size does not fit ([MS-FSA]
-//     2.1.5.10.37), for the tags 0 and 1 and a tag of a third party without its
-//     GUID ([MS-FSCC] 2.3.82), and where the names of a mount point or symbolic link
-//     are not where FsRtlValidateReparsePointBuffer (ntifs.h) wants them,
+//   - STATUS_IO_REPARSE_DATA_INVALID for a wrong size ([MS-FSA] 2.1.5.10.37), for
+//     the tags 0 and 1 and a third-party tag without its GUID ([MS-FSCC] 2.3.82), and
+//     for names of a mount point or symbolic link at other offsets than
+//     FsRtlValidateReparsePointBuffer (ntifs.h) requires,
 //   - STATUS_NOT_A_DIRECTORY for a mount point on a file ([MS-FSA] 2.1.5.10.37).
 func CheckReparse(b []byte, dir bool) error {
 	const invalid = win32.STATUS_IO_REPARSE_DATA_INVALID
@@ -48,11 +48,11 @@ func CheckReparse(b []byte, dir bool) error {
 	case tag == win32.IO_REPARSE_TAG_SYMLINK:
 		return checkSymlink(b[reparseHeader:])
 	}
-	return nil // another tag of Microsoft's: its data is nobody's business here
+	return nil // another Microsoft tag; its data is not checked
 }
 
-// checkMountPoint wants the substitute name at 0, the print name right behind
-// its NUL, and the data to end with the print name's NUL.
+// checkMountPoint requires the substitute name at 0, the print name right after
+// its NUL, and the end of the data after the print name's NUL.
 func checkMountPoint(d []byte) error {
 	const names = 8
 	if len(d) < names {
@@ -69,8 +69,8 @@ func checkMountPoint(d []byte) error {
 	return nil
 }
 
-// checkSymlink wants both names inside the data, in any order, and a substitute
-// name that is not empty.
+// checkSymlink requires both names inside the data, in any order, and a
+// substitute name that is not empty.
 func checkSymlink(d []byte) error {
 	const names = 12
 	if len(d) < names {
@@ -89,18 +89,16 @@ func checkSymlink(d []byte) error {
 	return nil
 }
 
-// SetReparse makes e a reparse point or changes the one it is
-// (FSCTL_SET_REPARSE_POINT, [MS-FSA] 2.1.5.10.37, in its order):
+// SetReparse makes e a reparse point or changes an existing one
+// (FSCTL_SET_REPARSE_POINT, [MS-FSA] 2.1.5.10.37, in its order). It returns
 //
-//   - what [CheckReparse] refuses,
+//   - the errors of [CheckReparse],
 //   - STATUS_DIRECTORY_NOT_EMPTY on a directory with entries,
 //   - STATUS_IO_REPARSE_DATA_INVALID for a symbolic link on a file with contents,
 //   - STATUS_IO_REPARSE_TAG_MISMATCH on a reparse point with another tag,
-//   - STATUS_REPARSE_ATTRIBUTE_CONFLICT on one of another third party.
-//
-// The root takes mount points and links no better than contents: Windows does
-// not let the root of a mounted volume be redirected (STATUS_ACCESS_DENIED;
-// general knowledge).
+//   - STATUS_REPARSE_ATTRIBUTE_CONFLICT on one of another third party,
+//   - STATUS_ACCESS_DENIED for the root: Windows does not let the root of a mounted
+//     volume be redirected (general knowledge).
 func (t *Tree) SetReparse(c Changes, e *Entry, b []byte) error {
 	if err := CheckReparse(b, e.IsDir()); err != nil {
 		return err
@@ -130,12 +128,12 @@ func sameOwner(a, b []byte) bool {
 	return win32.GUIDFromBytes(a[reparseHeader:]) == win32.GUIDFromBytes(b[reparseHeader:])
 }
 
-// DeleteReparse makes a plain entry of a reparse point
-// (FSCTL_DELETE_REPARSE_POINT, [MS-FSA] 2.1.5.10.3): b is the header alone, with
-// the tag to delete and a data length of 0; anything else is
-// STATUS_IO_REPARSE_DATA_INVALID, an entry without a reparse point
-// STATUS_NOT_A_REPARSE_POINT, another tag STATUS_IO_REPARSE_TAG_MISMATCH, another
-// GUID STATUS_REPARSE_ATTRIBUTE_CONFLICT.
+// DeleteReparse makes a reparse point an ordinary entry again
+// (FSCTL_DELETE_REPARSE_POINT, [MS-FSA] 2.1.5.10.3). b is only the header, with
+// the tag to delete and a data length of 0. It returns
+// STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_NOT_A_REPARSE_POINT for
+// an ordinary entry, STATUS_IO_REPARSE_TAG_MISMATCH for another tag and
+// STATUS_REPARSE_ATTRIBUTE_CONFLICT for another GUID.
 func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
 	if len(b) < reparseHeader || le.Uint16(b[4:]) != 0 {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID

@@ -12,29 +12,29 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// ID is the number of an entry within its tree. While a tree is in memory no
-// number is used twice.
+// ID is the number of an entry within its tree. No number is used twice while the
+// tree is in memory.
 type ID uint64
 
-// RootID is the root directory's number, as on every NTFS volume.
+// RootID is the number of the root directory, as on every NTFS volume.
 const RootID ID = 5
 
-// firstID is the first number of an ordinary entry; NTFS keeps those below for
-// its own files.
+// firstID is the first number of an ordinary entry. NTFS reserves the lower ones
+// for its own files.
 const firstID ID = 24
 
-// Record is what is stored of an entry. The root's Parent is 0 and its Name
+// Record is the stored form of an entry. The root's Parent is 0 and its Name is
 // empty.
 type Record struct {
 	Parent     ID     `json:"parent,omitempty"`
 	Name       string `json:"name,omitempty"`
-	Attributes uint32 `json:"attributes,omitempty"` // without REPARSE_POINT and NORMAL, which follow from the rest
+	Attributes uint32 `json:"attributes,omitempty"` // without REPARSE_POINT and NORMAL, which are derived
 	Size       int64  `json:"size,omitempty"`       // bytes; 0 for a directory
-	Reparse    []byte `json:"reparse,omitempty"`    // REPARSE_DATA_BUFFER, header included
+	Reparse    []byte `json:"reparse,omitempty"`    // REPARSE_DATA_BUFFER, including its header
 }
 
-// Changes takes the changed records of a mutation. Keys are decimal IDs, values
-// are [Record]s.
+// Changes receives the changed records of a mutation. Keys are decimal IDs,
+// values are [Record]s.
 type Changes interface {
 	Put(key string, v any)
 	Delete(key string)
@@ -45,13 +45,13 @@ func key(id ID) string { return strconv.FormatUint(uint64(id), 10) }
 // Tree is the namespace of one volume.
 type Tree struct {
 	root    *Entry
-	entries map[ID]*Entry // those in the namespace
+	entries map[ID]*Entry // entries in the namespace
 	next    ID
 	opens   map[*Open]struct{}
 }
 
-// Entry is a file or directory. An entry whose last name is gone stays usable
-// through the handles that are open on it.
+// Entry is a file or directory. An entry that has left the namespace remains
+// usable through its open handles.
 type Entry struct {
 	id     ID
 	rec    Record
@@ -61,11 +61,11 @@ type Entry struct {
 	order    []string          // the keys of children, sorted
 
 	opens   []*Open
-	pending bool // deleted once the last handle is closed
+	pending bool // to be deleted with the last handle
 	gone    bool // no longer in the namespace
 }
 
-// New makes an empty tree: a root directory.
+// New returns an empty tree: a root directory.
 func New(c Changes) *Tree {
 	t := &Tree{entries: map[ID]*Entry{}, next: firstID, opens: map[*Open]struct{}{}}
 	t.root = t.add(RootID, Record{Attributes: win32.FILE_ATTRIBUTE_DIRECTORY | win32.FILE_ATTRIBUTE_HIDDEN | win32.FILE_ATTRIBUTE_SYSTEM}, nil)
@@ -73,11 +73,11 @@ func New(c Changes) *Tree {
 	return t
 }
 
-// ErrCorrupt says that stored records are not a tree.
+// ErrCorrupt means that stored records are not a tree.
 var ErrCorrupt = errors.New("not a file tree")
 
-// Load makes a tree of the records that a [Changes] was given, as JSON. It
-// refuses, with [ErrCorrupt], what no sequence of mutations can have left.
+// Load returns the tree of the records that a [Changes] received, as JSON. It
+// returns [ErrCorrupt] for records that no sequence of mutations can produce.
 func Load(records map[string][]byte) (*Tree, error) {
 	recs := make(map[ID]Record, len(records))
 	under := map[ID][]ID{}
@@ -96,10 +96,10 @@ func Load(records map[string][]byte) (*Tree, error) {
 		t.next = max(t.next, ID(n)+1)
 	}
 	if top := under[0]; len(top) != 1 || top[0] != RootID {
-		return nil, fmt.Errorf("%w: entries %v have no parent, want the root %d alone", ErrCorrupt, top, RootID)
+		return nil, fmt.Errorf("%w: entries %v have no parent, want only the root %d", ErrCorrupt, top, RootID)
 	}
-	// From the root downwards: what is not reached hangs on a file, on nothing
-	// or on itself.
+	// Build the tree from the root down. An entry that is not reached has a file,
+	// a missing entry or itself as its parent.
 	t.root = t.add(RootID, recs[RootID], nil)
 	for at := []*Entry{t.root}; len(at) > 0; {
 		dir := at[0]
@@ -115,12 +115,12 @@ func Load(records map[string][]byte) (*Tree, error) {
 		}
 	}
 	if len(t.entries) != len(recs) {
-		return nil, fmt.Errorf("%w: %d of %d entries hang on the root", ErrCorrupt, len(t.entries), len(recs))
+		return nil, fmt.Errorf("%w: only %d of %d entries are below the root", ErrCorrupt, len(t.entries), len(recs))
 	}
 	return t, t.Verify()
 }
 
-// Verify checks what must hold of every tree; what it reports wraps [ErrCorrupt].
+// Verify checks the invariants of a tree. Its errors wrap [ErrCorrupt].
 func (t *Tree) Verify() error {
 	bad := func(e *Entry, format string, args ...any) error {
 		return fmt.Errorf("%w: entry %d (%q): %s", ErrCorrupt, e.id, e.rec.Name, fmt.Sprintf(format, args...))
@@ -140,7 +140,7 @@ func (t *Tree) Verify() error {
 		}
 		if e == t.root {
 			if e.parent != nil || e.rec.Parent != 0 || e.rec.Name != "" || !e.IsDir() || e.pending {
-				return bad(e, "is no root")
+				return bad(e, "is not a root")
 			}
 			continue
 		}
@@ -148,46 +148,46 @@ func (t *Tree) Verify() error {
 			return bad(e, "name: %v", err)
 		}
 		if e.parent == nil || e.parent.id != e.rec.Parent || t.entries[e.rec.Parent] != e.parent || e.parent.children[fold(e.rec.Name)] != e {
-			return bad(e, "is not in its parent %d", e.rec.Parent)
+			return bad(e, "is not listed in its parent %d", e.rec.Parent)
 		}
 		steps := 0
 		for up := e; up != t.root; up = up.parent {
 			if steps++; steps > len(t.entries) {
-				return bad(e, "lies in itself")
+				return bad(e, "is inside itself")
 			}
 		}
 	}
 	return nil
 }
 
-// derived are the attributes that are not stored but follow from the rest.
+// derived are the attributes that are not stored but computed.
 const derived = win32.FILE_ATTRIBUTE_REPARSE_POINT | win32.FILE_ATTRIBUTE_NORMAL
 
-// Root is the root directory.
+// Root returns the root directory.
 func (t *Tree) Root() *Entry { return t.root }
 
-// Len is the number of entries, the root among them.
+// Len returns the number of entries, including the root.
 func (t *Tree) Len() int { return len(t.entries) }
 
-// Opens is the number of open handles.
+// Opens returns the number of open handles.
 func (t *Tree) Opens() int { return len(t.opens) }
 
-// ID is the entry's number, for FileInternalInformation.
+// ID returns the entry's number, for FileInternalInformation.
 func (e *Entry) ID() ID { return e.id }
 
-// Name is the name as it was given; the root's is empty.
+// Name returns the name as it was given. The root's name is empty.
 func (e *Entry) Name() string { return e.rec.Name }
 
-// Parent is the directory that the entry is or was in; nil for the root.
+// Parent returns the directory that the entry is or was in, or nil for the root.
 func (e *Entry) Parent() *Entry { return e.parent }
 
-// IsDir tells a directory, be it a link or not, from a file.
+// IsDir reports whether the entry is a directory, which may be a link.
 func (e *Entry) IsDir() bool { return e.rec.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 }
 
-// Size is the size in bytes.
+// Size returns the size in bytes.
 func (e *Entry) Size() int64 { return e.rec.Size }
 
-// Attributes are the FILE_ATTRIBUTE_ bits as Windows reports them: NORMAL if
+// Attributes returns the FILE_ATTRIBUTE_ bits as Windows reports them: NORMAL if
 // there is no other.
 func (e *Entry) Attributes() uint32 {
 	a := e.rec.Attributes
@@ -200,11 +200,11 @@ func (e *Entry) Attributes() uint32 {
 	return a
 }
 
-// Reparse is the entry's REPARSE_DATA_BUFFER, nil if it is no reparse point.
-// The caller does not change it.
+// Reparse returns the entry's REPARSE_DATA_BUFFER, or nil if it is not a reparse
+// point. The caller must not change it.
 func (e *Entry) Reparse() []byte { return e.rec.Reparse }
 
-// ReparseTag is 0 if e is no reparse point.
+// ReparseTag returns 0 if e is not a reparse point.
 func (e *Entry) ReparseTag() uint32 {
 	if e.rec.Reparse == nil {
 		return 0
@@ -212,16 +212,17 @@ func (e *Entry) ReparseTag() uint32 {
 	return le.Uint32(e.rec.Reparse)
 }
 
-// DeletePending tells whether e vanishes with its last handle, or has vanished.
+// DeletePending reports whether e will be deleted with its last handle or has
+// been deleted.
 func (e *Entry) DeletePending() bool { return e.pending || e.gone }
 
-// Gone tells whether e has left the namespace.
+// Gone reports whether e has left the namespace.
 func (e *Entry) Gone() bool { return e.gone }
 
-// Empty tells whether e has no entries.
+// Empty reports whether e has no entries.
 func (e *Entry) Empty() bool { return len(e.children) == 0 }
 
-// Path is the way from the root: `\` for the root itself, else `\a\b`.
+// Path returns the path from the root: `\` for the root itself, else `\a\b`.
 func (e *Entry) Path() string {
 	if e.parent == nil {
 		return `\`
@@ -234,7 +235,7 @@ func (e *Entry) Path() string {
 	return `\` + strings.Join(names, `\`)
 }
 
-// within tells whether e is dir or lies in it.
+// within reports whether e is dir or below it.
 func (e *Entry) within(dir *Entry) bool {
 	for at := e; at != nil; at = at.parent {
 		if at == dir {
@@ -244,15 +245,15 @@ func (e *Entry) within(dir *Entry) bool {
 	return false
 }
 
-// Lookup finds the entry called name in dir; nil if there is none.
+// Lookup returns the entry called name in dir, or nil if there is none.
 func (e *Entry) Lookup(name string) *Entry { return e.children[fold(name)] }
 
-// A Cursor is a place in a directory, between entries. It stays good whatever
-// happens to the directory: [Entry.Next] goes on behind the name it stands at.
+// A Cursor is a position between two entries of a directory. It stays valid when
+// the directory changes: [Entry.Next] continues after the last name.
 type Cursor struct{ after string }
 
-// Next is the entry behind c in the order of upper-cased names and the place
-// behind it. ok is false at the end.
+// Next returns the entry after c in the order of upper-cased names, and the
+// position after it. ok is false at the end.
 func (e *Entry) Next(c Cursor) (_ *Entry, _ Cursor, ok bool) {
 	i, found := slices.BinarySearch(e.order, c.after)
 	if found {
@@ -264,7 +265,7 @@ func (e *Entry) Next(c Cursor) (_ *Entry, _ Cursor, ok bool) {
 	return e.children[e.order[i]], Cursor{e.order[i]}, true
 }
 
-// add puts an entry into the tree; the caller has checked everything.
+// add puts an entry into the tree. The caller has checked everything.
 func (t *Tree) add(id ID, rec Record, parent *Entry) *Entry {
 	e := &Entry{id: id, rec: rec, parent: parent}
 	if e.IsDir() {
@@ -291,7 +292,7 @@ func (e *Entry) unlink(child *Entry) {
 	delete(e.children, k)
 }
 
-// remove takes e out of the namespace.
+// remove removes e from the namespace.
 func (t *Tree) remove(c Changes, e *Entry) {
 	e.parent.unlink(e)
 	delete(t.entries, e.id)
@@ -299,14 +300,15 @@ func (t *Tree) remove(c Changes, e *Entry) {
 	c.Delete(key(e.id))
 }
 
-// Create makes an entry called name in dir. attributes are FILE_ATTRIBUTE_ bits;
-// DIRECTORY among them makes a directory. It answers
+// Create creates an entry called name in dir. attributes are FILE_ATTRIBUTE_
+// bits; with DIRECTORY it creates a directory. It returns
 //
 //   - STATUS_OBJECT_NAME_INVALID for a bad name ([CheckName]),
-//   - STATUS_DELETE_PENDING in a directory that is being deleted ([MS-FSA] 2.1.5.1.1),
+//   - STATUS_DELETE_PENDING in a directory that is being deleted ([MS-FSA]
+//     2.1.5.1.1),
 //   - STATUS_DIRECTORY_IS_A_REPARSE_POINT in a link or mount point, which has no
 //     entries of its own (ntstatus.h; general knowledge),
-//   - STATUS_OBJECT_NAME_COLLISION if there is such an entry.
+//   - STATUS_OBJECT_NAME_COLLISION if the entry exists.
 func (t *Tree) Create(c Changes, dir *Entry, name string, attributes uint32) (*Entry, error) {
 	name = clean(name)
 	switch err := CheckName(name); {
@@ -327,9 +329,9 @@ func (t *Tree) Create(c Changes, dir *Entry, name string, attributes uint32) (*E
 	return e, nil
 }
 
-// SetAttributes replaces the attributes that can be set; whether e is a
-// directory or a reparse point is not among them ([MS-FSA] 2.1.5.15.2: a file
-// given DIRECTORY is STATUS_INVALID_PARAMETER).
+// SetAttributes replaces the attributes that can be set. DIRECTORY and
+// REPARSE_POINT cannot ([MS-FSA] 2.1.5.15.2: DIRECTORY for a file is
+// STATUS_INVALID_PARAMETER).
 func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
 	if attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 && !e.IsDir() {
 		return win32.STATUS_INVALID_PARAMETER
@@ -340,27 +342,27 @@ func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
 	return nil
 }
 
-// SetSize gives a file another size, bytes.
+// SetSize sets the size of a file in bytes.
 func (t *Tree) SetSize(c Changes, e *Entry, size int64) error {
 	switch {
 	case e.IsDir(), size < 0:
 		return win32.STATUS_INVALID_PARAMETER // [MS-FSA] 2.1.5.15.5
 	case e.rec.Reparse != nil && size != 0:
-		return win32.STATUS_NOT_SUPPORTED // a link's file stays empty here
+		return win32.STATUS_NOT_SUPPORTED // not emulated: the file of a link stays empty
 	}
 	e.rec.Size = size
 	t.put(c, e)
 	return nil
 }
 
-// put stores e, unless it has left the namespace and lives on in handles only.
+// put stores e, unless it has left the namespace and exists in open handles only.
 func (t *Tree) put(c Changes, e *Entry) {
 	if !e.gone {
 		c.Put(key(e.id), e.rec)
 	}
 }
 
-// Equal tells whether two trees hold the same records.
+// Equal reports whether two trees have the same records.
 func (t *Tree) Equal(o *Tree) bool {
 	return maps.EqualFunc(t.entries, o.entries, func(a, b *Entry) bool {
 		return a.rec.Parent == b.rec.Parent && a.rec.Name == b.rec.Name && a.rec.Attributes == b.rec.Attributes &&

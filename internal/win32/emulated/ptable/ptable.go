@@ -1,15 +1,15 @@
 // Package ptable reads and writes partition tables on disk images: GPT (UEFI
-// specification, chapter 5) with 512 and 4096-byte sectors, and the four
-// primary entries of an MBR. Tables are [win32.Layout] values, as the disk
-// control codes carry them.
+// specification, chapter 5) with 512 and 4096-byte sectors, and the four primary
+// entries of an MBR. Tables are [win32.Layout] values, as in the disk control
+// codes.
 //
-// What it accepts is what Windows' fstub and partition manager accept, as far
-// as that is documented: a GPT needs its protective MBR; a damaged primary
-// header is replaced by the backup at the end of the disk; a disk whose first
-// sector is a file system is one partition (a "superfloppy").
+// It accepts what Windows' fstub and partition manager accept, as far as that is
+// documented: a GPT needs its protective MBR; a damaged primary header is
+// replaced by the backup at the end of the disk; a disk with a file system in its
+// first sector is one partition (a "superfloppy").
 //
-// Not modelled: logical drives in an extended partition (the container is shown
-// as an unrecognised entry) and hybrid MBRs (the GPT counts).
+// It does not model logical drives in an extended partition (the container is an
+// unrecognised entry) and hybrid MBRs (only the GPT is used).
 package ptable
 
 import (
@@ -27,8 +27,8 @@ var le = binary.LittleEndian
 
 const (
 	entrySize = 128
-	// MinEntries and MaxEntries bound the slots of a GPT. Windows always makes
-	// 128; other tools may make more.
+	// MinEntries and MaxEntries limit the entries of a GPT. Windows always
+	// creates 128; other tools may create more.
 	MinEntries = 128
 	MaxEntries = 1024
 
@@ -44,7 +44,7 @@ type Write struct {
 	Data   []byte
 }
 
-// Disk is what a table must fit: both in bytes.
+// Disk has the sizes that a table must fit, in bytes.
 type Disk struct {
 	Size   uint64
 	Sector uint32
@@ -52,12 +52,12 @@ type Disk struct {
 
 func (d Disk) sectors() uint64 { return d.Size / uint64(d.Sector) }
 
-// entrySectors is how many sectors n GPT entries take.
+// entrySectors returns the number of sectors of n GPT entries.
 func (d Disk) entrySectors(n uint32) uint64 {
 	return (uint64(n)*entrySize + uint64(d.Sector) - 1) / uint64(d.Sector)
 }
 
-// usable is the first and last sector that partitions of a GPT may have.
+// usable returns the first and last sector that GPT partitions may use.
 func (d Disk) usable(entries uint32) (first, last uint64, ok bool) {
 	first = 2 + d.entrySectors(entries)
 	if d.sectors() < 2*first {
@@ -66,7 +66,7 @@ func (d Disk) usable(entries uint32) (first, last uint64, ok bool) {
 	return first, d.sectors() - 2 - d.entrySectors(entries), true
 }
 
-// NewGPT is an empty GPT for d.
+// NewGPT returns an empty GPT for d.
 func NewGPT(d Disk, id win32.GUID, entries uint32) (win32.Layout, error) {
 	if entries < MinEntries {
 		entries = MinEntries
@@ -81,10 +81,10 @@ func NewGPT(d Disk, id win32.GUID, entries uint32) (win32.Layout, error) {
 	return l, nil
 }
 
-// ErrTooSmall says that a disk has no room for a table.
+// ErrTooSmall means that a disk is too small for a table.
 var ErrTooSmall = errors.New("disk too small for a GPT")
 
-// Refit sets the usable range of a GPT to what d offers, as after d has grown.
+// Refit sets the usable range of a GPT to that of d, for a disk that has grown.
 func Refit(l *win32.Layout, d Disk) error {
 	first, last, ok := d.usable(l.MaxPartitions)
 	if !ok {
@@ -95,9 +95,9 @@ func Refit(l *win32.Layout, d Disk) error {
 	return nil
 }
 
-// Read reads the table of a disk. The error is r's; a table that is not there,
-// or not to be believed, is PARTITION_STYLE_RAW. Every partition in the answer
-// lies inside the disk.
+// Read reads the table of a disk. Errors are those of r; a missing or invalid
+// table is PARTITION_STYLE_RAW. Every partition of the result lies inside the
+// disk.
 func Read(r io.ReaderAt, d Disk) (win32.Layout, error) {
 	raw := win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	if d.sectors() < 2 {
@@ -199,8 +199,8 @@ func name(b []byte) string {
 	return win32.FromUTF16(units)
 }
 
-// recognized are the MBR types that get a volume (winioctl.h,
-// IsRecognizedPartition, without the hidden and the LDM ones).
+// recognized reports whether an MBR type gets a volume (winioctl.h,
+// IsRecognizedPartition, without the hidden and the LDM types).
 func recognized(kind uint8) bool {
 	switch kind {
 	case 0x01, 0x04, 0x06, 0x07, 0x0B, 0x0C, 0x0E:
@@ -237,12 +237,12 @@ func readMBR(b []byte, d Disk) win32.Layout {
 	return l
 }
 
-// Superfloppy tells whether l is a file system without a partition table.
+// Superfloppy reports whether l is a file system without a partition table.
 func Superfloppy(l win32.Layout) bool {
 	return l.Style == win32.PARTITION_STYLE_MBR && len(l.Partitions) == 1 && l.Partitions[0].Offset == 0
 }
 
-// InUse tells whether p is a partition and not an unused entry.
+// InUse reports whether p is a partition and not an unused entry.
 func InUse(p win32.Partition) bool {
 	if p.Style == win32.PARTITION_STYLE_GPT {
 		return !p.Type.IsZero()
@@ -250,11 +250,11 @@ func InUse(p win32.Partition) bool {
 	return p.MBRType != 0
 }
 
-// ErrLayout says that a layout cannot be written to a disk.
+// ErrLayout means that a layout cannot be written to a disk.
 var ErrLayout = errors.New("impossible partition table")
 
-// Check tells whether l can be d's table. For a GPT the usable range of l
-// counts, for an MBR 2^32 sectors.
+// Check reports whether l can be the table of d. The limit is the usable range of
+// l for a GPT, and 2^32 sectors for an MBR.
 func Check(l win32.Layout, d Disk) error {
 	bad := func(i int, format string, args ...any) error {
 		return fmt.Errorf("%w: entry %d: %s", ErrLayout, i, fmt.Sprintf(format, args...))
@@ -291,13 +291,13 @@ func Check(l win32.Layout, d Disk) error {
 		s := uint64(d.Sector)
 		switch {
 		case p.Offset%s != 0 || p.Length%s != 0 || p.Length == 0:
-			return bad(i, "%d bytes at %d are not whole sectors of %d", p.Length, p.Offset, s)
+			return bad(i, "%d bytes at %d are not whole sectors of %d bytes", p.Length, p.Offset, s)
 		case p.Offset < low || p.Offset > high || p.Length > high-p.Offset:
-			return bad(i, "%d bytes at %d are outside of %d to %d", p.Length, p.Offset, low, high)
+			return bad(i, "%d bytes at %d are outside the range %d to %d", p.Length, p.Offset, low, high)
 		}
 		for _, o := range seen {
 			if p.Offset < o.to && o.from < p.Offset+p.Length {
-				return bad(i, "overlaps the one at %d", o.from)
+				return bad(i, "overlaps the partition at %d", o.from)
 			}
 		}
 		seen = append(seen, extent{p.Offset, p.Offset + p.Length})
@@ -307,7 +307,7 @@ func Check(l win32.Layout, d Disk) error {
 			}
 			ids[p.ID] = true
 			if len(win32.UTF16(p.Name)) > 36 {
-				return bad(i, "name %q is longer than 36", p.Name)
+				return bad(i, "name %q is longer than 36 characters", p.Name)
 			}
 		} else if p.Active {
 			if active {
@@ -319,8 +319,8 @@ func Check(l win32.Layout, d Disk) error {
 	return nil
 }
 
-// Encode is what must be written to make l, which Check accepts, the table of
-// d. first is the disk's first sector, whose boot code an MBR keeps.
+// Encode returns the writes that make l, which Check accepts, the table of d.
+// first is the disk's first sector; an MBR keeps its boot code.
 func Encode(l win32.Layout, d Disk, first []byte) []Write {
 	if l.Style == win32.PARTITION_STYLE_GPT {
 		return encodeGPT(l, d)
@@ -329,7 +329,7 @@ func Encode(l win32.Layout, d Disk, first []byte) []Write {
 	copy(b[:mbrSigField], first)
 	le.PutUint32(b[mbrSigField:], l.Signature)
 	slots := l.Partitions
-	if len(slots) > 4 { // four in use at most: unused ones make room
+	if len(slots) > 4 { // at most four are in use: drop unused ones
 		slots = nil
 		for _, p := range l.Partitions {
 			if InUse(p) {
@@ -345,7 +345,7 @@ func Encode(l win32.Layout, d Disk, first []byte) []Write {
 		if p.Active {
 			e[0] = 0x80
 		}
-		copy(e[1:], []byte{0xFE, 0xFF, 0xFF}) // no cylinders: the sector numbers count
+		copy(e[1:], []byte{0xFE, 0xFF, 0xFF}) // no cylinders: only the sector numbers are valid
 		e[4] = p.MBRType
 		copy(e[5:], []byte{0xFE, 0xFF, 0xFF})
 		le.PutUint32(e[8:], uint32(p.Offset/uint64(d.Sector)))
@@ -408,16 +408,17 @@ func encodeGPT(l win32.Layout, d Disk) []Write {
 	}
 }
 
-// Wipe is what must be zeroed so that d has no table of either style: offset
-// and length, in bytes.
+// Wipe returns what to zero so that d has no table of either style, as offset and
+// length in bytes.
 func Wipe(d Disk) [][2]uint64 {
 	n := min(2+d.entrySectors(MaxEntries), d.sectors())
 	s := uint64(d.Sector)
 	return [][2]uint64{{0, n * s}, {(d.sectors() - n) * s, n * s}}
 }
 
-// Normal is l as Read finds it once it is written: what is unused in a GPT is
-// left out, an MBR has four entries, numbers follow the order of the entries.
+// Normal returns l as Read returns it after it was written: without the unused
+// entries of a GPT, with four entries of an MBR, and with numbers in the order of
+// the entries.
 func Normal(l win32.Layout, d Disk) win32.Layout {
 	parts := l.Partitions
 	l.Partitions = nil

@@ -17,7 +17,7 @@ import (
 
 const mib = 1 << 20
 
-// media is a disk in memory of which only the ends are kept.
+// media is a disk in memory that stores only its two ends.
 type media struct {
 	disk ptable.Disk
 	b    map[uint64][]byte // by sector
@@ -60,11 +60,11 @@ func id(n byte) win32.GUID { return win32.GUID{Data1: uint32(n), Data4: [8]byte{
 func basic(n byte, off, length uint64) win32.Partition {
 	return win32.Partition{
 		Style: win32.PARTITION_STYLE_GPT, Number: uint32(n), Offset: off, Length: length,
-		Type: win32.PARTITION_BASIC_DATA_GUID, ID: id(n), Attributes: 1 << 63, Name: "données 💾 \xed\xa0\xbd", // and half a surrogate pair
+		Type: win32.PARTITION_BASIC_DATA_GUID, ID: id(n), Attributes: 1 << 63, Name: "données 💾 \xed\xa0\xbd", // with half of a surrogate pair
 	}
 }
 
-func TestGPTIsReadAsWritten(t *testing.T) {
+func TestReadWrittenGPT(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		for _, entries := range []uint32{0, 128, 256, 1024} {
 			for _, size := range []uint64{16 * mib, 1 << 30, 3 << 40} {
@@ -101,7 +101,7 @@ func TestGPTIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// UEFI specification 5.3.2: what makes a header invalid; then the backup counts.
+// UEFI specification 5.3.2: what makes a header invalid. The backup is used then.
 func TestDamagedHeaders(t *testing.T) {
 	const sector = 512
 	for name, damage := range map[string]func(header, table []byte){
@@ -142,7 +142,7 @@ func TestDamagedHeaders(t *testing.T) {
 	}
 }
 
-func TestMBRIsReadAsWritten(t *testing.T) {
+func TestReadWrittenMBR(t *testing.T) {
 	m := newMedia(1<<30, 512)
 	l := win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 0xCAFEF00D, Partitions: []win32.Partition{
 		{Style: win32.PARTITION_STYLE_MBR, Offset: 100 * mib, Length: mib, MBRType: 0x0F},
@@ -150,12 +150,12 @@ func TestMBRIsReadAsWritten(t *testing.T) {
 		{Style: win32.PARTITION_STYLE_MBR, Offset: mib, Length: mib, MBRType: 0x07, Active: true},
 	}}
 	code := bytes.Repeat([]byte{0x90}, 512)
-	for _, extra := range [][]win32.Partition{nil, make([]win32.Partition, 3)} { // more than four: unused ones make room
+	for _, extra := range [][]win32.Partition{nil, make([]win32.Partition, 3)} { // more than four: unused ones are dropped
 		l := l
 		l.Partitions = append(append([]win32.Partition(nil), l.Partitions...), extra...)
 		m.write(t, ptable.Encode(l, m.disk, code))
 		if m.b[0][0] != 0x90 || m.b[0][439] != 0x90 {
-			t.Error("the boot code is gone")
+			t.Error("the boot code was not kept")
 		}
 		got, err := ptable.Read(m, m.disk)
 		if want := ptable.Normal(l, m.disk); err != nil || !reflect.DeepEqual(got, want) || len(got.Partitions) != 4 {
@@ -182,7 +182,7 @@ func TestSuperfloppies(t *testing.T) {
 	}
 }
 
-func TestTooSmallForAGPT(t *testing.T) {
+func TestGPTTooSmall(t *testing.T) {
 	for _, c := range []struct {
 		size    uint64
 		sector  uint32
@@ -205,7 +205,7 @@ func TestTooSmallForAGPT(t *testing.T) {
 	}
 }
 
-func TestReadPassesErrorsOn(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	want := errors.New("bad sector")
 	if _, err := ptable.Read(failing{want}, ptable.Disk{Size: mib, Sector: 512}); !errors.Is(err, want) {
 		t.Errorf("Read = %v, want %v", err, want)
@@ -216,8 +216,8 @@ type failing struct{ err error }
 
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// FuzzRead: whatever is on a disk, partitions lie inside it, one GPT's do not lie
-// in its tables, and a table that was read can be written and read again.
+// For any content of a disk, partitions lie inside it, those of a GPT do not
+// overlap its tables, and a table that was read can be written and read again.
 func FuzzRead(f *testing.F) {
 	for _, sector := range []uint32{512, 4096} {
 		m := newMedia(mib, sector)
@@ -259,11 +259,11 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("partition %d: %d bytes at %d of %d", i, p.Length, p.Offset, mib)
 			}
 			if l.Style == win32.PARTITION_STYLE_GPT && (p.Offset < l.UsableOffset || p.Offset+p.Length > l.UsableOffset+l.UsableLength) {
-				t.Errorf("partition %d: outside of the usable range", i)
+				t.Errorf("partition %d: outside the usable range", i)
 			}
 		}
 		if ptable.Check(l, d) != nil || ptable.Superfloppy(l) {
-			return // others make tables that Windows reads and would not write
+			return // other tools create tables that Windows reads but does not write
 		}
 		for _, w := range ptable.Encode(l, d, b[:sector]) {
 			copy(b[w.Offset:], w.Data)
@@ -275,7 +275,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// sign gives a GPT header the checksums that fit, so that what it says is looked at.
+// sign gives a GPT header the correct checksums, so that Read uses its fields.
 func sign(h, disk []byte, sector uint32) {
 	le := binary.LittleEndian
 	table, n := le.Uint64(h[72:])*uint64(sector), uint64(le.Uint32(h[80:]))*128
