@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pageLimit is how long the commands of one page may take: they take seconds, and
-// this is for those that hang.
+// pageLimit is the time limit for the commands of one page. They take seconds; the
+// limit is for commands that hang.
 const pageLimit = 5 * time.Minute
 
 // build builds the programs once for all pages.
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Every block of every page is of a known kind, and does or says what it should.
+// Every block of every page has a known kind, and its commands work.
 func TestBlocks(t *testing.T) {
 	for _, p := range pages(t) {
 		if len(p.blocks) == 0 {
@@ -79,7 +79,7 @@ func (b block) kind() string {
 	return b.info[0]
 }
 
-// notHere is why the commands of a block cannot run on this machine, or empty.
+// notHere returns why the commands of a block cannot run on this machine, or "".
 func notHere(b block) string {
 	if reason, ok := strings.CutPrefix(strings.Join(b.info, " "), "sh needs:"); ok {
 		return "needs " + reason
@@ -92,7 +92,7 @@ func notHere(b block) string {
 
 func runs(b block) bool { return notHere(b) == "" && (b.kind() == "sh" || b.kind() == "console") }
 
-// check looks at what of a block can be looked at without running it.
+// check checks a block without running it.
 func check(b block) error {
 	switch b.kind() {
 	case "sh", "powershell", "text", "diff":
@@ -109,13 +109,13 @@ func check(b block) error {
 		var v any
 		return json.Unmarshal([]byte(b.body), &v)
 	default:
-		return fmt.Errorf("a block of the kind %q: name one that doc.go of test/docs knows", b.kind())
+		return fmt.Errorf("unknown kind of block %q; doc.go of test/docs lists the kinds", b.kind())
 	}
 	return nil
 }
 
-// parsesAsGo wants a file, declarations, statements, which may follow imports, the
-// methods of an interface, or values of a list.
+// parsesAsGo checks that body is a Go file, declarations, statements (also after
+// imports), methods of an interface, or elements of a list.
 func parsesAsGo(body string) error {
 	imports, rest := "", body
 	if at := strings.Index(body, "\n)\n"); at >= 0 && strings.HasPrefix(strings.TrimSpace(body), "import (") {
@@ -131,17 +131,17 @@ func parsesAsGo(body string) error {
 			first = err
 		}
 	}
-	return fmt.Errorf("is no Go: %w", first)
+	return fmt.Errorf("does not parse as Go: %w", first)
 }
 
-// step is a command of a console block, and what it is said to print.
+// step is a command of a console block with its expected output.
 type step struct {
 	line    int
 	command string
 	want    string
 }
 
-// steps takes a console block apart.
+// steps splits a console block into commands.
 func steps(b block) []step {
 	var all []step
 	n := b.line
@@ -156,22 +156,23 @@ func steps(b block) []step {
 	return all
 }
 
-// seenEnough runs a command until it has printed something, and interrupts it as a
-// reader does who has seen enough.
-const seenEnough = `%s & watch=$!
+// interruptAfterOutput runs a command until it has printed something, and then
+// interrupts it, as a reader would.
+const interruptAfterOutput = `%s & watch=$!
 while ! test -s %s && kill -0 $watch; do sleep 0.1; done
 while kill -INT $watch; do sleep 0.1; done 2>/dev/null
 wait $watch`
 
-// script is the shell script of a page. Before each block it says on
-// descriptor 3 which one it is; what steps print it puts into files.
+// script returns the shell script of a page and its steps. Before each block the
+// script prints the block's line to descriptor 3. It writes the output of steps to
+// files.
 func script(p page, dir string) (string, []step, error) {
 	var b strings.Builder
 	var all []step
 	b.WriteString("set -eu\n")
 	for _, bl := range p.blocks {
 		if len(bl.info) == 2 && (bl.kind() == "yaml" || bl.kind() == "json") {
-			// A file is written now: names in a page are its own.
+			// Files are written before the script runs; a page uses each name once.
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(bl.info[1])), []byte(bl.body), 0o600); err != nil {
 				return "", nil, err
 			}
@@ -187,7 +188,7 @@ func script(p page, dir string) (string, []step, error) {
 		for _, s := range steps(bl) {
 			command, to := s.command, fmt.Sprintf("step%d", len(all))
 			if strings.Contains(command, "--watch") || strings.Contains(command, " -w") {
-				command = fmt.Sprintf(seenEnough, command, to)
+				command = fmt.Sprintf(interruptAfterOutput, command, to)
 			}
 			fmt.Fprintf(&b, "{ %s\n} >%s 2>&1 || test $? -lt 126\n", command, to)
 			all = append(all, s)
@@ -196,7 +197,7 @@ func script(p page, dir string) (string, []step, error) {
 	return b.String(), all, nil
 }
 
-// make only looks whether there is such a target.
+// makeCommand replaces make. It only checks that the target exists.
 const makeCommand = `#!/bin/sh
 for target; do grep -q "^$target:" "$PROJECT/Makefile" || { echo "make: no target $target" >&2; exit 2; }; done
 `
@@ -204,7 +205,7 @@ for target; do grep -q "^$target:" "$PROJECT/Makefile" || { echo "make: no targe
 // runPage runs the commands of a page.
 func runPage(t *testing.T, p page) {
 	if runtime.GOOS == "windows" {
-		t.Skip("needs a POSIX shell: run it on Linux")
+		t.Skip("needs a POSIX shell: runs on Linux")
 	}
 	bin, err := build()
 	if err != nil {
@@ -214,7 +215,7 @@ func runPage(t *testing.T, p page) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Short, for sockets.
+	// A short path, because of the sockets.
 	dir, err := os.MkdirTemp("", "doc")
 	if err != nil {
 		t.Fatal(err)
@@ -239,10 +240,10 @@ func runPage(t *testing.T, p page) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), pageLimit)
 	defer cancel()
-	said, log, err := shell(ctx, dir, []string{
+	started, log, err := shell(ctx, dir, []string{
 		"PATH=" + tools + ":" + bin + ":" + os.Getenv("PATH"), "PROJECT=" + project, "CSI_PROXY_DIR=" + sockets, "TMPDIR=" + temp,
 	}, text)
-	blocks := strings.Fields(said)
+	blocks := strings.Fields(started)
 	if err != nil {
 		at := "the start"
 		if len(blocks) > 0 {
@@ -262,15 +263,16 @@ func runPage(t *testing.T, p page) {
 	t.Logf("ran %d blocks", len(blocks))
 }
 
-// shell starts csi-proxy-sim, runs a script, and ends what it has left running. It
-// returns what the script said on descriptor 3, and all else that was said.
-func shell(ctx context.Context, dir string, env []string, text string) (said, log string, err error) {
+// shell starts csi-proxy-sim, runs a script, and stops all processes that it left
+// running. It returns the lines of the blocks that were started, which the script
+// prints to descriptor 3, and all other output.
+func shell(ctx context.Context, dir string, env []string, text string) (started, log string, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return "", "", err
 	}
 	defer r.Close()
-	// The pipe is read until everything that holds it has ended.
+	// The pipe is read until every process that has it open has ended.
 	read := make(chan string, 1)
 	go func() {
 		var b bytes.Buffer
@@ -283,8 +285,8 @@ func shell(ctx context.Context, dir string, env []string, text string) (said, lo
 		return "", "", err
 	}
 	defer out.Close()
-	// With -m each job is a process group, which is ended as a whole, also when the
-	// time is over.
+	// With -m each job is a process group, so that all its processes can be killed,
+	// also after the time limit.
 	const around = `set -m
 jobs=
 trap 'kill -- $jobs 2>/dev/null' EXIT
@@ -305,13 +307,13 @@ wait $page
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	err = c.Run()
 	w.Close()
-	said = <-read
+	started = <-read
 	logged, _ := os.ReadFile(filepath.Join(dir, "log"))
-	return said, string(logged), err
+	return started, string(logged), err
 }
 
-// matches compares what was printed with what a page says, in which a line …
-// stands for any lines.
+// matches compares output with the output on a page, in which a line … stands for
+// any number of lines.
 func matches(want, got string) bool {
 	parts := strings.Split(want, "…\n")
 	for i, part := range parts {
@@ -342,7 +344,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-func TestBlocksThatAreWrongAreFound(t *testing.T) {
+func TestCheckFindsWrongBlocks(t *testing.T) {
 	for text, good := range map[string]bool{
 		"```sh\nls\n```\n":                      true,
 		"```\nls\n```\n":                        false,
@@ -361,16 +363,16 @@ func TestBlocksThatAreWrongAreFound(t *testing.T) {
 	}
 }
 
-// A command that fails fails its page, and what it started does not stay.
-func TestACommandThatFailsIsFound(t *testing.T) {
-	said, log, err := runText(t, t.Context(), t.TempDir(), "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
-	if err == nil || said != "1\n4\n" {
-		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, said, log)
+// A command that fails makes its page fail, and its processes are stopped.
+func TestShellReportsFailedCommand(t *testing.T) {
+	started, log, err := runText(t, t.Context(), t.TempDir(), "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
+	if err == nil || started != "1\n4\n" {
+		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, started, log)
 	}
 }
 
-// A page whose time is over fails, and what it started does not stay.
-func TestAPageThatHangsIsFound(t *testing.T) {
+// A page that exceeds the time limit fails, and its processes are stopped.
+func TestShellReportsTimeout(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -382,17 +384,17 @@ func TestAPageThatHangsIsFound(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	said, log, err := runText(t, ctx, dir, "```sh\nsleep 1000 &\ntouch hangs\nsleep 1000\n```\n")
-	if err == nil || said != "1\n" {
-		t.Errorf("a block that hangs: %v, blocks %q, want an error at line 1\n%s", err, said, log)
+	started, log, err := runText(t, ctx, dir, "```sh\nsleep 1000 &\ntouch hangs\nsleep 1000\n```\n")
+	if err == nil || started != "1\n" {
+		t.Errorf("a block that hangs: %v, blocks %q, want an error at line 1\n%s", err, started, log)
 	}
 }
 
-// runText runs the commands of a page in dir, for at most as long as a page may take.
-func runText(t *testing.T, ctx context.Context, dir, text string) (said, log string, err error) {
+// runText runs the commands of a page in dir, within the time limit of a page.
+func runText(t *testing.T, ctx context.Context, dir, text string) (started, log string, err error) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("needs a POSIX shell: run it on Linux")
+		t.Skip("needs a POSIX shell: runs on Linux")
 	}
 	bin, err := build()
 	if err != nil {
@@ -402,7 +404,7 @@ func runText(t *testing.T, ctx context.Context, dir, text string) (said, log str
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets, err := os.MkdirTemp("", "doc") // short: the path of a socket has 108 bytes
+	sockets, err := os.MkdirTemp("", "doc") // short, because the path of a socket is limited to 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func TestCitationsResolve(t *testing.T) {
 	}
 }
 
-func TestWrongCitationsAreFound(t *testing.T) {
+func TestResolveFindsWrongCitations(t *testing.T) {
 	all := map[string]page{}
 	for _, p := range []page{parse("docs/contract/disks.md", "# Disks\n\n## Serial number\n\n| <a id=\"d1\"></a>D1 |\n"), parse("pkg/disk/notes.md", "# Notes\n")} {
 		all[p.name] = p

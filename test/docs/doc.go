@@ -1,26 +1,25 @@
-// Package docs has no code. Its tests do what the pages of this project tell a
-// reader to do.
+// Package docs tests the pages of this project: it runs their commands.
 //
-// What a block of a page is, its fence says:
+// The first word after a fence is the kind of the block:
 //
-//   - sh: commands, run by bash with set -e. All blocks of a page run one after the
-//     other in one shell, in a directory of their own with the programs in bin
-//     and on the PATH, while csi-proxy-sim with the default node runs.
-//   - sh needs:REASON, powershell: commands that need what this machine is not. They
-//     are listed as skipped, with the reason.
-//   - console: commands after "$ ", run in the same shell whatever they answer, and
-//     what they print. A line … stands for any lines.
+//   - sh: commands, run by bash with set -e. All blocks of a page run in order in one
+//     shell, in a new directory, with the programs in bin and on the PATH, while
+//     csi-proxy-sim runs with the default node.
+//   - sh needs:REASON, powershell: commands that this machine cannot run. They are
+//     listed as skipped, with the reason.
+//   - console: commands after "$ " and their output. They run in the same shell and
+//     may fail. A line … stands for any number of lines.
 //   - go: parsed, as a file or a part of one.
-//   - yaml, json: parsed. With a name after it the block is also written to that
+//   - yaml, json: parsed. If a file name follows, the block is also written to that
 //     file, for the commands after it.
-//   - text, diff: what is not for machines.
+//   - text, diff: not checked.
 //
-// A block of another kind fails. So does a link to a file or heading that is not
-// there, and a default that the help of the program does not have.
+// Blocks of other kinds fail. So do links to missing files and headings, and
+// default values of flags that differ from the program's help.
 //
 // Go files cite pages in comments: docs/contract/disks.md#rescan. A citation of a
-// page or heading that is not in the repository fails, too.
+// missing page or heading fails, too.
 //
-// A make in those blocks only looks whether the Makefile has the target: they
-// are run as stages of make test, and make test is what runs this.
+// The command make only checks that the Makefile has the target, because the
+// targets are stages of make test, which runs this test.
 package docs

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// klogFlags are those of the log library, of which the page only says that they
-// are there.
+// klogFlags are the flags of the log library. The page mentions them without
+// describing each.
 var klogFlags = strings.Fields("add_dir_header alsologtostderr alsologtostderrthreshold legacy_stderr_threshold_behavior log_backtrace_at log_dir log_file log_file_max_size logtostderr one_output skip_headers skip_log_headers stderrthreshold v vmodule")
 
 var (
@@ -19,9 +19,9 @@ var (
 	inHelp   = regexp.MustCompile(`\(default (.*)\)\s*$`)
 )
 
-// The tables of docs/reference.md have every flag of csi-proxy and csi-proxy-sim but
-// those of the log library, with the default that -h shows.
-func TestDefaultsAreThoseOfHelp(t *testing.T) {
+// The tables of docs/reference.md have every flag of csi-proxy and csi-proxy-sim
+// with the default that -h shows, except for the flags of the log library.
+func TestFlagDefaultsMatchHelp(t *testing.T) {
 	bin, err := build()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestDefaultsAreThoseOfHelp(t *testing.T) {
 		}
 		help = append(help, out...)
 	}
-	real := map[string]string{} // the default that help shows, empty for none
+	real := map[string]string{} // the defaults in the help, or ""
 	for _, m := range flagHelp.FindAllStringSubmatch(string(help), -1) {
 		name, text := m[1]+m[4], m[3]+m[6]
 		real[name] = ""
@@ -44,28 +44,28 @@ func TestDefaultsAreThoseOfHelp(t *testing.T) {
 	}
 	all := pages(t)
 	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/reference.md" })].text
-	told := map[string]string{}
+	documented := map[string]string{}
 	for _, m := range flagRow.FindAllStringSubmatch(text, -1) {
-		told[m[1]] = strings.ReplaceAll(m[2], "`", "")
+		documented[m[1]] = strings.ReplaceAll(m[2], "`", "")
 	}
-	if len(told) < 10 || len(real) < len(told) {
-		t.Fatalf("found %d flags in the table and %d in the help: the search is broken\n%s", len(told), len(real), help)
+	if len(documented) < 10 || len(real) < len(documented) {
+		t.Fatalf("found %d flags in the table and %d in the help: the search is broken\n%s", len(documented), len(real), help)
 	}
 	for name, want := range real {
-		got, ok := told[name]
+		got, ok := documented[name]
 		switch {
 		case slices.Contains(klogFlags, name):
 		case !ok:
-			t.Errorf("docs/reference.md does not tell the flag -%s", name)
+			t.Errorf("docs/reference.md does not have the flag -%s", name)
 		case want == "" && !regexp.MustCompile(`^(none|empty|false|0|MSiSCSI only)\b`).MatchString(got):
-			t.Errorf("docs/reference.md tells %q as the default of -%s, which has none", got, name)
+			t.Errorf("docs/reference.md has %q as the default of -%s, which has none", got, name)
 		case !strings.Contains(got, want):
-			t.Errorf("docs/reference.md tells %q as the default of -%s, -h shows %q", got, name, want)
+			t.Errorf("docs/reference.md has %q as the default of -%s, -h shows %q", got, name, want)
 		}
 	}
-	for name := range told {
+	for name := range documented {
 		if _, ok := real[name]; !ok {
-			t.Errorf("docs/reference.md tells the flag -%s, which -h does not show", name)
+			t.Errorf("docs/reference.md has the flag -%s, which -h does not show", name)
 		}
 	}
 }

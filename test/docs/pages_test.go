@@ -15,13 +15,13 @@ const root = "../.."
 // page is a page of the documentation.
 type page struct {
 	name   string // slash-separated, from the project's root
-	text   string // without what is in fences
+	text   string // without blocks
 	blocks []block
 }
 
-// block is what stands in a fence.
+// block is a fenced block.
 type block struct {
-	line int      // of its fence
+	line int      // line of the opening fence
 	info []string // the words after the fence
 	body string
 }
@@ -55,12 +55,12 @@ func parse(name, text string) page {
 	return p
 }
 
-// skip says whether a directory holds nothing of ours, or only what tests read.
+// skip reports whether a directory has no files of this project, or only files that tests read.
 func skip(path, name string) bool {
 	return path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules")
 }
 
-// pages reads all pages but what tests read.
+// pages reads all pages except those that tests read.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page
@@ -107,8 +107,8 @@ var (
 	named   = regexp.MustCompile(`<a id="([\w-]+)"></a>`)
 )
 
-// anchors are the names by which the headings of a page, and its lines with an
-// anchor of their own, are linked to.
+// anchors returns the link targets of a page: its headings and its explicit
+// anchors.
 func anchors(p page) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range named.FindAllStringSubmatch(p.text, -1) {
@@ -149,7 +149,7 @@ func TestLinksResolve(t *testing.T) {
 		}
 	}
 	if links < 30 {
-		t.Errorf("found %d links only: the search is broken", links)
+		t.Errorf("found only %d links: the search is broken", links)
 	}
 }
 

@@ -1,3 +1,3 @@
-// Package images lets a program that knows nothing of this project judge what
-// it writes to disks: sgdisk, over the image files of a simulated node.
+// Package images checks partition tables with an independent program: it runs
+// sgdisk on the disk images of a simulated node.
 package images

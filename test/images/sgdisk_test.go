@@ -18,9 +18,9 @@ const (
 	tib = 1 << 40
 )
 
-// A disk that the services partition, and then grow with its volume, has a table
-// in which sgdisk finds nothing wrong, before and after.
-func TestSgdiskFindsNothingWrong(t *testing.T) {
+// sgdisk finds no problems in the table of a disk after it was partitioned, and
+// after the disk and its volume have grown.
+func TestPartitionTablesPassSgdisk(t *testing.T) {
 	sgdisk, err := exec.LookPath("sgdisk")
 	if err != nil {
 		t.Skip("needs sgdisk: apt-get install gdisk")
@@ -29,13 +29,13 @@ func TestSgdiskFindsNothingWrong(t *testing.T) {
 		for _, c := range []struct {
 			name       string
 			size, grow simnode.Size
-			partitions int // with the Microsoft reserved one, which small disks go without
+			partitions int // including the Microsoft reserved partition, which small disks do not have
 		}{
 			{"100 MiB", 100 * mib, 150 * mib, 1},
 			{"1 GiB", gib, 3 * gib, 2},
 			{"3 TiB", 3 * tib, 4 * tib, 2},
 		} {
-			t.Run(fmt.Sprintf("%s of %d-byte sectors", c.name, sector), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s with %d-byte sectors", c.name, sector), func(t *testing.T) {
 				judge(t, sgdisk, sector, c.size, c.grow, c.partitions)
 			})
 		}
@@ -77,7 +77,7 @@ func judge(t *testing.T, sgdisk string, sector uint32, size, grow simnode.Size, 
 	}
 	after := verify(t, sgdisk, image(t, n, d.Number), sector, partitions)
 	if grown, want := int64(after-before)*int64(sector), int64(grow-size); grown < want-2*mib || grown > want+2*mib {
-		t.Errorf("the data partition grew by %d bytes, the disk by %d", grown, want)
+		t.Errorf("the data partition grew by %d bytes, want about %d, by which the disk grew", grown, want)
 	}
 }
 
@@ -98,10 +98,9 @@ func image(t *testing.T, n *simnode.Node, number uint32) string {
 
 var row = regexp.MustCompile(`(?m)^ +\d+ +(\d+) +(\d+) `)
 
-// verify lets sgdisk judge the image and returns the last sector of the last
-// partition. sgdisk takes every image for one of 512-byte sectors unless the
-// block device says otherwise, so images of 4 KiB sectors are shown to it
-// through a loop device of that sector size.
+// verify runs sgdisk on the image and returns the last sector of the last
+// partition. sgdisk assumes 512-byte sectors unless a block device reports another
+// size, so it reads images with 4 KiB sectors through a loop device.
 func verify(t *testing.T, sgdisk, image string, sector uint32, partitions int) uint64 {
 	t.Helper()
 	dev := image
@@ -117,11 +116,11 @@ func verify(t *testing.T, sgdisk, image string, sector uint32, partitions int) u
 		t.Fatalf("sgdisk -p: %v\n%s", err, out)
 	}
 	if want := fmt.Sprintf("Sector size (logical): %d bytes", sector); !strings.Contains(string(out), want) && dev == image {
-		t.Fatalf("sgdisk -p does not say %q:\n%s", want, out)
+		t.Fatalf("sgdisk -p does not print %q:\n%s", want, out)
 	}
 	rows := row.FindAllStringSubmatch(string(out), -1)
 	if len(rows) != partitions {
-		t.Fatalf("sgdisk sees %d partitions, want %d:\n%s", len(rows), partitions, out)
+		t.Fatalf("sgdisk lists %d partitions, want %d:\n%s", len(rows), partitions, out)
 	}
 	var last uint64
 	if _, err := fmt.Sscan(rows[len(rows)-1][2], &last); err != nil {
@@ -130,12 +129,12 @@ func verify(t *testing.T, sgdisk, image string, sector uint32, partitions int) u
 	return last
 }
 
-// loop shows image as a block device with sectors of the given size.
+// loop attaches image as a read-only block device with sectors of the given size.
 func loop(t *testing.T, image string, sector uint32) string {
 	t.Helper()
 	out, err := exec.Command("losetup", "--find", "--show", "--read-only", "--sector-size", fmt.Sprint(sector), image).CombinedOutput()
 	if err != nil {
-		t.Skipf("needs a machine with loop devices, and root: losetup: %v: %s", err, strings.TrimSpace(string(out)))
+		t.Skipf("needs root and loop devices: losetup: %v: %s", err, strings.TrimSpace(string(out)))
 	}
 	dev := strings.TrimSpace(string(out))
 	t.Cleanup(func() {

@@ -1,12 +1,12 @@
-// Package imports shows that no public package does anything at import: a program
-// that imports all of them, of both modules, is what a program is that imports the
-// other modules which they use.
+// Package imports tests that no public package does anything at import: a program
+// that imports all public packages of both modules has the same state as a program
+// that imports only their dependencies.
 //
-// What is compared after all packages were initialised: goroutines, open files,
-// flags, the environment, the working directory and umask, signals that are caught
-// or blocked, the default loggers, what was written anywhere a process may write by
-// default. What protobuf keeps of the generated packages (their descriptors, by
-// name) is how it works and not compared.
+// The state is read after all packages were initialized: goroutines, open files,
+// flags, the environment, the working directory and umask, caught and blocked
+// signals, the default loggers, and files written to the directories that a process
+// writes to by default. The registry of protobuf descriptors is not compared,
+// because generated packages must register there.
 //
-// It also shows what programs link: csi-proxy has nothing of simulated nodes.
+// The package also tests what programs link: csi-proxy links no simulated node.
 package imports

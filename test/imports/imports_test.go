@@ -31,7 +31,7 @@ func internal(pkg string) bool {
 	return slices.Contains(strings.Split(pkg, "/"), "internal")
 }
 
-// public are the packages that others may import, of both modules.
+// public returns the public packages of both modules.
 func public(t *testing.T) []string {
 	t.Helper()
 	const format = `-f={{if ne .Name "main"}}{{.ImportPath}}{{end}}`
@@ -39,7 +39,7 @@ func public(t *testing.T) []string {
 	return slices.DeleteFunc(all, internal)
 }
 
-// others are the packages of other modules that those import, directly or not.
+// others returns the packages of other modules that pkgs depend on.
 func others(t *testing.T, pkgs []string) []string {
 	t.Helper()
 	const format = `-f={{if not .Standard}}{{.ImportPath}}{{end}}`
@@ -48,12 +48,12 @@ func others(t *testing.T, pkgs []string) []string {
 	})
 }
 
-// state is what a program tells of itself, see testdata/probe.go.
+// state is the state that a program reports, see testdata/probe.go.
 type state map[string][]string
 
-// program builds and runs the probe together with imports and, if there is one, an
-// init function, and tells its state. It fails if the program writes anything.
-func program(t *testing.T, imports []string, initialise string) state {
+// program builds and runs the probe with imports and initialization code, and
+// returns its state. The test fails if the program prints to stderr.
+func program(t *testing.T, imports []string, initialize string) state {
 	t.Helper()
 	dir := t.TempDir()
 	probe, err := os.ReadFile("testdata/probe.go")
@@ -65,7 +65,7 @@ func program(t *testing.T, imports []string, initialise string) state {
 	for _, pkg := range imports {
 		fmt.Fprintf(&more, "import _ %q\n", pkg)
 	}
-	more.WriteString(initialise)
+	more.WriteString(initialize)
 	for name, text := range map[string]string{"probe.go": string(probe), "more.go": more.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func program(t *testing.T, imports []string, initialise string) state {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	home := filepath.Join(dir, "home") // also where it works and keeps its temporary files
+	home := filepath.Join(dir, "home") // also the working directory, and for temporary files
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +90,11 @@ func program(t *testing.T, imports []string, initialise string) state {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	if stderr.Len() > 0 {
-		t.Errorf("the program said %q", &stderr)
+		t.Errorf("the program printed %q to stderr", &stderr)
 	}
 	var s state
 	if err := json.Unmarshal(stdout.Bytes(), &s); err != nil {
-		t.Fatalf("the program wrote %q: %v", &stdout, err)
+		t.Fatalf("the program printed %q: %v", &stdout, err)
 	}
 	err = filepath.WalkDir(home, func(p string, _ fs.DirEntry, err error) error {
 		if p != home {
@@ -105,7 +105,7 @@ func program(t *testing.T, imports []string, initialise string) state {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each program has a home of its own.
+	// Each program has its own home directory.
 	for _, values := range s {
 		for i := range values {
 			values[i] = strings.ReplaceAll(values[i], home, "$HOME")
@@ -114,7 +114,7 @@ func program(t *testing.T, imports []string, initialise string) state {
 	return s
 }
 
-// differences are the lines that are in one state alone.
+// differences describes what differs between two states.
 func differences(before, after state) []string {
 	var found []string
 	for _, what := range []string{"goroutines", "files", "flags", "environment", "directory", "process", "loggers", "written"} {
@@ -128,13 +128,13 @@ func differences(before, after state) []string {
 func needsLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc; a Linux machine runs it")
+		t.Skip("needs /proc: runs on Linux")
 	}
 }
 
-func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
+func TestImportsHaveNoEffect(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	needsLinux(t)
 	t.Parallel()
@@ -150,13 +150,13 @@ func TestNoPublicPackageDoesAnythingAtImport(t *testing.T) {
 	for _, d := range differences(before, after) {
 		t.Errorf("importing %d public packages changes %s", len(ours), d)
 	}
-	t.Attr("measured", fmt.Sprintf("%d public packages imported, beside %d packages of other modules: no difference", len(ours), len(theirs)))
+	t.Attr("measured", fmt.Sprintf("%d public packages imported in addition to %d packages of other modules: no difference", len(ours), len(theirs)))
 }
 
-// Each kind of thing that a package may do at import is noticed.
-func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
+// The test finds each kind of effect that an import can have.
+func TestEffectsAreFound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	needsLinux(t)
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
 	if again := differences(before, program(t, nil, "")); len(again) > 0 {
 		t.Fatalf("two equal programs differ: %q", again)
 	}
-	for what, initialise := range map[string]string{
+	for what, initialize := range map[string]string{
 		"goroutines":  `func init() { go func() { select {} }() }`,
 		"files":       `import "os"; var f, _ = os.Open("/dev/null")`,
 		"flags":       `import "flag"; var verbose = flag.Bool("v", false, "")`,
@@ -176,9 +176,9 @@ func TestWhatAPackageDoesAtImportIsNoticed(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			found := differences(before, program(t, nil, initialise))
+			found := differences(before, program(t, nil, initialize))
 			if !slices.ContainsFunc(found, func(d string) bool { return strings.HasPrefix(d, what+":") }) {
-				t.Errorf("%s was not noticed: %q", initialise, found)
+				t.Errorf("the effect of %s was not found: %q", initialize, found)
 			}
 		})
 	}

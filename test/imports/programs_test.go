@@ -12,11 +12,11 @@ import (
 
 const project = "github.com/kubernetes-csi/csi-proxy/v2/"
 
-// simulator are the directories of what makes, describes and controls simulated
-// nodes. csi-proxy runs as LocalSystem on nodes and must link none of it.
+// simulator are the directories with the code of simulated nodes. csi-proxy runs as
+// LocalSystem on nodes and must not link any of it.
 var simulator = []string{"internal/win32/emulated", "internal/simcontrol", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
 
-// linkedFrom are the directories among simulator that pkgs have a package of.
+// linkedFrom returns the directories in simulator that pkgs have a package of.
 func linkedFrom(pkgs []string) []string {
 	var found []string
 	for _, dir := range simulator {
@@ -44,18 +44,18 @@ func TestCSIProxyDependsOnNoSimulator(t *testing.T) {
 		if found := linkedFrom(deps("csi-proxy")); len(found) > 0 {
 			t.Errorf("for %s csi-proxy depends on %q, which is for csi-proxy-sim only", system, found)
 		}
-		// A directory that was renamed would be missed in csi-proxy too.
+		// If a directory was renamed, the test would not find it in csi-proxy either.
 		if found := linkedFrom(deps("csi-proxy-sim")); !slices.Equal(found, simulator) {
-			t.Errorf("for %s csi-proxy-sim depends on %q, want all of %q: correct the list", system, found, simulator)
+			t.Errorf("for %s csi-proxy-sim depends on %q, want all of %q: update the list", system, found, simulator)
 		}
 	}
 }
 
-// The program that ships has the names of its functions, although it has no symbol
-// table: stack traces show them.
-func TestCSIProxyHasNoSimulatorInIt(t *testing.T) {
+// The shipped program contains the names of its functions for stack traces, although
+// it has no symbol table.
+func TestCSIProxyContainsNoSimulator(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds two programs: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestCSIProxyHasNoSimulatorInIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var found []string
-		for _, dir := range simulator[:len(simulator)-1] { // a program's own package is called main
+		for _, dir := range simulator[:len(simulator)-1] { // in a program, its own package is called main
 			if bytes.Contains(text, []byte(project+dir+".")) || bytes.Contains(text, []byte(project+dir+"/")) {
 				found = append(found, dir)
 			}
@@ -82,6 +82,6 @@ func TestCSIProxyHasNoSimulatorInIt(t *testing.T) {
 		t.Errorf("csi-proxy.exe has functions of %q", found)
 	}
 	if found := within("csi-proxy-sim.exe"); len(found) != len(simulator)-1 {
-		t.Errorf("csi-proxy-sim.exe has functions of %q, want some of each of %q: the search is broken", found, simulator)
+		t.Errorf("csi-proxy-sim.exe has functions of %q, want functions of all of %q: the search is broken", found, simulator)
 	}
 }

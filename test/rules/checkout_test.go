@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// Git for Windows turns LF into CRLF in a checkout unless .gitattributes says
-// otherwise. Tests that compare files byte by byte, or read pages line by line, then
-// fail.
-func TestTextFilesAreCheckedOutWithLF(t *testing.T) {
+// Git for Windows changes LF to CRLF in a checkout unless .gitattributes prevents it.
+// With CRLF, tests fail that compare files byte by byte or read pages line by line.
+func TestTextFilesHaveLF(t *testing.T) {
 	bytes, text := 0, 0
 	for _, f := range tracked(t) {
 		switch {
@@ -17,7 +16,7 @@ func TestTextFilesAreCheckedOutWithLF(t *testing.T) {
 			bytes++
 			continue
 		case strings.Contains(f.path, "/testdata/fuzz/"):
-			t.Errorf("%s: a corpus is bytes, but its git attributes are %q, want -text", f.path, f.attributes)
+			t.Errorf("%s: git attributes %q, want -text for a fuzz corpus", f.path, f.attributes)
 			continue
 		}
 		text++
@@ -25,29 +24,29 @@ func TestTextFilesAreCheckedOutWithLF(t *testing.T) {
 			t.Errorf("%s: git attributes %q, want eol=lf: see .gitattributes", f.path, f.attributes)
 		}
 		if f.index != "lf" && f.index != "none" {
-			t.Errorf("%s: committed as %s, want lf; list a file of bytes in .gitattributes as -text, or write its CR as an escape", f.path, f.index)
+			t.Errorf("%s: committed with line ends %s, want lf; list a binary file as -text in .gitattributes, or escape its CR", f.path, f.index)
 		}
 	}
 	if bytes == 0 || text < 500 {
-		t.Errorf("%d files of bytes, %d of text: git ls-files --eol was not understood", bytes, text)
+		t.Errorf("%d binary files, %d text files: the output of git ls-files --eol was not understood", bytes, text)
 	}
 }
 
 // trackedFile is a file in git's index.
 type trackedFile struct {
 	path       string
-	index      string // its line ends: lf, crlf, mixed, none, or -text where git takes it for bytes
+	index      string // its line ends: lf, crlf, mixed, none, or -text for a binary file
 	attributes string // what .gitattributes says
 }
 
-// tracked lists the files that git knows.
+// tracked returns the files that git tracks.
 func tracked(t *testing.T) []trackedFile {
 	t.Helper()
 	c := exec.Command("git", "ls-files", "--eol", "-z")
 	c.Dir = root
 	out, err := c.Output()
 	if err != nil {
-		t.Skipf("git ls-files: %v; it needs a clone of the repository and git", err)
+		t.Skipf("needs git and a clone of the repository: git ls-files: %v", err)
 	}
 	var files []trackedFile
 	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Above win32.API there is one implementation of everything. The boundary has
-// three: native, emulated, and Observe's, which stands around either.
-func TestWhereTheFakeStands(t *testing.T) {
+// Everything above win32.API has one implementation. win32.API itself has three:
+// native, emulated, and that of Observe, which wraps another one.
+func TestImplementationsOfWin32API(t *testing.T) {
 	pkgs := load(t, "windows")
 	impls := implementers(t, pkgs, module+"/internal/win32", "API")
 	want := []string{"internal/win32.observed", "internal/win32/emulated.Node", "internal/win32/native.API"}
@@ -22,7 +22,7 @@ func TestWhereTheFakeStands(t *testing.T) {
 	for _, group := range services {
 		dir := module + "/" + group + "/hostapi"
 		if !slices.ContainsFunc(pkgs, func(p *packages.Package) bool { return p.PkgPath == dir }) {
-			continue // its host is not written yet
+			continue // the group has no host yet
 		}
 		if impls := implementers(t, pkgs, dir, "HostAPI"); len(impls) != 1 {
 			t.Errorf("%s.HostAPI is implemented by %v, want one implementation", dir, impls)

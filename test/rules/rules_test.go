@@ -84,7 +84,7 @@ func sources(t *testing.T) []file {
 
 var osSuffix = regexp.MustCompile(`_(windows|linux|unix|darwin)(_[a-z0-9]+)?\.go$`)
 
-// builds tells whether f is built for the operating system.
+// builds reports whether f is built for the operating system.
 func builds(f file, system string) bool {
 	if m := osSuffix.FindStringSubmatch(f.path); m != nil && m[1] != "unix" && m[1] != system {
 		return false
@@ -114,8 +114,8 @@ func under(dir string, tops ...string) bool {
 
 var services = []string{"pkg/disk", "pkg/filesystem", "pkg/volume", "pkg/smb", "pkg/iscsi", "pkg/system"}
 
-// Files whose published declarations name types that Go has for Windows only. They
-// hold nothing else: what their functions do is in portable files.
+// Files with published declarations whose types Go has on Windows only. They have
+// nothing else: the code of their functions is in portable files.
 const (
 	publishedHandles = "pkg/disk/hostapi/handle_windows.go"  // syscall.Handle
 	publishedStructs = "pkg/disk/hostapi/storage_windows.go" // windows.GUID
@@ -132,20 +132,20 @@ func TestImportRules(t *testing.T) {
 		banned func(imp string) bool
 	}{
 		{
-			why:    "what decides runs the same everywhere: Windows paths and calls are winpath's and win32's, not the host Go runs on",
+			why:    "code that makes decisions runs the same on every system: it uses winpath and win32, not the system that Go runs on",
 			in:     slices.Concat(hosts, []string{"pkg/utils"}),
 			except: []string{publishedHandles},
 			banned: func(i string) bool { return slices.Contains([]string{"os", "path/filepath", "syscall", "os/exec"}, i) },
 		},
 		{
-			why: "gRPC and protobuf end at internal/wire: a driver in process links neither",
+			why: "only internal/wire and above use gRPC and protobuf, so that a driver in process links neither",
 			in:  slices.Concat(hosts, []string{"pkg/utils", "internal/win32"}),
 			banned: func(i string) bool {
 				return strings.HasPrefix(i, "google.golang.org/") || strings.HasPrefix(i, client) || under(i, module+"/internal/wire", module+"/internal/apiserver")
 			},
 		},
 		{
-			why:    "a driver's test in process links no gRPC: only what serves a simulated node does",
+			why:    "a driver's test in process links no gRPC: only pkg/simnode/serve does",
 			in:     []string{"pkg/simnode"},
 			except: []string{"pkg/simnode/serve"},
 			banned: func(i string) bool {
@@ -153,12 +153,12 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
-			why:    "who runs the contract over a node of their own has only what is public",
+			why:    "other projects run the conformance tests and can use public packages only",
 			in:     []string{"pkg/conformance"},
 			banned: func(i string) bool { return strings.HasPrefix(i, module+"/internal/") },
 		},
 		{
-			why:    "the boundary's types build everywhere and know no operating system",
+			why:    "the types of internal/win32 build everywhere and use no operating system",
 			in:     []string{"internal/win32"},
 			except: []string{"internal/win32/native", "internal/win32/emulated", publishedErrors},
 			banned: func(i string) bool {
@@ -166,18 +166,18 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
-			why:    "the client stands alone: a driver that imports it gets nothing of the proxy",
+			why:    "the client module is independent: a driver that imports it links nothing of the proxy",
 			in:     []string{"client"},
 			banned: func(i string) bool { return strings.HasPrefix(i, module) },
 		},
 		{
-			why:    "Windows calls are made below win32.API, by the service wrapper, by commands, and nowhere else; published structures have a windows.GUID in them",
+			why:    "only code below win32.API, the service wrapper and commands make Windows calls; published structures use windows.GUID",
 			in:     []string{"."},
 			except: []string{"internal/win32/native", "cmd", "client/pipe", "client/internal", "test", publishedStructs},
 			banned: func(i string) bool { return strings.HasPrefix(i, "golang.org/x/sys/windows") },
 		},
 		{
-			why: "no shell, ever: nothing that ships starts a process, but for the format helper, which is csi-proxy.exe itself",
+			why: "no shell: shipped programs start no process except the format helper, which is csi-proxy.exe itself",
 			in:  []string{"client", "pkg", "internal", "cmd"},
 			except: []string{
 				"internal/win32/native/fmifs",
@@ -187,20 +187,20 @@ func TestImportRules(t *testing.T) {
 			banned: func(i string) bool { return i == "os/exec" },
 		},
 		{
-			why:    "COM is for what Windows documents no other way to do, and its objects are counted where they are released",
+			why:    "COM is used only where Windows documents no other way, in one package that counts and releases its objects",
 			in:     []string{"."},
 			except: []string{"internal/win32/native/wmi"},
 			banned: func(i string) bool { return strings.HasPrefix(i, "github.com/go-ole/") },
 		},
 		{
-			why: "arrows point down: a service does not know how it is reached",
+			why: "a service does not depend on how it is called",
 			in:  hosts,
 			banned: func(i string) bool {
 				return under(i, module+"/pkg/simnode", module+"/pkg/remote", module+"/cmd", module+"/internal/policy")
 			},
 		},
 		{
-			why:    "services and hosts ask the boundary; which side answers is the node's business",
+			why:    "services and hosts use win32.API; internal/node chooses its implementation",
 			in:     []string{"pkg", "internal", "cmd"},
 			except: []string{"internal/node", "pkg/simnode", "internal/win32/native", "internal/win32/emulated"},
 			banned: func(i string) bool {
@@ -208,7 +208,7 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
-			why: "what a driver inherits stays light: commands' and metrics' libraries are the cmd module's",
+			why: "drivers inherit few dependencies: libraries for commands and metrics belong to module cmd",
 			in:  []string{"pkg", "internal", "client"},
 			banned: func(i string) bool {
 				return slices.ContainsFunc([]string{"github.com/spf13/", "k8s.io/", "sigs.k8s.io/", "github.com/prometheus/"}, func(p string) bool { return strings.HasPrefix(i, p) })
@@ -231,23 +231,23 @@ func TestImportRules(t *testing.T) {
 			}
 		}
 		if checked == 0 {
-			t.Errorf("the rule %q finds no file in %v", rule.why, rule.in)
+			t.Errorf("the rule %q applies to no file in %v", rule.why, rule.in)
 		}
 	}
 }
 
-// Where the fake stands: at win32.API and nowhere above. So nothing else may be
-// built differently for Windows but what is named here.
-func TestOnlyTheListenerAndTheServiceWrapperDifferByOS(t *testing.T) {
+// Above win32.API the same code runs on every system, except for the packages that
+// are listed here.
+func TestSystemSpecificFiles(t *testing.T) {
 	allowed := map[string]string{
-		"internal/win32/native":   "the boundary's Windows side",
-		"internal/win32/emulated": "process lock of a state directory",
-		"internal/node":           "opens the native side, or says that there is none",
-		"internal/apiserver":      "the listener: named pipes, or unix sockets",
-		"client/pipe":             "the dialer: named pipes, or unix sockets",
-		"client/internal":         "the dialer: named pipes, or unix sockets",
+		"internal/win32/native":   "Windows' implementation of win32.API",
+		"internal/win32/emulated": "locks a state directory for one process",
+		"internal/node":           "opens the native implementation, or fails off Windows",
+		"internal/apiserver":      "listens on named pipes, or unix sockets",
+		"client/pipe":             "dials named pipes, or unix sockets",
+		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/winsvc":     "the service wrapper",
-		"test/wine/driver":        "below the boundary: loads a driver into Wine, for tests",
+		"test/wine/driver":        "loads a driver into Wine, for tests",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {
@@ -261,7 +261,7 @@ func TestOnlyTheListenerAndTheServiceWrapperDifferByOS(t *testing.T) {
 			}
 		}
 		if dir == "" {
-			t.Errorf("%s is built for some systems only; above win32.API only these may be: %v", f.path, allowed)
+			t.Errorf("%s is built for some systems only; above win32.API only these packages may have such files: %v", f.path, allowed)
 		}
 		used[dir] = true
 	}
@@ -270,8 +270,8 @@ func TestOnlyTheListenerAndTheServiceWrapperDifferByOS(t *testing.T) {
 	}
 }
 
-// Nothing happens at import: drivers import these packages.
-func TestNothingHappensAtImport(t *testing.T) {
+// Packages that drivers import run no code at import.
+func TestNoInit(t *testing.T) {
 	for _, f := range sources(t) {
 		if f.generated || under(f.dir(), "test", "cmd") {
 			continue
@@ -290,7 +290,7 @@ func TestNothingHappensAtImport(t *testing.T) {
 					}
 					for _, val := range v.Values {
 						if call, ok := val.(*ast.CallExpr); ok && !harmless(call) {
-							t.Errorf("%s: the package variable %s is initialised by a call, which runs at import", f.path, v.Names[0].Name)
+							t.Errorf("%s: the package variable %s is initialized by a call, which runs at import", f.path, v.Names[0].Name)
 						}
 					}
 				}
@@ -299,7 +299,7 @@ func TestNothingHappensAtImport(t *testing.T) {
 	}
 }
 
-// harmless calls compute a constant value.
+// harmless reports whether a call only computes a constant value.
 func harmless(c *ast.CallExpr) bool {
 	switch fun := c.Fun.(type) {
 	case *ast.SelectorExpr:
@@ -325,7 +325,7 @@ func TestGoLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !regexp.MustCompile(`(?m)^go 1\.25\.0$`).Match(b) {
-			t.Errorf("module %s: want the line \"go 1.25.0\"; a dependency that needs more must not be taken", m)
+			t.Errorf("module %s: want the line \"go 1.25.0\"; dependencies that need a newer Go are not allowed", m)
 		}
 		if regexp.MustCompile(`(?m)^toolchain`).Match(b) {
 			t.Errorf("module %s has a toolchain line", m)
@@ -333,7 +333,7 @@ func TestGoLine(t *testing.T) {
 	}
 }
 
-// The client module's direct dependencies are a promise.
+// The client module promises to have these direct dependencies only.
 func TestClientDependsOnThreeModules(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "client", "go.mod"))
 	if err != nil {
@@ -353,8 +353,8 @@ func TestClientDependsOnThreeModules(t *testing.T) {
 	}
 }
 
-// So are those of the module that drivers link in process: what is added here is
-// in the build list of each.
+// A dependency of the root module becomes a dependency of every driver that uses
+// the library, so each has a reason.
 func TestDriversInheritTheseModules(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -363,12 +363,12 @@ func TestDriversInheritTheseModules(t *testing.T) {
 	reasons := map[string]string{
 		"github.com/Microsoft/go-winio":             "named pipes",
 		"github.com/go-ole/go-ole":                  "WMI; it needs x/sys alone",
-		"github.com/gofrs/flock":                    "one process at a time for a simulated node's state",
+		"github.com/gofrs/flock":                    "lets one process at a time use the state of a simulated node",
 		client:                                      "the published messages",
-		"golang.org/x/sync":                         "work that a retry joins",
-		"golang.org/x/net":                          "tests of connections speak HTTP/2 by hand; grpc brings it along anyway",
+		"golang.org/x/sync":                         "lets a retry join running work",
+		"golang.org/x/net":                          "HTTP/2 frames in tests of connections; grpc requires it anyway",
 		"golang.org/x/sys":                          "Windows",
-		"google.golang.org/genproto/googleapis/rpc": "details of errors",
+		"google.golang.org/genproto/googleapis/rpc": "error details",
 		"google.golang.org/grpc":                    "the pipes",
 		"google.golang.org/protobuf":                "the messages",
 	}
@@ -380,15 +380,15 @@ func TestDriversInheritTheseModules(t *testing.T) {
 		}
 		found++
 		if reasons[f[0]] == "" {
-			t.Errorf("the root module depends on %s, which every driver in process inherits: say here what for", f[0])
+			t.Errorf("the root module depends on %s, and so does every driver in process: add the reason to this test", f[0])
 		}
 	}
 	if found != len(reasons) {
-		t.Errorf("%d direct dependencies, %d with a reason here", found, len(reasons))
+		t.Errorf("go.mod has %d direct dependencies, this test has reasons for %d", found, len(reasons))
 	}
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackageComments(t *testing.T) {
 	documented := map[string]bool{}
 	for _, f := range sources(t) {
 		if f.generated && !documented[f.dir()] {
@@ -403,7 +403,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestBuildTagsAreUnderstood(t *testing.T) {
+func TestBuildTags(t *testing.T) {
 	src := "//go:build !windows\n\npackage p\n"
 	syntax, err := parser.ParseFile(token.NewFileSet(), "x.go", src, parser.ParseComments)
 	if err != nil {
@@ -414,13 +414,13 @@ func TestBuildTagsAreUnderstood(t *testing.T) {
 		t.Errorf("builds(%q): windows %t, linux %t, want false, true", src, builds(f, "windows"), builds(f, "linux"))
 	}
 	if g := (file{path: "a/x_windows.go", ast: &ast.File{}}); builds(g, "linux") || !builds(g, "windows") {
-		t.Error("x_windows.go must build on windows alone")
+		t.Error("builds(x_windows.go): want windows only")
 	}
 }
 
-// Who builds on Windows, where there is no make, builds what make does: without its
-// version resource, say, a program fails the tests that read it.
-func TestWindowsBuildsWhatShips(t *testing.T) {
+// The build commands for Windows, where there is no make, are those of the Makefile.
+// A program without its version resource, for example, fails tests.
+func TestWindowsBuildMatchesMakefile(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {

@@ -1,4 +1,4 @@
-// The body of a program that only tells what state it is in.
+// Program probe prints its state.
 package main
 
 import (
@@ -19,9 +19,9 @@ func main() {
 
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, g := range strings.Split(string(stacks), "\n\n")[1:] { // the first is this one
+	for _, g := range strings.Split(string(stacks), "\n\n")[1:] { // the first is the goroutine that runs main
 		lines := strings.Split(g, "\n")
-		add("goroutines", lines[len(lines)-2]) // what started it
+		add("goroutines", lines[len(lines)-2]) // where the goroutine was started
 	}
 
 	descriptors, err := os.ReadDir("/proc/self/fd")
@@ -29,8 +29,8 @@ func main() {
 		log.Fatal(err)
 	}
 	for _, d := range descriptors {
-		// The descriptor by which the directory was read is gone now. Pipes and
-		// sockets differ by their numbers.
+		// The descriptor of the directory itself is closed now. The numbers of pipes
+		// and sockets vary, so only the kind is compared.
 		if to, err := os.Readlink("/proc/self/fd/" + d.Name()); err == nil {
 			kind, _, _ := strings.Cut(to, ":")
 			add("files", d.Name()+" "+kind)
