@@ -96,11 +96,12 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 // it there.
 func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 	for {
-		e, err := o.entry(p, remove|list, shareAll, changing)
+		var e entry
+		err := o.retry(func() (err error) {
+			e, err = o.entry(p, remove|list, shareAll, changing)
+			return err
+		})
 		if err != nil {
-			if o.again(o.ctx, err) {
-				continue
-			}
 			return err
 		}
 		link, _, err := o.link(e.h)
@@ -150,18 +151,16 @@ func errMounted(p winpath.Path) error {
 // delete deletes what h is open on, once it can be. What somebody else has deleted
 // meanwhile is success.
 func (o *op) delete(h win32.Handle) error {
-	for {
+	return o.poll(func() (bool, error) {
 		if err := o.ctx.Err(); err != nil {
-			return err
+			return true, err
 		}
 		err := o.markDeleted(h)
 		if errors.Is(err, win32.STATUS_FILE_DELETED) {
-			return nil
+			return true, nil
 		}
-		if err == nil || win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !o.again(o.ctx, err) {
-			return err
-		}
-	}
+		return win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !inUse(err), err
+	})
 }
 
 // markDeleted deletes what h is open on. Its name is gone when h is closed, even
@@ -339,15 +338,14 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 		access |= list
 	}
 	var h win32.Handle
-	var err error
-	for {
+	missing := false
+	err := r.poll(func() (_ bool, err error) {
 		h, err = r.open(dir, d.Name, access, shareAll, itself)
-		if isMissing(err) || errors.Is(err, win32.STATUS_DELETE_PENDING) && r.gone(dir) {
-			return true
-		}
-		if err == nil || !r.again(r.ctx, err) {
-			break
-		}
+		missing = isMissing(err) || errors.Is(err, win32.STATUS_DELETE_PENDING) && r.gone(dir)
+		return missing || !inUse(err), err
+	})
+	if missing {
+		return true
 	}
 	if err != nil {
 		r.failed(p, err)
@@ -385,18 +383,18 @@ func (r *removal) gone(dir win32.Handle) bool {
 
 // directory removes the directory h and all below it.
 func (r *removal) directory(h win32.Handle, p winpath.Path, depth int) bool {
-	for {
-		if !r.clear(h, p, depth) {
-			return false
+	cleared := false
+	err := r.poll(func() (bool, error) {
+		if cleared = r.clear(h, p, depth); !cleared {
+			return true, nil
 		}
 		err := r.delete(h)
-		if err == nil {
-			return true
-		}
-		// Somebody made an entry meanwhile, or still holds one that is deleted.
-		if !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) || !r.again(r.ctx, err) {
-			r.failed(p, err)
-			return false
-		}
+		// If it is not empty, another program has made an entry meanwhile, or still
+		// holds one that is deleted.
+		return !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY), err
+	})
+	if err != nil {
+		r.failed(p, err)
 	}
+	return cleared && err == nil
 }

@@ -48,6 +48,7 @@ package winfs
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -212,7 +213,7 @@ func changed(err error) bool {
 		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_NOT_READY)
 }
 
-// op is one operation: the node, its caller's patience, and what was already
+// op is one operation: the node, how long it may still wait, and what was already
 // found out about the working directories.
 type op struct {
 	ctx   context.Context
@@ -223,7 +224,7 @@ type op struct {
 	begun bool           // something was changed: what failed then is final
 	// unmounted: a mount point was removed, and no second one will be.
 	unmounted bool
-	patience
+	waiting   time.Duration // of maxWaiting, what is left
 }
 
 // run parses path, hands it to do, and says in its error what was being done. do is
@@ -235,7 +236,7 @@ func run(ctx context.Context, n *node.Node, doing, path string, do func(*op, win
 	}
 	p, err := parse(path)
 	if err == nil {
-		o := &op{ctx: ctx, n: n, dirs: dirs, patience: newPatience(n)}
+		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting}
 		for range looks {
 			if err = do(o, p); !changed(err) || o.begun || ctx.Err() != nil {
 				break
