@@ -102,15 +102,26 @@ func Run(t *testing.T, newNode NewNode) {
 // settled waits until no more goroutines run than before. If that does not happen,
 // it returns the stacks of all of them.
 func settled(before int) string {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		n, stacks := goroutines()
-		if n <= before {
-			return ""
-		}
+	var stacks string
+	if waited(10*time.Second, func() (fewer bool) {
+		var n int
+		n, stacks = goroutines()
+		return n <= before
+	}) {
+		return ""
+	}
+	return stacks
+}
+
+// waited checks a condition at once and then every few milliseconds, and reports
+// whether it came true within limit.
+func waited(limit time.Duration, condition func() bool) bool {
+	for end := time.Now().Add(limit); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			return stacks
+			return false
 		}
 	}
+	return true
 }
 
 // goroutines counts the running goroutines, without the one that go-winio starts
@@ -149,17 +160,17 @@ func (e *env) noHandles() {
 		return
 	}
 	var open []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		var err error
-		if open, err = e.n.OpenHandles(); err != nil {
-			e.Errorf("list open handles: %v", err)
-			return
-		}
-		if len(open) == 0 {
-			return
-		}
+	var err error
+	closed := waited(10*time.Second, func() bool {
+		open, err = e.n.OpenHandles()
+		return err != nil || len(open) == 0
+	})
+	switch {
+	case err != nil:
+		e.Errorf("list open handles: %v", err)
+	case !closed:
+		e.Errorf("handles left open: %q", open)
 	}
-	e.Errorf("handles left open: %q", open)
 }
 
 // lacks skips the case because the node does not support what.
@@ -298,10 +309,8 @@ func (e *env) count(call string, code uint32) (hits func() uint32) {
 // until waits for a condition that another goroutine or the node brings about.
 func (e *env) until(what string, condition func() bool) {
 	e.Helper()
-	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			e.Fatalf("timed out waiting until %s", what)
-		}
+	if !waited(20*time.Second, condition) {
+		e.Fatalf("timed out waiting until %s", what)
 	}
 }
 
