@@ -156,8 +156,8 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove REMOTE",
 		Short: "Remove the mapping of a share, unless a link uses it",
-		Long: `Remove the mapping of a share. While a link uses it, it stays, which is said, and
-goes with a later request to the same csi-proxy once no link does.`,
+		Long: `Remove the mapping of a share. The mapping stays while a link uses it, and
+goes with the last one.`,
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
@@ -184,7 +184,7 @@ goes with a later request to the same csi-proxy once no link does.`,
 }
 
 // tellWhatStays says so if a share is still mapped: a mapping that links use goes
-// with a later request, and the answer does not tell.
+// with the last of them, and the response does not say so.
 func (a *app) tellWhatStays(ctx context.Context, remote string) {
 	mappings, err := a.smbMappings(ctx)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,9 +45,10 @@ type Node struct {
 
 	Locks Locks
 
-	mu     sync.Mutex
-	work   map[string]*work[struct{}] // of Join, by key, while it runs
-	shared map[string]any
+	mu      sync.Mutex
+	work    map[string]*work[struct{}] // of Join, by key, while it runs
+	shared  map[string]any
+	removed map[string]func(context.Context, string) // of OnRemoved, by key
 }
 
 // Locks are taken in this order: path, share, volume, disk. A holder of the lock
@@ -96,6 +99,28 @@ func Shared[T any](n *Node, key string, make func() T) T {
 		n.shared[key] = make()
 	}
 	return n.shared[key].(T)
+}
+
+// OnRemoved makes [Node.Removed] call f. There is one function for each key: a later
+// one replaces it.
+func (n *Node) OnRemoved(key string, f func(ctx context.Context, path string)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed == nil {
+		n.removed = map[string]func(context.Context, string){}
+	}
+	n.removed[key] = f
+}
+
+// Removed reports to the other services of the node that path, or what was in it, was
+// removed. What they do about it does not change the result of the removal.
+func (n *Node) Removed(ctx context.Context, path string) {
+	n.mu.Lock()
+	all := slices.Collect(maps.Values(n.removed))
+	n.mu.Unlock()
+	for _, f := range all {
+		f(ctx, path)
+	}
 }
 
 // ErrNoWindows is returned by [Native] and [OpenNative] on other systems than

@@ -257,8 +257,16 @@ func smbCases() []testCase {
 			e.ok(e.mapShare(data, v, "ann", annsOne))
 			e.ok(e.unmapShare(data))
 			e.wantRead(v)
+			e.ok(e.rmdir(v, false)) // the order of csi-driver-smb
+			e.wantMappings()
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.ok(e.unmapShare(data))
+			e.ok(e.mapShare(data, v, "ann", annsOne)) // wanted again
 			e.ok(e.rmdir(v, false))
-			e.ok(e.unmapShare(logs)) // any request
+			e.wantMappings("data ann")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.ok(e.unmapShare(data))
+			e.ok(e.empty(v[:strings.LastIndexByte(v, '\\')]))
 			e.wantMappings()
 		}},
 		{name: "removing an unmapped share succeeds", run: func(e *env) {

@@ -134,6 +134,7 @@ func (f *Filesystem) Rmdir(ctx context.Context, in *RmdirRequest) (*RmdirRespons
 	if err := f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.Rmdir(in.Path, in.Force) }); err != nil {
 		return nil, err
 	}
+	f.node.Removed(ctx, in.Path)
 	return &RmdirResponse{}, nil
 }
 
@@ -150,6 +151,7 @@ func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest
 	if err := f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.RmdirContents(in.Path) }); err != nil {
 		return nil, err
 	}
+	f.node.Removed(ctx, in.Path)
 	return &RmdirContentsResponse{}, nil
 }
 

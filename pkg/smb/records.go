@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
@@ -21,6 +22,7 @@ type records struct {
 
 	search   sync.Mutex // held while links are looked for
 	searched bool
+	armed    bool // the timer runs that looks for unwanted mappings
 	partly   bool // there was too much to look at all: any share may have links that are not known
 }
 
@@ -118,17 +120,49 @@ func (r *records) change(root string, change func(*record)) {
 	}
 }
 
-// anUnwanted is a share whose removal was asked for while it was used, "" if
-// there is none.
-func (r *records) anUnwanted() string {
+// unwanted returns the shares whose removal was asked for while links used them: those
+// with a link at or below path or, if path is empty, all.
+func (r *records) unwanted(path string) (roots []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	removed := linkKey(path)
 	for root, rec := range r.shares {
-		if rec.unwanted {
-			return root
+		gone := path == ""
+		for link := range rec.links {
+			gone = gone || link == removed || strings.HasPrefix(link, removed+`\`)
+		}
+		if rec.unwanted && gone {
+			roots = append(roots, root)
 		}
 	}
-	return ""
+	return roots
+}
+
+func (r *records) isUnwanted(root string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.shares[root]
+	return rec != nil && rec.unwanted
+}
+
+// armTimer calls f after the interval, if a share is unwanted and the timer does not
+// run.
+func (r *records) armTimer(f func()) {
+	if len(r.unwanted("")) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.armed {
+		return
+	}
+	r.armed = true
+	time.AfterFunc(sweepInterval, func() {
+		r.mu.Lock()
+		r.armed = false
+		r.mu.Unlock()
+		f()
+	})
 }
 
 // linksTo are the paths at which links to a share were.
@@ -147,5 +181,5 @@ func (r *records) linksTo(root string) []string {
 }
 
 func linkKey(path string) string {
-	return strings.TrimRight(winpath.Fold(strings.ReplaceAll(path, "/", `\`)), `\`)
+	return strings.TrimRight(winpath.Fold(strings.ReplaceAll(winpath.WithDrive(path), "/", `\`)), `\`)
 }

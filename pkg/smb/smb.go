@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -40,6 +41,7 @@ func New(hostAPI smbapi.HostAPI, fsClient filesystem.Interface) (*SMB, error) {
 		s.node = node.New(nil)
 	}
 	s.records = node.Shared(s.node, "smb", newRecords)
+	s.node.OnRemoved("smb", s.sweepSoon)
 	return s, nil
 }
 
@@ -161,9 +163,7 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 		if err := s.find(ctx, c.host); err != nil {
 			return struct{}{}, err
 		}
-		err := s.locked(ctx, remote.Server, local, c.newMapping)
-		s.sweep(ctx)
-		return struct{}{}, err
+		return struct{}{}, s.locked(ctx, remote.Server, local, c.newMapping)
 	})
 	if err != nil {
 		return nil, err
@@ -524,25 +524,71 @@ func (s *SMB) report(h host, links int) {
 	s.node.Log.Log(context.Background(), level, "SMB mappings found", "mappings", len(all), "links", links, "without links", orphans)
 }
 
-// sweep removes one mapping, if there is one, whose removal was asked for while
-// links used it and which nobody uses any more.
-func (s *SMB) sweep(ctx context.Context) {
-	root := s.anUnwanted()
-	remote, err := ParseRemotePath(root)
-	if err != nil {
+// A mapping whose removal was asked for while links used it is removed when the
+// filesystem service removes its last link. Links that others remove are noticed by a
+// timer.
+const (
+	sweepInterval = 30 * time.Second
+	// sweepLimit is how long a removal of a link waits for that of its mapping.
+	sweepLimit = 2 * time.Second
+)
+
+// sweepSoon sweeps the shares to which a link was at or below path, which was removed.
+// A sweep that takes long goes on after the caller has its response.
+func (s *SMB) sweepSoon(ctx context.Context, path string) {
+	roots := s.unwanted(path)
+	if len(roots) == 0 {
 		return
 	}
+	wait, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	rest := context.WithoutCancel(ctx)
+	// Errors are logged where they happen.
+	_, _ = node.Await(wait, func() (struct{}, error) { return struct{}{}, s.sweep(rest, roots) })
+}
+
+// sweepLater sweeps after an interval, if a mapping waits for its removal.
+func (s *SMB) sweepLater() {
+	s.armTimer(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sweepInterval)
+		defer cancel()
+		if s.sweep(ctx, s.unwanted("")) == nil {
+			s.sweepLater()
+		}
+	})
+}
+
+// sweep removes those mappings that no link uses any more. It returns the last error,
+// which it has logged.
+func (s *SMB) sweep(ctx context.Context, roots []string) (err error) {
+	for _, root := range roots {
+		if failed := s.sweepOne(ctx, root); failed != nil {
+			err = failed
+			if ctx.Err() != nil {
+				return err
+			}
+			s.node.Log.Warn("Failed to remove an SMB mapping without links", "share", root, "err", err)
+		}
+	}
+	return err
+}
+
+func (s *SMB) sweepOne(ctx context.Context, root string) error {
+	remote, err := ParseRemotePath(root)
+	if err != nil {
+		return err
+	}
 	c := &call{s: s, ctx: ctx, remote: remote, root: root, host: s.on(ctx, root)}
-	err = s.locked(ctx, remote.Server, nil, func() error {
+	return s.locked(ctx, remote.Server, nil, func() error {
+		if !s.isUnwanted(root) { // mapped again meanwhile
+			return nil
+		}
 		by, err := c.usedBy(root, "")
 		if err != nil || by != "" {
 			return err
 		}
 		return c.remove(root)
 	})
-	if err != nil && ctx.Err() == nil {
-		s.node.Log.Warn("SMB mapping that nobody uses cannot be removed", "share", root, "error", err)
-	}
 }
 
 // RemoveSMBGlobalMapping implements [Interface].
@@ -560,9 +606,7 @@ func (s *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *RemoveSMBGlobalMap
 		if err := s.find(ctx, c.host); err != nil {
 			return struct{}{}, err
 		}
-		err := s.locked(ctx, remote.Server, nil, c.removeUnused)
-		s.sweep(ctx)
-		return struct{}{}, err
+		return struct{}{}, s.locked(ctx, remote.Server, nil, c.removeUnused)
 	})
 	if err != nil {
 		return nil, err
@@ -578,6 +622,7 @@ func (c *call) removeUnused() error {
 	}
 	if by != "" {
 		c.s.setUnwanted(c.root, true)
+		c.s.sweepLater()
 		c.s.node.Log.Info("SMB mapping stays: a link uses it", "share", c.root, "link", by)
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -290,21 +292,72 @@ func TestShareUnmountedWhileAnotherVolumeUsesIt(t *testing.T) {
 	f.mappings()
 }
 
-// A driver that asks for the removal before it removes its link leaves no
-// mapping behind for good.
-func TestRemovalBeforeTheLinkIsGone(t *testing.T) {
+// csi-driver-smb removes the mapping first and the link after it.
+func TestMappingGoesWithItsLastLink(t *testing.T) {
 	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.ok(f.unmap(`\\files\data`))
-	f.read(v)
-	f.unlink(v)
-	f.ok(f.unmap(`\\files\logs`)) // any later request
-	f.mappings()
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	for name, unlink := range map[string]func(){
+		"Rmdir":                 func() { f.unlink(v2) },
+		"Rmdir without a drive": func() { f.unlink(strings.TrimPrefix(v2, "C:")) },
+		"RmdirContents": func() {
+			_, err := f.fs.RmdirContents(t.Context(), &filesystem.RmdirContentsRequest{Path: filepath.Dir(strings.ReplaceAll(v2, `\`, "/"))})
+			f.ok(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+			f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
+			f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+			f.ok(f.unmap(`\\files\data`))
+			f.unlink(v1)
+			f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
+			unlink()
+			f.mappings(`\\files\logs ann ok`)
+		})
+	}
 }
 
-// A thousand mappings that an earlier process has leaked do not make a request
-// dearer.
+func TestMappingGoesAfterAnotherProgramRemovedItsLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.ok(f.unmap(`\\files\data`))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		f.mappings(`\\files\data ann ok`)
+		f.ok(winfs.Remove(t.Context(), f.node, v))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		f.mappings()
+	})
+}
+
+func TestRmdirDoesNotWaitForAMappingThatCannotBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.ok(f.unmap(`\\files\data`))
+		answered := make(chan struct{})
+		hook := func(c *win32.Call) error {
+			if c.Name == "UseDel" {
+				<-answered
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		begun := time.Now()
+		f.unlink(v)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("Rmdir took %v while Windows removed the mapping", took)
+		}
+		close(answered)
+		synctest.Wait()
+		f.mappings()
+	})
+}
+
 func TestThousandLeakedMappings(t *testing.T) {
 	busy := emulated.SMBServerConfig{Name: "busy", Accounts: []emulated.SMBAccountConfig{{User: "old", Password: "old"}}}
 	for i := range 1000 {

@@ -36,9 +36,11 @@
 // (pods\*\volumes\kubernetes.io~csi\*\mount and plugins\**\globalmount). Whether
 // a link is still there is asked of the node when it matters, one read for each
 // link until one is there. RemoveSMBGlobalMapping leaves a mapping alone that a
-// link uses; it goes when, at a later request to the same process, no link does.
-// (A process that was restarted does not know what it still owes; it tells in the
-// log at its start how many mappings have no links.) Who uses a share by
+// link uses. The mapping goes when the filesystem service removes the last link, by
+// Rmdir or RmdirContents, or within a minute of its removal by another program. A new
+// request for the share revokes the removal. (A process that was restarted does not
+// know which removals are still due; it logs at its start how many mappings have no
+// links, and removes none of them.) A user that reaches a share by
 // its path alone is not seen: a driver that wants its mapping kept apart from
 // requests with other credentials gives a local path.
 //
