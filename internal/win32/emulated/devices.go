@@ -8,16 +8,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// device is what a device handle is open on: a disk or a volume.
+// device is the object of a device handle: a disk or a volume.
 type device interface {
-	// present is nil, or the error for every call on a handle of a device that
-	// is gone.
+	// present returns nil, or the error of every call on a handle of a device that
+	// was removed.
 	present() error
 	control(t *tx, code uint32, in, out []byte) (int, error)
 	readAt(p []byte, off int64) (int, error)
 	writeAt(t *tx, p []byte, off int64) (int, error)
 	flush() error
-	// handles are the open handles of the device.
+	// handles returns the open handles of the device.
 	handles() *[]*deviceHandle
 }
 
@@ -35,7 +35,7 @@ const (
 	fileWriteData = 0x0002
 )
 
-// control checks what the I/O manager checks before a driver is asked: bits 14
+// control checks what the I/O manager checks before it calls a driver: bits 14
 // and 15 of the code are the access that the handle must have (winioctl.h,
 // CTL_CODE).
 func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) {
@@ -46,14 +46,15 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 		return 0, win32.ERROR_ACCESS_DENIED
 	}
 	if isFileSystemControl(code) && !h.read && !h.write {
-		// A handle without access to data is open on the device and not on its
-		// file system (docs/contract/calls.md#handles-and-access; IoCreateFile, "direct device open").
+		// A handle without access to data is open on the device and not on its file
+		// system (docs/contract/calls.md#handles-and-access; IoCreateFile, "direct
+		// device open").
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
 	return h.device.control(t, code, in, out)
 }
 
-// isFileSystemControl tells an FSCTL, which has the device type
+// isFileSystemControl reports whether code is an FSCTL, which has the device type
 // FILE_DEVICE_FILE_SYSTEM.
 func isFileSystemControl(code uint32) bool { return code>>16 == 9 }
 
@@ -80,11 +81,11 @@ func (h *deviceHandle) writeAt(t *tx, p []byte, off int64) (int, error) {
 	return h.device.writeAt(t, p, off)
 }
 
-// maxTransfer bounds one write, bytes. Windows cannot lock more memory for a
-// request than its drivers allow either (general knowledge).
+// maxTransfer limits one write, in bytes. Windows, too, can lock only as much memory
+// for a request as its drivers allow (general knowledge).
 const maxTransfer = 256 << 20
 
-// flush wants a handle that may write (Microsoft: FlushFileBuffers, "must have
+// flush requires a handle with write access (Microsoft: FlushFileBuffers, "must have
 // the GENERIC_WRITE access right").
 func (h *deviceHandle) flush(*tx) error {
 	if err := h.present(); err != nil {
@@ -102,7 +103,7 @@ func (h *deviceHandle) close(*tx) error {
 	return nil
 }
 
-// usedVolume implements onVolume.
+// usedVolume implements volumeUser.
 func (h *deviceHandle) usedVolume() *volume {
 	if v, ok := h.device.(*volume); ok && (h.read || h.write) {
 		return v
@@ -112,10 +113,10 @@ func (h *deviceHandle) usedVolume() *volume {
 
 // CreateFile implements [win32.Handles] for disks and volumes:
 // `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`.
-// A path that leads into a volume is opened as NtCreateFile does.
+// A path that leads into a volume is opened as by NtCreateFile.
 //
-// Two handles for data of one device must be in each other's share modes. A
-// handle without access to data neither disturbs nor is disturbed
+// Two handles with data access to one device must allow each other in their
+// share modes. A handle without data access conflicts with none
 // (docs/contract/calls.md#handles-and-access).
 func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {
 	err = n.do(func(t *tx) error {
@@ -124,7 +125,7 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 			return err
 		}
 		if reserved {
-			return win32.ERROR_FILE_NOT_FOUND // the node has no consoles and ports
+			return win32.ERROR_FILE_NOT_FOUND // the node has no consoles or ports
 		}
 		d := n.deviceForNT(name)
 		if d == nil {
@@ -132,8 +133,8 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 				h, err = n.createFileOnVolume(t, name, path, access, share, disposition, flags)
 				return err
 			}
-			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself, and
-			// STATUS_OBJECT_PATH_NOT_FOUND for something on it.
+			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself,
+			// STATUS_OBJECT_PATH_NOT_FOUND for a path on it.
 			if strings.Contains(strings.TrimPrefix(name, `\??\`), `\`) {
 				return win32.ERROR_PATH_NOT_FOUND
 			}
@@ -166,7 +167,7 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 			return 0, win32.ERROR_ACCESS_DENIED // locked by the format
 		}
 		for _, o := range *list {
-			if !h.tolerates(o) || !o.tolerates(h) {
+			if !h.allows(o) || !o.allows(h) {
 				return 0, win32.ERROR_SHARING_VIOLATION
 			}
 		}
@@ -175,15 +176,15 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	return n.insert(h, path), nil
 }
 
-// tolerates tells whether h's share mode admits what o does.
-func (h *deviceHandle) tolerates(o *deviceHandle) bool {
+// allows reports whether h's share mode allows the access of o.
+func (h *deviceHandle) allows(o *deviceHandle) bool {
 	if !h.read && !h.write {
 		return true
 	}
 	return (!o.read || h.share&win32.FILE_SHARE_READ != 0) && (!o.write || h.share&win32.FILE_SHARE_WRITE != 0)
 }
 
-// deviceForNT finds the disk or volume that an NT name means; nil if it means
+// deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
 // something else.
 func (n *Node) deviceForNT(name string) device {
 	short, ok := cutPrefixFold(name, `\??\`)
@@ -249,7 +250,8 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	return is, err
 }
 
-// Reenumerate implements [win32.Devices]: disks that wait for a rescan are seen.
+// Reenumerate implements [win32.Devices]. It makes disks that wait for a rescan
+// visible.
 func (n *Node) Reenumerate() error {
 	return n.do(func(t *tx) error {
 		for _, d := range n.waiting {
@@ -275,5 +277,5 @@ func (d *disk) present() error {
 
 func (d *disk) handles() *[]*deviceHandle { return &d.opens }
 
-// flush implements device. What was written is in the image already.
+// flush implements device. Writes go to the image at once, so there is nothing to do.
 func (d *disk) flush() error { return nil }

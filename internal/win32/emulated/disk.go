@@ -21,7 +21,8 @@ type diskState struct {
 
 	// A disk that has grown in its array is seen to have done so in two steps:
 	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity anew,
-	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager (docs/contract/disks.md#rescan, docs/contract/volumes.md#growth).
+	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager
+	// (docs/contract/disks.md#rescan, docs/contract/volumes.md#growth).
 	Size      uint64 `json:"size"`
 	SeenSize  uint64 `json:"seenSize"`
 	TableSize uint64 `json:"tableSize"`
@@ -201,7 +202,8 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 }
 
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
-// structure's size (docs/contract/disks.md#online-offline-read-only), bits without meaning are refused.
+// structure's size (docs/contract/disks.md#online-offline-read-only), bits
+// without meaning are refused.
 func (d *disk) setAttributes(t *tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	set, err := win32.DecodeSetDiskAttributes(in)
@@ -277,11 +279,12 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 	}, err
 }
 
-// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
-// same style (without CREATE_DISK the call fails, docs/contract/disks.md#creating-a-partition), entries must be
-// whole sectors inside the usable range, apart from each other, with ids of
-// their own: otherwise ERROR_INVALID_PARAMETER. Volumes of partitions that are
-// not in the new layout vanish.
+// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of
+// the same style (without CREATE_DISK the call fails,
+// docs/contract/disks.md#creating-a-partition), entries must be whole sectors
+// inside the usable range, apart from each other, with ids of their own:
+// otherwise ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the
+// new layout vanish.
 func (d *disk) setLayout(t *tx, in []byte) error {
 	l, err := win32.DecodeLayout(in)
 	if err != nil {
@@ -316,10 +319,11 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 	return d.writeTable(t, l, first)
 }
 
-// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth): whole sectors, and
-// the space behind the partition must be free and, on a GPT disk, in the usable
-// range. The header and its backup move to the end of a disk that has grown,
-// unless the configuration wants that done by a layout before.
+// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth):
+// whole sectors, and the space behind the partition must be free and, on a GPT
+// disk, in the usable range. The header and its backup move to the end of a
+// disk that has grown, unless the configuration wants that done by a layout
+// before.
 func (d *disk) growPartition(t *tx, in []byte) error {
 	g, err := win32.DecodeGrowPartition(in)
 	if err != nil {
@@ -364,7 +368,8 @@ func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 }
 
 // updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE: the capacity is read anew. The
-// answer is a DISK_GEOMETRY; less room for it is refused (docs/contract/disks.md#rescan).
+// answer is a DISK_GEOMETRY; less room for it is refused
+// (docs/contract/disks.md#rescan).
 func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {

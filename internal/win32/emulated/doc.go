@@ -1,59 +1,62 @@
-// Package emulated is a Windows node made of state: it answers the calls of
-// [win32.API] with the bytes and the error numbers that Windows answers, on any
-// operating system. It is the other side of the boundary from
-// internal/win32/native, so that all code above runs unchanged on a laptop.
+// Package emulated is a Windows node in memory and files: it returns for the calls
+// of [win32.API] the bytes and the error numbers that Windows returns, on any
+// operating system. It is the counterpart of internal/win32/native, so that all
+// code above the boundary runs unchanged on a laptop.
 //
-// A green run over this package proves our code against our reading of Windows.
-// It does not prove that Windows behaves so: nothing here was compared with a
-// run on Windows. Each refusal names where it was read (a page of docs/contract, of
-// Microsoft's, an open specification such as [MS-FSA], an open source) or says
-// that it is general knowledge. An unknown call, path or control code is
-// refused as Windows refuses the unknown, never answered with success.
+// A passing test over this package shows that our code fits our reading of Windows.
+// It does not show that Windows behaves this way: nothing here has been compared with
+// a run on Windows. Each refusal cites its source (a page of docs/contract or of
+// Microsoft, an open specification such as [MS-FSA], open source) or says that it is
+// general knowledge. An unknown call, path or control code is refused as Windows
+// refuses unknown ones; it never succeeds.
 //
-// # What is modelled
+// # What it models
 //
 //   - Disks as sparse image files with real partition tables: GPT (512 and 4096-byte
 //     sectors, header and backup, checksums) and the primary entries of an MBR;
-//     offline, read-only and write-protected disks; growth that is seen in two
-//     steps; identities (page 83h, serial number, location, SCSI address).
-//   - Volumes that arrive and vanish with partitions and disks, keep their names,
-//     get drive letters as the mount manager gives them, and are recognised by
-//     their bytes. A format writes an NTFS boot sector, its backup and the first
-//     MFT records, which is what blkid and Windows look at, and nothing more.
+//     offline, read-only and write-protected disks; growth that Windows notices in
+//     two steps; identities (page 83h, serial number, location, SCSI address).
+//   - Volumes that appear and disappear with partitions and disks, keep their names,
+//     get drive letters from the mount manager, and are recognised by their bytes. A
+//     format writes only an NTFS boot sector, its backup and the first MFT records,
+//     which is what blkid and Windows read.
 //   - The file namespace of recognised volumes as metadata (package filetree):
 //     names, kinds, sizes, attributes, reparse points, share modes, pending
 //     deletions. Files have no contents.
-//   - SMB servers with shares, accounts and passwords, that can go away and come
-//     back; global mappings with their statuses; the files of a share, as long as
-//     a mapping lets the node reach it (smb.go).
-//   - Services with states that pass through pending ones, dependents, start types
-//     and ways to go wrong (services.go); the SMBIOS tables' serial number.
+//   - SMB servers with shares, accounts and passwords, which can go down and come
+//     back; global mappings with their statuses; the files of a share, while a
+//     mapping lets the node reach it (smb.go).
+//   - Services with states, including pending ones, dependents, start types and
+//     failures (services.go); the serial number in the SMBIOS tables.
 //   - iSCSI portals and targets with CHAP, sessions, persistent logins, and LUNs
 //     that are disks while their target is connected (iscsi.go).
-//   - Handles with access rights and share modes, and what becomes of them when
-//     their disk, volume or Windows goes away.
+//   - Handles with access rights and share modes, and what happens to them when
+//     their disk or volume is removed or Windows restarts.
 //
-// # What is not
+// # What it does not model
 //
-// Caches and timing beside two configured delays; access control (the caller is
-// LocalSystem); dynamic disks and storage spaces beyond "such a partition has no
-// volume" and a configured volume on several disks; logical drives of an MBR;
-// disk signature collisions; shrinking; locking and dismounting a volume
-// (FSCTL_LOCK_VOLUME); other file systems than NTFS beyond recognising them;
-// renumbering of disks at a restart; quotas, streams, hard links; DFS, links on
-// shares, mappings that are not global, how many mappings Windows can have; several
-// sessions with one target, iSNS, IPsec and digests; what services do.
+// Caches, and timing other than configured delays; access control (the caller
+// is LocalSystem); dynamic disks and storage spaces, except that such a
+// partition has no volume and that a volume on several disks can be configured;
+// logical drives of an MBR; disk signature collisions; shrinking; locking and
+// dismounting a volume (FSCTL_LOCK_VOLUME); file systems other than NTFS, which
+// are only recognised; renumbering of disks at a restart; quotas, streams, hard
+// links; DFS, links on shares, mappings that are not global, the limit on
+// mappings; several sessions with one target, iSNS, IPsec and digests; the work
+// of services.
 //
 // # State
 //
-// One call is one transaction, written to a journal before the call is answered:
-// killing the process loses nothing that was answered. See store.go for the
-// format and its limits. Opened again, the node is as Windows is after the process
-// died that used it: handles are closed, and what was marked for deletion is gone
-// with them. (Handles that were opened with FILE_DELETE_ON_CLOSE, which no host
-// uses, delete nothing then.) Only what has a duration is two transactions, a
-// format, or begins anew, a restart of Windows. One process holds the state directory. The images in it
-// are ordinary disk images; tools such as sgdisk and blkid read them, and a tool
-// may change them while the node is closed, or on a volume's range that the node
-// does not use at that moment.
+// One call is one transaction, which is written to a journal before the call
+// returns: killing the process loses nothing of a call that has returned. See
+// store.go for the format and its limits. When the node is opened again, it is
+// like Windows after the end of the process that used it: handles are closed,
+// and files marked for deletion are deleted. (Handles with
+// FILE_DELETE_ON_CLOSE, which no host uses, delete nothing then.) Two
+// operations take several transactions: a format with a duration, and a restart
+// of Windows, which starts over if it was interrupted. Only one process can
+// hold the state directory. The images in it are ordinary disk images. Tools
+// such as sgdisk and blkid read them. A tool may change them while the node is
+// closed, or in the range of a volume that the node is not using at that
+// moment.
 package emulated

@@ -114,7 +114,8 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 	if err != nil {
 		return nil, err
 	}
-	// The rest is phases 1 (trailing backslash), 2 and 7 of [MS-FSA] 2.1.5.1, and 2.1.5.1.1.
+	// The rest is phases 1 (trailing backslash), 2 and 7 of [MS-FSA] 2.1.5.1, and
+	// 2.1.5.1.1.
 	wantDir, wantFile := options&win32.FILE_DIRECTORY_FILE != 0, options&win32.FILE_NON_DIRECTORY_FILE != 0
 	if p.slash && wantFile {
 		return nil, win32.STATUS_OBJECT_NAME_INVALID
@@ -176,8 +177,9 @@ func (f *file) mounted() bool { return !f.vol.gone && f.vol.tree == f.tree }
 
 // check is what every operation on an open file begins with: a handle that
 // outlives its file system answers STATUS_VOLUME_DISMOUNTED (ntstatus.h: "an
-// operation was attempted to a volume after it was dismounted"), one without the
-// right asked for STATUS_ACCESS_DENIED. A right of several bits is had with any of them.
+// operation was attempted to a volume after it was dismounted"), one without
+// the right asked for STATUS_ACCESS_DENIED. A right of several bits is had with
+// any of them.
 func (f *file) check(right uint32) error {
 	switch {
 	case !f.mounted():
@@ -198,7 +200,7 @@ func (f *file) reached() bool {
 	return err == nil
 }
 
-// usedVolume implements onVolume.
+// usedVolume implements volumeUser.
 func (f *file) usedVolume() *volume { return f.vol }
 
 func (f *file) close(t *tx) error {

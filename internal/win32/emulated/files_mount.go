@@ -62,9 +62,9 @@ func (n *Node) mountFolder(root string) (place, error) {
 	return p, nil
 }
 
-// setMountReparse makes the directory at p a mount point for the volume guid, as
-// SetVolumeMountPointW does (docs/contract/volumes.md#mount). The directory is opened for that, so
-// share modes are heeded. It answers
+// setMountReparse makes the directory at p a mount point for the volume guid,
+// as SetVolumeMountPointW does (docs/contract/volumes.md#mount). The directory
+// is opened for that, so share modes are heeded. It answers
 //
 //   - ERROR_DIR_NOT_EMPTY if the directory has entries or is a reparse point already,
 //   - ERROR_NOT_SUPPORTED where the file system takes no mount points: only NTFS does,
@@ -92,9 +92,9 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 }
 
 // clearMountReparse makes a plain directory of the mount point at p, as
-// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or not the volume is still
-// there. Errors are those of mountedHere, ERROR_WRITE_PROTECT and
-// ERROR_SHARING_VIOLATION.
+// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or
+// not the volume is still there. Errors are those of mountedHere,
+// ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
 func (n *Node) clearMountReparse(t *tx, p place) error {
 	if _, err := mountedHere(p); err != nil {
 		return err
@@ -138,11 +138,13 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 	return parseVolumeName(`\\?\` + rest)
 }
 
-// volumePathName is GetVolumePathNameW (docs/contract/volumes.md#volume-of-a-path): the longest part of path at
-// which a volume is mounted. A junction or symbolic link on the way or at the end
-// is followed and the answer is about where it leads; a mount point is not left
-// behind, its own path is the answer. What does not exist ends the search without an
-// error, so does a mount point whose volume is gone or not formatted. Errors:
+// volumePathName is GetVolumePathNameW
+// (docs/contract/volumes.md#volume-of-a-path): the longest part of path at
+// which a volume is mounted. A junction or symbolic link on the way or at the
+// end is followed and the answer is about where it leads; a mount point is not
+// left behind, its own path is the answer. What does not exist ends the search
+// without an error, so does a mount point whose volume is gone or not
+// formatted. Errors:
 //
 //   - those of ntName,
 //   - ERROR_BAD_NETPATH for a network path,

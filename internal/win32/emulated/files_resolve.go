@@ -30,7 +30,8 @@ type lookupMode struct {
 
 // resolve finds what name means: relative to the directory from, or, if that is
 // nil, as an absolute NT name. Its errors are NTSTATUS, and stand beside what
-// answers them. Where [MS-FSA] 2.1.5.1 is named, the section's phases 1 and 6 are meant.
+// answers them. Where [MS-FSA] 2.1.5.1 is named, the section's phases 1 and 6
+// are meant.
 func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	if units(name) > maxPath {
 		return place{}, win32.STATUS_NAME_TOO_LONG // RtlInitUnicodeStringEx
@@ -55,7 +56,8 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 			return found, err
 		}
 		if m.dontReparse {
-			// docs/contract/files.md#opening-below-a-directory; ntdef.h says the same of OBJ_DONT_REPARSE.
+			// docs/contract/files.md#opening-below-a-directory; ntdef.h says the
+			// same of OBJ_DONT_REPARSE.
 			return place{}, win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
 		if links == maxLinks {
@@ -147,8 +149,9 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 		case !found.entry.IsDir() && i == 0:
 			return place{}, "", win32.STATUS_INVALID_PARAMETER // relative to a file ([MS-FSA] 2.1.5.1)
 		case !found.entry.IsDir():
-			// [MS-FSA] 2.1.5.1 has STATUS_NOT_A_DIRECTORY, which is what a client of SMB
-			// sees; NTFS itself answers this, and Win32 "path not found" (general knowledge).
+			// [MS-FSA] 2.1.5.1 has STATUS_NOT_A_DIRECTORY, which is what a client
+			// of SMB sees; NTFS itself answers this, and Win32 "path not found"
+			// (general knowledge).
 			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND
 		case i > 0 && found.entry.DeletePending():
 			return place{}, "", win32.STATUS_DELETE_PENDING // [MS-FSA] 2.1.5.1

@@ -17,7 +17,7 @@ type FirmwareConfig struct {
 	SMBIOS string `json:"smbios,omitempty"`
 }
 
-// FirmwareTable implements [win32.Firmware]: there is one SMBIOS table. Another
+// FirmwareTable implements [win32.Firmware]. There is one SMBIOS table. Another
 // provider is ERROR_INVALID_FUNCTION (Microsoft: GetSystemFirmwareTable, and
 // general knowledge for the number).
 func (n *Node) FirmwareTable(provider, id uint32) (table []byte, err error) {

@@ -8,25 +8,25 @@ import (
 	"path/filepath"
 )
 
-// imagePath is where the image of the disk with identity id lies.
+// imagePath returns the path of the image of the disk with identity id.
 func (n *Node) imagePath(id string) string {
 	return filepath.Join(n.store.dir, "disk-"+id+".img")
 }
 
-// writtenChunk is in what units a node knows where images that it made have
-// been written. Without that, where holes cannot be asked for, as on Windows, to
-// make a range zero would be to read it from end to end.
+// writtenChunk is the size of the chunks for which a node remembers whether it has
+// written to an image that it created. Without this, on systems that cannot report
+// holes, such as Windows, zeroing a range would mean reading all of it.
 const writtenChunk = 1 << 20
 
-// createImage makes the image of a new disk. The file is sparse: a 3 TiB disk
-// takes what is written to it.
+// createImage creates the image of a new disk. The file is sparse: a 3 TiB disk
+// takes only the space of what is written to it.
 func (n *Node) createImage(id string, size uint64) (*os.File, error) {
 	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := makeSparse(f); err != nil {
-		n.log.Debug("emulated node: a disk image cannot be sparse", "image", f.Name(), "err", err)
+		n.log.Debug("Failed to make a disk image sparse", "image", f.Name(), "err", err)
 	}
 	f, err = n.useImage(f, id, size)
 	if err != nil {
@@ -37,8 +37,8 @@ func (n *Node) createImage(id string, size uint64) (*os.File, error) {
 	return f, nil
 }
 
-// openImage opens the image of a disk that was there before. While it was not
-// attached others may have written to it.
+// openImage opens the image of an existing disk. While the disk was detached, other
+// programs may have written to the image.
 func (n *Node) openImage(id string, size uint64) (*os.File, error) {
 	delete(n.written, id)
 	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR, 0o600)
@@ -52,8 +52,8 @@ func (n *Node) openImage(id string, size uint64) (*os.File, error) {
 	return n.useImage(f, id, size)
 }
 
-// cutImage takes away what a process that was killed while it grew a disk had
-// added to the file before the journal knew. Nothing was written there.
+// cutImage removes what a process that was killed while growing a disk had added to
+// the file but not yet recorded in the journal. Nothing was written there.
 func cutImage(f *os.File, size uint64) error {
 	info, err := f.Stat()
 	if err != nil || uint64(info.Size()) <= size {
@@ -81,16 +81,16 @@ func fitImage(f *os.File, size uint64) error {
 		return nil
 	}
 	if err := f.Truncate(int64(size)); err != nil {
-		return fmt.Errorf("%s: make it %d bytes long: %w", f.Name(), size, err)
+		return fmt.Errorf("%s: extend to %d bytes: %w", f.Name(), size, err)
 	}
 	return nil
 }
 
-// applyWrite carries out a write that the journal holds.
+// applyWrite makes a write of the journal in its image.
 func (n *Node) applyWrite(w imageWrite) error {
 	f := n.images[w.disk]
 	if f == nil {
-		return nil // the disk was discarded since
+		return nil // the disk has been discarded
 	}
 	chunks, known := n.written[w.disk]
 	switch {
@@ -116,15 +116,15 @@ func (n *Node) applyWrite(w imageWrite) error {
 	return err
 }
 
-// zeroRange makes length bytes at off read as zeroes, writing only where they
-// do not already, so that holes stay holes.
+// zeroRange makes length bytes at off read as zeros. It writes only where they do not
+// already, so that holes stay holes.
 func zeroRange(f *os.File, off, length uint64) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	end := min(off+length, uint64(info.Size()))
-	buf := make([]byte, len(zeroes))
+	buf := make([]byte, len(zeros))
 	for off < end {
 		at, err := nextData(f, off)
 		if err != nil {
@@ -139,7 +139,7 @@ func zeroRange(f *os.File, off, length uint64) error {
 			return err
 		}
 		if !allZero(chunk) {
-			if _, err := f.WriteAt(zeroes[:len(chunk)], int64(off)); err != nil {
+			if _, err := f.WriteAt(zeros[:len(chunk)], int64(off)); err != nil {
 				return err
 			}
 		}

@@ -4,9 +4,9 @@ package emulated
 
 import "os"
 
-// makeSparse lets f have holes; here every file may have them.
+// makeSparse lets f have holes. Here every file may have them.
 func makeSparse(*os.File) error { return nil }
 
-// nextData is the first offset at or after off that may hold something else
-// than the zeroes of a hole; where holes cannot be asked for, off itself.
+// nextData returns the first offset at or after off that may hold data other than the
+// zeros of a hole. This system does not report holes, so that is off itself.
 func nextData(_ *os.File, off uint64) (uint64, error) { return off, nil }

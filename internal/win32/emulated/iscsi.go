@@ -745,7 +745,7 @@ func (n *Node) inUse(d *disk) bool {
 		if o, ok := h.object.(*deviceHandle); ok && o.device == device(d) && (o.read || o.write) {
 			return true
 		}
-		if o, ok := h.object.(onVolume); ok {
+		if o, ok := h.object.(volumeUser); ok {
 			if v := o.usedVolume(); v != nil && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d }) {
 				return true
 			}

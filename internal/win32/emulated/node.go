@@ -18,9 +18,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
-// Node is one emulated Windows node. It implements [win32.API] and may be used
-// by several goroutines at once: calls take turns, except that a format lets
-// others in while it takes its time.
+// Node is one emulated Windows node. It implements [win32.API] and is safe for
+// concurrent use: calls run one after the other, except that other calls run while
+// a format waits for its configured duration.
 type Node struct {
 	cfg   Config
 	log   *slog.Logger
@@ -34,14 +34,14 @@ type Node struct {
 	lock     *flock.Flock
 	tempDir  string // removed by Close; "" if the state is kept
 	closed   bool
-	broken   error                          // why the node answers ERROR_IO_DEVICE
-	images   map[string]*os.File            // by disk identity, attached disks only
-	written  map[string]map[uint64]struct{} // by disk identity, of images made since Open: chunks that may not be zero
-	disks    []*disk                        // what the node sees, by number
-	waiting  []*disk                        // attached, but seen after Reenumerate only
+	broken   error                          // why the node returns ERROR_IO_DEVICE
+	images   map[string]*os.File            // by disk identity, only attached disks
+	written  map[string]map[uint64]struct{} // by disk identity, for images created since Open: chunks that may not be zero
+	disks    []*disk                        // visible disks, by number
+	waiting  []*disk                        // attached, but invisible until Reenumerate
 	volumes  []*volume                      // present volumes, in order of arrival
-	known    map[string]volumeRecord        // every volume met, by identity
-	spanned  []volumeRecord                 // those of them on several disks
+	known    map[string]volumeRecord        // every volume ever seen, by identity
+	spanned  []volumeRecord                 // those that lie on several disks
 	letters  map[byte]win32.GUID
 	mounts   map[string]mountRecord
 	trees    map[string]*filetree.Tree // by file system
@@ -50,38 +50,38 @@ type Node struct {
 	smb      smbState
 	iscsi    iscsiState
 	lastOpen win32.Handle
-	formats  uint64 // how many have begun that take their time
+	formats  uint64 // number of formats with a duration so far
 }
 
 // openHandle is an entry of the handle table.
 type openHandle struct {
 	object object
-	path   string // what it was opened with
+	path   string // the path that was opened
 }
 
-// object is what a handle stands for: a disk, a volume or a file. Its methods
-// run inside the transaction of the call; what an object cannot do it refuses
-// with the error of Windows.
+// object is the open object of a handle: a disk, a volume or a file. Its methods
+// run inside the transaction of the call. What an object does not support fails
+// with Windows' error.
 type object interface {
 	control(t *tx, code uint32, in, out []byte) (int, error)
 	readAt(t *tx, p []byte, off int64) (int, error)
 	writeAt(t *tx, p []byte, off int64) (int, error)
 	flush(t *tx) error
-	// close is called once, when the last reference to the handle goes.
+	// close is called once, when the handle is closed.
 	close(t *tx) error
 }
 
-// onVolume is an object that keeps a volume in use: an open file, or the
-// volume's own device opened for data.
-type onVolume interface {
+// volumeUser is an object that keeps a volume in use: an open file, or the volume's
+// own device opened for data.
+type volumeUser interface {
 	usedVolume() *volume
 }
 
-// Open loads the node whose state is in cfg.StateDir, or makes the one that cfg
-// describes if the directory holds none. Without a directory the node lives in
-// a temporary one until Close.
+// Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
+// creates the node that cfg describes. Without a directory, the node uses a temporary
+// one until Close.
 //
-// One process at a time can have a state directory open.
+// Only one process at a time can have a state directory open.
 func Open(cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("emulated node: %w", err)
@@ -140,8 +140,8 @@ func (n *Node) open(dir string) (err error) {
 	return n.load(pending)
 }
 
-// Close ends the node: handles die, the state is left in its directory, a
-// temporary directory is removed. Calls after Close answer ERROR_IO_DEVICE.
+// Close closes the node and all its handles. It leaves the state in its directory and
+// removes a temporary directory. Calls after Close return ERROR_IO_DEVICE.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,8 +169,8 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// OpenHandles lists what the handles still open were opened with, sorted. A
-// test that ends with some has found a leak.
+// OpenHandles returns the paths of the open handles, sorted. A test that ends with
+// open handles has found a leak.
 func (n *Node) OpenHandles() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,7 +182,7 @@ func (n *Node) OpenHandles() []string {
 	return paths
 }
 
-// do runs one call: alone, and all or nothing.
+// do runs one call: without others at the same time, and all or nothing.
 func (n *Node) do(call func(t *tx) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,7 +193,7 @@ func (n *Node) do(call func(t *tx) error) error {
 	return n.transact(call)
 }
 
-// transact is do for a caller that holds the node.
+// transact is do for a caller that holds the node's lock.
 func (n *Node) transact(call func(t *tx) error) error {
 	t := &n.tx
 	t.reset()
@@ -204,25 +204,24 @@ func (n *Node) transact(call func(t *tx) error) error {
 	return t.commit()
 }
 
-// breakDown makes the node refuse everything from now on: its memory may be
-// ahead of what is stored. Opening the state directory anew helps, once what
-// stood in the way is gone.
+// breakDown makes every later call fail: memory may be ahead of what is stored. To
+// recover, remove the cause and open the state directory again.
 func (n *Node) breakDown(what string, err error) error {
 	n.broken = fmt.Errorf("%s: %w", what, err)
-	n.log.Error("emulated node: state cannot be kept; every call fails from now on", "err", n.broken)
+	n.log.Error("Failed to store the state of the emulated node; all later calls will fail", "err", n.broken)
 	return win32.ERROR_IO_DEVICE
 }
 
-// insert opens a handle for o. path is for people (OpenHandles).
+// insert opens a handle for o. path is for display ([Node.OpenHandles]).
 func (n *Node) insert(o object, path string) win32.Handle {
-	// Windows' handles are multiples of 4. Numbers are not used again, so that
-	// use after close is always noticed.
+	// Windows' handles are multiples of 4. Numbers are not reused, so that any use
+	// after close is noticed.
 	n.lastOpen += 4
 	n.handles[n.lastOpen] = &openHandle{o, path}
 	return n.lastOpen
 }
 
-// lookup finds what h stands for.
+// lookup returns the open object of h.
 func (n *Node) lookup(h win32.Handle) (object, bool) {
 	e := n.handles[h]
 	if e == nil {
@@ -238,7 +237,7 @@ func (n *Node) CloseHandle(h win32.Handle) error {
 		if e == nil {
 			return win32.ERROR_INVALID_HANDLE
 		}
-		// The handle is gone whatever closing does, as in Windows.
+		// As in Windows, the handle is closed even if close fails.
 		delete(n.handles, h)
 		return e.object.close(t)
 	})
@@ -299,7 +298,7 @@ func (n *Node) WindowsDirectory() (string, error) {
 	return `C:\Windows`, n.do(func(*tx) error { return nil })
 }
 
-// newGUID is a random GUID (version 4).
+// newGUID returns a random GUID (version 4).
 func (n *Node) newGUID() (win32.GUID, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(n.rand, b[:]); err != nil {

@@ -22,26 +22,26 @@ import (
 //	state.json     a snapshot of the map and the number of the journal that continues it
 //	journal.<n>    one record per mutating Win32 call
 //
-// A record is appended before its call is answered, so whatever was answered
-// is there after the process was killed. Nothing is fsynced: the promise covers
-// kill -9 of the process, not a power failure of the machine.
+// A record is appended before its call returns, so killing the process loses
+// nothing of a call that has returned. Nothing is fsynced: this covers kill -9 of
+// the process, but not a power failure of the machine.
 //
-// A record also carries what the call writes into disk images. It is in the
-// journal first and in the image second; since calls come one after another,
-// only the last record can lack its image writes, and loading repeats them.
+// A record also has what the call writes to disk images. It goes first to the journal
+// and then to the image. Since calls run one after the other, only the last record
+// can lack its image writes, and loading repeats them.
 //
 //	record  = length u32, CRC-32C of payload u32, payload
 //	payload = op…
 //	op      = 'P' key value | 'D' key | 'W' disk offset bytes | 'Z' disk offset length
 //
-// Numbers in ops are uvarints, strings and bytes are led by their length. Z is a
-// range of zeroes: wiping a disk does not put megabytes of them into the journal.
+// Numbers in ops are uvarints; strings and bytes follow their length. Z is a range
+// of zeros: wiping a disk does not put megabytes of them into the journal.
 type store struct {
 	dir       string
 	gen       uint64 // number of the journal in use
 	log       *os.File
-	size      int64 // bytes of good records in log
-	compactAt int64 // size at which the next snapshot is made
+	size      int64 // bytes of valid records in log
+	compactAt int64 // size at which to write the next snapshot
 	data      map[string][]byte
 }
 
@@ -52,20 +52,20 @@ const (
 	opZero  = 'Z'
 
 	recordHeader = 8
-	// maxRecord bounds what is believed of a record's length.
+	// maxRecord is the longest record that replay accepts.
 	maxRecord = 1 << 30
-	// firstCompaction is the journal size that is worth a first snapshot.
+	// firstCompaction is the journal size at which to write the first snapshot.
 	firstCompaction = 4 << 20
 	stateFormat     = 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// imageWrite is a change of a disk image: data at off, or length zeroes.
+// imageWrite is a change of a disk image: data at off, or length zeros.
 type imageWrite struct {
 	disk   string // the disk's identity, not its number
 	off    uint64
-	data   []byte // nil for zeroes
+	data   []byte // nil for zeros
 	length uint64
 }
 
@@ -76,8 +76,8 @@ type snapshot struct {
 	Values  map[string]json.RawMessage `json:"values"`
 }
 
-// openStore loads the state in dir, which may be empty. pending are the image
-// writes of the last record, to be repeated before the images are read.
+// openStore loads the state in dir, which may be empty. pending are the image writes
+// of the last record; the caller repeats them before it reads the images.
 func openStore(dir string) (s *store, pending []imageWrite, err error) {
 	s = &store{dir: dir, data: map[string][]byte{}, compactAt: firstCompaction}
 	raw, err := os.ReadFile(s.snapshotPath())
@@ -91,7 +91,7 @@ func openStore(dir string) (s *store, pending []imageWrite, err error) {
 			return nil, nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
 		}
 		if snap.Format != stateFormat {
-			return nil, nil, fmt.Errorf("%s: state format %d, this program reads %d", s.snapshotPath(), snap.Format, stateFormat)
+			return nil, nil, fmt.Errorf("%s: state format %d, but this program reads format %d", s.snapshotPath(), snap.Format, stateFormat)
 		}
 		s.gen = snap.Journal
 		for k, v := range snap.Values {
@@ -112,8 +112,8 @@ func openStore(dir string) (s *store, pending []imageWrite, err error) {
 	}
 	good, pending := replay(journal, s.data)
 	s.size = int64(good)
-	// What follows the last good record was never answered: its process died
-	// while writing it.
+	// What follows the last valid record is of a call that never returned: its
+	// process ended while writing it.
 	if err := s.log.Truncate(s.size); err != nil {
 		return nil, nil, err
 	}
@@ -126,8 +126,8 @@ func (s *store) journalPath(gen uint64) string {
 	return filepath.Join(s.dir, "journal."+strconv.FormatUint(gen, 10))
 }
 
-// removeLeftovers removes what a process left that was killed while it made a
-// snapshot: a half-written one, or a journal that is not in use.
+// removeLeftovers removes the files of a process that was killed while it wrote a
+// snapshot: an incomplete snapshot, or a journal that is not in use.
 func (s *store) removeLeftovers() error {
 	names, err := filepath.Glob(filepath.Join(s.dir, "journal.*"))
 	if err != nil {
@@ -144,9 +144,9 @@ func (s *store) removeLeftovers() error {
 	return nil
 }
 
-// replay applies the records of a journal to data, up to the first one that is
-// torn or damaged. It returns how many bytes were good and the image writes of
-// the last record.
+// replay applies the records of a journal to data, up to the first incomplete or
+// damaged one. It returns the number of valid bytes and the image writes of the last
+// record.
 func replay(journal []byte, data map[string][]byte) (good int, pending []imageWrite) {
 	for {
 		rest := journal[good:]
@@ -215,7 +215,8 @@ func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, o
 	return writes, true
 }
 
-// opReader takes ops apart; what does not fit makes ok false and reads as empty.
+// opReader reads the fields of ops. If a field does not fit, it sets ok to false and
+// returns an empty value.
 type opReader struct {
 	b  []byte
 	ok bool
@@ -247,11 +248,11 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-// append adds one record. payload begins with recordHeader bytes that append fills in.
+// append adds one record. It fills in the first recordHeader bytes.
 func (s *store) append(record []byte) error {
 	payload := record[recordHeader:]
 	if len(payload) > maxRecord {
-		return fmt.Errorf("a change of %d bytes is more than the journal takes at once (%d)", len(payload), maxRecord)
+		return fmt.Errorf("a change of %d bytes is larger than a journal record (%d)", len(payload), maxRecord)
 	}
 	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
 	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
@@ -262,8 +263,8 @@ func (s *store) append(record []byte) error {
 	return nil
 }
 
-// compact replaces snapshot and journal by a new snapshot and an empty journal.
-// All image writes of the journal must be in the images.
+// compact replaces snapshot and journal by a new snapshot and an empty journal. All
+// image writes of the journal must be in the images already.
 func (s *store) compact() error {
 	values := make(map[string]json.RawMessage, len(s.data))
 	for k, v := range s.data {
@@ -287,7 +288,7 @@ func (s *store) compact() error {
 		return err
 	}
 	s.log.Close()
-	os.Remove(s.journalPath(s.gen)) // what stays is removed at the next load
+	os.Remove(s.journalPath(s.gen)) // on failure the next load removes it
 	s.log, s.size, s.gen = next, 0, s.gen+1
 	s.compactAt = max(firstCompaction, 2*int64(len(raw)))
 	return nil
@@ -295,7 +296,7 @@ func (s *store) compact() error {
 
 func (s *store) close() error { return s.log.Close() }
 
-// keys lists the keys that begin with prefix, sorted.
+// keys returns the keys with the prefix, sorted.
 func (s *store) keys(prefix string) []string {
 	var keys []string
 	for k := range maps.Keys(s.data) {

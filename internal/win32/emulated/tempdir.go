@@ -13,22 +13,22 @@ import (
 const (
 	tempPrefix = "emulated-node-"
 	lockName   = "lock"
-	// settling is how long a directory is left alone after its lock was made:
-	// the process that makes one needs a moment between that and holding it.
-	settling = time.Minute
+	// graceTime is how long a directory is kept after its lock file was created: a
+	// process needs a moment between creating the file and locking it.
+	graceTime = time.Minute
 )
 
-// makeTempDir makes the directory of a node that is not kept, and removes those
-// of nodes whose processes were killed.
+// makeTempDir creates the directory of a temporary node, and removes those of nodes
+// whose processes were killed.
 func (n *Node) makeTempDir() (string, error) {
 	if err := removeAbandoned(os.TempDir()); err != nil {
-		n.log.Warn("emulated node: directories of nodes that were killed cannot be removed", "err", err)
+		n.log.Warn("Failed to remove temporary directories of killed emulated nodes", "err", err)
 	}
 	return os.MkdirTemp("", tempPrefix)
 }
 
-// removeAbandoned removes the temporary directories of nodes in dir whose lock
-// nobody holds. Those of other users stay, if they may not be removed.
+// removeAbandoned removes the temporary node directories in dir whose lock is free.
+// It ignores those that it may not remove because they belong to other users.
 func removeAbandoned(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 	if err != nil {
@@ -51,24 +51,24 @@ func removeIfAbandoned(dir string) error {
 			return err
 		}
 		if info.Mode().Type() != want {
-			return nil // not what a node makes
+			return nil // not created by a node
 		}
-		if name == path && time.Since(info.ModTime()) < settling {
+		if name == path && time.Since(info.ModTime()) < graceTime {
 			return nil
 		}
 	}
 	lock := lockOf(path)
 	if held, err := lock.TryLock(); err != nil || !held {
-		return err // held is false: its process lives
+		return err // if held is false, its process still runs
 	}
-	// Nobody comes back to such a directory, so the lock may go first: Windows
-	// removes no open file.
+	// No process uses such a directory again, so it is safe to close the lock first:
+	// Windows does not remove open files.
 	if err := lock.Close(); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
 }
 
-// lockOf is a lock that is there. Its process may be removing it at this moment,
-// together with the directory: a new one would be in its way.
+// lockOf returns the lock of an existing file. It does not create the file: another
+// process may just be removing it together with its directory.
 func lockOf(path string) *flock.Flock { return flock.New(path, flock.SetFlag(os.O_RDWR)) }

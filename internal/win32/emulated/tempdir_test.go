@@ -16,7 +16,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("TMP", tmp)
 	lives := start(t, Config{})
-	old := time.Now().Add(-2 * settling)
+	old := time.Now().Add(-2 * graceTime)
 	leave := func(name string, age time.Time, files ...string) string {
 		t.Helper()
 		dir := filepath.Join(tmp, name)

@@ -10,13 +10,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// tx is one transaction: one Win32 call. It collects what the call changes in
-// the store and in disk images; Node.do writes that as one journal record when
-// the call succeeds and forgets it when it fails.
+// tx is one transaction: one Win32 call. It collects the changes that the call makes
+// to the store and to disk images. If the call succeeds, Node.do writes them as one
+// journal record; if it fails, Node.do drops them.
 //
 // Memory follows the same rule in one of two ways. Either the call checks
-// everything before it changes anything, or it leaves its changes of memory to
-// [tx.onCommit], which runs once the record is written.
+// everything before it changes anything, or it makes its changes of memory in
+// [tx.onCommit], which runs after the record is written.
 type tx struct {
 	n       *Node
 	record  []byte // the journal record being built, with room for its header
@@ -24,7 +24,7 @@ type tx struct {
 	writes  []imageWrite
 	commits []func()
 	undos   []func()
-	err     error // what went wrong in a method without an error of its own
+	err     error // the error of a method that returns none
 }
 
 type valueChange struct {
@@ -57,15 +57,15 @@ func (t *tx) Delete(key string) {
 	t.values = append(t.values, valueChange{key, nil})
 }
 
-// deletePrefix removes every committed key that begins with prefix.
+// deletePrefix removes every committed key with the prefix.
 func (t *tx) deletePrefix(prefix string) {
 	for _, k := range t.n.store.keys(prefix) {
 		t.Delete(k)
 	}
 }
 
-// writeImage writes b at off of d's image. It keeps b: the caller must not
-// change it until the call is over. Zeroes stay holes.
+// writeImage writes b at off of d's image. It keeps b, so the caller must not change
+// it before the end of the call. Zeros stay holes.
 func (t *tx) writeImage(d *disk, off uint64, b []byte) {
 	if len(b) == 0 {
 		return
@@ -80,7 +80,7 @@ func (t *tx) writeImage(d *disk, off uint64, b []byte) {
 	t.writes = append(t.writes, imageWrite{disk: d.ID, off: off, data: b, length: uint64(len(b))})
 }
 
-// zeroImage writes length zeroes at off of d's image.
+// zeroImage writes length zeros at off of d's image.
 func (t *tx) zeroImage(d *disk, off, length uint64) {
 	if length == 0 {
 		return
@@ -91,16 +91,16 @@ func (t *tx) zeroImage(d *disk, off, length uint64) {
 	t.writes = append(t.writes, imageWrite{disk: d.ID, off: off, length: length})
 }
 
-// onCommit runs f, in order, after the record is written and before the call
-// returns. f cannot fail.
+// onCommit calls f after the record is written and before the call returns, in the
+// order of registration. f cannot fail.
 func (t *tx) onCommit(f func()) { t.commits = append(t.commits, f) }
 
-// onRollback runs f, last first, when the call fails after all. It is for
-// changes of memory that could not wait for onCommit.
+// onRollback calls f if the call fails, in reverse order of registration. It is for
+// changes of memory that cannot wait for onCommit.
 func (t *tx) onRollback(f func()) { t.undos = append(t.undos, f) }
 
-// files are the changes of the file tree of vol: its keys live below the file
-// system's own prefix.
+// files returns the receiver for changes of vol's file tree. Its keys are below the
+// file system's own prefix.
 func (t *tx) files(vol *volume) fileChanges { return fileChanges{t, filePrefix(vol.fsid)} }
 
 // fileChanges implements filetree.Changes.
@@ -114,7 +114,7 @@ func (c fileChanges) Delete(key string)     { c.tx.Delete(c.prefix + key) }
 
 func filePrefix(fsid string) string { return "file/" + fsid + "/" }
 
-// reset makes t ready for the next call. Small buffers are used again.
+// reset prepares t for the next call. It reuses small buffers.
 func (t *tx) reset() {
 	if cap(t.record) > 1<<20 {
 		t.record = nil
@@ -128,13 +128,13 @@ func (t *tx) rollback() {
 	}
 }
 
-// commit writes the record, then the images, then memory. Once the journal
-// cannot be written or an image cannot follow it, memory and disk may disagree
-// and the node answers ERROR_IO_DEVICE to everything.
+// commit writes the record, then the images, then memory. If the journal or an
+// image cannot be written, memory and disk may disagree, and the node returns
+// ERROR_IO_DEVICE from then on.
 func (t *tx) commit() error {
 	if t.err != nil {
 		t.rollback()
-		t.n.log.Error("emulated node: a change cannot be stored", "err", t.err)
+		t.n.log.Error("Failed to store a change of the emulated node", "err", t.err)
 		return win32.ERROR_IO_DEVICE
 	}
 	s := t.n.store
@@ -161,19 +161,19 @@ func (t *tx) commit() error {
 	}
 	if len(t.record) > 0 && s.size >= s.compactAt {
 		if err := s.compact(); err != nil {
-			t.n.log.Warn("emulated node: no snapshot, the journal goes on", "err", err)
+			t.n.log.Warn("Failed to write a snapshot of the emulated node; keeping the journal", "err", err)
 			s.compactAt *= 2
 		}
 	}
 	return nil
 }
 
-var zeroes [64 << 10]byte
+var zeros [64 << 10]byte
 
 func allZero(b []byte) bool {
 	for len(b) > 0 {
-		n := min(len(b), len(zeroes))
-		if !bytes.Equal(b[:n], zeroes[:n]) {
+		n := min(len(b), len(zeros))
+		if !bytes.Equal(b[:n], zeros[:n]) {
 			return false
 		}
 		b = b[n:]

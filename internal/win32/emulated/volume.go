@@ -495,9 +495,10 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 	}.Encode())
 }
 
-// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth): the new number of sectors must
-// fit the partition and bring at least one cluster more; NTFS keeps a sector,
-// and so up to a cluster, back for the copy of its boot sector.
+// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth): the new
+// number of sectors must fit the partition and bring at least one cluster more;
+// NTFS keeps a sector, and so up to a cluster, back for the copy of its boot
+// sector.
 func (v *volume) extend(t *tx, in []byte) error {
 	sectors, err := win32.DecodeSectors(in)
 	if err != nil {

@@ -126,7 +126,8 @@ func TestFormatRefusals(t *testing.T) {
 			t.Errorf("%s: Format = %v, want %v", c.name, err, c.want.Name())
 		}
 	}
-	// docs/contract/volumes.md#format, callback type 8: the volume cannot be locked while it is open.
+	// docs/contract/volumes.md#format, callback type 8: the volume cannot be locked
+	// while it is open.
 	h := openPath(t, n, devicePath(good), win32.GENERIC_READ)
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("Format of an open volume = %v, want ERROR_ACCESS_DENIED", err)

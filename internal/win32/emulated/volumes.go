@@ -68,8 +68,8 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 
 // VolumeInformation implements [win32.Volumes]. What is on the volume is judged
 // by its bytes at each call: ERROR_UNRECOGNIZED_VOLUME if no file system of
-// Windows is (docs/contract/volumes.md#is-it-formatted). An offline volume is ERROR_NOT_READY, one that is
-// being formatted is locked: ERROR_ACCESS_DENIED.
+// Windows is (docs/contract/volumes.md#is-it-formatted). An offline volume is
+// ERROR_NOT_READY, one that is being formatted is locked: ERROR_ACCESS_DENIED.
 func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
 	err = n.do(func(t *tx) error {
 		v, err := n.rootVolume(root, true)
@@ -242,7 +242,7 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 		return nil, err
 	}
 	for _, h := range n.handles {
-		if u, ok := h.object.(onVolume); ok && u.usedVolume() == v {
+		if u, ok := h.object.(volumeUser); ok && u.usedVolume() == v {
 			return nil, win32.ERROR_ACCESS_DENIED
 		}
 	}
