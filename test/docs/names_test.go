@@ -1,0 +1,80 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	// A directory or file of the project, such as internal/policy.
+	pathName = regexp.MustCompile(`^(client|cmd|hack|internal|pkg|test)/[\w./-]+$`)
+	// A test, alone or after its directory.
+	testName = regexp.MustCompile(`^(?:[\w./-]+ )?((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/.*)?$`)
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
+)
+
+// Directories, files and tests that a page names in code spans exist.
+func TestNamesInPagesExist(t *testing.T) {
+	tests := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && skip(path, d.Name()):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range testFunc.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, named := 0, 0
+	for _, p := range pages(t) {
+		// The names of a changelog are those of its time.
+		if p.name == "CHANGELOG.md" {
+			continue
+		}
+		for _, span := range code.FindAllString(p.text, -1) {
+			span = strings.Trim(span, "`")
+			if pathName.MatchString(span) {
+				paths++
+				_, err := os.Stat(filepath.Join(root, span))
+				if _, known := notThere[span]; err != nil && !known && !strings.HasPrefix(span, "client/api/disk/v2/") {
+					t.Errorf("%s names %s, which is not in the repository", p.name, span)
+				}
+			}
+			if m := testName.FindStringSubmatch(span); m != nil {
+				named++
+				if !tests[m[1]] {
+					t.Errorf("%s names the test %s, which does not exist", p.name, m[1])
+				}
+			}
+		}
+	}
+	if paths < 50 || named < 50 {
+		t.Errorf("found %d paths and %d tests: the search is broken", paths, named)
+	}
+}
+
+// notThere are names of files and directories outside of this repository, with the
+// reason why a page has them.
+var notThere = map[string]string{
+	"client/api/disk/v2":    "docs/adding-a-version.md has the reader make it",
+	"client/groups/disk/v2": "docs/adding-a-version.md has the reader make it",
+	"pkg/wmi":               "a package of the published library",
+	"pkg/cim":               "a package of the published library",
+	"pkg/disk/api":          "a package of the published library",
+}
