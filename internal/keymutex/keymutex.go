@@ -1,10 +1,10 @@
-// Package keymutex lets goroutines take turns by key: two requests for one disk
-// wait for each other, two for different disks do not. Waiting ends with the
-// waiter's context, so a caller's deadline is kept even behind a slow one.
+// Package keymutex provides locks by key. Requests for the same disk wait for each
+// other, requests for different disks do not. Waiting ends with the context of the
+// caller, so a caller's deadline holds even if another caller is slow.
 //
-// A lock is exclusive or shared. [Set.LockPath] uses both for a tree: it locks
-// a path and shares its ancestors, so that two pods' directories are worked on
-// at once while nobody removes the directory above them.
+// A lock is exclusive or shared. [Set.LockPath] locks a path exclusively and shares the
+// locks of its ancestors. So the directories of two pods can be changed at the same
+// time, but no caller can remove their parent meanwhile.
 package keymutex
 
 import (
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Set is a set of locks by key. The zero Set is ready to use; keys cost memory
-// only while somebody holds or awaits them.
+// Set is a set of locks by key. The zero Set is ready to use. A key uses memory only
+// while callers hold its lock or wait for it.
 type Set struct {
 	mu    sync.Mutex
 	locks map[string]*lock
@@ -30,20 +30,20 @@ type lock struct {
 
 const exclusive = math.MaxInt64
 
-// Lock waits until key is free of holders and takes it. It fails only with
-// ctx's error. unlock must be called exactly once.
+// Lock locks key exclusively. It waits for other holders until ctx ends, and fails only
+// with the error of ctx. unlock must be called exactly once.
 func (s *Set) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	return s.acquire(ctx, key, exclusive)
 }
 
-// RLock shares key with other callers of RLock.
+// RLock is like Lock, but shares key with other callers of RLock.
 func (s *Set) RLock(ctx context.Context, key string) (unlock func(), err error) {
 	return s.acquire(ctx, key, 1)
 }
 
-// LockPath locks the last of elems, the elements of a path from the root on,
-// and shares each path above it. Ancestors are taken first, so two callers
-// never wait for each other in a circle.
+// LockPath locks a path exclusively and shares the locks of its ancestors. elems are
+// the elements of the path, beginning with the root. LockPath locks ancestors first, so
+// it cannot cause a deadlock.
 func (s *Set) LockPath(ctx context.Context, elems []string) (unlock func(), err error) {
 	var held []func()
 	release := func() {
@@ -51,8 +51,8 @@ func (s *Set) LockPath(ctx context.Context, elems []string) (unlock func(), err 
 			held[i]()
 		}
 	}
-	// Each key is the beginning of the next: a path of thousands of elements must
-	// not cost memory by the square.
+	// The keys are substrings of one string. Separate strings would need quadratic
+	// memory for a path with thousands of elements.
 	whole, end := "\x00"+strings.Join(elems, "\x00"), 0
 	for i, e := range elems {
 		end += len("\x00") + len(e)
@@ -100,7 +100,7 @@ func (s *Set) acquire(ctx context.Context, key string, weight int64) (func(), er
 	}, nil
 }
 
-// Len is the number of keys that somebody holds or awaits.
+// Len returns the number of keys that are held or waited for.
 func (s *Set) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,11 +19,11 @@ func lock(t *testing.T, s *keymutex.Set, key string) func() {
 	return u
 }
 
-func TestSameKeyTakesTurnsOthersDoNot(t *testing.T) {
+func TestLockWaitsForSameKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s keymutex.Set
 		unlock := lock(t, &s, "1")
-		lock(t, &s, "2")() // another key is free at once
+		lock(t, &s, "2")() // another key is not locked
 
 		got := false
 		go func() {
@@ -33,12 +33,12 @@ func TestSameKeyTakesTurnsOthersDoNot(t *testing.T) {
 		}()
 		synctest.Wait()
 		if got {
-			t.Fatal("second holder of a key entered beside the first")
+			t.Fatal("a second caller got the key while the first held it")
 		}
 		unlock()
 		synctest.Wait()
 		if !got {
-			t.Fatal("waiter did not get the freed key")
+			t.Fatal("the waiting caller did not get the unlocked key")
 		}
 		if n := s.Len(); n != 0 {
 			t.Errorf("%d keys are left, want 0", n)
@@ -46,14 +46,14 @@ func TestSameKeyTakesTurnsOthersDoNot(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithTheContext(t *testing.T) {
+func TestLockFailsAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s keymutex.Set
 		unlock := lock(t, &s, "1")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Lock(ctx, "1"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Lock behind a holder = %v, want DeadlineExceeded", err)
+			t.Errorf("Lock of a held key = %v, want DeadlineExceeded", err)
 		}
 		unlock()
 		if n := s.Len(); n != 0 {
@@ -62,7 +62,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestSharedHoldersExcludeAnExclusiveOne(t *testing.T) {
+func TestLockWaitsForSharedHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s keymutex.Set
 		a, err := s.RLock(t.Context(), "k")
@@ -78,12 +78,12 @@ func TestSharedHoldersExcludeAnExclusiveOne(t *testing.T) {
 		a()
 		synctest.Wait()
 		if got {
-			t.Fatal("exclusive holder entered beside a shared one")
+			t.Fatal("Lock returned while the key was shared")
 		}
 		b()
 		synctest.Wait()
 		if !got {
-			t.Fatal("exclusive waiter did not get the freed key")
+			t.Fatal("Lock did not return after the key was unlocked")
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestPathsShareAncestors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := s.LockPath(t.Context(), []string{"C:", "pods", "b"}) // a sibling is free
+		two, err := s.LockPath(t.Context(), []string{"C:", "pods", "b"}) // a sibling is not locked
 		if err != nil {
 			t.Fatal(err)
 		}

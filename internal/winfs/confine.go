@@ -8,9 +8,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// allow tells whether the operation may do u at rest below h, which is open and
-// therefore cannot become something else.
-func (o *op) allow(h win32.Handle, rest []string, u use) error {
+// allow returns an error if confinement forbids u at rest below h. h is an open
+// handle, so its location is final.
+func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 	if len(o.dirs) == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (o *op) allow(h win32.Handle, rest []string, u use) error {
 		if u == reading {
 			return nil
 		}
-		return o.denied(dos.Join(rest...), "which is on a share; shares may be looked at only")
+		return o.denied(dos.Join(rest...), "which is on a share; shares can only be read")
 	}
 	var places []winpath.Path
 	if named {
@@ -42,7 +42,7 @@ func (o *op) allow(h win32.Handle, rest []string, u use) error {
 		places = append(places, vol.Join(rest...))
 	}
 	if len(places) == 0 {
-		return o.denied(winpath.Path{}, "which is on no volume")
+		return o.denied(winpath.Path{}, "which is not on a volume")
 	}
 	names, err := o.dirNames()
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *op) allow(h win32.Handle, rest []string, u use) error {
 		return o.denied(places[0], "which is not within the working directories "+fmt.Sprint(o.n.WorkingDirs))
 	}
 	if u == changing && anyWithin(names, places) {
-		return o.denied(places[0], "which is or holds one of the working directories "+fmt.Sprint(o.n.WorkingDirs))
+		return o.denied(places[0], "which is or contains a working directory "+fmt.Sprint(o.n.WorkingDirs))
 	}
 	return nil
 }
@@ -79,15 +79,15 @@ func anyWithin(ps, roots []winpath.Path) bool {
 
 func (o *op) denied(p winpath.Path, why string) error {
 	if p.Volume == "" {
-		return hosterr.Text(hosterr.ErrPermissionDenied, "leads to a place %s", why)
+		return hosterr.Text(hosterr.ErrPermissionDenied, "leads to a location %s", why)
 	}
 	return hosterr.Text(hosterr.ErrPermissionDenied, "leads to %s, %s", hosterr.Quote(p.String()), why)
 }
 
-// finalPath asks where h is. ok is false if the place has no name of that sort: a
-// share has no volume name, a volume that is mounted nowhere no DOS name.
-func (o *op) finalPath(h win32.Handle, sort uint32) (p winpath.Path, ok bool, err error) {
-	s, err := o.n.API.FinalPath(h, sort)
+// finalPath returns the location of h. ok is false if it has no name of that kind: a
+// share has no volume name, and a volume that is not mounted has no DOS name.
+func (o *op) finalPath(h win32.Handle, kind uint32) (p winpath.Path, ok bool, err error) {
+	s, err := o.n.API.FinalPath(h, kind)
 	if win32.IsCode(err, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 		return winpath.Path{}, false, nil
 	}
@@ -98,24 +98,24 @@ func (o *op) finalPath(h win32.Handle, sort uint32) (p winpath.Path, ok bool, er
 	return p, err == nil, err
 }
 
-// dirNames are the working directories under all their names: as configured and,
-// where they can be reached at present, where links on the way lead.
+// dirNames returns all names of the working directories: as configured and, if they
+// exist, with links resolved.
 func (o *op) dirNames() ([]winpath.Path, error) {
-	if o.known {
+	if o.resolved {
 		return o.names, nil
 	}
 	o.names = append(o.names, o.dirs...)
-	free := &op{ctx: o.ctx, n: o.n} // they lead where the administrator says
+	unconfined := &op{ctx: o.ctx, n: o.n} // the administrator chose the directories
 	for _, d := range o.dirs {
-		s, err := free.walk(d, look, shareAll, plain, reading)
+		s, err := unconfined.walk(d, look, shareAll, plain, reading)
 		if err != nil {
 			if o.ctx.Err() != nil {
 				return nil, err
 			}
-			continue // a working directory that is out of reach allows nothing
+			continue // a working directory that cannot be opened allows nothing
 		}
-		for _, sort := range []uint32{win32.VOLUME_NAME_DOS, win32.VOLUME_NAME_GUID} {
-			p, ok, err := o.finalPath(s.h, sort)
+		for _, kind := range []uint32{win32.VOLUME_NAME_DOS, win32.VOLUME_NAME_GUID} {
+			p, ok, err := o.finalPath(s.h, kind)
 			if err != nil {
 				o.close(s.h)
 				return nil, err
@@ -126,14 +126,14 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 		}
 		o.close(s.h)
 	}
-	o.known = true
+	o.resolved = true
 	return o.names, nil
 }
 
-// mounts are the paths at which a data volume is mounted. The volume of Windows
-// and those that hold the working directories have none here: a mount
-// point of such a volume inside a working directory was planted, and Windows
-// learns of planted ones too when it starts.
+// mounts returns the paths at which a data volume is mounted. It returns none for the
+// volume of Windows and for volumes that contain working directories: a mount point of
+// such a volume inside a working directory was created by an attacker, and Windows
+// registers such mount points, too, when it starts.
 func (o *op) mounts(vol winpath.Path) ([]winpath.Path, error) {
 	for _, name := range o.names {
 		if name.Root().Equal(vol) {

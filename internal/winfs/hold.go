@@ -9,34 +9,34 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Held is a directory that stays where it is until Close, for the Win32
-// functions that take a path (SetVolumeMountPoint, DeleteVolumeMountPoint).
+// Held is a directory that cannot be moved until Close. It is for Win32 functions that
+// take a path (SetVolumeMountPoint, DeleteVolumeMountPoint).
 type Held struct {
-	// Path is its path without links on the way and without trailing backslash:
-	// `C:\var\lib\kubelet\…`, or `\\?\…` where that is too long for Win32.
+	// Path is its path with links resolved and without trailing backslash:
+	// `C:\var\lib\kubelet\…`, or `\\?\…` if that is too long for Win32.
 	Path string
-	// Link is what the directory itself is, if it is a link or mount point.
+	// Link is set if the directory itself is a link or mount point.
 	Link *Link
 
 	o *op
 	e entry
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (h *Held) Close() { h.e.close() }
 
-// HoldParent finds the directory at path, a link on the way followed, one at path
-// itself not, checks that it may be changed, and keeps the directory above
-// it from being renamed or removed until Close. What stands at path itself may
-// still be swapped by whoever may write there: enough for DeleteVolumeMountPoint,
-// which does nothing to what is not a mount point.
+// HoldParent opens the directory at path and checks that it may be changed. It follows
+// links in the directory part of path, but not a link at path itself. Until Close, the
+// parent cannot be renamed or removed. The directory at path itself can still be
+// replaced by other processes. That is safe for DeleteVolumeMountPoint, which affects
+// only mount points.
 func HoldParent(ctx context.Context, n *node.Node, path string) (*Held, error) {
 	return hold(ctx, n, path, look, shareAll)
 }
 
-// HoldDirectory is HoldParent that keeps the directory at path in place too, for
-// SetVolumeMountPoint. The function it is held for must ask for no right to delete
-// it.
+// HoldDirectory is like HoldParent, but the directory at path cannot be renamed or
+// removed either. It is for SetVolumeMountPoint. Functions that open the directory
+// with the right to delete it fail meanwhile.
 func HoldDirectory(ctx context.Context, n *node.Node, path string) (*Held, error) {
 	return hold(ctx, n, path, list, shareKeep)
 }
@@ -88,19 +88,20 @@ func (o *op) held(e entry) (*Held, error) {
 		return nil, err
 	}
 	if !named {
-		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "is on no volume that has a name")
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "is not on a volume that has a name")
 	}
 	held.Path = p.String()
-	// 248 is what Win32 functions take for a directory without `\\?\`.
+	// Win32 functions accept at most 248 characters for a directory without `\\?\`.
 	if len(held.Path) > 247 {
 		held.Path = p.Long()
 	}
 	return held, nil
 }
 
-// MountedVolume tells which volume is mounted at path. A volume mount point names
-// it even if the volume is gone or cannot be read; a symbolic link or junction stands for the
-// volume on which its end lies, or would lie. mounted is false for what is neither.
+// MountedVolume returns the volume that is mounted at path. For a volume mount point
+// it returns the volume even if that does not exist or cannot be read. For a symbolic
+// link or junction it returns the volume of its target, which need not exist. mounted
+// is false if path is neither.
 func MountedVolume(ctx context.Context, n *node.Node, path string) (volume string, mounted bool, err error) {
 	err = run(ctx, n, "find the volume mounted at", path, func(o *op, p winpath.Path) (err error) {
 		volume, mounted, err = o.volumeOf(p)
@@ -112,10 +113,10 @@ func MountedVolume(ctx context.Context, n *node.Node, path string) (volume strin
 	return volume, mounted, err
 }
 
-// VolumeOf is the volume on which path lies, `\\?\Volume{…}\`, links followed.
-// Something must stand at path. For a mount point it is the volume mounted
-// there, even if that is gone or cannot be read: never the volume below the mount point, which a
-// caller might go on to grow.
+// VolumeOf returns the volume of path, `\\?\Volume{…}\`. It follows links. path must
+// exist. For a mount point it returns the mounted volume, even if that does not exist
+// or cannot be read. It never returns the volume that contains the mount point, because
+// a caller might grow it.
 func VolumeOf(ctx context.Context, n *node.Node, path string) (string, error) {
 	var volume string
 	err := run(ctx, n, "find the volume of", path, func(o *op, p winpath.Path) (err error) {
@@ -125,8 +126,8 @@ func VolumeOf(ctx context.Context, n *node.Node, path string) (string, error) {
 	return volume, err
 }
 
-// volumeOf is the volume of the end of p, or of the deepest part of where a link
-// at p leads that exists.
+// volumeOf returns the volume of p or, if p is a link whose target does not exist, of
+// the deepest existing parent of the target.
 func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
 	e, err := o.entry(p, look, shareAll, reading)
 	if err != nil {
@@ -141,36 +142,36 @@ func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
 	_, windows := win32.Code(err)
 	switch {
 	case windows && link.Volume != "" && o.ctx.Err() == nil:
-		// The volume is gone, has no file system or a damaged one: it has to be
-		// named all the same, or nobody could unmount it.
+		// The volume does not exist, or has no file system or a damaged one. Return
+		// it nevertheless, or it could not be unmounted.
 		return link.Volume, true, nil
 	case err != nil:
 		return "", false, err
 	case link.Volume != "" && winpath.Fold(s.at.Root().String()) != winpath.Fold(link.Volume):
-		return "", false, hosterr.Text(hosterr.ErrUnavailable, "volumes are mounted and unmounted there at this moment: %w", win32.ERROR_CANT_RESOLVE_FILENAME)
+		return "", false, hosterr.Text(hosterr.ErrUnavailable, "volumes are being mounted or unmounted there: %w", win32.ERROR_CANT_RESOLVE_FILENAME)
 	case !linked && len(s.rest) > 0:
-		return "", false, win32.ERROR_FILE_NOT_FOUND // it went away, perhaps with the volume on which it was
+		return "", false, win32.ERROR_FILE_NOT_FOUND // it was removed, perhaps because its volume was unmounted
 	}
 	return volume, linked, nil
 }
 
-// volumeAt is the volume on which p lies, links followed, and how far the walk
-// came. The spot's handle is closed.
-func (o *op) volumeAt(p winpath.Path) (string, spot, error) {
+// volumeAt returns the volume of p, with links followed, and the position that walk
+// reached. The handle of the position is closed.
+func (o *op) volumeAt(p winpath.Path) (string, position, error) {
 	s, err := o.walk(p, look, shareAll, plain, reading)
 	if err != nil {
-		return "", spot{}, err
+		return "", position{}, err
 	}
 	defer o.close(s.h)
 	if err := o.allow(s.h, s.rest, reading); err != nil {
-		return "", spot{}, err
+		return "", position{}, err
 	}
 	at, ok, err := o.finalPath(s.h, win32.VOLUME_NAME_GUID)
 	if err != nil {
-		return "", spot{}, err
+		return "", position{}, err
 	}
 	if !ok {
-		return "", spot{}, hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is on no volume of this node", hosterr.Quote(s.at.String()))
+		return "", position{}, hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is not on a volume of this node", hosterr.Quote(s.at.String()))
 	}
 	return at.Root().String(), s, nil
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// unconfined is the same node as a driver in process has it.
+// unconfined returns the same node without working directories, as for a driver in
+// process.
 func unconfined(w *world) *node.Node {
 	n := node.New(w.API)
 	n.Clock = w
 	return n
 }
 
-func TestVolumesMountedInAWorkingDirectoryBelongToIt(t *testing.T) {
+func TestVolumeMountedInWorkingDirectoryIsAllowed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	_, bare, e := w.volumes()
@@ -49,9 +50,9 @@ func TestVolumesMountedInAWorkingDirectoryBelongToIt(t *testing.T) {
 	}
 }
 
-// A mount point of the system's volume is a way out of the working directory,
-// however well Windows knows it.
-func TestAMountPointOfTheSystemVolumeLeadsOut(t *testing.T) {
+// A mount point of the system volume leads out of the working directory, even if
+// Windows has registered it.
+func TestSystemVolumeMountPointIsRefused(t *testing.T) {
 	for name, mount := range map[string]func(w *world, dir, vol string){
 		"planted":             func(w *world, dir, vol string) { w.plant(dir, junction(vol[4:]), true) },
 		"known to the system": func(w *world, dir, vol string) { w.dir(dir); w.mount(dir, vol) },
@@ -75,9 +76,9 @@ func TestAMountPointOfTheSystemVolumeLeadsOut(t *testing.T) {
 	}
 }
 
-// The same goes where the working directory is on another volume than Windows,
-// and for that volume too.
-func TestMountPointsThatLeadOutOfAWorkingDirectoryOnADataVolume(t *testing.T) {
+// The same applies if the working directory is on another volume than Windows, and to
+// mount points of that volume.
+func TestMountPointsLeadingOutOfDataVolume(t *testing.T) {
 	for name, mount := range map[string]func(w *world){
 		"of the system's volume": func(w *world) {
 			c, _, _ := w.volumes()
@@ -86,7 +87,8 @@ func TestMountPointsThatLeadOutOfAWorkingDirectoryOnADataVolume(t *testing.T) {
 		"of its own volume": func(w *world) {
 			_, _, e := w.volumes()
 			w.mount(`E:\kubelet\evil`, e)
-			// The emulated mount manager knows no circles; Windows' might.
+			// Windows may register a mount point of a volume in itself; the emulated
+			// mount manager does not.
 			w.API = circle{w.API, e}
 		},
 	} {
@@ -106,7 +108,7 @@ func TestMountPointsThatLeadOutOfAWorkingDirectoryOnADataVolume(t *testing.T) {
 	}
 }
 
-// circle is a node on which the volume e is mounted in itself.
+// circle is a node where volume e is mounted in itself.
 type circle struct {
 	win32.API
 	e string
@@ -120,8 +122,8 @@ func (c circle) VolumePathNames(vol string) ([]string, error) {
 	return names, err
 }
 
-// A volume that the administrator mounted elsewhere is outside too.
-func TestAnotherVolumeIsOutside(t *testing.T) {
+// A volume that is mounted elsewhere is outside, too.
+func TestVolumeMountedElsewhereIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.file(`E:\precious`)
 	w.plant(pods+`\evil`, symlink(`E:\`), true)
@@ -176,7 +178,7 @@ func TestMountedVolume(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldStays(t *testing.T) {
+func TestHeldDirectoryCannotBeRenamed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	_, bare, _ := w.volumes()
@@ -204,7 +206,7 @@ func TestWhatIsHeldStays(t *testing.T) {
 		}
 		held.Close()
 	}
-	// The mount functions work on what is held.
+	// The mount functions work on a held directory.
 	held, err := winfs.HoldDirectory(ctx, w.Node, pods+`\link\c`)
 	must(t, "hold", err)
 	must(t, "mount", w.raw.SetMountPoint(held.Path+`\`, bare))
@@ -224,10 +226,10 @@ func TestWhatIsHeldStays(t *testing.T) {
 	wantErr(t, "hold nothing", err, hosterr.ErrNotFound)
 }
 
-// A volume is unmounted, or other things happen to it, before each call of a look
-// in turn. The answer is the volume that was there or nothing, never the volume
-// below the mount point: a caller might go on to grow that.
-func TestTheVolumeBelowAMountPointIsNeverTakenForTheMountedOne(t *testing.T) {
+// A volume is unmounted or removed before each call that the lookup makes. The result
+// must be that volume or an error, and never the volume that contains the mount point,
+// which a caller might grow.
+func TestVolumeOfMountPointDuringUnmount(t *testing.T) {
 	const mnt = pods + `\mnt`
 	unmount := func(w *world) { must(w.t, "unmount", w.raw.DeleteMountPoint(mnt+`\`)) }
 	remove := func(w *world) {
@@ -248,7 +250,7 @@ func TestTheVolumeBelowAMountPointIsNeverTakenForTheMountedOne(t *testing.T) {
 		path   string
 		ask    func(*world, string) (string, error)
 		happen func(*world)
-		plain  string // the answer for the directory that is left
+		plain  string // the result for the remaining directory
 	}{
 		{"MountedVolume, unmounted", mnt, mounted, unmount, none},
 		{"MountedVolume, removed", mnt, mounted, remove, ""},
@@ -286,13 +288,14 @@ func TestTheVolumeBelowAMountPointIsNeverTakenForTheMountedOne(t *testing.T) {
 				}
 			}
 			if points < 4 {
-				t.Errorf("looked at %d points only", points)
+				t.Errorf("tested only %d points", points)
 			}
 		})
 	}
 }
 
-// plainNode is the node without hooks and working directories, as another program has it.
+// plainNode returns the node without hooks and working directories, as another program
+// uses it.
 func plainNode(w *world) *node.Node {
 	n := node.New(w.raw)
 	n.Clock = w

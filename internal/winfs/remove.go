@@ -12,36 +12,36 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// The bounds of one recursive removal.
+// The limits of one recursive removal.
 const (
-	// MaxDepth is how many directories deep it goes; each level is an open handle.
+	// MaxDepth is the maximum depth of directories. Each level needs an open handle.
 	MaxDepth = 1000
-	// MaxRemoved is how many entries one call removes. A caller that has more
-	// repeats the call.
+	// MaxRemoved is the number of entries that one call removes. For more entries the
+	// caller must repeat the call.
 	MaxRemoved = 1_000_000
-	// MaxSearched is how many entries are looked at for volume mount points
-	// before anything is removed. In a larger tree they are only found on the way.
+	// MaxSearched is the number of entries that are searched for volume mount points
+	// before anything is removed. In larger trees, some are found only during removal.
 	MaxSearched = 100_000
 )
 
 const remove = win32.DELETE | win32.FILE_WRITE_ATTRIBUTES | look
 
-// Remove removes a file, an empty directory, a link or a mount point at path;
-// links on the way are followed, one at path itself is not. Nothing there is
-// hosterr.ErrNotFound, a directory that is not empty hosterr.ErrFailedPrecondition.
-// A mount point goes with the mount manager's record of it, after the volume was
-// flushed; the volume and its files stay.
+// Remove removes the file, empty directory, link or mount point at path. It follows
+// links in the directory part of path, but not a link at path itself. It fails with
+// hosterr.ErrNotFound if path does not exist, and with hosterr.ErrFailedPrecondition
+// if the directory is not empty. For a mount point it flushes the volume and removes
+// the mount manager's record, too; the volume and its files are kept.
 func Remove(ctx context.Context, n *node.Node, path string) error {
 	return run(ctx, n, "remove", path, func(o *op, p winpath.Path) error {
 		return o.removeAt(p, func(h win32.Handle, _ Info) error { return o.delete(h) })
 	})
 }
 
-// RemoveAll is Remove of a whole tree; nothing at path is success. Links in the
-// tree are removed and never entered. A volume mount point in it refuses the whole
-// request (hosterr.ErrFailedPrecondition): a volume must be unmounted by those
-// who mounted it. Other errors do not stop the removal of the rest; the first
-// is returned.
+// RemoveAll removes a whole tree. It succeeds if path does not exist. Links in the tree
+// are removed and never followed. If the tree contains a volume mount point, RemoveAll
+// removes nothing and fails with hosterr.ErrFailedPrecondition: the volume must be
+// unmounted first. After any other error it still removes the other entries, and
+// returns the first error.
 func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 	return run(ctx, n, "remove", path, func(o *op, p winpath.Path) error {
 		err := o.removeAt(p, func(h win32.Handle, info Info) error {
@@ -51,7 +51,7 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 			if err := o.search(h, p); err != nil {
 				return err
 			}
-			o.begun = true
+			o.modified = true
 			r := removal{op: o, left: MaxRemoved}
 			r.directory(h, p, 0)
 			return r.err
@@ -63,8 +63,8 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 	})
 }
 
-// RemoveContents empties the directory at path as RemoveAll would and keeps the
-// directory. A link or mount point at path is refused: what it leads to was not named.
+// RemoveContents removes the contents of the directory at path like RemoveAll, and keeps
+// the directory. It fails if path is a link or mount point.
 func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 	return run(ctx, n, "empty directory", path, func(o *op, p winpath.Path) error {
 		e, err := o.entry(p, list, shareAll, changing)
@@ -84,16 +84,15 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 		if err := o.search(e.h, p); err != nil {
 			return err
 		}
-		o.begun = true
+		o.modified = true
 		r := removal{op: o, left: MaxRemoved}
 		r.clear(e.h, p, 0)
 		return r.err
 	})
 }
 
-// removeAt opens what stands at p for removal and hands it to do. A volume mount
-// point becomes a plain directory before, once: who mounts a volume after that wants
-// it there.
+// removeAt opens p for removal and calls do. If p is a volume mount point, it unmounts
+// the volume first, but only once: a volume that is mounted after that is in use.
 func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 	for {
 		var e entry
@@ -111,7 +110,7 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 				return errMounted(p)
 			}
 			storage.FlushBeforeUnmount(o.ctx, o.n, link.Volume)
-			if err := o.unmount(p); err != nil && !win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) { // somebody was faster
+			if err := o.unmount(p); err != nil && !win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) { // another process has unmounted it
 				return err
 			}
 			o.unmounted = true
@@ -129,9 +128,9 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 	}
 }
 
-// unmount removes the mount point at p, which stays as an empty directory. The
-// handle with the right to delete is closed by now: DeleteVolumeMountPoint
-// opens the directory itself.
+// unmount removes the mount point at p and keeps the empty directory. The caller must
+// have closed handles with the right to delete, because DeleteVolumeMountPoint opens
+// the directory.
 func (o *op) unmount(p winpath.Path) error {
 	held, err := o.hold(p, look, shareAll)
 	if err != nil {
@@ -148,8 +147,8 @@ func errMounted(p winpath.Path) error {
 	return hosterr.Text(hosterr.ErrFailedPrecondition, "a volume is mounted on %s; unmount it first", hosterr.Quote(p.String()))
 }
 
-// delete deletes what h is open on, once it can be. What somebody else has deleted
-// meanwhile is success.
+// delete deletes the file of h, with retries. It succeeds if another process has
+// deleted the file.
 func (o *op) delete(h win32.Handle) error {
 	return o.poll(func() (bool, error) {
 		if err := o.ctx.Err(); err != nil {
@@ -163,9 +162,9 @@ func (o *op) delete(h win32.Handle) error {
 	})
 }
 
-// markDeleted deletes what h is open on. Its name is gone when h is closed, even
-// if others have it open; on file systems and Windows versions that lack that
-// (FAT, before 1809), when the last handle is closed.
+// markDeleted deletes the file of h. Its name is removed when h is closed, even if the
+// file has other open handles. File systems and Windows versions that do not support
+// this (FAT, before 1809) remove the name when the last handle is closed.
 func (o *op) markDeleted(h win32.Handle) error {
 	err := o.n.API.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(
 		win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS|
@@ -185,18 +184,18 @@ func (o *op) markDeleted(h win32.Handle) error {
 	return o.n.API.SetInformation(h, win32.FileDispositionInformation, []byte{1})
 }
 
-// basicAttributes is FILE_BASIC_INFORMATION that sets attributes and leaves the
-// four times alone.
+// basicAttributes returns a FILE_BASIC_INFORMATION that sets the attributes and does not
+// change the four times.
 func basicAttributes(attrs uint32) []byte {
 	b := make([]byte, 40)
 	if attrs == 0 {
-		attrs = win32.FILE_ATTRIBUTE_NORMAL // 0 means "leave as it is"
+		attrs = win32.FILE_ATTRIBUTE_NORMAL // 0 would mean "do not change"
 	}
 	binary.LittleEndian.PutUint32(b[32:], attrs)
 	return b
 }
 
-// entries calls each for what is in dir, until it returns an error.
+// entries calls each for every entry of dir, until each returns an error.
 func (o *op) entries(dir win32.Handle, each func(win32.DirEntry) error) error {
 	buf := make([]byte, 16*1024)
 	for restart := true; ; restart = false {
@@ -225,9 +224,9 @@ func (o *op) entries(dir win32.Handle, each func(win32.DirEntry) error) error {
 	}
 }
 
-// search looks for a volume mount point below dir, among at most MaxSearched
-// entries, and returns an error that names it. What cannot be looked at is passed
-// over: its removal will say why.
+// search searches at most MaxSearched entries below dir for volume mount points. If it
+// finds one, it returns an error that names it. It skips entries that cannot be opened,
+// because their removal will fail with the reason.
 func (o *op) search(dir win32.Handle, p winpath.Path) error {
 	left, depth := MaxSearched, len(p.Elems)
 	var walk func(dir win32.Handle, p winpath.Path) error
@@ -249,7 +248,7 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 			if !mount {
 				access = list
 			}
-			h, err := o.open(dir, d.Name, access, shareAll, itself)
+			h, err := o.open(dir, d.Name, access, shareAll, openReparse)
 			if err != nil {
 				return o.ctx.Err()
 			}
@@ -282,8 +281,8 @@ func errDeep(p winpath.Path) error {
 type removal struct {
 	*op
 	left int
-	err  error // the first
-	stop bool  // err ends the removal
+	err  error // the first error
+	stop bool  // do not continue after err
 }
 
 func (r *removal) failed(p winpath.Path, err error) {
@@ -293,7 +292,7 @@ func (r *removal) failed(p winpath.Path, err error) {
 	r.stop = r.stop || r.ctx.Err() != nil
 }
 
-// clear removes what is in dir and tells whether dir is empty now.
+// clear removes the contents of dir and reports whether dir is empty.
 func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
 	if depth > MaxDepth {
 		r.failed(p, errDeep(p))
@@ -318,18 +317,18 @@ func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
 			r.failed(p, err)
 			return false
 		}
-		// Some file systems pass over entries while others are removed: look
-		// again until there is nothing to see.
+		// Some file systems skip entries while others are removed, so list dir again
+		// until it is empty.
 		if !found || !clean {
 			return clean
 		}
 	}
 }
 
-// removeEntry removes the entry d of dir and what is below it.
+// removeEntry removes the entry d of dir with everything below it.
 func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path, depth int) bool {
 	if r.left--; r.left < 0 {
-		r.err = hosterr.Text(hosterr.ErrUnavailable, "%d entries were removed and more are left; repeat the call", MaxRemoved)
+		r.err = hosterr.Text(hosterr.ErrUnavailable, "removed %d entries, and more are left; repeat the call", MaxRemoved)
 		r.stop = true
 		return false
 	}
@@ -340,7 +339,7 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 	var h win32.Handle
 	missing := false
 	err := r.poll(func() (_ bool, err error) {
-		h, err = r.open(dir, d.Name, access, shareAll, itself)
+		h, err = r.open(dir, d.Name, access, shareAll, openReparse)
 		missing = isMissing(err) || errors.Is(err, win32.STATUS_DELETE_PENDING) && r.gone(dir)
 		return missing || !inUse(err), err
 	})
@@ -375,13 +374,13 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 	return true
 }
 
-// gone tells whether somebody else has removed dir itself: it has no place any more.
+// gone reports whether another process has removed dir itself.
 func (r *removal) gone(dir win32.Handle) bool {
 	_, _, err := r.finalPath(dir, win32.VOLUME_NAME_DOS)
 	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
 }
 
-// directory removes the directory h and all below it.
+// directory removes the directory h with everything below it.
 func (r *removal) directory(h win32.Handle, p winpath.Path, depth int) bool {
 	cleared := false
 	err := r.poll(func() (bool, error) {
@@ -389,8 +388,8 @@ func (r *removal) directory(h win32.Handle, p winpath.Path, depth int) bool {
 			return true, nil
 		}
 		err := r.delete(h)
-		// If it is not empty, another program has made an entry meanwhile, or still
-		// holds one that is deleted.
+		// If it is not empty, another process created an entry, or has an open handle
+		// to a deleted one.
 		return !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY), err
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func TestMkdirAll(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	for range 2 { // a directory that exists is success
+	for range 2 { // succeeds if the directory exists
 		must(t, "make", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c`))
 	}
 	w.wantTree(pods, `a`, `a\b`, `a\b\c`)
@@ -25,15 +25,15 @@ func TestMkdirAll(t *testing.T) {
 	wantErr(t, "below a file", winfs.MkdirAll(ctx, w.Node, pods+`\a\file\x`), hosterr.ErrFailedPrecondition)
 	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), true)
 	for _, p := range []string{`\dangling`, `\dangling\x`} {
-		wantErr(t, "through a link that leads nowhere", winfs.MkdirAll(ctx, w.Node, pods+p), hosterr.ErrFailedPrecondition)
+		wantErr(t, "through a link without target", winfs.MkdirAll(ctx, w.Node, pods+p), hosterr.ErrFailedPrecondition)
 	}
 	w.plant(pods+`\link`, symlink(pods+`\a`), true)
 	must(t, "through a link", winfs.MkdirAll(ctx, w.Node, pods+`\link\d\e`))
 	w.wantTree(pods, `a`, `a\b`, `a\b\c`, `a\d`, `a\d\e`, `a\file`, `dangling`, `link`)
-	wantErr(t, "on a drive that is not there", winfs.MkdirAll(ctx, unconfined(w), `Q:\a`), hosterr.ErrNotFound)
+	wantErr(t, "on a drive that does not exist", winfs.MkdirAll(ctx, unconfined(w), `Q:\a`), hosterr.ErrNotFound)
 }
 
-func TestALinkThatAppearsWhileDirectoriesAreMadeIsChecked(t *testing.T) {
+func TestMkdirAllChecksLinkCreatedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	planted := false
 	w.hook = func(c *win32.Call) error {
@@ -68,7 +68,7 @@ func TestExists(t *testing.T) {
 		return c.Do()
 	}
 	_, err := winfs.Exists(t.Context(), w.Node, pods+`\file`)
-	wantErr(t, "Exists of what may not be looked at", err, hosterr.ErrPermissionDenied)
+	wantErr(t, "Exists outside", err, hosterr.ErrPermissionDenied)
 }
 
 func TestRemove(t *testing.T) {
@@ -97,7 +97,7 @@ func TestRemoveAll(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.dir(pods + `\a`)
-	for i := range 300 { // more than one buffer of names
+	for i := range 300 { // names for more than one buffer
 		w.file(fmt.Sprintf(`%s\a\a file with a rather long name, number %d`, pods, i))
 	}
 	must(t, "prepare", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c\d`))
@@ -109,10 +109,10 @@ func TestRemoveAll(t *testing.T) {
 	w.plant(pods+`\a\b\filelink`, symlink(outside+`\precious.txt`), false)
 	w.plant(pods+`\a\b\loop`, relative(`..`), true)
 	w.plant(pods+`\a\dangling`, symlink(pods+`\nothing`), true)
-	for range 2 { // nothing there is success
+	for range 2 { // succeeds if nothing exists
 		must(t, "remove", winfs.RemoveAll(ctx, w.Node, pods+`\a`))
 	}
-	must(t, "below what is not there", winfs.RemoveAll(ctx, w.Node, pods+`\a\b`))
+	must(t, "below a missing directory", winfs.RemoveAll(ctx, w.Node, pods+`\a\b`))
 	must(t, "below a file", winfs.RemoveAll(ctx, w.Node, pods+`\kept\file\x`))
 	w.wantTree(pods, `kept`, `kept\file`)
 	must(t, "a file", winfs.RemoveAll(ctx, w.Node, pods+`\kept\file`))
@@ -145,7 +145,7 @@ func TestRemoveContents(t *testing.T) {
 	w.intact()
 }
 
-func TestAMountedVolumeInATreeRefusesTheWholeRequest(t *testing.T) {
+func TestRemoveAllRefusesTreeWithMountedVolume(t *testing.T) {
 	w := newWorld(t)
 	_, bare, _ := w.volumes()
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\z\mnt`))
@@ -161,11 +161,11 @@ func TestAMountedVolumeInATreeRefusesTheWholeRequest(t *testing.T) {
 	} {
 		err := do()
 		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), pods+`\a\z\mnt`) {
-			t.Errorf("%s = %v, want ErrFailedPrecondition that names the mount point", name, err)
+			t.Errorf("%s = %v, want ErrFailedPrecondition with the mount point", name, err)
 		}
 		w.wantTree(pods, before...)
 	}
-	// One that comes after the search is met on the way, and stays.
+	// A mount point that appears after the search is found during removal, and kept.
 	must(t, "unmount", w.raw.DeleteMountPoint(pods+`\a\z\mnt\`))
 	w.hook = func(c *win32.Call) error {
 		if c.Name == "SetInformation" && c.Code == win32.FileDispositionInformationEx {
@@ -180,7 +180,7 @@ func TestAMountedVolumeInATreeRefusesTheWholeRequest(t *testing.T) {
 	}
 }
 
-func TestRemovingAMountPointKeepsTheVolume(t *testing.T) {
+func TestRemoveMountPointKeepsVolume(t *testing.T) {
 	for name, remove := range map[string]func(*world, string) error{
 		"Remove":    func(w *world, p string) error { return winfs.Remove(context.Background(), w.Node, p) },
 		"RemoveAll": func(w *world, p string) error { return winfs.RemoveAll(context.Background(), w.Node, p) },
@@ -196,15 +196,15 @@ func TestRemovingAMountPointKeepsTheVolume(t *testing.T) {
 			w.wantTree(`E:\`, "data")
 			paths, err := w.raw.VolumePathNames(e)
 			if err != nil || len(paths) != 1 || paths[0] != `E:\` {
-				t.Errorf("the mount manager knows the volume at %q, %v; want E:\\ alone", paths, err)
+				t.Errorf("the mount manager has %q, %v for the volume; want only E:\\", paths, err)
 			}
 		})
 	}
 }
 
-// A removal unmounts what it finds, once. Who mounts a volume there after that wants
-// it there, however often the removal looks again.
-func TestARemovalUnmountsOneVolume(t *testing.T) {
+// Remove unmounts a volume only once, even if it starts again. A volume that is mounted
+// after that is in use.
+func TestRemoveUnmountsOnce(t *testing.T) {
 	const mnt = pods + `\mnt`
 	for _, again := range []error{nil, win32.ERROR_NOT_READY} {
 		w := newWorld(t)
@@ -226,14 +226,14 @@ func TestARemovalUnmountsOneVolume(t *testing.T) {
 		}
 		err := winfs.RemoveAll(t.Context(), w.Node, mnt)
 		w.hook = nil
-		wantErr(t, fmt.Sprintf("remove, and look again because of %v", again), err, hosterr.ErrFailedPrecondition)
+		wantErr(t, fmt.Sprintf("remove, with another attempt because of %v", again), err, hosterr.ErrFailedPrecondition)
 		if v, mounted, err := winfs.MountedVolume(t.Context(), w.Node, mnt); v != e || !mounted || err != nil {
 			t.Errorf("mounted afterwards, with %v: %q, %t, %v; want %q", again, v, mounted, err, e)
 		}
 	}
 }
 
-func TestReadOnlyFilesAreRemoved(t *testing.T) {
+func TestRemoveReadOnlyFiles(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("without POSIX deletes %t", old), func(t *testing.T) {
 			w := newWorld(t)
@@ -258,7 +258,7 @@ func TestReadOnlyFilesAreRemoved(t *testing.T) {
 	}
 }
 
-func TestWhatIsInTheWayForAMomentIsWaitedFor(t *testing.T) {
+func TestRemoveRetriesTemporaryErrors(t *testing.T) {
 	w := newWorld(t)
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
 	w.file(pods + `\a\b\file`)
@@ -272,12 +272,12 @@ func TestWhatIsInTheWayForAMomentIsWaitedFor(t *testing.T) {
 	}
 	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
 	if w.slept == 0 || w.slept.Seconds() > 2 {
-		t.Errorf("waited %v, want a little", w.slept)
+		t.Errorf("waited %v, want a short time", w.slept)
 	}
 	w.wantTree(pods)
 }
 
-func TestTheFirstErrorIsToldAndTheRestRemoved(t *testing.T) {
+func TestRemoveAllContinuesAfterError(t *testing.T) {
 	w := newWorld(t)
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
 	for _, f := range []string{`\a\1`, `\a\b\2`, `\a\b\3`, `\a\4`} {
@@ -291,7 +291,7 @@ func TestTheFirstErrorIsToldAndTheRestRemoved(t *testing.T) {
 	}
 	err := winfs.RemoveAll(t.Context(), w.Node, pods+`\a`)
 	if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), `\a\1"`) {
-		t.Errorf(`RemoveAll = %v, want ErrUnavailable that names \a\1`, err)
+		t.Errorf(`RemoveAll = %v, want ErrUnavailable with \a\1`, err)
 	}
 	w.wantTree(pods, `a`, `a\1`, `a\b`, `a\b\2`)
 	if w.slept.Seconds() > 2 {
@@ -299,7 +299,7 @@ func TestTheFirstErrorIsToldAndTheRestRemoved(t *testing.T) {
 	}
 }
 
-func TestATreeThatIsTooDeepIsRefused(t *testing.T) {
+func TestRemoveAllRefusesDeepTree(t *testing.T) {
 	w := newWorld(t)
 	deep := pods + `\a`
 	for range 1000 {
@@ -312,7 +312,7 @@ func TestATreeThatIsTooDeepIsRefused(t *testing.T) {
 	must(t, "remove from below", winfs.RemoveAll(t.Context(), w.Node, pods+`\a\d\d`))
 }
 
-func TestAnEndedContextEndsTheRemoval(t *testing.T) {
+func TestRemoveAllStopsWithContext(t *testing.T) {
 	w := newWorld(t)
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b\c`))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -323,7 +323,7 @@ func TestAnEndedContextEndsTheRemoval(t *testing.T) {
 		return c.Do()
 	}
 	wantErr(t, "RemoveAll", winfs.RemoveAll(ctx, w.Node, pods+`\a`), context.Canceled)
-	w.wantTree(pods, `a`, `a\b`) // c was removed when the context ended
+	w.wantTree(pods, `a`, `a\b`) // c was removed before the context ended
 }
 
 func TestSymlink(t *testing.T) {
@@ -346,7 +346,7 @@ func TestSymlink(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			link := pods + `\link-` + strings.ReplaceAll(c.name, " ", "-")
-			for range 2 { // the same link again is success
+			for range 2 { // succeeds if the same link exists
 				must(t, "link", winfs.Symlink(ctx, w.Node, c.source, link))
 			}
 			info, err := winfs.Lstat(ctx, w.Node, link)
@@ -364,12 +364,12 @@ func TestSymlink(t *testing.T) {
 	wantErr(t, "where a directory is", winfs.Symlink(ctx, w.Node, pods+`\file`, pods+`\dir`), hosterr.ErrAlreadyExists)
 	wantErr(t, "without a directory above", winfs.Symlink(ctx, w.Node, pods+`\dir`, pods+`\nothing\link`), hosterr.ErrNotFound)
 	wantErr(t, "to a place outside", winfs.Symlink(ctx, w.Node, outside, pods+`\bad`), hosterr.ErrPermissionDenied)
-	// The kind of a link is part of it.
+	// A link of the other kind is not the same link.
 	w.dir(pods + `\nothing`)
 	wantErr(t, "the source appeared", winfs.Symlink(ctx, w.Node, pods+`\nothing`, pods+`\link-missing`), hosterr.ErrAlreadyExists)
 }
 
-func TestNothingIsLeftOfALinkThatCouldNotBeMade(t *testing.T) {
+func TestFailedSymlinkLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.hook = func(c *win32.Call) error {
 		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
@@ -381,8 +381,8 @@ func TestNothingIsLeftOfALinkThatCouldNotBeMade(t *testing.T) {
 	w.wantTree(pods)
 }
 
-// What a look that was given up has seen is no part of the answer.
-func TestReadDirListsWhatTheLastLookSaw(t *testing.T) {
+// The result must not contain entries from an interrupted attempt.
+func TestReadDirReturnsLastAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.dir(pods + `\a`)
 	w.file(pods + `\file`)
@@ -398,7 +398,7 @@ func TestReadDirListsWhatTheLastLookSaw(t *testing.T) {
 	}
 	found, err := winfs.ReadDir(t.Context(), w.Node, pods)
 	if err != nil || len(found) != 1 || found[0].Name != "a" || lists < 3 {
-		t.Errorf("ReadDir = %v, %v after %d questions; want a", found, err, lists)
+		t.Errorf("ReadDir = %v, %v after %d calls; want a", found, err, lists)
 	}
 }
 

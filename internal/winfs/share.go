@@ -9,11 +9,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// LinkToShare makes a directory link at path that leads to source, which is a
-// share or a directory on one, as [Symlink] does. The share is not contacted:
-// the link is one to a directory whatever is there. It ends in a backslash,
-// without which container runtimes do not resolve a link to a share's root
-// (published).
+// LinkToShare creates a directory link at path that points to source, a share or a
+// directory on a share. It works like [Symlink], but does not contact the server: the
+// link is always to a directory. The target ends in a backslash, because container
+// runtimes do not resolve a link to the root of a share without it (published).
 func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
 	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
 		src, err := parseShare(source)
@@ -29,10 +28,10 @@ func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
 	})
 }
 
-// CheckLinkToShare tells whether [LinkToShare] would find the link made already,
-// and fails as it would if something else is there, the directory above is
-// missing, or the place is not allowed. Nothing is changed.
-func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (there bool, err error) {
+// CheckLinkToShare reports whether the link that [LinkToShare] would create exists.
+// It fails like LinkToShare if something else exists at path, if the parent directory
+// is missing, or if the path is not allowed. It changes nothing.
+func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (exists bool, err error) {
 	err = run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
 		src, err := parseShare(source)
 		if err != nil {
@@ -53,10 +52,10 @@ func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (t
 		if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 			return nil
 		}
-		there = err == nil
+		exists = err == nil
 		return err
 	})
-	return there, err
+	return exists, err
 }
 
 func parseShare(source string) (winpath.Path, error) {
@@ -67,14 +66,14 @@ func parseShare(source string) (winpath.Path, error) {
 	return src, err
 }
 
-// Entry is a name in a directory.
+// Entry is an entry of a directory.
 type Entry struct {
 	Name string
 	Info
 }
 
-// ReadDir lists the directory at path, links followed, in the order of the
-// file system.
+// ReadDir returns the entries of the directory at path, in the order of the file
+// system. It follows links.
 func ReadDir(ctx context.Context, n *node.Node, path string) ([]Entry, error) {
 	var found []Entry
 	err := run(ctx, n, "list directory", path, func(o *op, p winpath.Path) error {
@@ -89,7 +88,7 @@ func ReadDir(ctx context.Context, n *node.Node, path string) ([]Entry, error) {
 		if len(s.rest) > 0 {
 			return win32.ERROR_FILE_NOT_FOUND
 		}
-		found = nil // of an earlier look
+		found = nil // from an earlier attempt
 		return o.entries(s.h, func(e win32.DirEntry) error {
 			found = append(found, Entry{e.Name, Info{Attributes: e.Attributes, ReparseTag: e.ReparseTag}})
 			return nil

@@ -8,18 +8,18 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Files of the cloud, deduplicated files and the like are reparse points, too:
-// their tags share bits with those of links, and they lead nowhere.
-func TestReparsePointsOfOthersAreNoLinks(t *testing.T) {
+// Cloud files, deduplicated files and others are reparse points, too. Their tags share
+// bits with those of links, but they have no target.
+func TestOtherReparsePointsAreNotLinks(t *testing.T) {
 	w := newWorld(t)
 	for name, tag := range map[string]uint32{"cloud": 0x9000001A, "dedup": 0x80000013} {
 		path := pods + `\` + name
 		w.plant(path, win32.Reparse{Tag: tag}, true)
 		if is, err := winfs.LinkTargetExists(t.Context(), w.Node, path); is || err != nil {
-			t.Errorf("%s: a link whose target exists: %t, %v; want no", name, is, err)
+			t.Errorf("%s: LinkTargetExists = %t, %v; want false", name, is, err)
 		}
 		if _, mounted, err := winfs.MountedVolume(t.Context(), w.Node, path); mounted {
-			t.Errorf("%s: mounted: %t, %v; want no", name, mounted, err)
+			t.Errorf("%s: MountedVolume: mounted = %t, %v; want false", name, mounted, err)
 		}
 		err := winfs.Symlink(t.Context(), w.Node, pods, path)
 		wantErr(t, name+": a link in its place", err, hosterr.ErrAlreadyExists)

@@ -9,26 +9,27 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// MaxLinks is how many links one path may lead through; Windows itself gives
-// up after 63 (Microsoft: "Reparse Points and File Operations").
+// MaxLinks is the maximum number of links in the resolution of a path; it is the limit
+// of Windows (Microsoft: "Reparse Points and File Operations").
 const MaxLinks = 63
 
 const (
 	shareAll  = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
-	shareKeep = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE // it cannot be renamed or removed meanwhile
+	shareKeep = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE // prevents renaming and removal
 
 	traverse = win32.FILE_TRAVERSE | win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE
 	look     = win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE
-	// To list and hold: rights to attributes alone take no part in share modes.
+	// Listing a directory also holds it: share modes do not apply to handles that only
+	// access attributes.
 	list = win32.FILE_LIST_DIRECTORY | traverse
 
-	plain  = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_OPEN_FOR_BACKUP_INTENT
-	itself = plain | win32.FILE_OPEN_REPARSE_POINT // a link, not where it leads
+	plain       = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_OPEN_FOR_BACKUP_INTENT
+	openReparse = plain | win32.FILE_OPEN_REPARSE_POINT // opens a link instead of its target
 
 	noLinks = win32.OBJ_CASE_INSENSITIVE | win32.OBJ_DONT_REPARSE
 )
 
-// open opens one or more names below dir, following no link.
+// open opens one or more names below dir, without following links.
 func (o *op) open(dir win32.Handle, name string, access, share, options uint32) (win32.Handle, error) {
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
@@ -36,12 +37,13 @@ func (o *op) open(dir win32.Handle, name string, access, share, options uint32) 
 	return o.n.API.NtCreateFile(dir, name, access, noLinks, share, win32.FILE_OPEN, options)
 }
 
-// openRoot opens the root directory of a volume. The object manager's own links
-// (`\??\C:` is one) are followed here, so OBJ_DONT_REPARSE cannot be asked for;
-// a root has no links of the file system above it.
+// openRoot opens the root directory of a volume. It must follow links of the object
+// manager, such as `\??\C:`, so it cannot use OBJ_DONT_REPARSE; there are no links of
+// the file system above a root.
 //
-// A share is opened only if the node has a mapping of it, working or not: Windows
-// answers whatever server a planted link names with the node's own account.
+// It opens a share only if the node has a mapping of it, which need not work. A
+// container could create a link to any server, and Windows would log in there with the
+// node's account.
 func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error) {
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
@@ -58,75 +60,74 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 	return o.n.API.NtCreateFile(0, p.Root().NT(), access, win32.OBJ_CASE_INSENSITIVE, share, win32.FILE_OPEN, plain|win32.FILE_DIRECTORY_FILE)
 }
 
-// close closes h. It fails only if h was not open, which is a mistake of ours.
+// close closes h. It fails only if h is not open, which is a bug.
 func (o *op) close(h win32.Handle) {
 	if err := o.n.API.CloseHandle(h); err != nil {
-		o.n.Log.Error("close handle", "error", err)
+		o.n.Log.Error("Failed to close handle", "err", err)
 	}
 }
 
-// spot is how far a walk came.
-type spot struct {
-	h    win32.Handle // what stands at the end or, with rest, the deepest directory that exists
-	at   winpath.Path // where h is, links on the way replaced by where they lead
+// position is the result of a walk.
+type position struct {
+	h    win32.Handle // the end of the path or, if rest is not empty, the deepest existing directory
+	at   winpath.Path // the path of h with links resolved
 	rest []string     // names that do not exist below h
-	// nowhere: the first of rest is part of where a link leads, not of the path
-	// as given.
-	nowhere bool
+	// targetMissing is true if the first name in rest belongs to the target of a link,
+	// and not to the given path.
+	targetMissing bool
 }
 
-// walk follows p to its end, links included, as far as it exists. What stands at
-// the end is opened with access, share and options. The caller closes the spot's
-// handle.
-// Nothing has been checked yet: that is for allow.
-func (o *op) walk(p winpath.Path, access, share, options uint32, u use) (spot, error) {
-	tail := len(p.Elems) // how many of p's last names are still those given
+// walk follows p, including links, as far as it exists. It opens the end of the path
+// with access, share and options. The caller closes the handle of the position. walk
+// checks no permission: the caller must call allow.
+func (o *op) walk(p winpath.Path, access, share, options uint32, u intent) (position, error) {
+	tail := len(p.Elems) // number of names at the end of p that come from the given path
 	for hops := 0; ; hops++ {
 		if p.IsUNC() && u != reading && len(o.dirs) > 0 {
-			return spot{}, o.denied(p, "which is on a share; shares may be looked at only")
+			return position{}, o.denied(p, "which is on a share; shares can only be read")
 		}
 		s, link, err := o.descend(p, access, share, options)
 		if err != nil {
-			return spot{}, err
+			return position{}, err
 		}
 		if link == nil {
-			s.nowhere = len(s.rest) > tail
+			s.targetMissing = len(s.rest) > tail
 			return s, nil
 		}
 		if hops == MaxLinks {
-			return spot{}, hosterr.Text(hosterr.ErrFailedPrecondition, "leads through more than %d links: %w", MaxLinks, win32.ERROR_CANT_RESOLVE_FILENAME)
+			return position{}, hosterr.Text(hosterr.ErrFailedPrecondition, "has more than %d links: %w", MaxLinks, win32.ERROR_CANT_RESOLVE_FILENAME)
 		}
 		target, err := link.from(s.at.Dir())
 		if err != nil {
-			return spot{}, err
+			return position{}, err
 		}
 		tail = min(tail, len(s.rest))
 		p = target.Join(s.rest...)
 	}
 }
 
-// descend goes down from the root of p's volume to the end of p or to the first
-// link. When there is one, link is it, the spot's at is its path, rest is what
-// comes after it, and no handle is left open.
-func (o *op) descend(p winpath.Path, access, share, options uint32) (s spot, link *Link, err error) {
+// descend opens p from the root of its volume, up to the end or to the first link. If
+// there is a link, it returns the link; the position then has the path of the link and
+// the names after it, and no open handle.
+func (o *op) descend(p winpath.Path, access, share, options uint32) (s position, link *Link, err error) {
 	if p.IsRoot() {
 		h, err := o.openRoot(p, access, share)
-		return spot{h: h, at: p}, nil, err
+		return position{h: h, at: p}, nil, err
 	}
 	dir, err := o.openRoot(p, traverse, shareAll)
 	if err != nil {
-		return spot{}, nil, err
+		return position{}, nil, err
 	}
-	// Most paths hold no links and are opened in one call.
+	// Most paths have no links and can be opened in one call.
 	if len(p.Elems) > 1 {
 		h, err := o.open(dir, strings.Join(p.Elems, `\`), access, share, options)
 		if err == nil {
 			o.close(dir)
-			return spot{h: h, at: p}, nil, nil
+			return position{h: h, at: p}, nil, nil
 		}
 		if !win32.IsCode(err, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY) {
 			o.close(dir)
-			return spot{}, nil, err
+			return position{}, nil, err
 		}
 	}
 	for i := 0; i < len(p.Elems); i++ {
@@ -143,26 +144,26 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s spot, lin
 		case win32.IsCode(err, win32.ERROR_REPARSE_POINT_ENCOUNTERED):
 			link, err := o.linkIn(dir, name)
 			o.close(dir)
-			return spot{at: at.Join(name), rest: p.Elems[i+1:]}, link, err
+			return position{at: at.Join(name), rest: p.Elems[i+1:]}, link, err
 		case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND):
-			return spot{h: dir, at: at, rest: p.Elems[i:]}, nil, nil
+			return position{h: dir, at: at, rest: p.Elems[i:]}, nil, nil
 		default:
-			// What stands in the way is told only of places that are allowed.
+			// Do not reveal what exists at a location that is not allowed.
 			if denied := o.allow(dir, p.Elems[i:], reading); denied != nil {
 				err = denied
 			}
 			o.close(dir)
-			return spot{}, nil, err
+			return position{}, nil, err
 		}
 		o.close(dir)
 		dir = h
 	}
-	return spot{h: dir, at: p}, nil, nil
+	return position{h: dir, at: p}, nil, nil
 }
 
-// linkIn reads the link called name in dir.
+// linkIn reads the link name in dir.
 func (o *op) linkIn(dir win32.Handle, name string) (*Link, error) {
-	h, err := o.open(dir, name, look, shareAll, itself)
+	h, err := o.open(dir, name, look, shareAll, openReparse)
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +173,13 @@ func (o *op) linkIn(dir win32.Handle, name string) (*Link, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "%s is a reparse point that cannot be followed, or changed just now: %w",
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "%s is a reparse point that cannot be followed, or it changed at the same time: %w",
 			hosterr.Quote(name), win32.ERROR_CANT_RESOLVE_FILENAME)
 	}
 	return &link, nil
 }
 
-// info asks what h is.
+// info returns the Info of h.
 func (o *op) info(h win32.Handle) (Info, error) {
 	buf := make([]byte, win32.SizeofAttributeTag)
 	n, err := o.n.API.QueryInformation(h, win32.FileAttributeTagInformation, buf)
@@ -195,7 +196,7 @@ func (o *op) info(h win32.Handle) (Info, error) {
 	return Info(tag), nil
 }
 
-// link reads where h leads, if h is a link that was opened itself.
+// link returns the target of h if h is a link that was opened with openReparse.
 func (o *op) link(h win32.Handle) (Link, bool, error) {
 	info, err := o.info(h)
 	if err != nil || !info.IsLink() {
@@ -204,7 +205,7 @@ func (o *op) link(h win32.Handle) (Link, bool, error) {
 	buf := make([]byte, win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
 	n, err := o.n.API.DeviceIoControl(h, win32.FSCTL_GET_REPARSE_POINT, nil, buf)
 	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) {
-		return Link{}, false, nil // it was unmounted just now
+		return Link{}, false, nil // it was unmounted at the same time
 	}
 	if err != nil {
 		return Link{}, false, err
@@ -222,15 +223,15 @@ func (o *op) link(h win32.Handle) (Link, bool, error) {
 	return link, true, nil
 }
 
-// from is where a link in the directory dir leads.
+// from returns the target of a link in the directory dir.
 func (l Link) from(dir winpath.Path) (winpath.Path, error) {
 	bad := func() (winpath.Path, error) {
 		return winpath.Path{}, hosterr.Text(hosterr.ErrFailedPrecondition,
-			"a link in %s leads to %s, which is no path on a drive, volume or share: %w", hosterr.Quote(dir.String()), hosterr.Quote(l.Substitute), win32.ERROR_CANT_RESOLVE_FILENAME)
+			"a link in %s leads to %s, which is not a path on a drive, volume or share: %w", hosterr.Quote(dir.String()), hosterr.Quote(l.Substitute), win32.ERROR_CANT_RESOLVE_FILENAME)
 	}
 	if !l.Relative {
 		p, err := winpath.FromNT(l.Substitute)
-		// A mount point leads to a local volume; a colon in a name opens a stream.
+		// A mount point must lead to a local volume; a colon in a name opens a stream.
 		if err != nil || p.IsUNC() && l.Tag == win32.IO_REPARSE_TAG_MOUNT_POINT || strings.Contains(strings.Join(p.Elems, `\`), ":") {
 			return bad()
 		}
@@ -254,9 +255,8 @@ func (l Link) from(dir winpath.Path) (winpath.Path, error) {
 	return p, nil
 }
 
-// follow opens what stands at the end of p, all links followed and its place
-// checked.
-func (o *op) follow(p winpath.Path, u use) (win32.Handle, error) {
+// follow opens p, following all links, and checks the location.
+func (o *op) follow(p winpath.Path, u intent) (win32.Handle, error) {
 	s, err := o.walk(p, look, shareAll, plain, u)
 	if err != nil {
 		return 0, err
@@ -272,12 +272,12 @@ func (o *op) follow(p winpath.Path, u use) (win32.Handle, error) {
 	return s.h, nil
 }
 
-// entry is what stands at a path, a link itself if it is one.
+// entry is an open file, directory or link.
 type entry struct {
 	o   *op
 	h   win32.Handle
-	dir win32.Handle // the directory in which it is; 0 for the root of a volume
-	at  winpath.Path // where it is, links on the way replaced by where they lead
+	dir win32.Handle // its directory; 0 for the root of a volume
+	at  winpath.Path // its path with links resolved
 }
 
 func (e entry) close() {
@@ -287,9 +287,9 @@ func (e entry) close() {
 	}
 }
 
-// parent opens the directory of p, which is not a root, with links followed,
-// and gives p's place in it. Its place is not checked yet.
-func (o *op) parent(p winpath.Path, access, share uint32, u use) (win32.Handle, winpath.Path, error) {
+// parent opens the directory of p, which must not be a root, following links. It also
+// returns the path of p with those links resolved. It does not check the location.
+func (o *op) parent(p winpath.Path, access, share uint32, u intent) (win32.Handle, winpath.Path, error) {
 	s, err := o.walk(p.Dir(), access, share, plain|win32.FILE_DIRECTORY_FILE, u)
 	if err != nil {
 		return 0, winpath.Path{}, err
@@ -304,13 +304,13 @@ func (o *op) parent(p winpath.Path, access, share uint32, u use) (win32.Handle, 
 	return s.h, s.at.Join(p.Base()), nil
 }
 
-// entry opens what stands at p and checks its place.
-func (o *op) entry(p winpath.Path, access, share uint32, u use) (entry, error) {
+// entry opens p, without following a link at p itself, and checks the location.
+func (o *op) entry(p winpath.Path, access, share uint32, u intent) (entry, error) {
 	return o.entryIn(p, traverse, shareAll, access, share, u)
 }
 
-// entryIn is entry with a say in how the directory is held.
-func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, u use) (entry, error) {
+// entryIn is like entry, with access and share mode for the directory.
+func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, u intent) (entry, error) {
 	if p.IsRoot() {
 		if u != reading {
 			return entry{}, hosterr.Text(hosterr.ErrInvalid, "is the root of a volume")
@@ -329,9 +329,9 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 	if err != nil {
 		return entry{}, err
 	}
-	h, err := o.open(dir, p.Base(), access|win32.SYNCHRONIZE, share, itself)
+	h, err := o.open(dir, p.Base(), access|win32.SYNCHRONIZE, share, openReparse)
 	if err != nil {
-		// Whether something is there is told only of places that are allowed.
+		// Do not reveal whether something exists at a location that is not allowed.
 		if denied := o.allow(dir, []string{p.Base()}, u); denied != nil {
 			err = denied
 		}

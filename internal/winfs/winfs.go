@@ -3,46 +3,46 @@
 //
 // # The threat
 //
-// The proxy works as LocalSystem in directories that containers can write to. A
-// container may plant a link, a junction or a mount point there, or swap a
-// directory for one at the worst moment, to turn "remove my directory" into
-// "remove C:\Windows". A check of the path's text cannot stop that; neither can a
-// check of where a path leads, if the path is then opened again.
+// The proxy runs as LocalSystem in directories that containers can write to. A
+// container may create a link, a junction or a mount point there, or replace a
+// directory with one at the worst moment, to turn "remove my directory" into
+// "remove C:\Windows". Checking the text of a path does not prevent that. Checking
+// the target of a path does not either, if the path is opened again afterwards.
 //
-// # How a path is walked
+// # How a path is opened
 //
-// The root of the path's volume is opened once. Everything below is opened
-// relative to a handle with OBJ_DONT_REPARSE, so Windows itself never follows a
-// link for us. Where a component is a link, it is read on a handle, its target
-// is worked out here and the walk starts anew from there, at most [MaxLinks]
-// times. What is reached in the end is a handle; its place is asked of Windows
-// (GetFinalPathNameByHandle) and held against the node's working directories, and
-// the work is done on, or relative to, that same handle.
+// The root of the path's volume is opened once. Everything below it is opened
+// relative to a handle with OBJ_DONT_REPARSE, so Windows never follows a link. If a
+// component is a link, this package reads it through a handle, computes its target
+// and starts again from there, at most [MaxLinks] times. The result is a handle.
+// Windows returns its location (GetFinalPathNameByHandle), which is checked against
+// the node's working directories. The operation then uses the same handle, or opens
+// names relative to it.
 //
-// Others work in the same directories. What they remove, unmount or replace in the
-// middle of a walk shows in errors that say something else, so such a walk is made
-// again, from the root and with all its checks, up to three times.
+// Other processes work in the same directories. If they remove, unmount or replace
+// something during an operation, Windows may return misleading errors. Such an
+// operation is repeated from the root, with all its checks, up to three times.
 //
 // # Confinement
 //
-// When the node has WorkingDirs, the place reached must lie in one of them, under
-// any of the names it has:
+// If the node has WorkingDirs, the location must be inside one of them, by any of
+// its names:
 //
-//   - its DOS path or its volume name path lies in a working directory, where
-//     that may itself be reached through a link; or
-//   - it is on a data volume that is mounted below a working directory. The volume
-//     of Windows and the volumes that hold the working directories are never
-//     let in by this rule: a planted mount point of C: stays a way out, not in.
+//   - its DOS path or its volume name path is inside a working directory, which may
+//     itself be reached through a link; or
+//   - it is on a data volume that is mounted below a working directory. This rule
+//     never applies to the volume of Windows or to volumes that contain working
+//     directories: a container could create a mount point of C:.
 //
-// A share that is reached through a link may be looked at, not changed, and only
-// if the node has a mapping of it: no other server is contacted. The working directories themselves (and what contains one) are never removed,
-// emptied, replaced or mounted over. Refusals are of kind
-// hosterr.ErrPermissionDenied and name the path, where it leads, and what is
-// allowed.
+// A share that is reached through a link can be read but not changed, and only if the
+// node has a mapping of it: no other server is contacted. Working directories, and
+// directories that contain one, are never removed, emptied, replaced or mounted over.
+// Such requests fail with hosterr.ErrPermissionDenied; the error contains the path,
+// its location and the working directories.
 //
 // Without WorkingDirs, as for a driver in process, every path is allowed.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// docs/evidence/verification.md lists what was verified, and on which systems.
 package winfs
 
 import (
@@ -56,34 +56,34 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Info is what stands at a path.
+// Info describes a file, a directory or a link.
 type Info struct {
 	Attributes uint32 // FILE_ATTRIBUTE_…
-	ReparseTag uint32 // 0 for what is no reparse point
+	ReparseTag uint32 // 0 unless it is a reparse point
 }
 
-// IsDir tells whether it is a directory; a link to a directory counts.
+// IsDir reports whether it is a directory or a link to a directory.
 func (i Info) IsDir() bool { return i.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 }
 
-// IsLink tells whether it is a symbolic link, a junction or a volume mount
-// point. Other reparse points (deduplicated files, cloud files) are none.
+// IsLink reports whether it is a symbolic link, a junction or a volume mount point.
+// Other reparse points, such as deduplicated files and cloud files, are not links.
 func (i Info) IsLink() bool {
 	return i.ReparseTag == win32.IO_REPARSE_TAG_SYMLINK || i.ReparseTag == win32.IO_REPARSE_TAG_MOUNT_POINT
 }
 
-// Link is where a link leads.
+// Link is the target of a link.
 type Link struct {
 	win32.Reparse
 	// Volume is the volume name `\\?\Volume{…}\` if the link is a volume mount
-	// point, whether or not that volume is there.
+	// point, even if that volume does not exist.
 	Volume string
 }
 
-// Lstat tells what stands at path. Links on the way are followed, one at path
-// itself is not.
+// Lstat returns the Info of path. It follows links in the directory part of path,
+// but not a link at path itself.
 func Lstat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	var info Info
-	err := run(ctx, n, "look at", path, func(o *op, p winpath.Path) error {
+	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
 		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
 		if err != nil {
 			return err
@@ -95,10 +95,10 @@ func Lstat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	return info, err
 }
 
-// Stat tells what stands at the end of path, all links followed.
+// Stat returns the Info of path. It follows all links.
 func Stat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	var info Info
-	err := run(ctx, n, "look at", path, func(o *op, p winpath.Path) error {
+	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
 		h, err := o.follow(p, reading)
 		if err != nil {
 			return err
@@ -110,12 +110,12 @@ func Stat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	return info, err
 }
 
-// Exists tells whether anything stands at path, be it a link that leads
-// nowhere. A component on the way that is missing, or is a file, makes it false;
-// an existing part of the way outside the working directories is an error.
+// Exists reports whether path exists. A link exists even if its target does not.
+// Exists returns false if a parent is missing or is a file, and fails if an existing
+// parent is outside the working directories.
 func Exists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	exists := false
-	err := run(ctx, n, "look at", path, func(o *op, p winpath.Path) error {
+	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
 		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
 		switch {
 		case err == nil:
@@ -130,8 +130,8 @@ func Exists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	return exists, err
 }
 
-// Readlink tells where the link at path leads, without going there. ok is false
-// for what is no link.
+// Readlink returns the target of the link at path, without following it. ok is false
+// if path is not a link.
 func Readlink(ctx context.Context, n *node.Node, path string) (link Link, ok bool, err error) {
 	err = run(ctx, n, "read link", path, func(o *op, p winpath.Path) error {
 		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
@@ -145,14 +145,13 @@ func Readlink(ctx context.Context, n *node.Node, path string) (link Link, ok boo
 	return link, ok, err
 }
 
-// LinkTargetExists tells whether path is a link whose direct target exists,
-// which is what the published IsSymlink asks: one hop is taken, from the link's
-// own directory if it is relative, and the target may be a link that leads
-// nowhere. Nothing at path is an error. A target outside the working
-// directories is refused.
+// LinkTargetExists reports whether path is a link whose direct target exists, which
+// is the published definition of IsSymlink. It follows one link, which may be relative
+// to its directory; the target may be another link whose target does not exist. It
+// fails if path does not exist, or if the target is outside the working directories.
 func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	exists := false
-	err := run(ctx, n, "look at", path, func(o *op, p winpath.Path) error {
+	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
 		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
 		if err != nil {
 			return err
@@ -171,7 +170,7 @@ func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, err
 			return nil
 		}
 		if link.Volume != "" && win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-			exists = true // the volume is there, and has no file system yet
+			exists = true // the volume exists, but has no file system yet
 			return nil
 		}
 		if err != nil {
@@ -184,52 +183,50 @@ func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, err
 	return exists, err
 }
 
-// isMissing tells whether err says that nothing is there: the same numbers that
-// upstream takes for "does not exist", and a file where a directory should be.
+// isMissing reports whether err means that a path does not exist: one of the codes
+// that upstream treats as "does not exist", or a file in the place of a directory.
 func isMissing(err error) bool {
 	return win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY)
 }
 
-// use says what an operation does at the place it reaches.
-type use int
+// intent is what an operation does at its path.
+type intent int
 
 const (
-	reading  use = iota
-	creating     // something new appears there
-	changing     // what stands there goes away, is emptied, or is covered
+	reading  intent = iota
+	creating        // creates something new
+	changing        // removes, empties or mounts over what exists
 )
 
-// looks is how often an operation begins at the root when somebody changes what it
-// works on under its hands.
-const looks = 3
+// attempts is how often an operation starts at the root if other processes change
+// its path at the same time.
+const attempts = 3
 
-// changed tells whether err may say no more than that: a handle to what somebody
-// else has removed answers like a place that may not be entered
-// (STATUS_DELETE_PENDING, STATUS_FILE_DELETED), a volume that was unmounted is
-// outside of the working directories all at once, a link was none when it was
-// read, and a volume is not ready that is gone. A second look tells which it is.
-func changed(err error) bool {
+// maybeRaced reports whether err may be caused by a concurrent change. A handle to a
+// removed directory fails as if access were denied (STATUS_DELETE_PENDING,
+// STATUS_FILE_DELETED), an unmounted volume is suddenly outside of the working
+// directories, a link was replaced before it was read, and a removed volume is not
+// ready. Another attempt shows whether the error persists.
+func maybeRaced(err error) bool {
 	return errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_REPARSE_POINT_ENCOUNTERED,
 		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_NOT_READY)
 }
 
-// op is one operation: the node, how long it may still wait, and what was already
-// found out about the working directories.
+// op is one operation on a node.
 type op struct {
-	ctx   context.Context
-	n     *node.Node
-	dirs  []winpath.Path // the working directories as configured
-	names []winpath.Path // their other names, once resolved
-	known bool           // names is valid
-	begun bool           // something was changed: what failed then is final
-	// unmounted: a mount point was removed, and no second one will be.
-	unmounted bool
-	waiting   time.Duration // of maxWaiting, what is left
+	ctx       context.Context
+	n         *node.Node
+	dirs      []winpath.Path // the working directories as configured
+	names     []winpath.Path // all names of the working directories, if resolved
+	resolved  bool           // names is valid
+	modified  bool           // the operation has changed something, so it must not be repeated
+	unmounted bool           // a mount point was removed; at most one is
+	waiting   time.Duration  // the rest of maxWaiting
 }
 
-// run parses path, hands it to do, and says in its error what was being done. do is
-// called again when things [changed], unless it has begun to change some itself.
-func run(ctx context.Context, n *node.Node, doing, path string, do func(*op, winpath.Path) error) error {
+// run parses path, calls do, and adds the operation and the path to its error. It
+// repeats do if the error [maybeRaced], unless do has changed something.
+func run(ctx context.Context, n *node.Node, operation, path string, do func(*op, winpath.Path) error) error {
 	dirs, err := winpath.ParseList(n.WorkingDirs)
 	if err != nil {
 		return hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
@@ -237,22 +234,22 @@ func run(ctx context.Context, n *node.Node, doing, path string, do func(*op, win
 	p, err := parse(path)
 	if err == nil {
 		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting}
-		for range looks {
-			if err = do(o, p); !changed(err) || o.begun || ctx.Err() != nil {
+		for range attempts {
+			if err = do(o, p); !maybeRaced(err) || o.modified || ctx.Err() != nil {
 				break
 			}
-			o.names, o.known = nil, false
+			o.names, o.resolved = nil, false
 		}
 	}
-	// The removal of a tree says itself which of its entries it failed at; that
-	// may be path.
-	if e, ok := err.(*hosterr.Error); ok && e.Op == doing && e.Target == hosterr.Quote(p.String()) {
+	// The error of the removal of a tree contains the path of the failed entry, which
+	// may be the same path.
+	if e, ok := err.(*hosterr.Error); ok && e.Op == operation && e.Target == hosterr.Quote(p.String()) {
 		return err
 	}
-	return hosterr.Wrap(doing, hosterr.Quote(path), node.Typed(err))
+	return hosterr.Wrap(operation, hosterr.Quote(path), node.Typed(err))
 }
 
-// parse reads a path and refuses names that Win32 would take for others. A
+// parse parses a path and rejects names that Win32 would interpret differently. A
 // colon in a name would open another stream of the file.
 func parse(path string) (winpath.Path, error) {
 	p, err := winpath.Parse(path)

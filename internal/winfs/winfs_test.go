@@ -24,13 +24,13 @@ const (
 	outside = `C:\outside`
 )
 
-// world is an emulated node with a working directory, a place outside it, and
+// world is an emulated node with a working directory, a directory outside of it, and
 // two data volumes.
 type world struct {
 	t *testing.T
 	*node.Node
 	em    *emulated.Node
-	raw   win32.API // the node without hooks, for what an attacker or a test does
+	raw   win32.API // the node without hooks, for changes by an attacker or a test
 	hook  func(*win32.Call) error
 	calls atomic.Int64
 	slept time.Duration
@@ -73,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// Now and Sleep are a clock that does not wait.
+// Now and Sleep implement a clock that does not wait.
 func (w *world) Now() time.Time { return time.Unix(0, int64(w.slept)) }
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
 	w.slept += d
@@ -111,7 +111,7 @@ func (w *world) dir(path string) {
 	w.closeRaw(w.create(path, win32.FILE_DIRECTORY_FILE, win32.FILE_LIST_DIRECTORY))
 }
 
-// plant makes a reparse point at path as an attacker would.
+// plant creates a reparse point at path, like an attacker.
 func (w *world) plant(path string, r win32.Reparse, dir bool) {
 	w.t.Helper()
 	options := uint32(win32.FILE_NON_DIRECTORY_FILE)
@@ -171,7 +171,7 @@ func (w *world) mount(dir, vol string) {
 	}
 }
 
-// tree lists all below dir, not through the code under test.
+// tree lists everything below dir without the code under test.
 func (w *world) tree(dir string) []string {
 	w.t.Helper()
 	var found []string
@@ -220,11 +220,11 @@ func (w *world) wantTree(dir string, want ...string) {
 	w.t.Helper()
 	slices.Sort(want)
 	if got := w.tree(dir); !slices.Equal(got, want) {
-		w.t.Errorf("%q holds %q, want %q", dir, got, want)
+		w.t.Errorf("%q contains %q, want %q", dir, got, want)
 	}
 }
 
-// intact checks that nobody touched what is outside.
+// intact checks that everything outside is unchanged.
 func (w *world) intact() {
 	w.t.Helper()
 	w.wantTree(outside, `deep`, `deep\deeper`, `deep\deeper\precious.txt`, `precious.txt`)
@@ -244,8 +244,7 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// operations are what a request can do to a path; how says whether a link at the
-// path itself is followed.
+// operation is something that a request can do to a path.
 type operation struct {
 	name    string
 	do      func(w *world, path string) error
@@ -285,7 +284,7 @@ func operations() []operation {
 	}
 }
 
-// links are the ways out that an attacker may plant at path.
+// links are the links to the outside that an attacker could create at path.
 func links(w *world) map[string]func(path string) {
 	return map[string]func(path string){
 		"symlink":          func(p string) { w.plant(p, symlink(outside), true) },
@@ -304,12 +303,12 @@ func links(w *world) map[string]func(path string) {
 		"other case": func(p string) { w.plant(p, symlink(`c:\OUTSIDE`), true) },
 		"symlink to the directory above": func(p string) {
 			w.plant(p+`up`, junction(`C:\var\lib`), true)
-			w.plant(p, symlink(p+`up\..\..\outside`), true) // NT knows no ".."
+			w.plant(p, symlink(p+`up\..\..\outside`), true) // NT does not resolve ".."
 		},
 	}
 }
 
-func TestNoOperationLeavesThroughALinkOnTheWay(t *testing.T) {
+func TestLinkInPathIsRefused(t *testing.T) {
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -323,7 +322,7 @@ func TestNoOperationLeavesThroughALinkOnTheWay(t *testing.T) {
 					for _, below := range []string{`\precious.txt`, `\deep`, `\deep\deeper`, `\missing`, `\missing\deeper`, `\precious.txt\below`} {
 						err := op.do(w, link+below)
 						if !errors.Is(err, hosterr.ErrPermissionDenied) && !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
-							t.Errorf("%s(%q) = %v, want it refused", op.name, link+below, err)
+							t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, link+below, err)
 						}
 					}
 					w.intact()
@@ -333,7 +332,7 @@ func TestNoOperationLeavesThroughALinkOnTheWay(t *testing.T) {
 	}
 }
 
-func TestNoOperationLeavesThroughALinkAtTheEnd(t *testing.T) {
+func TestLinkAtEndIsRefused(t *testing.T) {
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -348,10 +347,10 @@ func TestNoOperationLeavesThroughALinkAtTheEnd(t *testing.T) {
 					refused := errors.Is(err, hosterr.ErrPermissionDenied) || errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME)
 					chain := name == "chain" && op.name == "LinkTargetExists" // its direct target is inside
 					if op.follows && !refused && !chain {
-						t.Errorf("%s(%q) = %v, want it refused", op.name, link, err)
+						t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, link, err)
 					}
 					if !op.follows && refused {
-						t.Errorf("%s(%q) = %v; the link itself is inside", op.name, link, err)
+						t.Errorf("%s(%q) = %v, want success because the link itself is inside", op.name, link, err)
 					}
 					w.intact()
 				})
@@ -360,17 +359,17 @@ func TestNoOperationLeavesThroughALinkAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhatLeadsWhere(t *testing.T) {
+func TestRefusalNamesTarget(t *testing.T) {
 	w := newWorld(t)
 	w.plant(pods+`\evil`, junction(outside), true)
 	err := winfs.MkdirAll(t.Context(), w.Node, pods+`\evil\new`)
-	want := `make directory "C:\var\lib\kubelet\pods\evil\new": leads to "C:\outside\new", which is not within the working directories [C:\var\lib\kubelet]`
+	want := `create directory "C:\var\lib\kubelet\pods\evil\new": leads to "C:\outside\new", which is not within the working directories [C:\var\lib\kubelet]`
 	if err == nil || err.Error() != want {
 		t.Errorf("MkdirAll = %v\nwant %s", err, want)
 	}
 }
 
-func TestAPathOutsideIsRefusedWithoutALink(t *testing.T) {
+func TestPathOutsideIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, op := range operations() {
 		for _, path := range []string{outside, outside + `\deep`, outside + `\missing`, kubelet + `-evil\x`, `C:\var\lib`, `E:\x`} {
@@ -382,16 +381,16 @@ func TestAPathOutsideIsRefusedWithoutALink(t *testing.T) {
 	w.intact()
 }
 
-// TestSwapAtEveryCall lets an attacker replace a directory by a junction
-// to a place outside, before each single call that an operation makes in turn. The
-// call then fails, too, with what makes an operation look again.
+// An attacker replaces a directory with a junction to the outside before each call that
+// an operation makes. The call then fails with an error that makes the operation start
+// again.
 func TestSwapAtEveryCall(t *testing.T) {
 	victim := pods + `\victim`
 	swaps := map[string]int{}
 	defer func() {
 		for _, op := range operations() {
 			if swaps[op.name] < 10 {
-				t.Errorf("%s saw %d swaps in the midst of it, want at least 10", op.name, swaps[op.name])
+				t.Errorf("%s: %d swaps during the operation, want at least 10", op.name, swaps[op.name])
 			}
 		}
 	}()
@@ -408,8 +407,8 @@ func TestSwapAtEveryCall(t *testing.T) {
 					if w.calls.Load() == int64(k) {
 						w.hook = nil
 						swapped = true
-						// What is open inside cannot be renamed; then the
-						// attacker is out of luck this time.
+						// A directory with open handles inside cannot be
+						// renamed, so this attempt fails.
 						if w.rename(victim, `aside`) == nil {
 							w.plant(victim, junction(outside), true)
 							swaps[op.name]++
@@ -448,7 +447,7 @@ func TestSwapAtEveryCall(t *testing.T) {
 	}
 }
 
-// rename gives a directory another name in its parent, as an attacker would.
+// rename renames a directory in its parent, like an attacker.
 func (w *world) rename(from, to string) error {
 	w.t.Helper()
 	h, err := w.raw.NtCreateFile(0, `\??\`+from, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
@@ -466,14 +465,14 @@ func (w *world) rename(from, to string) error {
 	return w.raw.SetInformation(h, win32.FileRenameInformation, append(b, 0, 0, 0, 0))
 }
 
-// TestNoHandleIsLeftWhateverFails makes every call of every operation fail, as often
-// as it is made from then on: an operation may look again.
-func TestNoHandleIsLeftWhateverFails(t *testing.T) {
+// Every call of every operation fails, and so do all later calls with the same name,
+// because the operation may start again.
+func TestFailureClosesHandles(t *testing.T) {
 	for _, op := range operations() {
 		for _, below := range []string{`\a`, `\a\link`, `\a\nothing`} {
 			t.Run(op.name+below, func(t *testing.T) {
 				w := newWorld(t)
-				w.WorkingDirs = []string{`C:\kube`} // resolved at every operation
+				w.WorkingDirs = []string{`C:\kube`} // resolved in every operation
 				w.plant(`C:\kube`, junction(kubelet), true)
 				for k := 1; ; k++ {
 					path := fmt.Sprintf(`C:\kube\pods\p%d`, k)
@@ -497,9 +496,9 @@ func TestNoHandleIsLeftWhateverFails(t *testing.T) {
 					if open := w.em.OpenHandles(); len(open) > 0 {
 						t.Fatalf("call %d of %d, %s, failed: handles left open: %q", k, n, failed, open)
 					}
-					// Only the search for mount points may pass over what it cannot see.
+					// Only the search for mount points may skip what it cannot open.
 					if failed != "" && err == nil && !strings.HasPrefix(op.name, "Remove") {
-						t.Errorf("call %d of %d, %s, failed and %s said nothing", k, n, failed, op.name)
+						t.Errorf("call %d of %d, %s, failed but %s succeeded", k, n, failed, op.name)
 					}
 					if n < int64(k) {
 						return
@@ -510,7 +509,7 @@ func TestNoHandleIsLeftWhateverFails(t *testing.T) {
 	}
 }
 
-func TestOddNamesNeverReachWindows(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, op := range operations() {
 		for _, name := range []string{
@@ -523,13 +522,13 @@ func TestOddNamesNeverReachWindows(t *testing.T) {
 				t.Errorf("%s(%q) = %v, want ErrInvalid", op.name, name, err)
 			}
 			if n := w.calls.Load(); n != 0 && op.name != "Symlink to" {
-				t.Errorf("%s(%q) made %d calls of Windows, want none", op.name, name, n)
+				t.Errorf("%s(%q) made %d Win32 calls, want none", op.name, name, n)
 			}
 		}
 	}
 }
 
-func TestLoopsOfLinksEnd(t *testing.T) {
+func TestLinkLoopsFail(t *testing.T) {
 	w := newWorld(t)
 	w.plant(pods+`\self`, symlink(pods+`\self`), true)
 	w.plant(pods+`\ping`, relative(`pong`), true)
@@ -540,7 +539,7 @@ func TestLoopsOfLinksEnd(t *testing.T) {
 			t.Errorf("Stat(%q) = %v, want ErrFailedPrecondition for ERROR_CANT_RESOLVE_FILENAME", path, err)
 		}
 	}
-	// 63 links are as many as Windows follows.
+	// Windows follows at most 63 links.
 	w.dir(pods + `\end`)
 	to := `end`
 	for i := range winfs.MaxLinks + 1 {
@@ -556,7 +555,7 @@ func TestLoopsOfLinksEnd(t *testing.T) {
 	}
 }
 
-func TestLinksThatLeadNoPath(t *testing.T) {
+func TestLinksWithInvalidTarget(t *testing.T) {
 	w := newWorld(t)
 	for name, r := range map[string]win32.Reparse{
 		"device":          {Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\Device\HarddiskVolume1\outside`, Print: `x`},
@@ -575,16 +574,16 @@ func TestLinksThatLeadNoPath(t *testing.T) {
 	w.intact()
 }
 
-// away maps the share "server" on the node and takes its server away.
+// away maps a share on the node and removes its server from the network.
 func (w *world) away() {
 	w.t.Helper()
 	must(w.t, "map the share", w.raw.UseAdd(win32.NewUse{Remote: `\\SERVER\Share`}))
 	must(w.t, "take the server away", w.em.SetSMBServerDown("server", true))
 }
 
-// A planted link names a server and Windows would log in there as the node. The
-// server lets the node in, so that being asked would be success.
-func TestOnlyMappedSharesAreContacted(t *testing.T) {
+// An attacker creates a link to a server, where Windows would log in with the node's
+// account. The server accepts that account, so the test would notice it.
+func TestUnmappedShareIsNotContacted(t *testing.T) {
 	for _, target := range []string{`server\other`, `evil\share`, `server@SSL\share`, `server.\share`} {
 		w := newWorld(t)
 		must(t, "map another share", w.raw.UseAdd(win32.NewUse{Remote: `\\server\share`}))
@@ -593,7 +592,7 @@ func TestOnlyMappedSharesAreContacted(t *testing.T) {
 		for _, op := range operations() {
 			w.hook = func(c *win32.Call) error {
 				if strings.Contains(c.Path, target) {
-					t.Errorf("%s of a link to %s: %s asks for %s", op.name, target, c.Name, c.Path)
+					t.Errorf("%s of a link to %s: %s opens %s", op.name, target, c.Name, c.Path)
 				}
 				return c.Do()
 			}
@@ -605,13 +604,13 @@ func TestOnlyMappedSharesAreContacted(t *testing.T) {
 			_, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path)
 			wantErr(t, "LinkTargetExists "+target, err, hosterr.ErrPermissionDenied)
 			if exists, err := winfs.Exists(t.Context(), w.Node, pods+path); !exists || err != nil {
-				t.Errorf("Exists of a link to %s = %t, %v; want true: it is not followed", target, exists, err)
+				t.Errorf("Exists of a link to %s = %t, %v; want true because it is not followed", target, exists, err)
 			}
 		}
 	}
 }
 
-func TestSharesMayBeLookedAtOnly(t *testing.T) {
+func TestSharesAreReadOnly(t *testing.T) {
 	w := newWorld(t)
 	w.away()
 	w.plant(pods+`\share`, symlink(`UNC\server\share`), true)
@@ -625,17 +624,17 @@ func TestSharesMayBeLookedAtOnly(t *testing.T) {
 		switch op.name {
 		case "Lstat", "Stat", "Exists", "Readlink", "LinkTargetExists", "Symlink to", "MountedVolume", "VolumeOf":
 			if errors.Is(err, hosterr.ErrPermissionDenied) || !touched {
-				t.Errorf("%s below a link to a share = %v, share asked %t; want the share's answer", op.name, err, touched)
+				t.Errorf("%s below a link to a share = %v, share opened %t; want an error of the share", op.name, err, touched)
 			}
 		default:
 			if !errors.Is(err, hosterr.ErrPermissionDenied) || touched {
-				t.Errorf("%s below a link to a share = %v, share asked %t; want ErrPermissionDenied, not asked", op.name, err, touched)
+				t.Errorf("%s below a link to a share = %v, share opened %t; want ErrPermissionDenied and false", op.name, err, touched)
 			}
 		}
 	}
 }
 
-func TestWorkingDirectoriesStay(t *testing.T) {
+func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.dir(kubelet + `\inner`)
 	w.dir(kubelet + `\inner\most`)
@@ -658,7 +657,7 @@ func TestWorkingDirectoriesStay(t *testing.T) {
 	w.wantTree(kubelet, before...)
 }
 
-func TestRootsStay(t *testing.T) {
+func TestRootIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.WorkingDirs = nil
 	w.file(`E:\file`)
@@ -675,7 +674,7 @@ func TestRootsStay(t *testing.T) {
 	}
 }
 
-func TestAWorkingDirectoryMayBeALink(t *testing.T) {
+func TestWorkingDirectoryMayBeLink(t *testing.T) {
 	w := newWorld(t)
 	w.dir(`E:\kubelet`)
 	w.dir(`E:\other`)
@@ -684,7 +683,7 @@ func TestAWorkingDirectoryMayBeALink(t *testing.T) {
 	w.WorkingDirs = []string{`C:\kube`}
 	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `C:\kube\pods\a`))
 	w.wantTree(`E:\kubelet`, `pods`, `pods\a`)
-	// Its other name is as good.
+	// Its other name is allowed, too.
 	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `E:\kubelet\pods\b`))
 	w.plant(`E:\kubelet\pods\evil`, relative(`..\..\other`), true)
 	wantErr(t, "a way out", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\pods\evil\file`), hosterr.ErrPermissionDenied)

@@ -1,26 +1,26 @@
-// Package winpath is the text of absolute Windows paths, on any system: package
-// path/filepath knows them on Windows only.
+// Package winpath parses and formats absolute Windows paths on any system; package
+// path/filepath supports them on Windows only.
 //
-// # One path, several spellings
+// # Spellings of a path
 //
 // A [Path] is a volume and the names below it. The volume is a drive ("C:"), a
-// share (`\\server\share`) or a volume name (`\\?\Volume{…}`). The same path has
-// three spellings:
+// share (`\\server\share`) or a volume name (`\\?\Volume{…}`). A path has three
+// spellings:
 //
 //	Win32   C:\pods\a        \\server\share\a            \\?\Volume{…}\a
 //	long    \\?\C:\pods\a    \\?\UNC\server\share\a      \\?\Volume{…}\a
 //	NT      \??\C:\pods\a    \??\UNC\server\share\a      \??\Volume{…}\a
 //
-// [Parse] reads the first two, [FromNT] the third. A plain Win32 path is
-// cleaned as Windows would (forward slashes, doubled separators, "." and "..");
-// in a long path every character is meant literally.
+// [Parse] parses the first two, [FromNT] the third. Parse cleans a Win32 path as
+// Windows does (forward slashes, doubled separators, "." and ".."). In a long path
+// every character is literal.
 //
-// # What this package cannot know
+// # Limits
 //
-// Nothing here touches a disk, so a path that is [Path.Within] a directory by
-// its text may lead anywhere through a link. internal/winfs decides that on
-// open handles. Names are compared as NTFS compares them, by upper-casing each
-// character alone; directories marked case-sensitive are not known here.
+// This package does not access the disk. A path that is [Path.Within] a directory by
+// its text may lead anywhere through a link; internal/winfs checks that on open
+// handles. Names are compared as NTFS compares them, by converting each character to
+// upper case. Case-sensitive directories are not supported.
 package winpath
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Path is an absolute path. The zero Path is none.
+// Path is an absolute path. The zero Path is not a valid path.
 type Path struct {
 	Volume string   // "C:", `\\server\share` or `\\?\Volume{…}`
 	Elems  []string // the names below the root of the volume
@@ -42,13 +42,13 @@ func invalid(format string, args ...any) error {
 	return hosterr.Text(hosterr.ErrInvalid, format, args...)
 }
 
-// kubeletDrive is the drive of a path that names none. The kubelet with its default
-// --root-dir passes its staging directory so: `\var\lib\kubelet\plugins\…`
-// (kubernetes#130300). It means the drive that the kubelet runs on.
+// kubeletDrive is the drive of a path without a drive. With the default --root-dir the
+// kubelet passes its staging directory without one: `\var\lib\kubelet\plugins\…`
+// (kubernetes#130300). It means the drive on which the kubelet runs.
 const kubeletDrive = "C:"
 
-// WithDrive returns s with drive C: in front if s begins with one separator and
-// names no drive. Any other s is returned as it is; a share begins with two.
+// WithDrive returns s prefixed with drive C: if s begins with a single separator. It
+// returns any other s unchanged; a share begins with two separators.
 func WithDrive(s string) string {
 	if s != "" && isSeparator(s[0]) && (len(s) == 1 || !isSeparator(s[1])) {
 		return kubeletDrive + s
@@ -58,16 +58,16 @@ func WithDrive(s string) string {
 
 func isSeparator(c byte) bool { return c == '\\' || c == '/' }
 
-// Parse reads an absolute Win32 or long path. A path that begins with one separator
-// is on drive C:; see [WithDrive]. Relative and drive-relative paths
-// (`C:a`), device paths (`\\.\…`, `\\?\GLOBALROOT\…`) and long paths that
-// hold "." or ".." are errors of kind hosterr.ErrInvalid, and so are paths that
-// are longer than any on Windows, 32,767 UTF-16 units.
+// Parse parses an absolute Win32 or long path. A path that begins with a single
+// separator is on drive C:; see [WithDrive]. Parse fails with hosterr.ErrInvalid for
+// relative and drive-relative paths (`C:a`), for device paths (`\\.\…`,
+// `\\?\GLOBALROOT\…`), for long paths that contain "." or "..", and for paths longer
+// than 32,767 UTF-16 units, the limit of Windows.
 func Parse(s string) (Path, error) {
-	// A unit takes one to three bytes, so only long texts have to be counted.
+	// A UTF-16 unit has one to three bytes in UTF-8, so only long texts must be counted.
 	const longest = 32767
 	if len(s) > longest && utf16Len(s) > longest {
-		return Path{}, invalid("path of %d bytes is longer than Windows has any: %.100s…", len(s), s)
+		return Path{}, invalid("path of %d bytes exceeds the limit of Windows: %.100s…", len(s), s)
 	}
 	if rest, ok := strings.CutPrefix(s, `\\?\`); ok {
 		return literal(s, rest)
@@ -101,7 +101,7 @@ func Parse(s string) (Path, error) {
 	return p, nil
 }
 
-// FromNT reads an NT path, such as a link's substitute name.
+// FromNT parses an NT path, such as the substitute name of a link.
 func FromNT(s string) (Path, error) {
 	rest, ok := strings.CutPrefix(s, `\??\`)
 	if !ok {
@@ -110,7 +110,7 @@ func FromNT(s string) (Path, error) {
 	return literal(s, rest)
 }
 
-// literal reads what follows `\\?\` or `\??\`.
+// literal parses the part after `\\?\` or `\??\`.
 func literal(s, rest string) (Path, error) {
 	var p Path
 	volume, below, _ := strings.Cut(rest, `\`)
@@ -137,13 +137,13 @@ func literal(s, rest string) (Path, error) {
 	p.Elems = strings.Split(below, `\`)
 	for _, e := range p.Elems {
 		if e == "" || e == "." || e == ".." || strings.Contains(e, "/") {
-			return Path{}, invalid("%q is not a name in a path that is meant literally: %s", e, s)
+			return Path{}, invalid("%q is not a valid name in a literal path: %s", e, s)
 		}
 	}
 	return p, nil
 }
 
-// utf16Len is how many UTF-16 units s takes.
+// utf16Len returns the length of s in UTF-16 units.
 func utf16Len(s string) (n int) {
 	for _, r := range s {
 		n += utf16.RuneLen(r)
@@ -157,7 +157,7 @@ func isDrive(s string) bool {
 
 func upperDrive(s string) string { return strings.ToUpper(s[:2]) }
 
-// isVolumeName tells whether s is "Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}".
+// isVolumeName reports whether s is "Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}".
 func isVolumeName(s string) bool {
 	const form = "Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}"
 	if len(s) != len(form) || !strings.EqualFold(s[:7], form[:7]) {
@@ -171,8 +171,8 @@ func isVolumeName(s string) bool {
 	return true
 }
 
-// IsVolumeRoot tells whether s is a volume name as Windows writes it,
-// `\\?\Volume{…}\`, trailing backslash included.
+// IsVolumeRoot reports whether s is a volume name in the form that Windows returns,
+// `\\?\Volume{…}\` with the trailing backslash.
 func IsVolumeRoot(s string) bool {
 	name, ok := strings.CutPrefix(s, `\\?\`)
 	name, slash := strings.CutSuffix(name, `\`)
@@ -187,18 +187,18 @@ func checkShare(s, server, share string) error {
 	return nil
 }
 
-// IsUNC tells whether p is on a share.
+// IsUNC reports whether p is on a share.
 func (p Path) IsUNC() bool {
 	return strings.HasPrefix(p.Volume, `\\`) && !strings.HasPrefix(p.Volume, `\\?\`)
 }
 
-// IsRoot tells whether p is the root of its volume.
+// IsRoot reports whether p is the root of its volume.
 func (p Path) IsRoot() bool { return len(p.Elems) == 0 }
 
-// Root is the root of p's volume.
+// Root returns the root of p's volume.
 func (p Path) Root() Path { return Path{Volume: p.Volume} }
 
-// Dir is the directory above p; the root is above itself.
+// Dir returns the parent directory of p. The parent of a root is the root.
 func (p Path) Dir() Path {
 	if p.IsRoot() {
 		return p
@@ -206,7 +206,7 @@ func (p Path) Dir() Path {
 	return Path{Volume: p.Volume, Elems: p.Elems[: len(p.Elems)-1 : len(p.Elems)-1]}
 }
 
-// Base is the last name of p, or "" for a root.
+// Base returns the last name of p, or "" for a root.
 func (p Path) Base() string {
 	if p.IsRoot() {
 		return ""
@@ -214,15 +214,16 @@ func (p Path) Base() string {
 	return p.Elems[len(p.Elems)-1]
 }
 
-// Join is p with names below it. They are taken literally.
+// Join returns p with the names appended. The names are literal.
 func (p Path) Join(names ...string) Path {
 	return Path{Volume: p.Volume, Elems: append(p.Elems[:len(p.Elems):len(p.Elems)], names...)}
 }
 
-// String is the Win32 spelling, without trailing backslash but for a root.
+// String returns the Win32 spelling. Only a root ends in a backslash.
 func (p Path) String() string { return p.Volume + `\` + strings.Join(p.Elems, `\`) }
 
-// Long is the spelling that Win32 functions take literally and at any length.
+// Long returns the long spelling, which Win32 functions accept literally and at any
+// length.
 func (p Path) Long() string {
 	if strings.HasPrefix(p.Volume, `\\?\`) {
 		return p.String()
@@ -230,7 +231,7 @@ func (p Path) Long() string {
 	return `\\?\` + p.NT()[len(`\??\`):]
 }
 
-// NT is the spelling for NtCreateFile and for a link's substitute name.
+// NT returns the spelling for NtCreateFile and for the substitute name of a link.
 func (p Path) NT() string {
 	volume := p.Volume
 	switch {
@@ -242,8 +243,8 @@ func (p Path) NT() string {
 	return `\??\` + volume + `\` + strings.Join(p.Elems, `\`)
 }
 
-// Key is p for comparisons: the volume, then each name, case folded. It serves
-// as the path of a lock.
+// Key returns the volume and the names of p, case folded, for comparisons and as the
+// key of a lock.
 func (p Path) Key() []string {
 	key := make([]string, 0, 1+len(p.Elems))
 	key = append(key, Fold(p.Volume))
@@ -253,10 +254,10 @@ func (p Path) Key() []string {
 	return key
 }
 
-// Equal tells whether p and q are one path.
+// Equal reports whether p and q are the same path.
 func (p Path) Equal(q Path) bool { return len(p.Elems) == len(q.Elems) && p.Within(q) }
 
-// Within tells whether p is root or lies below it, name by name:
+// Within reports whether p is root or below it. It compares whole names:
 // `C:\kubelet-evil` is not within `C:\kubelet`.
 func (p Path) Within(root Path) bool {
 	if len(p.Elems) < len(root.Elems) || Fold(p.Volume) != Fold(root.Volume) {
@@ -270,10 +271,10 @@ func (p Path) Within(root Path) bool {
 	return true
 }
 
-// Fold is s in upper case as NTFS compares names: each character of the basic
-// plane alone, none into or out of ASCII (so a dotless i is not an I). It follows
-// Unicode's simple mapping; the table on a volume may be older. Where they
-// differ, this one finds more names different.
+// Fold converts s to upper case in the way in which NTFS compares names: character by
+// character, only in the basic multilingual plane, and never into or out of ASCII (so
+// a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
+// be older; then Fold may treat more names as different.
 func Fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		u := unicode.ToUpper(r)
@@ -284,10 +285,10 @@ func Fold(s string) string {
 	}, s)
 }
 
-// CheckName refuses a name that Windows would silently take for another one, or
-// for a device, or that cannot be one: control characters, `< > : " / \ | ? *`,
-// a dot or blank at the end, and reserved device names with or without an
-// extension. The error is of kind hosterr.ErrInvalid.
+// CheckName returns an error if Windows would change a name, use it for a device, or
+// reject it: names with control characters or one of `< > : " / \ | ? *`, names that
+// end in a dot or blank, and reserved device names with or without an extension. The
+// error is of kind hosterr.ErrInvalid.
 func CheckName(name string) error {
 	if name == "" {
 		return invalid("empty name")
@@ -295,26 +296,26 @@ func CheckName(name string) error {
 	for _, r := range name {
 		switch {
 		case r < ' ' || r == 0x7F:
-			return invalid("control character %U in name %q", r, name)
+			return invalid("name %[2]q must not contain the control character %[1]U", r, name)
 		case r == unicode.ReplacementChar:
 			return invalid("name %q is not valid Unicode", name)
 		case strings.ContainsRune(`<>:"/\|?*`, r):
-			return invalid("character %c in name %q", r, name)
+			return invalid("name %[2]q must not contain %[1]c", r, name)
 		}
 	}
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
-		return invalid("name %q ends in a dot or blank, which Windows drops", name)
+		return invalid("name %q ends in a dot or blank, which Windows would remove", name)
 	}
 	if IsDevice(name) {
-		return invalid("name %q is reserved for a device", name)
+		return invalid("name %q is the name of a device", name)
 	}
 	return nil
 }
 
-// IsDevice tells whether Windows takes name, in any directory, for a device:
-// CON, PRN, AUX, NUL, COM0-9, LPT0-9 (superscript 1 to 3 too), CONIN$ and
-// CONOUT$, also with an extension or blanks behind (Microsoft: "Naming Files,
-// Paths, and Namespaces"; Windows 11 is less strict).
+// IsDevice reports whether Windows treats name, in any directory, as a device: CON,
+// PRN, AUX, NUL, COM0-9, LPT0-9 (also with superscript 1 to 3), CONIN$ and CONOUT$, also
+// followed by an extension or blanks (Microsoft: "Naming Files, Paths, and Namespaces";
+// Windows 11 is less strict).
 func IsDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	base = Fold(strings.TrimRight(base, " "))
@@ -333,14 +334,13 @@ func IsDevice(name string) bool {
 	return false
 }
 
-// MaxLength is the published limit of a path in a request, in bytes.
+// MaxLength is the published maximum length of a path in a request, in bytes.
 const MaxLength = 260
 
-// Validate applies the published rules to a path from a request, in their
-// published order and words, and after them [CheckName] to each of its names.
-// Before that it reads the path as Windows does: forward slashes are separators,
-// and a path without a drive is on drive C: ([WithDrive]).
-// All its errors are of kind hosterr.ErrInvalid.
+// Validate parses a path from a request. Forward slashes are separators, and a path
+// without a drive is on drive C: ([WithDrive]). Validate applies the published rules, in
+// the published order and with the published error texts, and then [CheckName] to each
+// name. All its errors are of kind hosterr.ErrInvalid.
 func Validate(s string) (Path, error) {
 	w := strings.ReplaceAll(WithDrive(s), "/", `\`)
 	if len(w) > MaxLength {
@@ -361,7 +361,7 @@ func Validate(s string) (Path, error) {
 	}
 	for _, e := range strings.Split(rest, `\`) {
 		if e == "" {
-			continue // doubled and trailing separators mean the same path
+			continue // doubled and trailing separators are ignored
 		}
 		if err := CheckName(e); err != nil {
 			return Path{}, invalid("path %q: %w", s, err)
@@ -370,7 +370,7 @@ func Validate(s string) (Path, error) {
 	return Parse(w)
 }
 
-// ParseList parses directories, such as the working directories of a node.
+// ParseList parses the working directories of a node.
 func ParseList(dirs []string) ([]Path, error) {
 	var ps []Path
 	for _, d := range dirs {

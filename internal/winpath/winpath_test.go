@@ -38,17 +38,17 @@ func TestSpellings(t *testing.T) {
 			}
 			for _, s := range []string{p.String(), p.Long()} {
 				if q, err := winpath.Parse(s); err != nil || !q.Equal(p) {
-					t.Errorf("Parse(%q) = %v, %v; want what it was made of", s, q, err)
+					t.Errorf("Parse(%q) = %v, %v; want the original path", s, q, err)
 				}
 			}
 			if q, err := winpath.FromNT(p.NT()); err != nil || !q.Equal(p) {
-				t.Errorf("FromNT(%q) = %v, %v; want what it was made of", p.NT(), q, err)
+				t.Errorf("FromNT(%q) = %v, %v; want the original path", p.NT(), q, err)
 			}
 		})
 	}
 }
 
-func TestWhatIsNoAbsolutePath(t *testing.T) {
+func TestParseRefusesInvalidPath(t *testing.T) {
 	for name, s := range map[string]string{
 		"empty":               ``,
 		"relative":            `a\b`,
@@ -136,11 +136,11 @@ func TestDirBaseJoin(t *testing.T) {
 	if root := p.Root(); !root.IsRoot() || root.Base() != "" || !root.Dir().Equal(root) {
 		t.Errorf("Root = %v, its Base %q, its Dir %v", root, root.Base(), root.Dir())
 	}
-	// Two paths made of one must not share memory.
+	// Two paths joined from the same path must not share memory.
 	dir := p.Dir()
 	x, y := dir.Join("x"), dir.Join("y")
 	if x.String() != `C:\a\x` || y.String() != `C:\a\y` || p.String() != `C:\a\b` {
-		t.Errorf("Join made %v and %v of %v, p is %v now", x, y, dir, p)
+		t.Errorf("Join returned %v and %v for %v, p is now %v", x, y, dir, p)
 	}
 	if got := p.Key(); !slices.Equal(got, []string{"C:", "A", "B"}) {
 		t.Errorf("Key = %q", got)
@@ -162,7 +162,7 @@ func TestIsVolumeRoot(t *testing.T) {
 	}
 }
 
-func TestValidateHasThePublishedTexts(t *testing.T) {
+func TestValidateReturnsPublishedErrors(t *testing.T) {
 	long := func(n int) string { return `C:\` + strings.Repeat("a", n-3) }
 	for _, c := range []struct{ name, in, want string }{
 		{"pods", `C:\var\lib\kubelet\pods\pv1`, ""},
@@ -211,7 +211,7 @@ func TestValidateHasThePublishedTexts(t *testing.T) {
 	}
 }
 
-func TestNamesThatMeanSomethingElse(t *testing.T) {
+func TestValidateRefusesSpecialNames(t *testing.T) {
 	bad := []string{
 		"a.", "a ", " ", "...", ".", "con", "CON", "Con.txt", "con .txt", "NUL", "aux.tar.gz", "prn", "COM1", "com9.log", "LPT1", "COM¹", "lpt³.x",
 		"COM0", "conin$", "CONOUT$", "a<b", "a>b", "a\x00b", "a\x1fb", "a\x7fb", "a\tb", "\xff", "a\uFFFDb", "\xed\xa0\x80",
@@ -250,9 +250,9 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00<>|?*\"") || strings.Contains(s, "..") || strings.Count(s, ":") > 1 {
-			t.Errorf("Validate(%q) took it", s)
+			t.Errorf("Validate(%q) succeeded", s)
 		}
-		// What the caller wrote is what is read: the drive apart, the same names.
+		// The result has the same names as the input; only the drive may differ.
 		text := strings.FieldsFunc(s, func(r rune) bool { return r == '\\' || r == '/' })
 		if strings.HasPrefix(s, `\`) || strings.HasPrefix(s, "/") {
 			text = append([]string{"C:"}, text...)
@@ -262,17 +262,17 @@ func FuzzValidate(f *testing.F) {
 		}
 		q, err := winpath.FromNT(p.NT())
 		if err != nil || q.String() != p.String() {
-			t.Errorf("%q as NT path %q comes back as %v, %v", s, p.NT(), q, err)
+			t.Errorf("%q as NT path %q parses as %v, %v", s, p.NT(), q, err)
 		}
 		for _, e := range p.Elems {
 			if err := winpath.CheckName(e); err != nil {
-				t.Errorf("Validate(%q) let a name through: %v", s, err)
+				t.Errorf("Validate(%q) accepted an invalid name: %v", s, err)
 			}
 		}
 	})
 }
 
-func FuzzParseComesBack(f *testing.F) {
+func FuzzParseRoundTrip(f *testing.F) {
 	f.Add(`C:\a\.\b\..\c`)
 	f.Add(`\\server\share\a`)
 	f.Add(`\\?\UNC\server\share\a`)
@@ -284,11 +284,11 @@ func FuzzParseComesBack(f *testing.F) {
 		}
 		for _, spelling := range []string{p.String(), p.Long()} {
 			if q, err := winpath.Parse(spelling); err != nil || !slices.Equal(q.Key(), p.Key()) {
-				t.Errorf("%q, spelled %q, comes back as %q, %v; want %q", s, spelling, q.Key(), err, p.Key())
+				t.Errorf("%q, spelled %q, parses as %q, %v; want %q", s, spelling, q.Key(), err, p.Key())
 			}
 		}
 		if q := p.Dir().Join(p.Base()); !p.IsRoot() && !q.Equal(p) {
-			t.Errorf("%q: directory and name make %v", s, q)
+			t.Errorf("%q: Dir and Base join to %v", s, q)
 		}
 	})
 }
@@ -307,12 +307,12 @@ func FuzzWithin(f *testing.F) {
 			t.Errorf("%q.Within(%q) = %t, but their names are %q and %q", path, root, got, p.Key(), r.Key())
 		}
 		if p.Within(r) && r.Within(p) != p.Equal(r) {
-			t.Errorf("%q and %q lie in each other but are not equal", path, root)
+			t.Errorf("%q and %q are within each other but not equal", path, root)
 		}
 	})
 }
 
-func TestParseRefusesWhatIsLongerThanAnyPath(t *testing.T) {
+func TestParseRefusesLongPath(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		ok         bool

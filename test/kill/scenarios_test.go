@@ -263,7 +263,7 @@ func scenarios() []scenario {
 // and making it a link. Windows has no single call for both.
 func leftover(what, path string) blocked {
 	return blocked{
-		kind: hosterr.ErrAlreadyExists, text: what + " that is no symbolic link is there: Cannot create a file when that file already exists.",
+		kind: hosterr.ErrAlreadyExists, text: what + " that is not a symbolic link exists there: Cannot create a file when that file already exists.",
 		why:   "an empty file or directory was left that was going to become the link; it could also belong to another program, so it is not touched",
 		clear: func(ctx context.Context, p *process) error { return p.rmdir(ctx, path, false) },
 	}
