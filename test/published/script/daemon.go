@@ -15,21 +15,21 @@ import (
 //go:embed node.yaml
 var nodeConfig []byte
 
-// Daemon is a csi-proxy-sim that serves a fresh simulated node until the test ends.
+// Daemon is a csi-proxy-sim that serves a new simulated node until the test ends.
 type Daemon struct {
-	dir string // with its sockets
+	dir string // directory of the sockets
 	ctl string
 }
 
-// Start starts the daemon that CSI_PROXY_SIM_BINARY names, with csi-proxyctl beside
-// it. Without one the test is skipped.
+// Start starts the daemon that CSI_PROXY_SIM_BINARY names. csi-proxyctl must be in
+// the same directory. The test is skipped if the variable is not set.
 func Start(t *testing.T) *Daemon {
 	t.Helper()
 	binary := os.Getenv("CSI_PROXY_SIM_BINARY")
 	if binary == "" {
-		t.Skip("CSI_PROXY_SIM_BINARY names no daemon to call; make test builds one and sets it")
+		t.Skip("CSI_PROXY_SIM_BINARY is not set; make test builds the daemon and sets it")
 	}
-	dir, err := os.MkdirTemp("", "csi") // short: the path of a socket has 108 bytes
+	dir, err := os.MkdirTemp("", "csi") // short, because the path of a socket is limited to 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,17 +49,17 @@ func Start(t *testing.T) *Daemon {
 	}
 	t.Cleanup(func() {
 		if runtime.GOOS == "windows" {
-			// Only whoever shares a console with a process can interrupt it. How
-			// it ends by itself is shown where it runs as a service.
+			// A process can be interrupted only from its own console. The tests of
+			// the service show how the daemon stops.
 			if err := cmd.Process.Kill(); err != nil {
-				t.Errorf("the daemon had ended by itself: %v", err)
+				t.Errorf("the daemon had already exited: %v", err)
 			}
-			_ = cmd.Wait() // tells that it was killed
+			_ = cmd.Wait() // always fails, because the process was killed
 		} else {
-			// An error means that it has ended, which Wait tells.
+			// An error means that the daemon has exited; Wait returns why.
 			_ = cmd.Process.Signal(os.Interrupt)
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("the daemon ended with %v", err)
+				t.Errorf("the daemon exited with %v", err)
 			}
 		}
 		if t.Failed() {
@@ -70,8 +70,8 @@ func Start(t *testing.T) *Daemon {
 	return d
 }
 
-// await waits for an answer of the node's own socket. All sockets are made
-// before one answers.
+// await waits until the daemon responds on its control socket. By then all other
+// sockets exist.
 func (d *Daemon) await(t *testing.T) {
 	t.Helper()
 	limit := time.Now().Add(2 * time.Minute)
@@ -81,13 +81,13 @@ func (d *Daemon) await(t *testing.T) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("the daemon does not serve: %v\n%s", err, out)
+			t.Fatalf("the daemon did not start serving within 2 minutes: %v\n%s", err, out)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// Socket is the socket that stands in for the pipe that drivers connect to.
+// Socket returns the path of the socket that replaces a pipe.
 func (d *Daemon) Socket(pipe string) string {
 	return filepath.Join(d.dir, pipe[strings.LastIndexByte(pipe, '\\')+1:]+".sock")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// variables of a section, by name without the $.
+// variables are the variables of a section, by name without the $.
 type variables map[string]string
 
 // in replaces the variables in the texts of v.
@@ -38,7 +38,7 @@ func (vars variables) expand(s string) string {
 	for name := range vars {
 		names = append(names, name)
 	}
-	// The longest name first, so that $volume2 is not $volume and a 2.
+	// The longest name first, so that $volume2 is not read as $volume and a 2.
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
 	for _, name := range names {
 		s = strings.ReplaceAll(s, "$"+name, vars[name])
@@ -46,8 +46,9 @@ func (vars variables) expand(s string) string {
 	return s
 }
 
-// tree is a message as JSON, every field of it, zero or not, by its name in
-// the .proto file. Both generations of generated structs tag their fields so.
+// tree returns a message as JSON with all its fields, including zero values, by
+// their names in the .proto file. Both generations of generated structs have these
+// names in their tags.
 func tree(m reflect.Value) any {
 	switch m.Kind() {
 	case reflect.Pointer:
@@ -76,7 +77,7 @@ func tree(m reflect.Value) any {
 			out = append(out, tree(m.Index(i)))
 		}
 		return out
-	case reflect.Int32, reflect.Int64: // enums have a String method, which is not the number
+	case reflect.Int32, reflect.Int64: // fmt would print enums with their String method
 		return json.Number(strconv.FormatInt(m.Int(), 10))
 	case reflect.Uint32, reflect.Uint64:
 		return json.Number(strconv.FormatUint(m.Uint(), 10))
@@ -84,8 +85,8 @@ func tree(m reflect.Value) any {
 	return m.Interface()
 }
 
-// match compares what came with what is wanted, and remembers in vars what
-// the patterns take. The error names the place.
+// match compares a response with the expected one, and stores in vars what the
+// patterns capture. The error says where they differ.
 func match(got, want any, vars variables, at string) error {
 	differs := func() error { return fmt.Errorf("%s is %s, want %s", at, show(got), show(want)) }
 	if pattern, ok := want.(string); ok {
@@ -159,8 +160,8 @@ func matchText(got any, want string, vars variables, differs func() error) error
 	return nil
 }
 
-// matchError compares texts, … in want being any text. A blank at the end does
-// not count: it could not be seen in the script.
+// matchError compares texts; … in want matches any text. Blanks at the end are
+// ignored, because they would be invisible in the script.
 func matchError(got, want string) bool {
 	got, want = strings.TrimRight(got, " "), strings.TrimRight(want, " ")
 	parts := strings.Split(want, "…")
@@ -190,7 +191,7 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// show is v as the script writes it.
+// show formats v as in the script.
 func show(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 //go:embed calls/*.txt
 var callFiles embed.FS
 
-// Section is a part of the script: calls on one node.
+// Section is a part of the script: calls to one node.
 type Section struct {
 	File  string   // "calls/disk.txt"
 	Title string   // unique within the file
-	APIs  []string // "disk/v1"; the section is run once for each
+	APIs  []string // such as "disk/v1"; the section runs once for each
 	steps []step
 }
 
 // step is a call, or a command of csi-proxyctl.
 type step struct {
 	line    int
-	command []string // of csi-proxyctl, if any
-	api     string   // "" for that of the section
+	command []string // arguments of csi-proxyctl, or nil
+	api     string   // "" means the section's API
 	method  string
 	request string // JSON with variables
 
@@ -33,15 +33,15 @@ type step struct {
 	text string
 }
 
-// Call is a call of the script as it is run for one API.
+// Call is a call of the script when it runs for one API.
 type Call struct {
 	Section  Section
-	API      string // of the call, "disk/v1"
+	API      string // API of the call, such as "disk/v1"
 	Method   string
-	Answered bool // not refused
+	Answered bool // the call succeeds
 }
 
-// Calls lists the calls that the section makes when it is run for api.
+// Calls returns the calls that the section makes when it runs for api.
 func (s Section) Calls(api string) []Call {
 	var all []Call
 	for _, st := range s.steps {
@@ -94,14 +94,14 @@ func parse(file, text string) ([]Section, error) {
 		case isHeading:
 			apis, title, ok := strings.Cut(heading, ": ")
 			if !ok || titles[title] {
-				return nil, bad("want === API …: a title of its own")
+				return nil, bad("want === API …: TITLE, with a unique title")
 			}
 			titles[title] = true
 			sections = append(sections, Section{File: file, Title: title, APIs: strings.Fields(apis)})
 			s = &sections[len(sections)-1]
 			continue
 		case s == nil:
-			return nil, bad("a line before the first section")
+			return nil, bad("line before the first section")
 		}
 		var last *step
 		if n := len(s.steps); n > 0 {
@@ -110,7 +110,7 @@ func parse(file, text string) ([]Section, error) {
 		indented := line != strings.TrimLeft(line, " \t")
 		switch {
 		case !indented && last != nil && last.command == nil && last.want == "" && last.code == "":
-			return nil, bad("the call before it has no answer")
+			return nil, bad("the call before this line has no result")
 		case !indented && strings.HasPrefix(line, "$ "):
 			s.steps = append(s.steps, step{line: i + 1, command: strings.Fields(line[2:])})
 		case !indented:
@@ -127,7 +127,7 @@ func parse(file, text string) ([]Section, error) {
 			}
 			s.steps = append(s.steps, st)
 		case last == nil || last.command != nil || last.want != "" || last.code != "":
-			return nil, bad("an answer without a call")
+			return nil, bad("result without a call")
 		case strings.HasPrefix(trimmed, "! "):
 			var ok bool
 			if last.code, last.text, ok = strings.Cut(trimmed[2:], " "); !ok {
@@ -135,20 +135,20 @@ func parse(file, text string) ([]Section, error) {
 			}
 		default:
 			if _, err := decode(trimmed); err != nil {
-				return nil, bad("answer: %v", err)
+				return nil, bad("response: %v", err)
 			}
 			last.want = trimmed
 		}
 	}
 	for _, s := range sections {
 		if n := len(s.steps); n == 0 || s.steps[n-1].command == nil && s.steps[n-1].want == "" && s.steps[n-1].code == "" {
-			return nil, fmt.Errorf("%s: section %q ends before an answer", path.Base(file), s.Title)
+			return nil, fmt.Errorf("%s: the last call of section %q has no result", path.Base(file), s.Title)
 		}
 	}
 	return sections, nil
 }
 
-// decode reads JSON in which a backslash is a backslash.
+// decode parses JSON in which a backslash is not an escape character.
 func decode(text string) (map[string]any, error) {
 	var v map[string]any
 	d := json.NewDecoder(strings.NewReader(strings.ReplaceAll(text, `\`, `\\`)))

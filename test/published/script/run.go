@@ -19,19 +19,19 @@ type API struct {
 	New  any    // its generated constructor: func(*grpc.ClientConn) disk.DiskClient
 }
 
-// service is the name of the service in paths, "v1.Disk".
+// service returns the name of the gRPC service, such as "v1.Disk".
 func (a API) service() string {
 	_, version, _ := strings.Cut(a.Name, "/")
 	return version + "." + strings.TrimSuffix(reflect.TypeOf(a.New).Out(0).Name(), "Client")
 }
 
-// group is "disk".
+// group returns the group, such as "disk".
 func (a API) group() string {
 	group, _, _ := strings.Cut(a.Name, "/")
 	return group
 }
 
-// methods are the methods that its client has.
+// methods returns the names of the client's methods.
 func (a API) methods() []string {
 	client := reflect.TypeOf(a.New).Out(0)
 	var names []string
@@ -41,32 +41,31 @@ func (a API) methods() []string {
 	return names
 }
 
-// Conn is a connection as the module's gRPC has it.
+// Conn is a connection of the module's version of gRPC.
 type Conn interface{ Close() error }
 
-// Module is a published client and the gRPC that it was built with.
+// Module is a published client with the version of gRPC that it was built with.
 type Module struct {
-	// Packages are the packages that hold its versions, as a pattern of go list
-	// without the /... at its end.
+	// Packages is the common path of the packages of its API versions.
 	Packages string
 
-	// APIs are those versions.
+	// APIs are these versions.
 	APIs []API
 
-	// Clients are the constructors of the published wrappers around these
-	// clients, NewClient, by the name of the API. They need named pipes, and stand
-	// in for New where there are some.
+	// Clients are the published functions NewClient, by the name of the API. They
+	// need named pipes and are used instead of New on Windows. Elsewhere Clients
+	// is nil.
 	Clients map[string]func() (any, error)
 
-	// Connect connects to the pipe of an API as the published client does,
-	// through a socket where there are no pipes.
+	// Connect connects to the pipe of an API as the published client does, or to
+	// its socket on other systems.
 	Connect func(group, version string, socket func(pipe string) string) (Conn, error)
 
-	// Invoke calls a method that the client may not have; in and out are of any
-	// of its messages.
+	// Invoke calls a method that the client may not have. in and out are messages
+	// of any type of the client.
 	Invoke func(ctx context.Context, c Conn, path string, in, out any) error
 
-	// Status is the code and the message of a gRPC error.
+	// Status returns the code and the message of a gRPC error.
 	Status func(error) (code, message string)
 }
 
@@ -76,7 +75,7 @@ func (m Module) Run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("every published version is in the list", m.complete)
+	t.Run("versions", m.complete)
 	for _, a := range m.APIs {
 		t.Run(a.Name, func(t *testing.T) {
 			called := map[string]bool{}
@@ -90,7 +89,7 @@ func (m Module) Run(t *testing.T) {
 			}
 			for _, method := range a.methods() {
 				if !called[method] {
-					t.Errorf("no section calls %s %s and is answered", a.Name, method)
+					t.Errorf("no section calls %s %s with success", a.Name, method)
 				}
 			}
 			t.Run("methods of other versions", func(t *testing.T) { m.lacking(t, a) })
@@ -98,15 +97,15 @@ func (m Module) Run(t *testing.T) {
 	}
 }
 
-// complete checks that the list of APIs is that of the published module.
+// complete checks that APIs lists all versions of the published module.
 func (m Module) complete(t *testing.T) {
 	for _, a := range m.APIs {
 		if m.Clients != nil && m.Clients[a.Name] == nil {
-			t.Errorf("no wrapper for %s is listed", a.Name)
+			t.Errorf("Clients has no function for %s", a.Name)
 		}
 	}
 	if runtime.GOOS == "windows" {
-		t.Skip("the go command is asked on the machine that builds the tests")
+		t.Skip("needs the go command: runs on the machine that builds the tests")
 	}
 	out, err := exec.Command("go", "list", m.Packages+"/...").Output()
 	if err != nil {
@@ -122,17 +121,17 @@ func (m Module) complete(t *testing.T) {
 		listed = append(listed, a.Name)
 		path := m.Packages + "/" + a.Name
 		if got := reflect.TypeOf(a.New).Out(0).PkgPath(); got != path {
-			t.Errorf("the client of %s is from %s", a.Name, got)
+			t.Errorf("the client of %s is from package %s, want %s", a.Name, got, path)
 		}
 	}
 	slices.Sort(published)
 	slices.Sort(listed)
 	if len(published) == 0 || !slices.Equal(published, listed) {
-		t.Errorf("published are\n%s\nlisted are\n%s", published, listed)
+		t.Errorf("the published versions are\n%s\nwant those in the list\n%s", published, listed)
 	}
 }
 
-// run is a section under way.
+// run is a running section.
 type run struct {
 	Module
 	t       *testing.T
@@ -162,7 +161,7 @@ func (m Module) section(t *testing.T, s Section, a API) {
 		}
 	}
 	if shown := r.daemon.Control(t, "node", "show"); strings.Contains(shown, "open handles") {
-		t.Errorf("handles are left open:\n%s", shown)
+		t.Errorf("the daemon left handles open:\n%s", shown)
 	}
 }
 
@@ -176,7 +175,7 @@ func (m Module) connect(t *testing.T, d *Daemon, a API) (Conn, error) {
 	return conn, err
 }
 
-// client is the published client of an API.
+// client returns the published client of an API.
 func (r *run) client(name string) (reflect.Value, error) {
 	if c, ok := r.clients[name]; ok {
 		return c, nil
@@ -210,7 +209,7 @@ func (r *run) call(st step) error {
 	}
 	method := client.MethodByName(st.method)
 	if !method.IsValid() {
-		return fmt.Errorf("the published client has no such method")
+		return fmt.Errorf("the published client has no method %s", st.method)
 	}
 	in := reflect.New(method.Type().In(1).Elem())
 	if err := r.fill(in.Interface(), st.request); err != nil {
@@ -222,7 +221,7 @@ func (r *run) call(st step) error {
 	if failure, failed := out[1].Interface().(error); failed {
 		code, text := r.Status(failure)
 		if strings.Contains(text, "%!") || strings.Contains(text, "0xc0") {
-			return fmt.Errorf("the error holds a pointer, or what fmt says of a wrong argument: %s", text)
+			return fmt.Errorf("the error contains a pointer or a formatting error: %s", text)
 		}
 		want := r.vars.expand(st.text)
 		if st.code == "" || code != st.code || !matchError(text, want) {
@@ -232,19 +231,19 @@ func (r *run) call(st step) error {
 	}
 	got := tree(out[0])
 	if st.code != "" {
-		return fmt.Errorf("answered\n  %s\nwant\n  %s", show(got), st.wanted(r.vars))
+		return fmt.Errorf("succeeded with\n  %s\nwant\n  %s", show(got), st.wanted(r.vars))
 	}
 	want, err := decode(st.want)
 	if err != nil {
 		return err
 	}
-	if err := match(got, want, r.vars, "the answer"); err != nil {
-		return fmt.Errorf("%w; answered\n  %s", err, show(got))
+	if err := match(got, want, r.vars, "the response"); err != nil {
+		return fmt.Errorf("%w; the whole response is\n  %s", err, show(got))
 	}
 	return nil
 }
 
-// wanted is what the script says must come.
+// wanted returns the expected result as in the script.
 func (st step) wanted(vars variables) string {
 	if st.code != "" {
 		return "! " + st.code + " " + vars.expand(st.text)
@@ -268,33 +267,33 @@ func (r *run) fill(message any, text string) error {
 	return d.Decode(message)
 }
 
-// lacking calls what other versions of the group have and this one has not.
+// lacking calls the methods that other versions of the group have and this one lacks.
 func (m Module) lacking(t *testing.T, a API) {
 	conn, err := m.connect(t, Start(t), a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := a.methods()
-	// Any message will do: it is refused before it is looked at.
+	// Any message works, because the call is refused before it is decoded.
 	some, _ := reflect.TypeOf(a.New).Out(0).MethodByName(own[0])
-	asked := map[string]bool{}
+	called := map[string]bool{}
 	for _, other := range m.APIs {
 		if other.group() != a.group() {
 			continue
 		}
 		for _, method := range other.methods() {
-			if slices.Contains(own, method) || asked[method] {
+			if slices.Contains(own, method) || called[method] {
 				continue
 			}
-			asked[method] = true
+			called[method] = true
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			in, out := reflect.New(some.Type.In(1).Elem()).Interface(), reflect.New(some.Type.Out(0).Elem()).Interface()
 			err := m.Invoke(ctx, conn, "/"+a.service()+"/"+method, in, out)
 			cancel()
 			if err == nil {
-				t.Errorf("%s, which %s lacks, answered", method, a.Name)
+				t.Errorf("%s, which %s lacks, succeeded", method, a.Name)
 			} else if code, text := m.Status(err); code != "Unimplemented" {
-				t.Errorf("%s, which %s lacks, answered %s %s", method, a.Name, code, text)
+				t.Errorf("%s, which %s lacks, failed with %s %s, want Unimplemented", method, a.Name, code, text)
 			}
 		}
 	}

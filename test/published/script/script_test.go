@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"a line before the first section", "Rescan\n", "before the first section"},
-		{"a section without a title", "=== disk/v1\n", "a title"},
-		{"two sections of one title", "=== disk/v1: a\nRescan\n  {}\n=== disk/v2: a\n", "a title of its own"},
-		{"a call without an answer", "=== disk/v1: a\nRescan\nRescan\n  {}\n", "has no answer"},
-		{"a call without an answer at the end", "=== disk/v1: a\nRescan\n", "ends before an answer"},
-		{"an empty section", "=== disk/v1: a\n", "ends before an answer"},
-		{"two answers", "=== disk/v1: a\nRescan\n  {}\n  {}\n", "without a call"},
-		{"an answer to a command", "=== disk/v1: a\n$ node show\n  {}\n", "without a call"},
-		{"a request that is no JSON", "=== disk/v1: a\nRescan {x}\n  {}\n", "request"},
-		{"an answer that is no JSON", "=== disk/v1: a\nRescan\n  OK\n", "answer"},
+		{"line before the first section", "Rescan\n", "before the first section"},
+		{"section without a title", "=== disk/v1\n", "unique title"},
+		{"two sections with one title", "=== disk/v1: a\nRescan\n  {}\n=== disk/v2: a\n", "unique title"},
+		{"call without a result", "=== disk/v1: a\nRescan\nRescan\n  {}\n", "has no result"},
+		{"call without a result at the end", "=== disk/v1: a\nRescan\n", "has no result"},
+		{"empty section", "=== disk/v1: a\n", "has no result"},
+		{"two results", "=== disk/v1: a\nRescan\n  {}\n  {}\n", "without a call"},
+		{"result of a command", "=== disk/v1: a\n$ node show\n  {}\n", "without a call"},
+		{"request that is not JSON", "=== disk/v1: a\nRescan {x}\n  {}\n", "request"},
+		{"response that is not JSON", "=== disk/v1: a\nRescan\n  OK\n", "response"},
 		{"two values", "=== disk/v1: a\nRescan {} {}\n  {}\n", "more than one"},
-		{"an error without a text", "=== disk/v1: a\nRescan\n  ! NotFound\n", "CODE TEXT"},
+		{"error without a text", "=== disk/v1: a\nRescan\n  ! NotFound\n", "CODE TEXT"},
 	} {
 		if _, err := parse("calls.txt", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q in it", c.name, err, c.want)
@@ -28,7 +28,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestSectionsAreOfKnownForm(t *testing.T) {
+func TestSectionsHaveCalls(t *testing.T) {
 	sections, err := Sections()
 	if err != nil || len(sections) == 0 {
 		t.Fatalf("%d sections, %v", len(sections), err)
@@ -40,14 +40,14 @@ func TestSectionsAreOfKnownForm(t *testing.T) {
 				t.Errorf("%s: section %q is for %s", s.File, s.Title, api)
 			}
 			if len(s.Calls(api)) == 0 {
-				t.Errorf("%s: section %q calls nothing", s.File, s.Title)
+				t.Errorf("%s: section %q makes no calls", s.File, s.Title)
 			}
 		}
 	}
 }
 
-// Both generations of generated structs have these tags; the older one adds
-// fields without a name.
+// Both generations of generated structs have these tags. The older one also has
+// fields without a JSON name.
 type message struct {
 	state  int
 	Text   string            `json:"text,omitempty"`
@@ -87,21 +87,21 @@ func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		name, want, err string
 	}{
-		{"the same", whole(""), ""},
-		{"a field too few", `{"text": "C:\a"}`, "is not expected"},
-		{"a field too many", whole(`, "more": 0`), `no "more"`},
-		{"another text", strings.Replace(whole(""), `C:\a`, `C:\b`, 1), "text is"},
-		{"another number", strings.Replace(whole(""), "7", "8", 1), "number is"},
-		{"a number as text", strings.Replace(whole(""), "7", `"7"`, 1), "number is"},
-		{"a number in its range", strings.Replace(whole(""), "7", `"7..9"`, 1), ""},
-		{"a number out of its range", strings.Replace(whole(""), "7", `"8..9"`, 1), "number is"},
+		{"same", whole(""), ""},
+		{"missing field", `{"text": "C:\a"}`, "is not expected"},
+		{"extra field", whole(`, "more": 0`), `no "more"`},
+		{"other text", strings.Replace(whole(""), `C:\a`, `C:\b`, 1), "text is"},
+		{"other number", strings.Replace(whole(""), "7", "8", 1), "number is"},
+		{"number as text", strings.Replace(whole(""), "7", `"7"`, 1), "number is"},
+		{"number in the range", strings.Replace(whole(""), "7", `"7..9"`, 1), ""},
+		{"number out of the range", strings.Replace(whole(""), "7", `"8..9"`, 1), "number is"},
 		{"any number", strings.Replace(whole(""), "7", `"*"`, 1), ""},
-		{"any number, and it is zero", strings.Replace(whole(""), `"kind": 0`, `"kind": "*"`, 1), "kind is"},
-		{"a list too short", strings.Replace(whole(""), `"x", "y"`, `"x"`, 1), "names is"},
-		{"another order", strings.Replace(whole(""), `"x", "y"`, `"y", "x"`, 1), "names[0] is"},
-		{"a variable", strings.Replace(whole(""), `C:\a`, `$path`, 1), ""},
-		{"a variable of another value", strings.Replace(whole(""), `C:\a`, `$other`, 1), "text is"},
-		{"a text where there is none", strings.Replace(whole(""), "false", `"*"`, 1), "flag is"},
+		{"any number, but it is zero", strings.Replace(whole(""), `"kind": 0`, `"kind": "*"`, 1), "kind is"},
+		{"list too short", strings.Replace(whole(""), `"x", "y"`, `"x"`, 1), "names is"},
+		{"other order", strings.Replace(whole(""), `"x", "y"`, `"y", "x"`, 1), "names[0] is"},
+		{"variable", strings.Replace(whole(""), `C:\a`, `$path`, 1), ""},
+		{"variable with another value", strings.Replace(whole(""), `C:\a`, `$other`, 1), "text is"},
+		{"text instead of a bool", strings.Replace(whole(""), "false", `"*"`, 1), "flag is"},
 	} {
 		want, err := decode(c.want)
 		if err != nil {
@@ -114,13 +114,13 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestMatchTakesValues(t *testing.T) {
+func TestMatchStoresVariables(t *testing.T) {
 	vars := variables{}
 	if err := match([]any{"a", "b"}, []any{"?x", "?y"}, vars, "it"); err != nil || vars["x"] != "a" || vars["y"] != "b" {
 		t.Errorf("match = %v, variables %v", err, vars)
 	}
 	if err := match("", "?x", vars, "it"); err == nil {
-		t.Error("an empty text was taken")
+		t.Error("match accepted an empty text for a variable")
 	}
 	if got := (variables{"v": "1", "volume": "2"}).expand("$volume $v"); got != "2 1" {
 		t.Errorf("expanded to %q", got)

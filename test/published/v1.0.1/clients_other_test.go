@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// clients are none where there are no named pipes.
+// clients is nil on systems without named pipes.
 var clients map[string]func() (any, error)
 
 func dialPipe(ctx context.Context, pipe string, socket func(pipe string) string) (net.Conn, error) {

@@ -19,14 +19,14 @@ const (
 	clientAPI = "github.com/kubernetes-csi/csi-proxy/client"
 )
 
-// exception is a change that a program could notice, as the page lists it.
+// exception is an incompatible change that the page lists.
 type exception struct {
 	count   int
 	changes *regexp.Regexp
 }
 
-// exceptions reads the table of the page: changes as a regular expression in
-// backquotes, how many, and why.
+// exceptions reads the table of the page: a regular expression of changes in
+// backquotes, their number, and the reason.
 func exceptions(t *testing.T) []exception {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, modules))
@@ -43,25 +43,25 @@ func exceptions(t *testing.T) []exception {
 		all = append(all, exception{n, regexp.MustCompile(m[1])})
 	}
 	if len(all) == 0 {
-		t.Fatalf("%s lists no exception: the test does not understand its table", modules)
+		t.Fatalf("found no exception in %s: the search is broken", modules)
 	}
 	return all
 }
 
-// TestNothingIncompatible compares every package of the published client, as
-// Windows builds it, with ours. apidiff is pinned in hack/tools.
-func TestNothingIncompatible(t *testing.T) {
+// TestClientIsCompatible compares every package of the published client, as built
+// for Windows, with ours. hack/tools pins the version of apidiff.
+func TestClientIsCompatible(t *testing.T) {
 	dir := t.TempDir()
 	run := func(in string, env []string, name string, args ...string) string {
 		t.Helper()
 		c := exec.Command(name, args...)
 		c.Dir = in
 		c.Env = append(os.Environ(), append(env, "GOWORK=off", "CGO_ENABLED=0")...)
-		var said strings.Builder
-		c.Stderr = &said
+		var stderr strings.Builder
+		c.Stderr = &stderr
 		out, err := c.Output()
 		if err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, said.String())
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
 		}
 		return string(out)
 	}
@@ -73,9 +73,9 @@ func TestNothingIncompatible(t *testing.T) {
 	run(".", windows, tool, "-m", "-w", published, clientAPI)
 	run(filepath.Join(root, "client"), windows, tool, "-m", "-w", ours, clientAPI)
 
-	// What the tool sees at all: our module has all that v1.3.0 has and more.
+	// The tool must find a known difference: our module has one more package.
 	if all := run(".", nil, tool, "-m", published, ours); !strings.Contains(all, "Compatible changes:") || !strings.Contains(all, "/negotiate: added") {
-		t.Fatalf("the tool does not see that package negotiate was added:\n%.2000s", all)
+		t.Fatalf("apidiff does not report that package negotiate was added:\n%.2000s", all)
 	}
 	incompatible := run(".", nil, tool, "-m", "-incompatible", published, ours)
 	listed := exceptions(t)
@@ -94,7 +94,7 @@ changes:
 				continue changes
 			}
 		}
-		t.Errorf("incompatible with client v1.3.0, and not listed in %s: %s", modules, change)
+		t.Errorf("change is incompatible with client v1.3.0 and not listed in %s: %s", modules, change)
 	}
 	for i, e := range listed {
 		if found[i] != e.count {

@@ -77,8 +77,8 @@ var module = script.Module{
 	},
 }
 
-// dial connects as the published NewClientWithPipePath does on Windows: the
-// pipe path is the dial target, and so the :authority of every request.
+// dial connects as the published NewClientWithPipePath does on Windows: the pipe
+// path is the dial target, and therefore the :authority of every request.
 func dial(group, version string, socket func(pipe string) string) (*grpc.ClientConn, error) {
 	pipe := client.PipePath(group, apiversion.NewVersionOrPanic(version))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -89,10 +89,10 @@ func dial(group, version string, socket func(pipe string) string) (*grpc.ClientC
 		}))
 }
 
-// Every method of every version, by the client that was published.
+// TestCalls calls every method of every version with the published client.
 func TestCalls(t *testing.T) {
 	if clients == nil {
-		t.Parallel() // pipes are those of the whole machine, sockets of one daemon
+		t.Parallel() // each daemon has its own sockets, but pipes are shared by the whole machine
 	}
 	module.Run(t)
 }

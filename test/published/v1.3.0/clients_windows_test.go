@@ -31,7 +31,7 @@ import (
 	volumev2alpha1 "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v2alpha1"
 )
 
-// clients are the published NewClient functions, over named pipes.
+// clients are the published NewClient functions, which use named pipes.
 var clients = map[string]func() (any, error){
 	"disk/v1alpha1":       func() (any, error) { return diskv1alpha1.NewClient() },
 	"disk/v1beta1":        func() (any, error) { return diskv1beta1.NewClient() },

@@ -13,7 +13,7 @@ import (
 )
 
 func TestIdleConnections(t *testing.T) {
-	t.Parallel() // with TestCalls: it does little but wait
+	t.Parallel() // it mostly waits
 	script.Idle(t, func(socket func(pipe string) string) (*grpc.ClientConn, error) {
 		return dial("disk", "v1", socket)
 	}, func(conn *grpc.ClientConn) error {

@@ -25,8 +25,8 @@ func connect(t *testing.T, d *script.Daemon, group string) *grpc.ClientConn {
 	return conn
 }
 
-// The life of a volume, as drivers live it (stage, publish, expand, unpublish,
-// unstage), by the published client alone.
+// TestLifeOfAVolume takes a volume through its life with the published client, as
+// drivers do: stage, publish, expand, unpublish, unstage.
 func TestLifeOfAVolume(t *testing.T) {
 	d := script.Start(t)
 	disks := disk.NewDiskClient(connect(t, d, "disk"))
@@ -70,7 +70,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	formatted, err := volumes.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeId: id})
 	must(err)
 	if formatted.Formatted {
-		t.Fatal("a fresh volume is said to be formatted")
+		t.Fatal("a new volume is reported as formatted")
 	}
 	_, err = volumes.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeId: id})
 	must(err)
@@ -88,7 +88,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	link, err := files.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: publish})
 	must(err)
 	if !link.IsSymlink {
-		t.Errorf("%s is not seen as a link", publish)
+		t.Errorf("%s is not reported as a link", publish)
 	}
 
 	// NodeExpand
@@ -129,6 +129,6 @@ func TestLifeOfAVolume(t *testing.T) {
 	exists, err := files.PathExists(ctx, &filesystem.PathExistsRequest{Path: stage})
 	must(err)
 	if exists.Exists {
-		t.Errorf("%s is still there", stage)
+		t.Errorf("%s still exists", stage)
 	}
 }
