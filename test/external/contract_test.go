@@ -7,8 +7,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance/simulated"
 )
 
-// A driver that does privileged work itself, as a HostProcess container.
+// A driver that uses the library in process, in a HostProcess container.
 func TestContractInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
 
-// A driver that asks the daemon, through package remote.
+// A driver that calls the daemon through package remote.
 func TestContractThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }

@@ -1,4 +1,3 @@
-// Package driver stands for a driver in a repository of its own. Its tests hold
-// nodes to the contract of package conformance, and drive a volume through its life,
-// with what anybody can import.
+// Package driver represents a driver in a repository of its own, which can import
+// public packages only. Its tests run package conformance and stage a volume.
 package driver

@@ -18,14 +18,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// driver is what a node plugin does for a volume, however it reaches the node.
+// driver is a node plugin. It works the same in process and through pipes.
 type driver struct {
 	disk       disk.Interface
 	volume     volume.Interface
 	filesystem filesystem.Interface
 }
 
-// stage mounts the volume on the disk with a serial number at dir.
+// stage mounts the volume of the disk with a serial number at dir.
 func (d driver) stage(ctx context.Context, serial, dir string) error {
 	if _, err := d.disk.Rescan(ctx, &disk.RescanRequest{}); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (d driver) stage(ctx context.Context, serial, dir string) error {
 	return fmt.Errorf("no disk has the serial number %q", serial)
 }
 
-// constructions are the two ways to the node: the same code runs on both.
-var constructions = map[string]func(t *testing.T, n *simnode.Node) driver{
+// connections are the two ways to reach the node. The same code uses both.
+var connections = map[string]func(t *testing.T, n *simnode.Node) driver{
 	"in process": func(_ *testing.T, n *simnode.Node) driver {
 		return driver{n.Disk(), n.Volume(), n.Filesystem()}
 	},
@@ -86,9 +86,9 @@ var constructions = map[string]func(t *testing.T, n *simnode.Node) driver{
 
 const dir = `C:\var\lib\kubelet\plugins\vol-1`
 
-// Whatever call of Windows fails, the next try of the kubelet stages the volume.
-func TestStageIsRepeatedUntilItSucceeds(t *testing.T) {
-	for name, connect := range constructions {
+// Whichever Windows call fails, the kubelet's next try stages the volume.
+func TestStageRetry(t *testing.T) {
+	for name, connect := range connections {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for skip := uint32(0); ; skip += 3 {
@@ -104,33 +104,33 @@ func TestStageIsRepeatedUntilItSucceeds(t *testing.T) {
 				first := d.stage(t.Context(), "vol-1", dir)
 				if f.Hits() == 0 {
 					if first != nil || skip < 30 {
-						t.Errorf("after %d calls: %v, want success after more", skip, first)
+						t.Errorf("stage without a fault makes fewer than %d calls and returns %v, want at least 30 calls and success", skip, first)
 					}
 					return
 				}
 				if err := d.stage(t.Context(), "vol-1", dir); err != nil {
-					t.Errorf("after the failure of call %d (%v), the retry: %v", skip, first, err)
+					t.Errorf("retry after call %d failed (%v): %v", skip, first, err)
 				}
 			}
 		})
 	}
 }
 
-// An error is of the same kind both ways.
+// Errors have the same kind in process and through pipes.
 func TestKindsOfErrors(t *testing.T) {
-	for name, connect := range constructions {
+	for name, connect := range connections {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := connect(t, simnode.New(t))
 			_, err := d.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 9})
 			if !errors.Is(err, hosterr.ErrNotFound) {
-				t.Errorf("GetDiskStats of a disk that is not there = %v, want not found", err)
+				t.Errorf("GetDiskStats of a missing disk = %v, want not found", err)
 			}
 		})
 	}
 }
 
-// A node with an old proxy is met without one.
+// A driver can be tested with an old proxy.
 func TestOldProxy(t *testing.T) {
 	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1beta1", "disk/v1beta2"} })
 	var versions []apiversion.Version
@@ -142,6 +142,6 @@ func TestOldProxy(t *testing.T) {
 		t.Errorf("found %v, %v, want disk/v1beta2", found, err)
 	}
 	if _, err := negotiate.Find(t.Context(), "disk", versions[:2], negotiate.WithPipePath(s.PipePath)); !errors.Is(err, negotiate.ErrTooOld) {
-		t.Errorf("a driver that speaks newer versions only: %v, want that the proxy is too old", err)
+		t.Errorf("Find with newer versions only = %v, want ErrTooOld", err)
 	}
 }

@@ -1,9 +1,9 @@
-// Package surface holds the library to what was published. Below testdata/v2
-// stand its declarations, written from a description of it: every name, signature
-// and field of the packages that drivers import, without bodies, so nothing builds
-// them. The test type-checks them beside ours and asks apidiff what a driver could
-// trip over, for Windows and for Linux.
+// Package surface checks that the library is compatible with the published one.
+// testdata/v2 has the published declarations, written from a description: every
+// name, signature and field of the packages that drivers import, without function
+// bodies. The test type-checks them and uses apidiff to find incompatible
+// differences to our packages, for Windows and Linux.
 //
-// What is not as published is a row of docs/compatible.md, with its reason. A
+// The table in docs/compatible.md lists every allowed difference with its reason. A
 // difference without a row fails the test, and so does a row without a difference.
 package surface

@@ -15,14 +15,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-var update = flag.Bool("update", false, "write the list of what drivers use anew")
+var update = flag.Bool("update", false, "rewrite the list of the identifiers that drivers use")
 
-// list tells, a line each, which driver uses which identifier of our modules.
+// list is a file with a line for each driver and identifier of our modules that it uses.
 const list = "../drivers/uses.txt"
 
-// Each identifier that a driver's package uses, so that a review sees what is
-// promised to whom.
-func TestTheListOfWhatDriversUseIsCurrent(t *testing.T) {
+// The list shows a reviewer which identifiers the drivers depend on.
+func TestUsesOfDriversAreCurrent(t *testing.T) {
 	pkgs, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
 		Dir:  "../drivers",
@@ -49,7 +48,7 @@ func TestTheListOfWhatDriversUseIsCurrent(t *testing.T) {
 	}
 	for _, driver := range []string{"gcepd", "awsebs", "azuredisk", "azurefile", "smb", "vsphere", "trident", "localprovisioner"} {
 		if per[driver] == 0 {
-			t.Errorf("the package of driver %s uses nothing of ours", driver)
+			t.Errorf("the package of driver %s uses no identifier of our modules", driver)
 		}
 		t.Attr("measured", fmt.Sprintf("%s uses %d identifiers", driver, per[driver]))
 	}
@@ -64,12 +63,12 @@ func TestTheListOfWhatDriversUseIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not what the packages use; run go test ./surface -update in module test", list)
+		t.Errorf("%s is out of date; run go test ./surface -update in module test", list)
 	}
 }
 
-// published names an exported object of one of our modules, with its receiver or
-// struct; "" is anything else.
+// published returns the name of an exported object of one of our modules, with its
+// receiver or struct, or "" for any other object.
 func published(obj types.Object) string {
 	if obj.Pkg() == nil || !obj.Exported() || strings.HasPrefix(obj.Pkg().Path(), module+"/test/") {
 		return ""
@@ -94,7 +93,7 @@ func published(obj types.Object) string {
 	return name + "." + obj.Name()
 }
 
-// A package comment says which source was read.
+// A package comment names the source code that the package follows.
 func TestDriverPackagesNameTheirSource(t *testing.T) {
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax, Dir: "../drivers",
 		Env: append(os.Environ(), "GOWORK=off", "GOOS=windows", "GOARCH=amd64")}, "./...")
@@ -109,7 +108,7 @@ func TestDriverPackagesNameTheirSource(t *testing.T) {
 			doc := f.Doc.Text()
 			return strings.Contains(doc, "(kubernetes-") || strings.Contains(doc, "(NetApp/")
 		}) {
-			t.Errorf("package %s does not say whose source it follows", p.PkgPath)
+			t.Errorf("the comment of package %s does not name the driver's source", p.PkgPath)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const module = "github.com/kubernetes-csi/csi-proxy/v2"
 
 var systems = []string{"windows", "linux"}
 
-// declarations are packages of bodiless Go files, type-checked for one system.
+// declarations are packages of Go files without function bodies, type-checked for one system.
 type declarations struct {
 	system string
 	files  fs.FS // pkg/… below the module's root
@@ -36,8 +36,8 @@ func newDeclarations(system string, files fs.FS, others map[string]*types.Packag
 	return &declarations{system: system, files: files, others: others, done: map[string]*types.Package{}}
 }
 
-// Import implements types.Importer: packages of the module are those in files,
-// all others were loaded before.
+// Import implements types.Importer: it reads packages of the module from files and
+// takes all others from others.
 func (d *declarations) Import(name string) (*types.Package, error) {
 	dir, ours := strings.CutPrefix(name, module+"/")
 	if !ours {
@@ -77,7 +77,7 @@ func (d *declarations) Import(name string) (*types.Package, error) {
 	return p, nil
 }
 
-// names are the packages that have declarations.
+// names returns the packages that have declarations.
 func (d *declarations) names(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -93,7 +93,7 @@ func (d *declarations) names(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// load are our packages for a system, and what the declarations import.
+// load loads our packages for a system and the packages that the declarations import.
 func load(t *testing.T, system string, names []string) map[string]*types.Package {
 	t.Helper()
 	patterns := []string{"context", "regexp", "syscall"}
@@ -128,7 +128,7 @@ func exists(dir string) bool {
 	return err == nil
 }
 
-// breaks are the differences between two packages that a driver could trip over.
+// breaks returns the incompatible differences between two packages.
 func breaks(published, ours *types.Package) []string {
 	var found []string
 	for _, c := range apidiff.Changes(published, ours).Changes {
@@ -139,12 +139,12 @@ func breaks(published, ours *types.Package) []string {
 	return found
 }
 
-// page lists what is not as published: rows of package, difference, reason.
+// page has a table of allowed differences: package, difference, reason.
 const page = "../../docs/compatible.md"
 
 type exception struct{ pkg, difference string }
 
-// exceptions are the rows of the page's table, and their reasons.
+// exceptions returns the rows of the page's table with their reasons.
 func exceptions(t *testing.T) map[exception]string {
 	t.Helper()
 	b, err := os.ReadFile(page)
@@ -163,14 +163,14 @@ func exceptions(t *testing.T) map[exception]string {
 	return found
 }
 
-func TestTheLibraryIsAsPublished(t *testing.T) {
+func TestLibraryIsCompatible(t *testing.T) {
 	excepted := exceptions(t)
 	met := map[exception]bool{}
 	for _, system := range systems {
 		published := newDeclarations(system, os.DirFS("testdata/v2"), nil)
 		names := published.names(t)
 		if len(names) < 14 {
-			t.Fatalf("declarations of %d packages, want those of 14 and more: %v", len(names), names)
+			t.Fatalf("found declarations of %d packages, want at least 14: %v", len(names), names)
 		}
 		ours := load(t, system, names)
 		published.others = ours
@@ -186,7 +186,7 @@ func TestTheLibraryIsAsPublished(t *testing.T) {
 			for _, d := range differences {
 				e := exception{name, d}
 				if excepted[e] == "" {
-					t.Errorf("on %s, %s is not as published: %s", system, name, d)
+					t.Errorf("on %s, %s differs from the published package: %s", system, name, d)
 				}
 				met[e] = true
 			}
@@ -194,36 +194,36 @@ func TestTheLibraryIsAsPublished(t *testing.T) {
 	}
 	for e, why := range excepted {
 		if !met[e] {
-			t.Errorf("%s has a row for %s, %q, which is as published", page, e.pkg, e.difference)
+			t.Errorf("%s has a row for %s, %q, but there is no such difference", page, e.pkg, e.difference)
 			continue
 		}
 		t.Attr("measured", fmt.Sprintf("not as published: %s, %s: %s", strings.TrimPrefix(e.pkg, module+"/"), e.difference, why))
 	}
 }
 
-// What the check is good for: a package that differs by one thing is noticed.
-func TestADoctoredPackageIsNoticed(t *testing.T) {
+// The check finds each kind of incompatible change.
+func TestBreaksFindsChanges(t *testing.T) {
 	const disk, host, iscsi, storage = "pkg/disk/disk.go", "pkg/disk/hostapi/hostapi.go", "pkg/iscsi/iscsi.go", "pkg/disk/hostapi/storage.go"
 	for _, c := range []struct{ name, file, from, to, want string }{
-		{"a field of another type", disk, "TotalBytes int64", "TotalBytes uint64", "GetDiskStatsResponse.TotalBytes: changed"},
-		{"a field that is gone", disk, "IsOnline   bool", "", "SetDiskStateRequest.IsOnline: removed"},
-		{"a field with another name", disk, "LUNID   string", "LunID string", "DiskLocation.LUNID: removed"},
-		{"a function that is gone", disk, "func New(", "func Make(", "New: removed"},
-		{"a parameter more", disk, "func New(hostAPI diskapi.HostAPI)", "func New(hostAPI diskapi.HostAPI, more ...int)", "New: changed"},
-		{"a method more in an interface", disk, "type Interface interface {", "type Interface interface {\nMore()", "Interface.More: added"},
-		{"a method of a type that is gone", disk, "func (*Disk) Rescan(", "func (*Disk) rescan(", "Rescan: removed"},
-		{"a map of values", disk, "map[uint32]*DiskIDs", "map[uint32]DiskIDs", "ListDiskIDsResponse.DiskIDs: changed"},
-		{"a response by value", disk, "*RescanRequest) (*RescanResponse, error)\n\tSet", "*RescanRequest) (RescanResponse, error)\n\tSet", "Interface.Rescan: changed"},
-		{"an interface for a struct", host, "func New() DiskAPI", "func New() HostAPI", "New: changed"},
-		{"a constant of another value", iscsi, "MUTUAL_CHAP  = 2", "MUTUAL_CHAP  = 3", "MUTUAL_CHAP: value changed"},
-		{"a constant that gets a type", iscsi, "NONE         = 0", "NONE AuthenticationType = 0", "NONE: changed"},
-		{"a constant that loses its type", storage, "PropertyStandardQuery   StorageQueryType = 0", "PropertyStandardQuery = 0", "PropertyStandardQuery: changed"},
-		{"a type of another size", iscsi, "type AuthenticationType uint32", "type AuthenticationType int", "AuthenticationType: changed"},
-		{"a type that becomes opaque", storage, "DeviceNumber    uint32", "deviceNumber uint32", "StorageDeviceNumber.DeviceNumber: removed"},
+		{"field with another type", disk, "TotalBytes int64", "TotalBytes uint64", "GetDiskStatsResponse.TotalBytes: changed"},
+		{"removed field", disk, "IsOnline   bool", "", "SetDiskStateRequest.IsOnline: removed"},
+		{"renamed field", disk, "LUNID   string", "LunID string", "DiskLocation.LUNID: removed"},
+		{"removed function", disk, "func New(", "func Make(", "New: removed"},
+		{"added parameter", disk, "func New(hostAPI diskapi.HostAPI)", "func New(hostAPI diskapi.HostAPI, more ...int)", "New: changed"},
+		{"added method of an interface", disk, "type Interface interface {", "type Interface interface {\nMore()", "Interface.More: added"},
+		{"removed method", disk, "func (*Disk) Rescan(", "func (*Disk) rescan(", "Rescan: removed"},
+		{"map of values", disk, "map[uint32]*DiskIDs", "map[uint32]DiskIDs", "ListDiskIDsResponse.DiskIDs: changed"},
+		{"response by value", disk, "*RescanRequest) (*RescanResponse, error)\n\tSet", "*RescanRequest) (RescanResponse, error)\n\tSet", "Interface.Rescan: changed"},
+		{"interface instead of a struct", host, "func New() DiskAPI", "func New() HostAPI", "New: changed"},
+		{"constant with another value", iscsi, "MUTUAL_CHAP  = 2", "MUTUAL_CHAP  = 3", "MUTUAL_CHAP: value changed"},
+		{"constant with a type", iscsi, "NONE         = 0", "NONE AuthenticationType = 0", "NONE: changed"},
+		{"constant without its type", storage, "PropertyStandardQuery   StorageQueryType = 0", "PropertyStandardQuery = 0", "PropertyStandardQuery: changed"},
+		{"type of another size", iscsi, "type AuthenticationType uint32", "type AuthenticationType int", "AuthenticationType: changed"},
+		{"unexported field", storage, "DeviceNumber    uint32", "deviceNumber uint32", "StorageDeviceNumber.DeviceNumber: removed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			original := os.DirFS("testdata/v2")
-			doctored := fstest.MapFS{}
+			changed := fstest.MapFS{}
 			for _, dir := range []string{"pkg/disk", "pkg/disk/hostapi", "pkg/iscsi", "pkg/iscsi/hostapi"} {
 				sources, err := fs.Glob(original, dir+"/*.go")
 				if err != nil {
@@ -238,11 +238,11 @@ func TestADoctoredPackageIsNoticed(t *testing.T) {
 						if bytes.Count(b, []byte(c.from)) != 1 {
 							t.Fatalf("%s has %q %d times, want once", name, c.from, bytes.Count(b, []byte(c.from)))
 						}
-						// Inside, a doctored package need not fit together.
+						// The changed package may no longer satisfy its own assertion.
 						b = bytes.ReplaceAll(b, []byte(c.from), []byte(c.to))
 						b = bytes.ReplaceAll(b, []byte("var _ Interface = &Disk{}"), nil)
 					}
-					doctored[name] = &fstest.MapFile{Data: b}
+					changed[name] = &fstest.MapFile{Data: b}
 				}
 			}
 			std := standard(t)
@@ -256,20 +256,20 @@ func TestADoctoredPackageIsNoticed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if found := breaks(before, same); len(found) > 0 {
-				t.Errorf("a package and itself: %q", found)
+				t.Errorf("breaks of a package and itself = %q, want none", found)
 			}
-			after, err := newDeclarations("linux", doctored, std).Import(name)
+			after, err := newDeclarations("linux", changed, std).Import(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if found := strings.Join(breaks(before, after), "\n"); !strings.Contains(found, c.want) {
-				t.Errorf("found %q, want %q in it", found, c.want)
+				t.Errorf("breaks = %q, want %q in it", found, c.want)
 			}
 		})
 	}
 }
 
-// standard is what the declarations import, as far as doctored ones do.
+// standard loads the packages that the changed declarations import.
 func standard(t *testing.T) map[string]*types.Package {
 	t.Helper()
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile}, "context")
