@@ -72,8 +72,8 @@ func TestAttachRefusals(t *testing.T) {
 		{"file system", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "xfs"}}}, "not supported"},
 		{"too much", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: 2 * gib}}}, "do not fit"},
 		{"full", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{}, {}}}, "full"},
-		{"letter in use", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "c"}}}, `"c" is taken`},
-		{"letter twice", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is taken`},
+		{"letter in use", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "c"}}}, `"c" is already in use`},
+		{"letter twice", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is already in use`},
 		{"no letter", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "EE"}}}, `"EE"`},
 		{"letter for no volume", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "ldmData", Letter: "E"}}}, "no volume"},
 	} {

@@ -12,15 +12,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
-// diskState is what is stored of a disk, under "disk/<id>".
+// diskState is the stored state of a disk, under "disk/<id>".
 type diskState struct {
 	ID     string    `json:"id"`
 	Number uint32    `json:"number"`
 	State  diskPlace `json:"state"`
 	System bool      `json:"system,omitempty"` // Windows runs from it
 
-	// A disk that has grown in its array is seen to have done so in two steps:
-	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity anew,
+	// Windows notices the growth of a disk in two steps:
+	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity again,
 	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager
 	// (docs/contract/disks.md#rescan, docs/contract/volumes.md#growth).
 	Size      uint64 `json:"size"`
@@ -29,7 +29,7 @@ type diskState struct {
 	Sector    uint32 `json:"sector"`
 
 	Attributes uint64 `json:"attributes"` // DISK_ATTRIBUTE_ bits in force
-	Persistent uint64 `json:"persistent"` // those that a restart brings back
+	Persistent uint64 `json:"persistent"` // those in force after a restart
 	Protected  bool   `json:"protected,omitempty"`
 
 	Bus         uint32             `json:"bus"`
@@ -46,7 +46,7 @@ type diskPlace string
 
 const (
 	placeAttached diskPlace = "attached"
-	placeWaiting  diskPlace = "waiting" // there, but seen after Reenumerate only
+	placeWaiting  diskPlace = "waiting" // invisible until Reenumerate
 	placeDetached diskPlace = "detached"
 )
 
@@ -57,18 +57,19 @@ type disk struct {
 	diskState
 	n     *Node
 	image *os.File
-	table win32.Layout // as the partition manager knows it
+	table win32.Layout // the partition manager's copy
 	opens []*deviceHandle
-	gone  bool // detached: its handles are good for closing only
+	gone  bool // detached: its handles can only be closed
 }
 
-// geometry is what the partition manager thinks of the disk.
+// geometry returns the disk's size and sectors as the partition manager knows
+// them.
 func (s *diskState) geometry() ptable.Disk { return ptable.Disk{Size: s.TableSize, Sector: s.Sector} }
 
 func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
 
-// writable is ERROR_WRITE_PROTECT for a disk that is offline, read-only or
-// protected by itself (docs/contract/disks.md#creating-a-partition).
+// writable returns ERROR_WRITE_PROTECT for a disk that is offline, read-only or
+// write-protected (docs/contract/disks.md#creating-a-partition).
 func (s *diskState) writable() error {
 	if s.Protected || s.Attributes&(win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY) != 0 {
 		return win32.ERROR_WRITE_PROTECT
@@ -76,13 +77,13 @@ func (s *diskState) writable() error {
 	return nil
 }
 
-// change stores state as d's new state and lets memory follow.
+// change stores state as d's new state and updates memory on commit.
 func (d *disk) change(t *tx, state diskState) {
 	t.Put(diskKey(state.ID), state)
 	t.onCommit(func() { d.diskState = state })
 }
 
-// diskByNumber is the disk that PhysicalDrive<number> names; nil if there is none.
+// diskByNumber returns the disk PhysicalDrive<number>, or nil if there is none.
 func (n *Node) diskByNumber(number uint32) *disk {
 	for _, d := range n.disks {
 		if d.Number == number {
@@ -92,7 +93,7 @@ func (n *Node) diskByNumber(number uint32) *disk {
 	return nil
 }
 
-// interfacePath is the disk's GUID_DEVINTERFACE_DISK path.
+// interfacePath returns the disk's GUID_DEVINTERFACE_DISK path.
 func (d *disk) interfacePath() string {
 	word := func(s string) string {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), " ", "_")
@@ -100,29 +101,29 @@ func (d *disk) interfacePath() string {
 	return fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, word(d.Vendor), word(d.Product), strings.ToLower(d.ID), win32.GUID_DEVINTERFACE_DISK)
 }
 
-// control answers the control codes of a disk. Codes whose access the handle
-// lacks never get here.
+// control handles the control codes of a disk. The handle's access has been
+// checked.
 func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
-		return answer(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
+		return output(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY:
 		return d.queryProperty(in, out)
 	case win32.IOCTL_SCSI_GET_ADDRESS:
 		if d.Address == nil {
 			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/contract/disks.md#location)
 		}
-		return answer(out, d.Address.Encode())
+		return output(out, d.Address.Encode())
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
-		return answer(out, win32.EncodeLength(d.SeenSize))
+		return output(out, win32.EncodeLength(d.SeenSize))
 	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
-		return answer(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
+		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
 		return 0, d.writable()
 	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
-		return answer(out, d.table.Encode())
+		return output(out, d.table.Encode())
 	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
-		return answer(out, win32.EncodeDiskAttributes(d.Attributes))
+		return output(out, win32.EncodeDiskAttributes(d.Attributes))
 	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
 		return 0, d.setAttributes(t, in)
 	case win32.IOCTL_DISK_CREATE_DISK:
@@ -136,35 +137,36 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_DISK_UPDATE_PROPERTIES:
 		return 0, d.updateProperties(t)
 	}
-	// What no driver of the stack knows: STATUS_INVALID_DEVICE_REQUEST.
+	// STATUS_INVALID_DEVICE_REQUEST: no driver of the stack knows the code.
 	return 0, win32.ERROR_INVALID_FUNCTION
 }
 
-// answer copies b, a structure of fixed size, to out. One that is too short is
-// STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
-func answer(out, b []byte) (int, error) {
+// output copies b, a structure of fixed size, to out. If out is too short, the
+// error is STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
+func output(out, b []byte) (int, error) {
 	if len(out) < len(b) {
 		return 0, win32.ERROR_INSUFFICIENT_BUFFER
 	}
 	return copy(out, b), nil
 }
 
-// input is the error for an input that a decoder refused: ERROR_BAD_LENGTH
-// (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the structure, else
-// ERROR_INVALID_PARAMETER (Windows-driver-samples, storage/class/disk).
-func input(in []byte, want int) error {
+// inputError returns the error for an input that a decoder refused:
+// ERROR_BAD_LENGTH (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the
+// structure, else ERROR_INVALID_PARAMETER (Windows-driver-samples,
+// storage/class/disk).
+func inputError(in []byte, want int) error {
 	if len(in) < want {
 		return win32.ERROR_BAD_LENGTH
 	}
 	return win32.ERROR_INVALID_PARAMETER
 }
 
-// queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets what fits
-// of the descriptor, whose Size field tells how long it is.
+// queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets the
+// beginning of the descriptor, whose Size field is the full length.
 func (d *disk) queryProperty(in, out []byte) (int, error) {
 	q, err := win32.DecodePropertyQuery(in)
 	if err != nil {
-		return 0, input(in, win32.SizeofPropertyQuery)
+		return 0, inputError(in, win32.SizeofPropertyQuery)
 	}
 	var b []byte
 	switch q.PropertyID {
@@ -202,13 +204,13 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 }
 
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
-// structure's size (docs/contract/disks.md#online-offline-read-only), bits
-// without meaning are refused.
+// structure's size (docs/contract/disks.md#online-offline-read-only). Unknown
+// bits are refused.
 func (d *disk) setAttributes(t *tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	set, err := win32.DecodeSetDiskAttributes(in)
 	if err != nil {
-		return input(in, win32.SizeofSetDiskAttributes)
+		return inputError(in, win32.SizeofSetDiskAttributes)
 	}
 	if (set.Mask|set.Attributes)&^known != 0 {
 		return win32.ERROR_INVALID_PARAMETER
@@ -216,8 +218,8 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 	state := d.diskState
 	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
 	if d.System && state.Attributes != 0 {
-		// "Disk attributes may not be changed on the current system disk" is what
-		// diskpart says; the number is general knowledge.
+		// diskpart says "Disk attributes may not be changed on the current system
+		// disk"; the number is general knowledge.
 		return win32.ERROR_ACCESS_DENIED
 	}
 	if set.Persist {
@@ -230,12 +232,12 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 	return t.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
 }
 
-// createDisk is IOCTL_DISK_CREATE_DISK: what the disk had for a table is gone,
-// an empty one of the style given takes its place.
+// createDisk is IOCTL_DISK_CREATE_DISK. It replaces the table of the disk with an
+// empty one of the given style.
 func (d *disk) createDisk(t *tx, in []byte) error {
 	c, err := win32.DecodeCreateDisk(in)
 	if err != nil {
-		return input(in, win32.SizeofCreateDisk)
+		return inputError(in, win32.SizeofCreateDisk)
 	}
 	if err := d.writable(); err != nil {
 		return err
@@ -268,7 +270,7 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 	return d.writeTable(t, l, nil)
 }
 
-// reserved is a Microsoft reserved partition at the start of l: up to 16 MiB
+// reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
 // (docs/contract/disks.md#creating-a-partition).
 func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
 	id, err := n.newGUID()
@@ -279,16 +281,16 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 	}, err
 }
 
-// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of
-// the same style (without CREATE_DISK the call fails,
-// docs/contract/disks.md#creating-a-partition), entries must be whole sectors
-// inside the usable range, apart from each other, with ids of their own:
-// otherwise ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the
-// new layout vanish.
+// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
+// same style (without CREATE_DISK the call fails,
+// docs/contract/disks.md#creating-a-partition). Entries must be whole sectors in
+// the usable range, must not overlap, and must have unique ids. Otherwise the
+// error is ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the new
+// layout are removed.
 func (d *disk) setLayout(t *tx, in []byte) error {
 	l, err := win32.DecodeLayout(in)
 	if err != nil {
-		return input(in, win32.SizeofLayout)
+		return inputError(in, win32.SizeofLayout)
 	}
 	if err := d.writable(); err != nil {
 		return err
@@ -303,7 +305,8 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 		if l.DiskID.IsZero() || ptable.Refit(&l, geometry) != nil {
 			return win32.ERROR_INVALID_PARAMETER
 		}
-		// The range in the input may stop short of what the disk offers, not pass it.
+		// The range in the input may end before the usable range of the disk, but
+		// not after it.
 		if want.UsableLength != 0 && (want.UsableOffset < l.UsableOffset || want.UsableLength > l.UsableLength ||
 			want.UsableOffset-l.UsableOffset > l.UsableLength-want.UsableLength) {
 			return win32.ERROR_INVALID_PARAMETER
@@ -319,15 +322,15 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 	return d.writeTable(t, l, first)
 }
 
-// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth):
-// whole sectors, and the space behind the partition must be free and, on a GPT
-// disk, in the usable range. The header and its backup move to the end of a
-// disk that has grown, unless the configuration wants that done by a layout
-// before.
+// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth).
+// The growth must be whole sectors, and the space after the partition must be
+// free and, on a GPT disk, in the usable range. On a disk that has grown, the
+// header and its backup move to the new end, unless the configuration requires a
+// new layout first.
 func (d *disk) growPartition(t *tx, in []byte) error {
 	g, err := win32.DecodeGrowPartition(in)
 	if err != nil {
-		return input(in, win32.SizeofGrowPartition)
+		return inputError(in, win32.SizeofGrowPartition)
 	}
 	if err := d.writable(); err != nil {
 		return err
@@ -355,8 +358,8 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 	return d.writeTable(t, l, first)
 }
 
-// writeTable makes l, which was checked, the disk's table. first is the first
-// sector as it is now.
+// writeTable makes the checked layout l the disk's table. first is the current
+// first sector.
 func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 	geometry := d.geometry()
 	if l.Style != win32.PARTITION_STYLE_RAW {
@@ -367,8 +370,8 @@ func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 	return t.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
 }
 
-// updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE: the capacity is read anew. The
-// answer is a DISK_GEOMETRY; less room for it is refused
+// updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE. It reads the capacity again and
+// returns a DISK_GEOMETRY; a shorter buffer is refused
 // (docs/contract/disks.md#rescan).
 func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
@@ -383,8 +386,8 @@ func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	return copy(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.Size}.Encode()[:sizeofGeometry]), nil
 }
 
-// updateProperties is IOCTL_DISK_UPDATE_PROPERTIES: the partition manager
-// forgets what it knows of the table and reads it anew.
+// updateProperties is IOCTL_DISK_UPDATE_PROPERTIES. The partition manager drops
+// its copy of the table and reads it again.
 func (d *disk) updateProperties(t *tx) error {
 	state := d.diskState
 	state.TableSize = d.SeenSize
@@ -399,8 +402,9 @@ func (d *disk) updateProperties(t *tx) error {
 }
 
 // readAt reads from the disk itself. Offset and length must be whole sectors
-// inside the disk, else ERROR_INVALID_PARAMETER (Microsoft: CreateFileW,
-// "Physical Disks and Volumes"; Windows-driver-samples, ClassReadWrite).
+// inside the disk; otherwise the error is ERROR_INVALID_PARAMETER (Microsoft:
+// CreateFileW, "Physical Disks and Volumes"; Windows-driver-samples,
+// ClassReadWrite).
 func (d *disk) readAt(p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
@@ -418,16 +422,16 @@ func (d *disk) wholeSectors(n int, off int64) error {
 func (d *disk) readImage(p []byte, off int64) (int, error) {
 	size, err := d.image.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
-		d.n.log.Error("emulated node: a disk image cannot be read", "image", d.image.Name(), "err", err)
+		d.n.log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
 		return size, win32.ERROR_IO_DEVICE
 	}
 	return size, nil
 }
 
-// writeAt writes to the disk itself. Sectors of a volume with a mounted file
-// system are refused (since Vista; Microsoft: "Blocking Direct Write Operations
-// to Volumes and Disks"). The page also lets a volume's boot sectors be
-// written; the node refuses those too.
+// writeAt writes to the disk itself. Writes to sectors of a volume with a mounted
+// file system are refused (since Vista; Microsoft: "Blocking Direct Write
+// Operations to Volumes and Disks"). According to that page the boot sectors of a
+// volume may be written; the node refuses these too.
 func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err

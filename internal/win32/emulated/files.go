@@ -6,8 +6,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
-// NtCreateFile's numbers beyond those that this project uses (ntifs.h): they are
-// known here so that they are refused as what they are.
+// Numbers of NtCreateFile that only this emulation uses (ntifs.h), so that each
+// is refused with the right error.
 const (
 	fileMaximumDisposition = 5          // FILE_OVERWRITE_IF
 	fileValidOptions       = 0x00FFFFFF // FILE_VALID_OPTION_FLAGS
@@ -28,7 +28,7 @@ const (
 	fileAllAccess      = 0x001F01FF
 	// reservedAccess are bits that no access mask has ([MS-FSA] 2.1.5.1, phase 1).
 	reservedAccess = 0x0CE0FE00
-	// writesVolume are rights that a read-only volume does not grant.
+	// writesVolume are the rights that a read-only volume does not grant.
 	writesVolume = fileWriteData | fileAppendData | fileWriteEA | win32.FILE_WRITE_ATTRIBUTES | win32.DELETE | writeDAC | writeOwner
 )
 
@@ -54,10 +54,10 @@ func (n *Node) NtCreateFile(root win32.Handle, name string, access, objAttr, sha
 	return h, err
 }
 
-// checkCreate refuses parameters that go wrong together or alone, whatever they
-// are about ([MS-FSA] 2.1.5.1, phase 1, in its order; for objAttr the page of
-// OBJECT_ATTRIBUTES). What Windows knows and this emulation does not is
-// STATUS_NOT_SUPPORTED, which Windows never answers here.
+// checkCreate refuses invalid parameters and combinations of parameters ([MS-FSA]
+// 2.1.5.1, phase 1, in its order; for objAttr the page of OBJECT_ATTRIBUTES).
+// Parameters that Windows supports but this emulation does not fail with
+// STATUS_NOT_SUPPORTED, which Windows never returns here.
 func checkCreate(access, objAttr, share, disposition, options uint32) error {
 	const (
 		emulated = win32.FILE_DIRECTORY_FILE | fileWriteThrough | fileSequentialOnly | fileSynchronousIOAlert |
@@ -101,7 +101,7 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 			return nil, win32.STATUS_INVALID_HANDLE
 		}
 		if from, ok = o.(*file); !ok {
-			return nil, win32.STATUS_INVALID_PARAMETER // a disk or a volume's device has no names below it (general knowledge)
+			return nil, win32.STATUS_INVALID_PARAMETER // there are no names below a disk or a volume's device (general knowledge)
 		}
 		if err := from.check(0); err != nil {
 			return nil, err
@@ -143,14 +143,14 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 	}
 	open, err := p.tree.Open(p.entry, access, share, options&win32.FILE_DELETE_ON_CLOSE != 0)
 	if err != nil {
-		return nil, err // a new entry can always be opened, so nothing was made
+		return nil, err // a new entry can always be opened, so nothing was created
 	}
 	return &file{n: n, vol: p.vol, tree: p.tree, open: open}, nil
 }
 
-// grant is the access that a handle to e gets: generic rights become what they
-// mean for files (winnt.h). There are no access control lists here: the node's
-// services run as LocalSystem, and what is asked for is granted.
+// grant returns the access rights of a new handle to e. Generic rights become the
+// corresponding rights of files (winnt.h). There are no access control lists: the
+// node's services run as LocalSystem, and get what they ask for.
 func grant(access uint32, e *filetree.Entry) uint32 {
 	for _, g := range []struct{ generic, means uint32 }{
 		{win32.GENERIC_READ, fileGenericRead},
@@ -171,30 +171,30 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 	return access
 }
 
-// mounted tells whether f's file system is still there: it is gone once its disk
-// is, or the volume was formatted.
+// mounted reports whether f's file system still exists. It does not if its disk
+// was removed or the volume was formatted.
 func (f *file) mounted() bool { return !f.vol.gone && f.vol.tree == f.tree }
 
-// check is what every operation on an open file begins with: a handle that
-// outlives its file system answers STATUS_VOLUME_DISMOUNTED (ntstatus.h: "an
-// operation was attempted to a volume after it was dismounted"), one without
-// the right asked for STATUS_ACCESS_DENIED. A right of several bits is had with
-// any of them.
+// check begins every operation on an open file. It returns
+// STATUS_VOLUME_DISMOUNTED for a handle that outlives its file system
+// (ntstatus.h: "an operation was attempted to a volume after it was dismounted")
+// and STATUS_ACCESS_DENIED for a handle without the right. If right has several
+// bits, one of them is enough.
 func (f *file) check(right uint32) error {
 	switch {
 	case !f.mounted():
 		return win32.STATUS_VOLUME_DISMOUNTED
 	case f.vol.offline:
-		return win32.STATUS_DEVICE_NOT_READY // as volume.ready has it
+		return win32.STATUS_DEVICE_NOT_READY // like volume.ready
 	case f.vol.share != nil && !f.reached():
-		return win32.STATUS_NETWORK_NAME_DELETED // [MS-SMB2]: the session that it was opened in is gone
+		return win32.STATUS_NETWORK_NAME_DELETED // [MS-SMB2]: the session of the open has ended
 	case right != 0 && f.open.Access()&right == 0:
 		return win32.STATUS_ACCESS_DENIED
 	}
 	return nil
 }
 
-// reached tells whether the share that f is on can be used.
+// reached reports whether the share of f can be used.
 func (f *file) reached() bool {
 	_, err := f.n.reach(*f.vol.share)
 	return err == nil
@@ -217,7 +217,7 @@ func (f *file) close(t *tx) error {
 	return nil
 }
 
-// control implements object. DeviceIoControl answers Win32 error numbers.
+// control implements object. DeviceIoControl returns Win32 error numbers.
 func (f *file) control(t *tx, code uint32, in, out []byte) (int, error) {
 	n, err := f.fsctl(t, code, in, out)
 	if status, ok := err.(win32.NTStatus); ok {
@@ -226,9 +226,9 @@ func (f *file) control(t *tx, code uint32, in, out []byte) (int, error) {
 	return n, err
 }
 
-// fsctl is FSCTL_GET_, _SET_ and _DELETE_REPARSE_POINT ([MS-FSA] 2.1.5.10.14,
-// .37 and .3); other codes are STATUS_INVALID_DEVICE_REQUEST, as a file system
-// answers to what it does not know.
+// fsctl is FSCTL_GET_, _SET_ and _DELETE_REPARSE_POINT ([MS-FSA] 2.1.5.10.14, .37
+// and .3). Other codes fail with STATUS_INVALID_DEVICE_REQUEST, like unknown
+// codes in a file system.
 func (f *file) fsctl(t *tx, code uint32, in, out []byte) (int, error) {
 	if f.vol.fs.Kind != bootsector.NTFS && f.vol.fs.Kind != bootsector.ReFS {
 		return 0, win32.STATUS_INVALID_DEVICE_REQUEST // no reparse points there ([MS-FSCC] 2.3.82)
@@ -259,8 +259,8 @@ func (f *file) fsctl(t *tx, code uint32, in, out []byte) (int, error) {
 	return 0, win32.STATUS_INVALID_DEVICE_REQUEST
 }
 
-// getReparse copies what fits. A buffer that takes the header and not the rest
-// is full when STATUS_BUFFER_OVERFLOW is answered.
+// getReparse copies what fits into out. If out has space for the header but not
+// for all, the error is STATUS_BUFFER_OVERFLOW, and out is full.
 func (f *file) getReparse(out []byte) (int, error) {
 	b := f.open.Entry().Reparse()
 	if b == nil {
@@ -280,8 +280,8 @@ func (f *file) getReparse(out []byte) (int, error) {
 	return n, nil
 }
 
-// setReparse believes nothing of b: the decoder that the hosts use and
-// filetree's own check must both take it.
+// setReparse does not trust b: both the decoder that the hosts use and filetree's
+// own check must accept it.
 func (f *file) setReparse(t *tx, b []byte) error {
 	if _, err := win32.DecodeReparse(b); err != nil {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID
@@ -289,8 +289,8 @@ func (f *file) setReparse(t *tx, b []byte) error {
 	return f.tree.SetReparse(t.files(f.vol), f.open.Entry(), b)
 }
 
-// readAt and writeAt: the contents of files are not emulated, and a directory has
-// none, so both are refused. Windows answers ERROR_INVALID_FUNCTION for a directory.
+// readAt and writeAt fail, because the contents of files are not emulated and a
+// directory has none. For a directory Windows returns ERROR_INVALID_FUNCTION.
 func (f *file) readAt(*tx, []byte, int64) (int, error) { return 0, f.noContents() }
 
 func (f *file) writeAt(*tx, []byte, int64) (int, error) { return 0, f.noContents() }
@@ -302,7 +302,7 @@ func (f *file) noContents() error {
 	return win32.ERROR_NOT_SUPPORTED
 }
 
-// flush wants write access, as FlushFileBuffers does (its page: GENERIC_WRITE).
+// flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE).
 func (f *file) flush(*tx) error {
 	if err := f.check(fileWriteData | fileAppendData); err != nil {
 		return err.(win32.NTStatus).Errno()
@@ -318,13 +318,13 @@ const (
 	openAlways               = 4 // OPEN_ALWAYS
 )
 
-// createFileOnVolume is CreateFileW for the NT name of something on a volume: it
+// createFileOnVolume is CreateFileW for the NT name of a path on a volume. It
 // becomes a call of NtCreateFile, with the rights to read attributes and to wait
-// (CreateFileW's page; ReactOS). A directory opens only with
-// FILE_FLAG_BACKUP_SEMANTICS; without it, ERROR_ACCESS_DENIED.
+// (CreateFileW's page; ReactOS). Opening a directory without
+// FILE_FLAG_BACKUP_SEMANTICS fails with ERROR_ACCESS_DENIED.
 //
-// ERROR_INVALID_PARAMETER answers what neither Windows nor this emulation knows:
-// dispositions that discard contents, and attributes for new files.
+// Dispositions that discard contents, attributes for new files, and parameters
+// that Windows does not know fail with ERROR_INVALID_PARAMETER.
 func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
 	const known = win32.FILE_FLAG_BACKUP_SEMANTICS | fileFlagOpenReparsePoint | fileFlagOverlapped | fileFlagDeleteOnClose | win32.FILE_ATTRIBUTE_NORMAL
 	dispositions := map[uint32]uint32{win32.CREATE_NEW: win32.FILE_CREATE, win32.OPEN_EXISTING: win32.FILE_OPEN, openAlways: win32.FILE_OPEN_IF}
@@ -354,7 +354,7 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 	f, err := n.ntCreateFile(t, 0, name, access, win32.OBJ_CASE_INSENSITIVE, share, nt, options)
 	switch {
 	case err == win32.STATUS_OBJECT_NAME_COLLISION:
-		return 0, win32.ERROR_FILE_EXISTS // and not 183, which RtlNtStatusToDosError says
+		return 0, win32.ERROR_FILE_EXISTS // not 183, the result of RtlNtStatusToDosError
 	case err != nil:
 		return 0, dosError(err)
 	}

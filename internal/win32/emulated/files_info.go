@@ -11,10 +11,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
-// dirScan is how far a handle has read its directory.
+// dirScan is a handle's position in its directory.
 type dirScan struct {
 	begun bool
-	dots  int // of "." and "..", how many were read
+	dots  int // how many of "." and ".." were read
 	at    filetree.Cursor
 }
 
@@ -34,9 +34,10 @@ func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size in
 	return size, err
 }
 
-// file is the open file h; STATUS_INVALID_HANDLE for no handle, and for one of
-// another kind STATUS_INVALID_DEVICE_REQUEST, which is what a device answers to
-// questions for a file system (general knowledge).
+// file returns the open file h. It returns STATUS_INVALID_HANDLE if there is no
+// such handle. For a handle of another kind it returns
+// STATUS_INVALID_DEVICE_REQUEST, like a device that gets a request for a file
+// system (general knowledge).
 func (n *Node) file(h win32.Handle) (*file, error) {
 	o, ok := n.lookup(h)
 	if !ok {
@@ -49,19 +50,20 @@ func (n *Node) file(h win32.Handle) (*file, error) {
 	return f, nil
 }
 
-// queryDirectory answers as [MS-FSA] 2.1.5.6.3.5 (FileFullDirectoryInformation) and the
-// page of NtQueryDirectoryFile say:
+// queryDirectory follows [MS-FSA] 2.1.5.6.3.5 (FileFullDirectoryInformation) and
+// the page of NtQueryDirectoryFile. It returns
 //
-//   - STATUS_INVALID_PARAMETER for what is no directory, STATUS_ACCESS_DENIED without
-//     FILE_LIST_DIRECTORY, STATUS_INFO_LENGTH_MISMATCH for a buffer that the fixed
-//     part of one entry does not fit,
-//   - STATUS_BUFFER_OVERFLOW with as much of the first entry's name as fits, if not
-//     all does; the scan stays where it is, for a larger buffer,
-//   - STATUS_NO_SUCH_FILE if there is nothing at all to read, as in the empty root of
+//   - STATUS_INVALID_PARAMETER for an entry that is not a directory,
+//     STATUS_ACCESS_DENIED without FILE_LIST_DIRECTORY,
+//     STATUS_INFO_LENGTH_MISMATCH for a buffer that is too short for the fixed
+//     part of one entry,
+//   - STATUS_BUFFER_OVERFLOW with the beginning of the first entry's name if
+//     the whole name does not fit; the scan stays where it is, for a larger
+//     buffer,
+//   - STATUS_NO_SUCH_FILE if there is no entry at all, as in the empty root of
 //     a volume, which has neither "." nor ".."; STATUS_NO_MORE_FILES at the end.
 //
-// Whatever happens to the directory meanwhile, the next call goes on behind the
-// name at which the last one ended.
+// Even if the directory changes, the next call continues after the last name.
 func (f *file) queryDirectory(restart bool, buf []byte) (int, error) {
 	dir := f.open.Entry()
 	if err := f.check(0); err != nil {
@@ -92,7 +94,7 @@ func (f *file) queryDirectory(restart bool, buf []byte) (int, error) {
 			if last < 0 {
 				return copy(buf, grown), win32.STATUS_BUFFER_OVERFLOW
 			}
-			le.PutUint32(out[last:], 0) // nothing follows after all
+			le.PutUint32(out[last:], 0) // the next entry does not fit
 			break
 		}
 		out, last, f.scan = grown, at, next
@@ -106,7 +108,7 @@ func (f *file) queryDirectory(restart bool, buf []byte) (int, error) {
 	return 0, win32.STATUS_NO_MORE_FILES
 }
 
-// next is what comes next in dir, and the scan behind it.
+// next returns the next entry of dir and the position after it.
 func (s dirScan) next(dir *filetree.Entry) (win32.DirEntry, dirScan, bool) {
 	if dir.Parent() != nil && s.dots < 2 {
 		e := dir
@@ -151,10 +153,10 @@ func (n *Node) QueryInformation(h win32.Handle, class uint32, buf []byte) (size 
 	return size, err
 }
 
-// queryInformation answers as [MS-FSA] 2.1.5.12 says for the class: what is not
-// in this list STATUS_INVALID_INFO_CLASS, a buffer that is too small
-// STATUS_INFO_LENGTH_MISMATCH, and attributes only to a handle with
-// FILE_READ_ATTRIBUTES. Times are not emulated: they are zero.
+// queryInformation follows [MS-FSA] 2.1.5.12 for each class. Other classes fail
+// with STATUS_INVALID_INFO_CLASS, a short buffer with
+// STATUS_INFO_LENGTH_MISMATCH. Attributes need FILE_READ_ATTRIBUTES. Times are
+// not emulated; they are zero.
 func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 	e := f.open.Entry()
 	var out []byte
@@ -168,7 +170,7 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 	case win32.FileStandardInformation:
 		s := win32.FileStandard{EndOfFile: e.Size(), Links: 1, DeletePending: e.DeletePending(), Directory: e.IsDir()}
 		if s.DeletePending {
-			s.Links = 0 // a link that is deleted does not count ([MS-FSA] 2.1.5.12.27)
+			s.Links = 0 // a deleted link does not count ([MS-FSA] 2.1.5.12.27)
 		}
 		out = s.Encode()
 	case win32.FileInternalInformation:
@@ -196,9 +198,10 @@ func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
 	})
 }
 
-// setInformation answers as [MS-FSA] 2.1.5.15 says for the class; an unknown class
-// is STATUS_INVALID_INFO_CLASS, a short buffer STATUS_INFO_LENGTH_MISMATCH. What the
-// tree itself refuses stands with its methods.
+// setInformation follows [MS-FSA] 2.1.5.15 for each class. An unknown class fails
+// with STATUS_INVALID_INFO_CLASS, a short buffer with
+// STATUS_INFO_LENGTH_MISMATCH. For the other errors see the methods of
+// [filetree.Tree].
 func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	want, right := 0, uint32(win32.DELETE)
 	switch class {
@@ -229,7 +232,7 @@ func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	case win32.FileBasicInformation:
 		attributes := le.Uint32(in[basicAttributes:])
 		if attributes == 0 {
-			return nil // 0 leaves them as they are
+			return nil // 0 leaves them unchanged
 		}
 		return f.tree.SetAttributes(changes, f.open.Entry(), attributes)
 	case win32.FileEndOfFileInformation:
@@ -247,9 +250,9 @@ func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	}
 }
 
-// dispose marks f for deletion, or takes the mark back. The mark is kept, because
-// a process that dies leaves Windows to close its handles: what was marked is
-// gone when the state directory is opened again.
+// dispose marks f for deletion or removes the mark. The mark is stored: when a
+// process ends, Windows closes its handles, so marked files are deleted when the
+// state directory is opened again.
 func (f *file) dispose(t *tx, flags uint32) error {
 	if err := f.tree.SetDisposition(f.open, flags); err != nil {
 		return err
@@ -262,15 +265,16 @@ func (f *file) dispose(t *tx, flags uint32) error {
 	return nil
 }
 
-// closingPrefix is of the keys of what is marked for deletion on a file system.
+// closingPrefix returns the prefix of the keys of a file system's files that are
+// marked for deletion.
 func closingPrefix(fsid string) string { return "closing/" + fsid + "/" }
 
 func closingKey(fsid string, id filetree.ID) string {
 	return closingPrefix(fsid) + strconv.FormatUint(uint64(id), 10)
 }
 
-// finishDeletions does what Windows does when the process dies that had the
-// node's handles: what they were to delete goes.
+// finishDeletions deletes the files marked for deletion, as Windows does when the
+// process with the handles ends.
 func (n *Node) finishDeletions(t *tx) error {
 	for _, k := range n.store.keys("closing/") {
 		fsid, number, _ := strings.Cut(strings.TrimPrefix(k, "closing/"), "/")
@@ -285,13 +289,13 @@ func (n *Node) finishDeletions(t *tx) error {
 	return nil
 }
 
-// rename carries out a FILE_RENAME_INFORMATION. A name without a directory stays
-// in the file's own; one with a RootDirectory is relative to it; others are
-// absolute (the structure's page in ntifs.h). For those two Windows opens the
-// target's directory to write into it, with sharing of reads and writes, and
-// sharing modes are heeded (general knowledge). STATUS_INVALID_PARAMETER for a name
-// that is empty, of an odd length or longer than the buffer,
-// STATUS_NOT_SAME_DEVICE for one on another volume.
+// rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
+// the file's own directory; one with a RootDirectory is relative to it; others
+// are absolute (the structure's page in ntifs.h). For the latter two, Windows
+// opens the target directory for writing, with sharing of reads and writes, and
+// share modes apply (general knowledge). A name that is empty, of an odd length
+// or longer than the buffer fails with STATUS_INVALID_PARAMETER, and one on
+// another volume with STATUS_NOT_SAME_DEVICE.
 func (f *file) rename(t *tx, in []byte) error {
 	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
 	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
@@ -318,7 +322,7 @@ func (f *file) rename(t *tx, in []byte) error {
 			return err
 		}
 	}
-	// What is replaced is the target itself, not what it leads to.
+	// A replaced target is the entry itself, even if it is a link.
 	p, err := f.n.resolve(from, name, lookupMode{openLast: true})
 	switch {
 	case err != nil:
@@ -345,13 +349,13 @@ func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) 
 	return path, err
 }
 
-// finalPath answers as the page of GetFinalPathNameByHandleW says:
-// ERROR_PATH_NOT_FOUND if a drive letter or folder is asked for and the volume
-// has none; ERROR_INVALID_PARAMETER for flags that do not exist. What is no
-// file has no such path: ERROR_INVALID_FUNCTION. A file that is gone from the
-// namespace gives ERROR_ACCESS_DENIED (STATUS_FILE_DELETED; general knowledge).
+// finalPath follows the page of GetFinalPathNameByHandleW. It returns
+// ERROR_PATH_NOT_FOUND for a request for a drive letter or folder if the volume
+// has none, and ERROR_INVALID_PARAMETER for unknown flags. A handle that is not
+// of a file fails with ERROR_INVALID_FUNCTION. A deleted file fails with
+// ERROR_ACCESS_DENIED (STATUS_FILE_DELETED; general knowledge).
 func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
-	const fileNameOpened = 8 // FILE_NAME_OPENED; without it the normalised name, here the same
+	const fileNameOpened = 8 // FILE_NAME_OPENED; the normalised name is the same here
 	f, err := n.file(h)
 	if err != nil {
 		return "", err.(win32.NTStatus).Errno()
@@ -395,9 +399,9 @@ func (n *Node) Attributes(path string) (attributes uint32, err error) {
 	return attributes, err
 }
 
-// attributes is GetFileAttributesW: links on the way are followed, the last name
-// is not. A name that Win32 reserves for a device has FILE_ATTRIBUTE_ARCHIVE
-// (general knowledge; so does ReactOS).
+// attributes is GetFileAttributesW. It follows links in the path, but not a link
+// that is the last component. A name that Win32 reserves for a device has
+// FILE_ATTRIBUTE_ARCHIVE (general knowledge; ReactOS does the same).
 func (n *Node) attributes(path string) (uint32, error) {
 	name, device, err := ntName(path)
 	switch {
@@ -416,7 +420,7 @@ func (n *Node) attributes(path string) (uint32, error) {
 	return p.entry.Attributes(), nil
 }
 
-// exists refuses what an open of an existing p would: [MS-FSA] 2.1.5.1, phases 6
+// exists returns the error of opening an existing p: [MS-FSA] 2.1.5.1, phases 6
 // and 7, and 2.1.5.1.2.
 func (p place) exists() error {
 	switch {

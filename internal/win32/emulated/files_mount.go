@@ -7,11 +7,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 )
 
-// This is the mount manager's work on directories. What it remembers of letters
-// and folders is in mountmgr.go.
+// These are the mount manager's changes of directories. Its records of letters
+// and folders are in mountmgr.go.
 
-// dosError turns the NTSTATUS of an Nt call into what the Win32 function around it
-// sets as last error.
+// dosError converts the NTSTATUS of an Nt call to the last error of the Win32
+// function around it.
 func dosError(err error) error {
 	if status, ok := err.(win32.NTStatus); ok {
 		return status.Errno()
@@ -19,8 +19,9 @@ func dosError(err error) error {
 	return err
 }
 
-// parseVolumeName reads a volume name as the mount functions want it, exactly
-// `\\?\Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}\` (SetVolumeMountPointW's page).
+// parseVolumeName parses a volume name in the form that the mount functions
+// require, exactly `\\?\Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}\`
+// (SetVolumeMountPointW's page).
 func parseVolumeName(name string) (win32.GUID, bool) {
 	text, ok := cutPrefixFold(name, `\\?\Volume{`)
 	if !ok {
@@ -35,10 +36,10 @@ func parseVolumeName(name string) (win32.GUID, bool) {
 }
 
 // mountFolder finds the entry at root, a directory path that ends in a backslash.
-// Links on the way are followed, one at root itself is not. Where the path is the
-// root of a volume, the place's entry is a root directory. Errors are Win32's:
+// It follows links in the path, but not one at root itself. If the path is the
+// root of a volume, the entry is a root directory. It returns Win32 errors:
 //
-//   - ERROR_INVALID_NAME without the backslash at the end (ReactOS; the pages of the
+//   - ERROR_INVALID_NAME without the final backslash (ReactOS; the pages of the
 //     mount functions only say that it is needed),
 //   - those of ntName and of opening a directory: 2, 3, 267 …
 func (n *Node) mountFolder(root string) (place, error) {
@@ -62,12 +63,14 @@ func (n *Node) mountFolder(root string) (place, error) {
 	return p, nil
 }
 
-// setMountReparse makes the directory at p a mount point for the volume guid,
-// as SetVolumeMountPointW does (docs/contract/volumes.md#mount). The directory
-// is opened for that, so share modes are heeded. It answers
+// setMountReparse makes the directory at p a mount point of the volume guid, as
+// SetVolumeMountPointW does (docs/contract/volumes.md#mount). It opens the
+// directory, so share modes apply. It returns
 //
-//   - ERROR_DIR_NOT_EMPTY if the directory has entries or is a reparse point already,
-//   - ERROR_NOT_SUPPORTED where the file system takes no mount points: only NTFS does,
+//   - ERROR_DIR_NOT_EMPTY if the directory has entries or is already a reparse
+//     point,
+//   - ERROR_NOT_SUPPORTED on a file system without mount points: only NTFS has
+//     them,
 //   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
 func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	const (
@@ -91,10 +94,10 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	return dosError(p.tree.SetReparse(t.files(p.vol), p.entry, r.Encode()))
 }
 
-// clearMountReparse makes a plain directory of the mount point at p, as
-// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or
-// not the volume is still there. Errors are those of mountedHere,
-// ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
+// clearMountReparse makes the mount point at p an ordinary directory, as
+// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or not
+// the volume still exists. Errors are those of mountedHere, ERROR_WRITE_PROTECT
+// and ERROR_SHARING_VIOLATION.
 func (n *Node) clearMountReparse(t *tx, p place) error {
 	if _, err := mountedHere(p); err != nil {
 		return err
@@ -111,9 +114,10 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 	return dosError(p.tree.DeleteReparse(t.files(p.vol), p.entry, append(header, 0, 0, 0, 0)))
 }
 
-// mountedHere is the volume whose mount point p is: ERROR_NOT_A_REPARSE_POINT for
-// a plain directory and for links that are no mount points, ERROR_INVALID_PARAMETER
-// for a junction to a directory (docs/contract/volumes.md#unmount).
+// mountedHere returns the volume that is mounted at p. It returns
+// ERROR_NOT_A_REPARSE_POINT for an ordinary directory and for links that are not
+// mount points, and ERROR_INVALID_PARAMETER for a junction to a directory
+// (docs/contract/volumes.md#unmount).
 func mountedHere(p place) (win32.GUID, error) {
 	if p.entry.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
 		return win32.GUID{}, win32.ERROR_NOT_A_REPARSE_POINT
@@ -125,7 +129,7 @@ func mountedHere(p place) (win32.GUID, error) {
 	return guid, nil
 }
 
-// mountTarget is the volume that a reparse point with these data mounts.
+// mountTarget returns the volume that a reparse point with this data mounts.
 func mountTarget(reparse []byte) (win32.GUID, bool) {
 	r, err := win32.DecodeReparse(reparse)
 	if err != nil || r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT {
@@ -139,18 +143,18 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 }
 
 // volumePathName is GetVolumePathNameW
-// (docs/contract/volumes.md#volume-of-a-path): the longest part of path at
-// which a volume is mounted. A junction or symbolic link on the way or at the
-// end is followed and the answer is about where it leads; a mount point is not
-// left behind, its own path is the answer. What does not exist ends the search
-// without an error, so does a mount point whose volume is gone or not
-// formatted. Errors:
+// (docs/contract/volumes.md#volume-of-a-path): it returns the longest part of
+// path at which a volume is mounted. It follows junctions and symbolic links,
+// including the last component, and returns the path of their target. For a mount
+// point it returns the mount point's own path. A missing component ends the
+// search without an error; so does a mount point whose volume is missing or not
+// formatted. Errors are
 //
 //   - those of ntName,
 //   - ERROR_BAD_NETPATH for a network path,
-//   - ERROR_INVALID_NAME for a device that has no directories,
-//   - ERROR_PATH_NOT_FOUND if the drive or volume does not exist (what Windows says
-//     is not known for certain),
+//   - ERROR_INVALID_NAME for a device without directories,
+//   - ERROR_PATH_NOT_FOUND if the drive or volume does not exist (Windows'
+//     error is not known for certain),
 //   - ERROR_CANT_RESOLVE_FILENAME for links in a circle.
 func (n *Node) volumePathName(path string) (string, error) {
 	name, device, err := ntName(path)
@@ -160,7 +164,7 @@ func (n *Node) volumePathName(path string) (string, error) {
 	if device {
 		return "", win32.ERROR_INVALID_NAME
 	}
-	// root is the answer so far, in the words of the path that is being followed.
+	// root is the result so far, as a prefix of the path that is being followed.
 	prefix := ""
 	for _, p := range []string{`\\?\`, `\\.\`} {
 		if strings.HasPrefix(path, p) {
@@ -192,9 +196,9 @@ func (n *Node) volumePathName(path string) (string, error) {
 	return "", win32.ERROR_CANT_RESOLVE_FILENAME
 }
 
-// mountPathBelow goes down from a volume mounted at root along the names in
-// below. next is the absolute name with which to go on if a link was met that is no
-// mount point.
+// mountPathBelow walks the names in below, from a volume mounted at root. If it
+// finds a link that is not a mount point, next is the absolute name with which to
+// continue.
 func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, next string, err error) {
 	if vol.tree == nil {
 		return root, "", nil
@@ -229,8 +233,8 @@ func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, ne
 	return root, "", nil
 }
 
-// dosName turns the name that a relative link stands for, which begins with a
-// volume's device, into one of a path that people use.
+// dosName converts the target of a relative link, which begins with a volume's
+// device, to a path with a drive letter or volume name.
 func (n *Node) dosName(name string) string {
 	vol, rest, ok := n.volumeForNT(name)
 	if _, device := cutPrefixFold(name, `\Device\`); !device || !ok {

@@ -7,32 +7,33 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// maxPath is how many UTF-16 units a UNICODE_STRING holds: its length is counted
-// in bytes and in 16 bits (ntdef.h).
+// maxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
+// length is 16 bits and counts bytes (ntdef.h).
 const maxPath = 32767
 
-// ntName is the NT name that Windows' Win32 layer makes of a path, as
-// RtlDosPathNameToNtPathName does (Microsoft: "Naming Files, Paths, and
-// Namespaces"; "File path formats on Windows systems"):
+// ntName returns the NT name that Windows' Win32 layer makes of a path, like
+// RtlDosPathNameToNtPathName (Microsoft: "Naming Files, Paths, and Namespaces";
+// "File path formats on Windows systems"):
 //
-//   - `\\?\…` is taken literally: nothing is normalised;
-//   - `\\.\…`, `\\server\share\…` and `C:\…` are normalised: "/" is "\", empty
-//     parts and "." go, ".." takes the part before it, a single dot at the end of
-//     a part goes, and all dots and blanks at the end of the path. There is no
-//     limit of 260 characters, since csi-proxy.exe's manifest says longPathAware.
+//   - `\\?\…` is literal: nothing is normalised;
+//   - `\\.\…`, `\\server\share\…` and `C:\…` are normalised: "/" becomes "\";
+//     empty parts and "." are removed; ".." removes the part before it; a single
+//     dot at the end of a part is removed, and all dots and blanks at the end of
+//     the path. There is no limit of 260 characters, since csi-proxy.exe's
+//     manifest says longPathAware.
 //
-// A name that Win32 reserves for a device (CON, NUL, COM1 …) is a device wherever
-// it stands at the end of a normalised path, and device is true.
+// If a normalised path ends in a name that Win32 reserves for a device (CON, NUL,
+// COM1 …), name is that device and device is true.
 //
-// A path that is not absolute would be taken relative to the current directory
-// of the process. The emulated node has none, so that such a path is never
-// mistaken for one that merely does not exist: it is ERROR_BAD_PATHNAME.
+// Windows resolves a relative path in the current directory of the process. The
+// emulated node has none, so it returns ERROR_BAD_PATHNAME, an error that cannot
+// be mistaken for a missing file.
 func ntName(path string) (name string, device bool, err error) {
 	if path == "" {
-		return "", false, win32.ERROR_PATH_NOT_FOUND // what GetFileAttributesW answers to ""
+		return "", false, win32.ERROR_PATH_NOT_FOUND // like GetFileAttributesW for ""
 	}
 	if strings.ContainsRune(path, 0) {
-		return "", false, win32.ERROR_INVALID_NAME // ends the string in C; the native side refuses it too
+		return "", false, win32.ERROR_INVALID_NAME // it would end the string in C; the native side refuses it too
 	}
 	if units(path) > maxPath {
 		return "", false, win32.ERROR_FILENAME_EXCED_RANGE
@@ -41,7 +42,7 @@ func ntName(path string) (name string, device bool, err error) {
 		return `\??\` + rest, false, nil
 	}
 	p := strings.ReplaceAll(path, "/", `\`)
-	root, rest, fixed := "", "", 0 // fixed: how many parts ".." cannot take
+	root, rest, fixed := "", "", 0 // fixed: how many parts ".." cannot remove
 	switch {
 	case strings.HasPrefix(p, `\\.\`) || strings.HasPrefix(p, `\\?\`):
 		root, rest, fixed = `\??\`, p[4:], 1
@@ -80,7 +81,7 @@ func ntName(path string) (name string, device bool, err error) {
 	return root + strings.Join(parts, `\`) + end, false, nil
 }
 
-// dots is the last part of rest if that is "." or "..", which are not dots at
+// dots returns the last part of rest if it is "." or "..", which are not dots at
 // the end of a name.
 func dots(rest string) string {
 	last := rest[strings.LastIndex(rest, `\`)+1:]
@@ -95,10 +96,10 @@ func units(s string) int { return len(utf16.Encode([]rune(s))) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isDeviceName tells whether Win32 reserves name, an extension left aside, for
-// a device (RtlIsDosDeviceName_U; Microsoft: "Naming Files, Paths, and
-// Namespaces"). From Windows 11 on fewer of these are reserved; this is Windows
-// Server 2019.
+// isDeviceName reports whether Win32 reserves name, without its extension, for a
+// device (RtlIsDosDeviceName_U; Microsoft: "Naming Files, Paths, and
+// Namespaces"). Windows 11 and later reserve fewer names; this is Windows Server
+// 2019.
 func isDeviceName(name string) bool {
 	if i := strings.IndexAny(name, ".:"); i >= 0 {
 		name = name[:i]

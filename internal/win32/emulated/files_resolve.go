@@ -7,31 +7,30 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
-// maxLinks is how many reparse points one name may lead through (Microsoft:
-// "Reparse Points and File Operations").
+// maxLinks is how many reparse points the resolution of a name may follow
+// (Microsoft: "Reparse Points and File Operations").
 const maxLinks = 63
 
-// place is where a name leads: an entry, or a name in a directory that has no
-// such entry.
+// place is the result of resolving a name: an existing entry, or a directory and
+// the name of a missing entry in it.
 type place struct {
 	vol   *volume
 	tree  *filetree.Tree
-	dir   *filetree.Entry // the directory in which name is; nil if the place is where the name started
+	dir   *filetree.Entry // the directory of name; nil if the place is the start of the search
 	name  string
 	entry *filetree.Entry // nil if there is none
-	slash bool            // the name ended in a backslash
+	slash bool            // the name ends in a backslash
 }
 
-// lookupMode says what becomes of reparse points.
+// lookupMode controls the treatment of reparse points.
 type lookupMode struct {
-	dontReparse bool // OBJ_DONT_REPARSE: any that would be followed ends the search
-	openLast    bool // FILE_OPEN_REPARSE_POINT: the last name is not followed
+	dontReparse bool // OBJ_DONT_REPARSE: fail instead of following any
+	openLast    bool // FILE_OPEN_REPARSE_POINT: do not follow the last component
 }
 
-// resolve finds what name means: relative to the directory from, or, if that is
-// nil, as an absolute NT name. Its errors are NTSTATUS, and stand beside what
-// answers them. Where [MS-FSA] 2.1.5.1 is named, the section's phases 1 and 6
-// are meant.
+// resolve finds the place of name: relative to the directory from, or, if from is
+// nil, as an absolute NT name. Errors are NTSTATUS, with their source next to
+// them. [MS-FSA] 2.1.5.1 refers to phases 1 and 6 of that section.
 func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	if units(name) > maxPath {
 		return place{}, win32.STATUS_NAME_TOO_LONG // RtlInitUnicodeStringEx
@@ -45,8 +44,8 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	} else {
 		at = place{vol: from.vol, tree: from.tree, entry: from.open.Entry()}
 		if strings.HasPrefix(name, `\`) {
-			// A relative name does not begin with a backslash (fastfat's create.c, in
-			// Microsoft's driver samples).
+			// A relative name must not begin with a backslash (fastfat's
+			// create.c, in Microsoft's driver samples).
 			return place{}, win32.STATUS_INVALID_PARAMETER
 		}
 	}
@@ -69,23 +68,23 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	}
 }
 
-// device takes the device from the front of an absolute NT name: the root
-// directory of a volume, and the rest of the name relative to it.
+// device resolves the device at the front of an absolute NT name. It returns the
+// root directory of the volume and the rest of the name, relative to it.
 func (n *Node) device(name string, m lookupMode) (at place, rest string, err error) {
 	if !strings.HasPrefix(name, `\`) {
-		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD // neither absolute nor relative to anything (ntstatus.h)
+		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD // neither absolute nor relative to a handle (ntstatus.h)
 	}
 	short, link := cutPrefixFold(name, `\??\`)
 	if remote, network := cutPrefixFold(short, `UNC\`); link && network {
 		if m.dontReparse {
-			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED // as for a drive, below
+			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED // like a drive, see below
 		}
 		return n.openShare(remote)
 	}
 	vol, rest, ok := n.volumeForNT(name)
 	if !ok {
-		// ntstatus.h: PATH if a name on the way is missing, NAME if the last one is.
-		// The directories of devices exist.
+		// ntstatus.h: PATH if a component on the way is missing, NAME if it is
+		// the last one. The directories of devices exist.
 		if !link {
 			if short, link = cutPrefixFold(name, `\Device\`); !link {
 				short = name[1:]
@@ -104,9 +103,9 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 	}
 	switch {
 	case rest == "":
-		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, which this project opens with CreateFile
+		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, for which this project uses CreateFile
 	case vol.offline:
-		return place{}, "", win32.STATUS_DEVICE_NOT_READY // as volume.ready has it
+		return place{}, "", win32.STATUS_DEVICE_NOT_READY // like volume.ready
 	case vol.formatting != 0:
 		return place{}, "", win32.STATUS_ACCESS_DENIED // locked (FSCTL_LOCK_VOLUME)
 	case vol.tree == nil:
@@ -114,15 +113,15 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 	}
 	rest = rest[1:]
 	if len(rest) > 1 {
-		// A file system takes one backslash too many at the front (fastfat's create.c,
-		// in Microsoft's driver samples).
+		// A file system accepts one extra backslash at the front (fastfat's
+		// create.c, in Microsoft's driver samples).
 		rest = strings.TrimPrefix(rest, `\`)
 	}
 	return place{vol: vol, tree: vol.tree, entry: vol.tree.Root()}, rest, nil
 }
 
-// walk goes from at along name. target is the absolute name with which the
-// search begins anew when a reparse point is to be followed.
+// walk walks the names of name, from at. If there is a reparse point to follow,
+// target is the absolute name with which the search starts again.
 func walk(at place, name string, m lookupMode) (found place, target string, err error) {
 	found = at
 	var names []string
@@ -171,17 +170,17 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 	return found, "", nil
 }
 
-// follow is the absolute NT name that the reparse point at p, with the names
-// rest behind it, stands for.
+// follow returns the absolute NT name to which the reparse point at p, followed
+// by the names rest, resolves.
 func follow(p place, rest []string, slash bool) (string, error) {
 	r, err := win32.DecodeReparse(p.entry.Reparse())
 	if err != nil {
-		return "", win32.STATUS_IO_REPARSE_DATA_INVALID // not reached: the tree takes no such data
+		return "", win32.STATUS_IO_REPARSE_DATA_INVALID // unreachable: the tree refuses such data
 	}
 	target := ""
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
-		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED // no driver here knows the tag (ntstatus.h)
+		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED // no driver handles the tag (ntstatus.h)
 	case !r.Relative:
 		target = r.Substitute
 	default:
@@ -198,9 +197,9 @@ func follow(p place, rest []string, slash bool) (string, error) {
 	return target, nil
 }
 
-// relativeTarget joins the directory of the link at p with where it leads, by
-// the letters: ".." takes the name before it, be that a link or not. More ".."
-// than there are names is refused (what Windows answers is not known here).
+// relativeTarget joins the directory of the link at p and its target as text:
+// ".." removes the name before it, even if that is a link. More ".." than names
+// is an error (Windows' behaviour is not known).
 func relativeTarget(p place, sub string) (string, error) {
 	var names []string
 	dir := p.entry.Parent()

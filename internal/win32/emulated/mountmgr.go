@@ -9,17 +9,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// The mount manager remembers which volume has which drive letter and which
-// folders volumes are mounted at, present or not. The folder itself is a reparse
-// point in the file system (files_mount.go); a record whose folder lost its
-// reparse point in another way than DeleteMountPoint stays behind, as on
-// Windows (docs/contract/files.md#removal).
+// The mount manager records which volume has which drive letter and at which
+// folders it is mounted, even while the volume does not exist. The folder itself
+// is a reparse point in the file system (files_mount.go). As on Windows, the
+// record of a folder that lost its reparse point in another way than
+// DeleteMountPoint stays (docs/contract/files.md#removal).
 
 // mountRecord is a volume mounted at a folder, under "mount/<host>/<PATH>".
 type mountRecord struct {
-	Host   guidText `json:"host"`   // volume that the folder is on
-	Path   string   `json:"path"`   // from the root of host, `\mnt\disk`
-	Volume guidText `json:"volume"` // what is mounted
+	Host   guidText `json:"host"`   // volume of the folder
+	Path   string   `json:"path"`   // path on host, `\mnt\disk`
+	Volume guidText `json:"volume"` // mounted volume
 }
 
 func (m mountRecord) key() string {
@@ -58,7 +58,7 @@ func (n *Node) removeLetter(t *tx, letter byte) {
 	t.onCommit(func() { delete(n.letters, letter) })
 }
 
-// forgetLetters takes back the letters of a volume that is no more.
+// forgetLetters releases the letters of a volume that no longer exists.
 func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
 	for letter, g := range n.letters {
 		if g == guid {
@@ -67,10 +67,10 @@ func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
 	}
 }
 
-// automount gives a volume that the mount manager meets for the first time the
-// next drive letter from D on, unless its partition asks for none
-// (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), is hidden, or is not for data.
-// taken are the letters that the transaction has given away.
+// automount gives a new volume the next drive letter from D on, unless its
+// partition asks for none (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), is hidden,
+// or is not a data partition. taken are the letters that the transaction has
+// already assigned.
 func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
 	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
 	if n.cfg.NoAutomount {
@@ -89,27 +89,27 @@ func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Part
 	}
 }
 
-// wantedLetter gives a new volume the letter that its configuration names.
+// wantedLetter gives a new volume its configured letter.
 func (n *Node) wantedLetter(t *tx, r volumeRecord, letter string, taken map[byte]bool) error {
 	if len(letter) != 1 || !isLetter(letter[0]) {
 		return fmt.Errorf("drive letter %q, want A to Z", letter)
 	}
 	l := letter[0] &^ 0x20
 	if _, used := n.letters[l]; used || taken[l] {
-		return fmt.Errorf("drive letter %q is taken", letter)
+		return fmt.Errorf("drive letter %q is already in use", letter)
 	}
 	taken[l] = true
 	n.setLetter(t, l, win32.GUID(r.GUID))
 	return nil
 }
 
-// pathNames are the places at which a volume is mounted: letters first, then
-// folders, each with the paths of the volume that the folder is on.
+// pathNames returns where a volume is mounted: letters first, then folders, with
+// all paths of the folder's own volume.
 func (n *Node) pathNames(guid win32.GUID) []string { return n.pathNamesBut(guid, nil) }
 
 func (n *Node) pathNamesBut(guid win32.GUID, visited []win32.GUID) []string {
 	if slices.Contains(visited, guid) {
-		return nil // volumes mounted in each other
+		return nil // volumes that are mounted in each other
 	}
 	visited = append(visited, guid)
 	var names []string
@@ -131,8 +131,8 @@ func (n *Node) pathNamesBut(guid win32.GUID, visited []win32.GUID) []string {
 	return append(names, folders...)
 }
 
-// dosRoot is the first path at which a volume is mounted, `C:\`; not ok if it is
-// mounted nowhere.
+// dosRoot returns the first path at which a volume is mounted, `C:\`. ok is false
+// if it is not mounted.
 func (n *Node) dosRoot(v *volume) (string, bool) {
 	names := n.pathNames(v.guid())
 	if len(names) == 0 {
@@ -141,7 +141,7 @@ func (n *Node) dosRoot(v *volume) (string, bool) {
 	return names[0], true
 }
 
-// driveOf reads `X:\`.
+// driveOf parses `X:\`.
 func driveOf(root string) (letter byte, ok bool) {
 	if len(root) == 3 && isLetter(root[0]) && root[1] == ':' && (root[2] == '\\' || root[2] == '/') {
 		return root[0] &^ 0x20, true
@@ -149,14 +149,15 @@ func driveOf(root string) (letter byte, ok bool) {
 	return 0, false
 }
 
-// SetMountPoint implements [win32.Volumes]. A volume need not be formatted to be
-// mounted. Beside the errors of mountFolder and setMountReparse it answers
+// SetMountPoint implements [win32.Volumes]. The volume need not be formatted. In
+// addition to the errors of mountFolder and setMountReparse it returns
 //
-//   - ERROR_INVALID_PARAMETER for a volume name that is none, for a letter that is
-//     in use and for a second letter of one volume (SetVolumeMountPointW's page;
+//   - ERROR_INVALID_PARAMETER for a malformed volume name, for a letter in use
+//     and for a second letter of the same volume (SetVolumeMountPointW's page;
 //     the number is general knowledge),
-//   - ERROR_FILE_NOT_FOUND for a volume that is not there,
-//   - ERROR_DIR_NOT_EMPTY for the root of a volume, which is taken.
+//   - ERROR_FILE_NOT_FOUND for an unknown volume,
+//   - ERROR_DIR_NOT_EMPTY for the root of a volume, which is already a mount
+//     point.
 func (n *Node) SetMountPoint(dir, vol string) error {
 	return n.do(func(t *tx) error {
 		guid, ok := parseVolumeName(vol)
@@ -193,9 +194,9 @@ func (n *Node) SetMountPoint(dir, vol string) error {
 	})
 }
 
-// DeleteMountPoint implements [win32.Volumes]. The volume need not be there any
-// more. Beside the errors of mountFolder and clearMountReparse it answers
-// ERROR_FILE_NOT_FOUND for a drive letter that no volume has.
+// DeleteMountPoint implements [win32.Volumes]. The volume need not exist any
+// more. In addition to the errors of mountFolder and clearMountReparse it returns
+// ERROR_FILE_NOT_FOUND for a drive letter that is not in use.
 func (n *Node) DeleteMountPoint(dir string) error {
 	return n.do(func(t *tx) error {
 		if letter, ok := driveOf(dir); ok {
@@ -219,10 +220,10 @@ func (n *Node) DeleteMountPoint(dir string) error {
 	})
 }
 
-// VolumeNameForMountPoint implements [win32.Volumes]: root is `C:\`, the path of
-// a mounted folder, or a volume name. Beside the errors of mountFolder and
-// mountedHere it answers ERROR_FILE_NOT_FOUND for a letter or a mount point
-// whose volume is not there.
+// VolumeNameForMountPoint implements [win32.Volumes]. root is `C:\`, the path of
+// a mounted folder, or a volume name. In addition to the errors of mountFolder
+// and mountedHere it returns ERROR_FILE_NOT_FOUND for a letter or a mount point
+// whose volume does not exist.
 func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
 	err = n.do(func(*tx) error {
 		guid, named := parseVolumeName(root)
@@ -250,9 +251,9 @@ func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
 	return vol, err
 }
 
-// VolumePathNames implements [win32.Volumes]: ERROR_INVALID_NAME for what is no
-// volume name, ERROR_FILE_NOT_FOUND for a volume that is not there. A volume
-// that is mounted nowhere has no names.
+// VolumePathNames implements [win32.Volumes]. It returns ERROR_INVALID_NAME for a
+// malformed volume name, ERROR_FILE_NOT_FOUND for an unknown volume, and no names
+// for a volume that is not mounted.
 func (n *Node) VolumePathNames(vol string) (names []string, err error) {
 	err = n.do(func(*tx) error {
 		guid, ok := parseVolumeName(vol)

@@ -16,12 +16,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
-// volumeRecord is what the mount manager remembers of a volume, under
-// "volume/<guid>", whether or not it is present.
+// volumeRecord is the mount manager's record of a volume, under "volume/<guid>".
+// It exists even while the volume does not.
 type volumeRecord struct {
 	GUID      guidText `json:"guid"`
 	Disk      string   `json:"disk"`      // identity of the first disk
-	Partition string   `json:"partition"` // which part of it, see partitionKey
+	Partition string   `json:"partition"` // the partition on it, see partitionKey
 	Device    uint32   `json:"device"`    // N of \Device\HarddiskVolumeN
 	// Extents of a volume that spans disks, by disk identity.
 	Extents []extentRecord `json:"extents,omitempty"`
@@ -46,10 +46,11 @@ func (g *guidText) UnmarshalText(b []byte) error {
 
 func volumeKey(guid win32.GUID) string { return "volume/" + guid.String() }
 
-// identity is how the mount manager recognises a volume: by disk and partition.
+// identity returns what the mount manager identifies a volume by: disk and
+// partition.
 func (r volumeRecord) identity() string { return r.Disk + "/" + r.Partition }
 
-// volume is a present volume. It may still be on its way: see visible.
+// volume is a volume of the node. It may not have arrived yet: see visible.
 type volume struct {
 	volumeRecord
 	n         *Node
@@ -58,13 +59,13 @@ type volume struct {
 	arrives   time.Time
 
 	opens      []*deviceHandle
-	gone       bool      // removed: its handles are good for closing only
+	gone       bool      // removed: its handles can only be closed
 	offline    bool      // IOCTL_VOLUME_OFFLINE
-	formatting uint64    // number of the format under way; 0 if there is none
-	share      *shareRef // of a share of an SMB server, which has files and nothing else of a volume
+	formatting uint64    // number of the format in progress, or 0
+	share      *shareRef // for an SMB share, which has files but no device
 
-	// What is on it, by its boot sector. tree is nil if that is nothing that
-	// Windows knows.
+	// The file system, according to the boot sector. tree is nil if Windows does
+	// not recognise it.
 	fs   bootsector.FileSystem
 	fsid string
 	tree *filetree.Tree
@@ -78,10 +79,10 @@ type extent struct {
 
 func (v *volume) guid() win32.GUID { return win32.GUID(v.GUID) }
 
-// name is the volume's name, with the backslash that makes it a root.
+// name returns the volume's name, with the final backslash of a root directory.
 func (v *volume) name() string { return `\\?\Volume` + v.guid().String() + `\` }
 
-// ntDevice is the volume's name in the object manager.
+// ntDevice returns the volume's name in the object manager.
 func (v *volume) ntDevice() string {
 	if v.share != nil {
 		return `\Device\Mup\` + v.share.server + `\` + v.share.share
@@ -89,12 +90,12 @@ func (v *volume) ntDevice() string {
 	return fmt.Sprintf(`\Device\HarddiskVolume%d`, v.Device)
 }
 
-// interfacePath is the volume's GUID_DEVINTERFACE_VOLUME path.
+// interfacePath returns the volume's GUID_DEVINTERFACE_VOLUME path.
 func (v *volume) interfacePath() string {
 	return fmt.Sprintf(`\\?\storage#volume#{%s}#%016x#%v`, strings.ToLower(v.Disk), v.extents[0].off, win32.GUID_DEVINTERFACE_VOLUME)
 }
 
-// visible tells whether the volume has arrived.
+// visible reports whether the volume has arrived.
 func (v *volume) visible() bool { return !v.gone && !v.n.now().Before(v.arrives) }
 
 func (v *volume) length() uint64 {
@@ -116,7 +117,7 @@ func (v *volume) writable() error {
 	return nil
 }
 
-// ReadAt reads the volume's bytes, for recognising what is on it.
+// ReadAt reads the volume's bytes, for detecting the file system.
 func (v *volume) ReadAt(p []byte, off int64) (n int, err error) {
 	for _, e := range v.extents {
 		if off >= int64(e.length) {
@@ -153,17 +154,17 @@ func (v *volume) write(t *tx, off uint64, b []byte) {
 	}
 }
 
-// look reads the boot sector and brings fs, fsid and tree up to date: what is on
-// a volume is what its bytes say, whoever wrote them.
-func (v *volume) look(t *tx) {
+// detect reads the boot sector and updates fs, fsid and tree. The bytes alone
+// decide which file system the volume has, whatever wrote them.
+func (v *volume) detect(t *tx) {
 	var b [bootsector.Size]byte
 	var fs bootsector.FileSystem
 	ok := false
 	if _, err := v.ReadAt(b[:], 0); err == nil {
 		fs, ok = bootsector.Recognize(b[:])
 	}
-	// A file system does not mount if it claims more than there is, or other
-	// sectors than the disk's (general knowledge).
+	// A file system does not mount if it claims more than the volume's size, or a
+	// sector size other than the disk's (general knowledge).
 	if !ok || fs.BytesPerSector != v.sector() || fs.Sectors > v.length()/uint64(fs.BytesPerSector) {
 		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
 		return
@@ -177,8 +178,8 @@ func (v *volume) look(t *tx) {
 	if v.tree = v.n.trees[v.fsid]; v.tree != nil {
 		return
 	}
-	// A file system that was not made here: its files are not known to the
-	// node, it starts empty.
+	// The file system was not created here: the node does not know its files, so
+	// it starts empty.
 	v.tree = filetree.New(t.files(v))
 	fsid := v.fsid
 	v.n.trees[fsid] = v.tree
@@ -188,16 +189,16 @@ func (v *volume) look(t *tx) {
 	})
 }
 
-// mounted tells whether a file system that Windows knows is on v.
+// mounted reports whether v has a file system that Windows recognises.
 func (v *volume) mounted(t *tx) bool {
-	v.look(t)
+	v.detect(t)
 	return v.tree != nil
 }
 
-// volumeForNT finds the volume that an NT name leads to, and the rest of the
-// name behind it: "" for the volume's device, `\` for its root directory,
-// `\a\b` for something on it. vol.tree is up to date; it is nil if no file
-// system is on vol, or while it is being formatted.
+// volumeForNT finds the volume of an NT name. rest is the remainder of the name:
+// "" for the volume's device, `\` for its root directory, `\a\b` for a path on
+// it. vol.tree is up to date; it is nil if vol has no file system or is being
+// formatted.
 //
 // Names are `\??\C:…`, `\??\Volume{…}…`, `\??\GLOBALROOT\Device\HarddiskVolume3…`
 // and `\Device\HarddiskVolume3…`.
@@ -246,14 +247,14 @@ func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
 	if v == nil {
 		return nil, "", false
 	}
-	v.look(&n.tx)
+	v.detect(&n.tx)
 	if v.formatting != 0 {
 		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
 	}
 	return v, rest, true
 }
 
-// volumeByGUID finds a volume that has arrived.
+// volumeByGUID returns a volume that has arrived, or nil.
 func (n *Node) volumeByGUID(guid win32.GUID) *volume {
 	for _, v := range n.volumes {
 		if v.guid() == guid && v.visible() {
@@ -263,12 +264,13 @@ func (n *Node) volumeByGUID(guid win32.GUID) *volume {
 	return nil
 }
 
-// partitionKey says which volume of its disk a partition is, so that it keeps
-// its name when the disk comes back; "" for a partition without a volume.
+// partitionKey identifies a partition on its disk, so that its volume keeps its
+// name when the disk is attached again. It returns "" for a partition without a
+// volume.
 //
-// The reserved partition and those of LDM and storage spaces have none. The
-// others have (mountvol lists system and recovery partitions too); unknown
-// types are left out.
+// The reserved partition and those of LDM and storage spaces have no volume. The
+// others have one (mountvol lists system and recovery partitions too), except for
+// unknown types.
 func partitionKey(table win32.Layout, p win32.Partition) string {
 	if !ptable.InUse(p) {
 		return ""
@@ -286,17 +288,17 @@ func partitionKey(table win32.Layout, p win32.Partition) string {
 	return fmt.Sprintf("mbr-%08x-%x", table.Signature, p.Offset)
 }
 
-// arrangement is a disk as a transaction leaves it: its state and its table.
+// arrangement is the state and the table of a disk after a transaction.
 type arrangement struct {
 	disk    *disk
 	state   diskState
 	table   win32.Layout
-	letters map[string]string // that the configuration wants, by partition key
+	letters map[string]string // configured drive letters, by partition key
 }
 
-// arrange makes the volumes follow a change of a disk: those whose partition is
-// new arrive, those whose partition is gone or whose disk is offline vanish.
-// The table becomes the disk's when the transaction commits.
+// arrange updates the volumes after a change of a disk: volumes of new partitions
+// arrive; those of removed partitions and of an offline disk are removed. The
+// table becomes the disk's on commit.
 func (n *Node) arrange(t *tx, a arrangement) error {
 	online := a.state.State == placeAttached && !a.state.offline()
 	keep, seen := map[*volume]bool{}, map[string]bool{}
@@ -307,7 +309,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		if part == "" || seen[part] || !online && a.letters[part] == "" {
 			continue
 		}
-		seen[part] = true // a second partition with the same id is not told apart
+		seen[part] = true // a second partition with the same id is ignored
 		extents := []extent{{a.disk, p.Offset, p.Length}}
 		identity := volumeRecord{Disk: a.state.ID, Partition: part}.identity()
 		if v := n.presentVolume(identity); v != nil {
@@ -332,7 +334,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p})
 		}
 	}
-	// Volumes on several disks are there when all of their disks are.
+	// A volume on several disks exists if all of its disks do.
 	for _, record := range n.spanned {
 		if !slices.ContainsFunc(record.Extents, func(e extentRecord) bool { return e.Disk == a.state.ID }) {
 			continue
@@ -350,7 +352,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 	}
 	for _, v := range n.volumes {
 		if v.fsid != "" && leaves(v) {
-			t.deletePrefix(closingPrefix(v.fsid)) // nobody closes what was open there
+			t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
 		}
 	}
 	t.onCommit(func() {
@@ -358,7 +360,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
 			v.gone = leaves(v)
 			if v.gone && v.tree != nil {
-				v.tree.Dismount() // files that are open on it are so no longer
+				v.tree.Dismount() // closes its open files
 			}
 			return v.gone
 		})
@@ -379,8 +381,8 @@ func (n *Node) presentVolume(identity string) *volume {
 	return nil
 }
 
-// spannedExtents are the extents of a volume on several disks, if all of its
-// disks are attached and online.
+// spannedExtents returns the extents of a volume on several disks. complete is
+// false unless all of its disks are attached and online.
 func (n *Node) spannedExtents(r volumeRecord, a arrangement, online bool) (extents []extent, complete bool) {
 	for _, e := range r.Extents {
 		d := a.disk
@@ -398,12 +400,12 @@ func (n *Node) spannedExtents(r volumeRecord, a arrangement, online bool) (exten
 	return extents, true
 }
 
-// newVolume makes the mount manager know a volume that it has not met before.
-// more is how many others the transaction has made.
+// newVolume creates the mount manager's record of a new volume. more is how many
+// others the transaction has created.
 func (n *Node) newVolume(t *tx, disk, part string, more uint32) (volumeRecord, error) {
 	guid, err := n.newGUID()
 	if err != nil {
-		n.log.Error("emulated node: no random numbers", "err", err)
+		n.log.Error("Failed to generate a volume GUID", "err", err)
 		return volumeRecord{}, win32.ERROR_GEN_FAILURE
 	}
 	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1}
@@ -420,8 +422,8 @@ func (n *Node) lastDevice() uint32 {
 	return last
 }
 
-// control answers the control codes of a volume. Storage and disk codes that
-// ask about the medium go down to the disk, as the volume manager passes them.
+// control handles the control codes of a volume. Like the volume manager, it
+// passes storage and disk codes about the medium to the disk.
 func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
@@ -434,12 +436,13 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return 0, nil
 	case win32.IOCTL_VOLUME_IS_OFFLINE:
 		if !v.offline {
-			// STATUS_UNSUCCESSFUL says no (Microsoft: IOCTL_VOLUME_IS_OFFLINE).
+			// STATUS_UNSUCCESSFUL means that it is online (Microsoft:
+			// IOCTL_VOLUME_IS_OFFLINE).
 			return 0, win32.ERROR_GEN_FAILURE
 		}
 		return 0, nil
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
-		return answer(out, win32.EncodeLength(v.length()))
+		return output(out, win32.EncodeLength(v.length()))
 	case win32.FSCTL_GET_NTFS_VOLUME_DATA:
 		return v.ntfsData(t, out)
 	case win32.FSCTL_EXTEND_VOLUME:
@@ -451,7 +454,7 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	d := v.extents[0].disk
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
-		return answer(out, win32.DeviceNumber{
+		return output(out, win32.DeviceNumber{
 			DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number, PartitionNumber: v.partition.Number,
 		}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
@@ -461,8 +464,8 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	return 0, win32.ERROR_INVALID_FUNCTION
 }
 
-// diskExtents is IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: ERROR_MORE_DATA with the
-// first extent and the true number if there is room for one of several
+// diskExtents is IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS. If out has space for only
+// some of the extents, it returns them, the true number and ERROR_MORE_DATA
 // (Microsoft's page of the code).
 func (v *volume) diskExtents(out []byte) (int, error) {
 	const one, each = 32, 24
@@ -481,7 +484,8 @@ func (v *volume) diskExtents(out []byte) (int, error) {
 	return copy(out, b), nil
 }
 
-// ntfsData is FSCTL_GET_NTFS_VOLUME_DATA: ERROR_INVALID_FUNCTION where no NTFS is.
+// ntfsData is FSCTL_GET_NTFS_VOLUME_DATA. Without NTFS it fails with
+// ERROR_INVALID_FUNCTION.
 func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 	if err := v.ready(); err != nil {
 		return 0, err
@@ -489,20 +493,19 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 	if !v.mounted(t) || v.fs.Kind != bootsector.NTFS {
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
-	return answer(out, win32.NTFSVolumeData{
+	return output(out, win32.NTFSVolumeData{
 		Sectors: v.fs.Sectors, TotalClusters: v.fs.Clusters, FreeClusters: v.free() / uint64(v.fs.BytesPerCluster),
 		BytesPerSector: v.fs.BytesPerSector, BytesPerCluster: v.fs.BytesPerCluster,
 	}.Encode())
 }
 
-// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth): the new
-// number of sectors must fit the partition and bring at least one cluster more;
-// NTFS keeps a sector, and so up to a cluster, back for the copy of its boot
-// sector.
+// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth). The new number
+// of sectors must fit the partition and add at least one cluster. NTFS reserves a
+// sector, and so up to a cluster, for the copy of its boot sector.
 func (v *volume) extend(t *tx, in []byte) error {
 	sectors, err := win32.DecodeSectors(in)
 	if err != nil {
-		return input(in, 8)
+		return inputError(in, 8)
 	}
 	if err := v.ready(); err != nil {
 		return err
@@ -515,7 +518,7 @@ func (v *volume) extend(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if !v.mounted(t) {
-		return nil // RAW takes any size that its partition has
+		return nil // RAW accepts any size up to that of its partition
 	}
 	if v.fs.Kind != bootsector.NTFS {
 		return win32.ERROR_INVALID_FUNCTION // FAT cannot grow
@@ -536,8 +539,8 @@ func (v *volume) extend(t *tx, in []byte) error {
 	return nil
 }
 
-// ready is the error for asking the file system of a volume that is offline or
-// locked.
+// ready returns the error for using the file system of a volume that is removed,
+// offline or locked.
 func (v *volume) ready() error {
 	switch {
 	case v.gone:
@@ -550,12 +553,12 @@ func (v *volume) ready() error {
 	return nil
 }
 
-// metadata is what a fresh file system takes for itself, bytes.
+// metadata returns the size of a new file system's own data in bytes.
 func (v *volume) metadata() uint64 {
 	return min(16<<20, uint64(v.fs.BytesPerCluster)*v.fs.Clusters/16)
 }
 
-// free is how much room is left on the file system, bytes.
+// free returns the free space of the file system in bytes.
 func (v *volume) free() uint64 {
 	c := uint64(v.fs.BytesPerCluster)
 	used := v.metadata() + allocated(v.tree.Root(), c)
@@ -563,7 +566,7 @@ func (v *volume) free() uint64 {
 	return (total - min(used, total)) / c * c
 }
 
-// allocated is what the files in dir take, bytes.
+// allocated returns the space used by the files in dir, in bytes.
 func allocated(dir *filetree.Entry, cluster uint64) uint64 {
 	n := uint64(0)
 	for e, at, ok := dir.Next(filetree.Cursor{}); ok; e, at, ok = dir.Next(at) {
@@ -585,8 +588,8 @@ func (v *volume) present() error {
 
 func (v *volume) handles() *[]*deviceHandle { return &v.opens }
 
-// flush implements device: nothing is cached. A read-only volume has nothing to
-// write and says so (docs/contract/volumes.md#flush).
+// flush implements device. Nothing is cached. On a read-only volume it fails
+// (docs/contract/volumes.md#flush).
 func (v *volume) flush() error {
 	if err := v.ready(); err != nil {
 		return err
@@ -594,7 +597,7 @@ func (v *volume) flush() error {
 	return v.writable()
 }
 
-// readAt reads whole sectors; at the end of the volume what there is.
+// readAt reads whole sectors. At the end of the volume it returns fewer bytes.
 func (v *volume) readAt(p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 {
@@ -613,8 +616,8 @@ func (v *volume) readAt(p []byte, off int64) (int, error) {
 	return size, err
 }
 
-// writeAt writes whole sectors of a volume without a file system. Under a
-// mounted one it is refused (as on a disk; see disk.writeAt).
+// writeAt writes whole sectors of a volume without a file system. On a mounted
+// file system it fails, as for a disk; see disk.writeAt.
 func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.length() || uint64(len(p)) > v.length()-uint64(off) {
@@ -633,7 +636,7 @@ func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// loadVolumes reads what the mount manager remembers.
+// loadVolumes reads the mount manager's records.
 func (n *Node) loadVolumes() error {
 	for _, k := range n.store.keys("volume/") {
 		var r volumeRecord

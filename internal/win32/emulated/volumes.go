@@ -26,14 +26,16 @@ func (n *Node) VolumeNames() (names []string, err error) {
 	return names, err
 }
 
-// rootVolume finds the volume on which root, a directory path, lies. strict
-// wants it to be the root of a volume, with a backslash at its end, as
-// GetVolumeInformationW does:
+// rootVolume finds the volume of the directory root. With strict, root must be
+// the root of a volume and end in a backslash, as for GetVolumeInformationW.
+// Errors are
 //
-//   - ERROR_INVALID_NAME without the backslash (GetVolumeInformationW's page says
-//     that it is required),
-//   - ERROR_DIR_NOT_ROOT for a directory that is no mount point (winerror.h),
-//   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for what is no directory.
+//   - ERROR_INVALID_NAME without the backslash (GetVolumeInformationW's page
+//     says that it is required),
+//   - ERROR_DIR_NOT_ROOT for a directory that is not a mount point
+//     (winerror.h),
+//   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for a path that is not a
+//     directory.
 func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 	if strict && !strings.HasSuffix(root, `\`) && !strings.HasSuffix(root, "/") {
 		return nil, win32.ERROR_INVALID_NAME
@@ -53,7 +55,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 		}
 		switch {
 		case err != nil && win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND):
-			return nil, win32.ERROR_PATH_NOT_FOUND // the name is a directory's
+			return nil, win32.ERROR_PATH_NOT_FOUND // because root names a directory
 		case err != nil:
 			return nil, dosError(err)
 		case !p.entry.IsDir():
@@ -66,10 +68,11 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 	return v, nil
 }
 
-// VolumeInformation implements [win32.Volumes]. What is on the volume is judged
-// by its bytes at each call: ERROR_UNRECOGNIZED_VOLUME if no file system of
-// Windows is (docs/contract/volumes.md#is-it-formatted). An offline volume is
-// ERROR_NOT_READY, one that is being formatted is locked: ERROR_ACCESS_DENIED.
+// VolumeInformation implements [win32.Volumes]. Every call detects the file
+// system from the volume's bytes. It fails with ERROR_UNRECOGNIZED_VOLUME if
+// Windows does not recognise it (docs/contract/volumes.md#is-it-formatted), with
+// ERROR_NOT_READY for an offline volume, and with ERROR_ACCESS_DENIED for one
+// that is locked by a format.
 func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
 	err = n.do(func(t *tx) error {
 		v, err := n.rootVolume(root, true)
@@ -100,7 +103,8 @@ func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error)
 	return info, err
 }
 
-// FreeSpace implements [win32.Volumes]. There are no quotas: avail is free.
+// FreeSpace implements [win32.Volumes]. There are no quotas, so avail equals
+// free.
 func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 	err = n.do(func(t *tx) error {
 		v, err := n.rootVolume(root, false)
@@ -119,27 +123,28 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 	return free, total, free, err
 }
 
-// Format implements [win32.Volumes] for NTFS. While it takes its time
-// (Config.FormatDuration) the volume is locked, and without a file system: what
-// was there is gone from the beginning, what comes is there at the end, and a
-// process that dies between leaves a volume that is not recognised (general
-// knowledge; in which order Windows writes is documented nowhere). It answers
+// Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
+// volume is locked and has no file system: the old one is removed at the start,
+// and the new one appears at the end. If the process ends in between, the volume
+// is not recognised (general knowledge; the order of Windows' writes is not
+// documented). Format returns
 //
-//   - ERROR_INVALID_NAME for what is no volume name, ERROR_FILE_NOT_FOUND for a
-//     volume that is not there,
-//   - ERROR_NOT_SUPPORTED for another file system than NTFS, which Windows may
-//     have and this node does not make, and for a volume on several disks,
-//   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot have,
+//   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for
+//     an unknown volume,
+//   - ERROR_NOT_SUPPORTED for a file system other than NTFS, which this node
+//     does not create, and for a volume on several disks,
+//   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot
+//     have,
 //   - ERROR_DISK_FULL for a volume that is too small,
-//   - ERROR_WRITE_PROTECT for a disk that is,
-//   - ERROR_ACCESS_DENIED while the volume, or a file on it, is open: it cannot be
-//     locked (docs/contract/volumes.md#format, callback type 8),
-//   - ERROR_NO_SUCH_DEVICE if the volume goes away meanwhile,
-//   - ERROR_PROCESS_ABORTED if the process that formats, or Windows, ends
-//     meanwhile, when nobody is left to hear it.
+//   - ERROR_WRITE_PROTECT for a write-protected disk,
+//   - ERROR_ACCESS_DENIED while the volume or a file on it is open, because it
+//     cannot be locked (docs/contract/volumes.md#format, callback type 8),
+//   - ERROR_NO_SUCH_DEVICE if the volume is removed during the format,
+//   - ERROR_PROCESS_ABORTED if the formatting process or Windows ends during
+//     the format.
 //
-// The numbers are this node's: format.com's helper answers with callback
-// packets, WMI with return codes of its own.
+// The numbers are this node's choice: Windows' own format functions report
+// callback packets (fmifs.dll) or their own return codes (WMI).
 func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	if n.cfg.FormatDuration == 0 {
 		return n.do(func(t *tx) error {
@@ -182,16 +187,16 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	})
 }
 
-// finishFormat writes the file system that is asked for.
+// finishFormat writes the requested file system.
 func (n *Node) finishFormat(t *tx, v *volume, o win32.FormatOptions) error {
 	_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
-	// What is on the volume now is found the next time it is looked at.
+	// The next use of the volume detects its new file system.
 	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
 	return err
 }
 
-// wipe removes the file system of v: its first sector and its last, in which
-// NTFS keeps a copy of it.
+// wipe removes the file system of v: its first sector, and its last, which holds
+// NTFS's copy of it.
 func (n *Node) wipe(t *tx, v *volume) {
 	n.forgetFiles(t, v)
 	e, sector := v.extents[0], uint64(v.sector())
@@ -200,8 +205,8 @@ func (n *Node) wipe(t *tx, v *volume) {
 	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
 }
 
-// forgetFiles removes the files of every file system that ever was at the place
-// of v, and the mount points among them.
+// forgetFiles removes the files of every file system that has ever been in the
+// place of v, and the mount points among them.
 func (n *Node) forgetFiles(t *tx, v *volume) {
 	place := fmt.Sprintf("%s-%x-", v.Disk, v.extents[0].off)
 	t.deletePrefix("file/" + place)
@@ -219,7 +224,7 @@ func (n *Node) forgetFiles(t *tx, v *volume) {
 	}
 }
 
-// formattable finds the volume to format and refuses what cannot be done.
+// formattable returns the volume to format, or an error if that is not possible.
 func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	guid, ok := parseVolumeName(vol)
 	if !ok {
@@ -249,7 +254,7 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	return v, nil
 }
 
-// plan is what a format writes to the range of a disk.
+// plan returns what a format writes to the range of a disk.
 func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
 	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
 		return fs, nil, win32.ERROR_NOT_SUPPORTED
@@ -267,8 +272,8 @@ func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial u
 	return fs, writes, nil
 }
 
-// mkfs writes a fresh file system to a range of a disk and returns its first
-// sector. Its file tree is made when the volume is looked at.
+// mkfs writes a new file system to a range of a disk and returns its first
+// sector. Its file tree is created when the file system is first detected.
 func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
 	var serial [8]byte
 	if _, err := io.ReadFull(n.rand, serial[:]); err != nil {
@@ -279,7 +284,7 @@ func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (
 		return nil, err
 	}
 	if !o.Quick {
-		t.zeroImage(d, off, length) // since Vista a full format writes zeroes
+		t.zeroImage(d, off, length) // since Vista a full format writes zeros
 	}
 	for _, w := range writes {
 		t.writeImage(d, off+w.Offset, w.Data)
