@@ -33,7 +33,7 @@ func lists() map[string][]stage {
 	vet := stage{"vet", "go vet of every module for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module for linux and windows", 3 * time.Minute, staticcheck}
 	workflows := stage{"workflows", "actionlint of what runs on a real Windows, elsewhere", 10 * time.Second, lintWorkflows}
-	vuln := stage{"govulncheck", "known vulnerabilities, where the database can be reached", time.Minute, govulncheck}
+	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
 	quickly := stage{"unit", "tests of every module but those that take long; of modules . and client, the last results where nothing has changed", 2 * time.Minute, unitTests(quick)}
 	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}

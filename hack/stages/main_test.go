@@ -97,25 +97,6 @@ func TestOutputOfATestThatDiedIsShown(t *testing.T) {
 	}
 }
 
-func TestUnreached(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		code int
-		said string
-		want bool
-	}{
-		{"no network", 1, `govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/index/modules.json.gz": dial tcp: lookup vuln.go.dev: no such host`, true},
-		{"a slow network", 1, `govulncheck: Get "https://vuln.go.dev/index/db.json.gz": net/http: TLS handshake timeout`, true},
-		{"a gateway", 1, "govulncheck: HTTP GET https://vuln.go.dev/index/db.json.gz returned unexpected status: 502 Bad Gateway", true},
-		{"does not compile", 1, "govulncheck: loading packages: x.go:1:1: expected 'package'", false},
-		{"a vulnerability of which the text speaks of networks", 3, "GO-2026-1: a panic after dial tcp", false},
-	} {
-		if got := unreached(c.code, c.said); got != c.want {
-			t.Errorf("%s: unreached = %t, want %t", c.name, got, c.want)
-		}
-	}
-}
-
 // What reads files of other modules, and all of make test, is run each time.
 func TestOnlyTheQuickLoopTakesLastResults(t *testing.T) {
 	for _, c := range []struct {

@@ -22,6 +22,9 @@ const externalDir = "test/external"
 // driversDir is a module outside of it, of packages that use what drivers use.
 const driversDir = "test/drivers"
 
+// toolsDir is a module outside of it, which only requires the linters.
+const toolsDir = "hack/tools"
+
 // publishedModules are outside of it: each links a client that was published.
 func publishedModules() ([]string, error) {
 	dirs, err := filepath.Glob("test/published/v*")
@@ -109,7 +112,7 @@ func buildTools(ctx context.Context, r *report) error {
 		return err
 	}
 	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
-		if err := r.command(ctx, filepath.Join("hack", "tools"), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
+		if err := r.command(ctx, filepath.FromSlash(toolsDir), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
 			return fmt.Errorf("build %s: %w", t, err)
 		}
 		r.pass()
@@ -158,7 +161,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, "hack/tools"}) {
+	for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, toolsDir}) {
 		if err := r.tidy(ctx, m, "go.mod"); err != nil {
 			return err
 		}
@@ -269,33 +272,6 @@ func lintWorkflows(ctx context.Context, r *report) error {
 	}
 	r.pass()
 	return nil
-}
-
-// govulncheck is skipped, and said to be, where its database cannot be reached.
-func govulncheck(ctx context.Context, r *report) error {
-	for _, m := range modules {
-		c := r.command(ctx, m, nil, toolPath("govulncheck"), "./...")
-		var log bytes.Buffer
-		c.Stdout, c.Stderr = &log, &log
-		err := c.Run()
-		switch {
-		case err == nil:
-			r.pass()
-		case c.ProcessState != nil && unreached(c.ProcessState.ExitCode(), log.String()):
-			r.skip("module "+m, "the vulnerability database cannot be reached from this machine")
-		default:
-			r.logf("%s", log.String())
-			return fmt.Errorf("govulncheck of module %s: %w", m, err)
-		}
-	}
-	return nil
-}
-
-// unreached tells by govulncheck's exit code, and by what it said, that its database
-// was not to be had.
-func unreached(code int, said string) bool {
-	const found = 3
-	return code != found && slices.ContainsFunc([]string{"vuln.go.dev", "dial tcp", "fetching vulnerabilities"}, func(s string) bool { return strings.Contains(said, s) })
 }
 
 // unitTests runs the tests of every module with further flags of go test.

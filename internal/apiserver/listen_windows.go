@@ -41,6 +41,9 @@ type listener struct{ net.Listener }
 // the request to close and connects the instance again. Published clients connect
 // and disconnect to see whether a server exists. So Close repeats the request until
 // it succeeds. Observed under Wine.
+//
+// go-winio v0.6.4 fixes this, and our programs link it. It needs Go 1.26, which this
+// module may not require, so a driver that links this package can still have v0.6.2.
 func (l listener) Close() error {
 	closed := make(chan error, 1)
 	for {

@@ -317,30 +317,47 @@ func harmless(c *ast.CallExpr) bool {
 	return false
 }
 
-// A driver that imports a module inherits its go line.
-func TestGoLine(t *testing.T) {
-	for _, m := range []string{".", "client", "cmd", "test", "test/external", "test/drivers"} {
-		b, err := os.ReadFile(filepath.Join(root, m, "go.mod"))
-		if err != nil {
-			t.Fatal(err)
+// A driver that imports a module inherits its go line. What no driver imports may need
+// the Go version that the project is built with, and no newer one.
+func TestGoLines(t *testing.T) {
+	const forDrivers, toBuild = "1.25.0", "1.26.0"
+	for file, want := range map[string]string{
+		"go.mod": forDrivers, "client/go.mod": forDrivers,
+		"test/external/go.mod": forDrivers, "test/drivers/go.mod": forDrivers, "test/drivers/published.mod": forDrivers,
+		"test/published/script/go.mod": forDrivers, "test/published/v1.0.1/go.mod": forDrivers, "test/published/v1.3.0/go.mod": forDrivers,
+		"go.work": toBuild, "cmd/go.mod": toBuild, "hack/go.mod": toBuild, "hack/tools/go.mod": toBuild, "test/go.mod": toBuild,
+	} {
+		text := read(t, file)
+		if got := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(text); got == nil || got[1] != want {
+			t.Errorf("%s: go line %q, want \"go %s\"; dependencies that need a newer Go are not allowed", file, got, want)
 		}
-		if !regexp.MustCompile(`(?m)^go 1\.25\.0$`).Match(b) {
-			t.Errorf("module %s: want the line \"go 1.25.0\"; dependencies that need a newer Go are not allowed", m)
+		if regexp.MustCompile(`(?m)^toolchain`).MatchString(text) {
+			t.Errorf("%s has a toolchain line", file)
 		}
-		if regexp.MustCompile(`(?m)^toolchain`).Match(b) {
-			t.Errorf("module %s has a toolchain line", m)
+	}
+	version := strings.TrimSuffix(toBuild, ".0")
+	for _, page := range []string{"README.md", "docs/install.md", "docs/evidence/windows.md"} {
+		if !strings.Contains(read(t, page), "Go "+version+" or newer") {
+			t.Errorf("%s does not say that the project needs \"Go %s or newer\"", page, version)
 		}
 	}
 }
 
-// The client module promises to have these direct dependencies only.
-func TestClientDependsOnThreeModules(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "client", "go.mod"))
+// read returns a file of the project.
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// The client module promises to have these direct dependencies only.
+func TestClientDependsOnThreeModules(t *testing.T) {
+	b := read(t, "client/go.mod")
 	var direct []string
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(b) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
 		if len(f) >= 2 && strings.HasPrefix(f[1], "v") && !strings.Contains(line, "// indirect") {
 			direct = append(direct, f[0])
@@ -356,10 +373,7 @@ func TestClientDependsOnThreeModules(t *testing.T) {
 // A dependency of the root module becomes a dependency of every driver that uses
 // the library, so each has a reason.
 func TestDriversInheritTheseModules(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := read(t, "go.mod")
 	reasons := map[string]string{
 		"github.com/Microsoft/go-winio":             "named pipes",
 		"github.com/go-ole/go-ole":                  "WMI; it needs x/sys alone",
@@ -373,7 +387,7 @@ func TestDriversInheritTheseModules(t *testing.T) {
 		"google.golang.org/protobuf":                "the messages",
 	}
 	found := 0
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(b) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
 		if len(f) < 2 || !strings.HasPrefix(f[1], "v") || strings.Contains(line, "// indirect") || f[0] == "=>" {
 			continue
@@ -421,14 +435,7 @@ func TestBuildTags(t *testing.T) {
 // The build commands for Windows, where there is no make, are those of the Makefile.
 // A program without its version resource, for example, fails tests.
 func TestWindowsBuildMatchesMakefile(t *testing.T) {
-	read := func(path string) string {
-		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	makefile := read("Makefile")
+	makefile := read(t, "Makefile")
 	variable := func(name string) string {
 		found := regexp.MustCompile(`(?m)^` + name + `\s*:?= *(.+)$`).FindStringSubmatch(makefile)
 		if found == nil {
@@ -440,7 +447,7 @@ func TestWindowsBuildMatchesMakefile(t *testing.T) {
 	build := strings.NewReplacer("CGO_ENABLED=0 $(GO)", "go", "$(TAGS)", variable("TAGS"), "'$(LDFLAGS)'", `"`+ldflags+`"`).Replace(variable("BUILD"))
 	for _, path := range []string{".github/workflows/windows.yml", "docs/evidence/windows.md"} {
 		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl", "go run ./hack/stamp -version $version bin/csi-proxy.exe bin/csi-proxy-sim.exe bin/csi-proxyctl.exe"} {
-			if !strings.Contains(read(path), want) {
+			if !strings.Contains(read(t, path), want) {
 				t.Errorf("%s does not have the line %s", path, want)
 			}
 		}

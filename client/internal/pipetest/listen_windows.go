@@ -28,7 +28,8 @@ func listen(path string) (net.Listener, error) {
 }
 
 // listener repeats Close until it succeeds: go-winio v0.6.2 loses the request to
-// close if a client connects and disconnects at the same time.
+// close if a client connects and disconnects at the same time. v0.6.4 fixes this, but it
+// needs Go 1.26, which this module may not require.
 type listener struct{ net.Listener }
 
 func (l listener) Close() error {
