@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -15,10 +15,7 @@ import (
 // caller at once. A call of Windows itself cannot be stopped: it goes on, and
 // holds the disk's lock until it returns, so that whoever asks next does not
 // work beside it.
-type Disk struct {
-	host diskapi.HostAPI
-	node *node.Node
-}
+type Disk struct{ base service.Base[diskapi.HostAPI] }
 
 var _ Service = (*Disk)(nil)
 
@@ -26,49 +23,23 @@ var _ Service = (*Disk)(nil)
 // shared with the other services of that node; a hostAPI of another make gets
 // locks of its own.
 func New(hostAPI diskapi.HostAPI) (*Disk, error) {
-	if hostAPI == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "disk service: the HostAPI is nil")
-	}
-	d := &Disk{host: hostAPI}
-	if h, ok := hostAPI.(interface{ Node() *node.Node }); ok {
-		d.node = h.Node()
-	}
-	if d.node == nil {
-		d.node = node.New(nil)
-	}
-	return d, nil
+	base, err := service.New("disk", hostAPI)
+	return service.Response(&Disk{base}, err)
 }
 
-// on is the host that heeds ctx, if it can.
-func (d *Disk) on(ctx context.Context) diskapi.HostAPI {
-	if h, ok := d.host.(interface {
-		WithContext(context.Context) diskapi.HostAPI
-	}); ok {
-		return h.WithContext(ctx)
-	}
-	return d.host
-}
-
-// lock is Lock or RLock of a keymutex.Set.
-type lock func(ctx context.Context, key string) (unlock func(), err error)
-
-// do does op to one disk, under its lock.
-func do[T any](ctx context.Context, d *Disk, op string, number uint32, lock lock, work func(diskapi.HostAPI) (T, error)) (T, error) {
+// change runs work on one disk while nothing else works on it.
+func (d *Disk) change(ctx context.Context, op string, number uint32, work func(diskapi.HostAPI) error) error {
 	target := strconv.FormatUint(uint64(number), 10)
-	v, err := node.Await(ctx, func() (T, error) {
-		unlock, err := lock(ctx, target)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		defer unlock()
-		return work(d.on(ctx))
-	})
-	return v, hosterr.Wrap(op, target, err)
+	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
+	return hosterr.Wrap(op, target, service.Do(ctx, d.base, []service.Lock{lock}, work))
 }
 
-func noRequest(method string) error {
-	return hosterr.Text(hosterr.ErrInvalid, "%s: the request is nil", method)
+// ask runs work that only looks at one disk while nothing changes it.
+func ask[T any](ctx context.Context, d *Disk, op string, number uint32, work func(diskapi.HostAPI) (T, error)) (T, error) {
+	target := strconv.FormatUint(uint64(number), 10)
+	lock := service.Shared(&d.base.Node.Locks.Disks, target)
+	v, err := service.Get(ctx, d.base, []service.Lock{lock}, work)
+	return v, hosterr.Wrap(op, target, err)
 }
 
 // PartitionDisk implements [Interface]. Each step looks first whether it was
@@ -79,16 +50,13 @@ func noRequest(method string) error {
 // and stays so. A disk that has a partition is not touched, offline or not.
 func (d *Disk) PartitionDisk(ctx context.Context, in *PartitionDiskRequest) (*PartitionDiskResponse, error) {
 	if in == nil {
-		return nil, noRequest("PartitionDisk")
+		return nil, service.NoRequest("PartitionDisk")
 	}
 	n := in.DiskNumber
-	_, err := do(ctx, d, "partition disk", n, d.node.Locks.Disks.Lock, func(host diskapi.HostAPI) (struct{}, error) {
-		return struct{}{}, partition(host, n)
+	err := d.change(ctx, "partition disk", n, func(host diskapi.HostAPI) error {
+		return partition(host, n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &PartitionDiskResponse{}, nil
+	return service.Response(&PartitionDiskResponse{}, err)
 }
 
 func partition(host diskapi.HostAPI, n uint32) error {
@@ -117,90 +85,75 @@ func partition(host diskapi.HostAPI, n uint32) error {
 // GetDiskState implements [Interface].
 func (d *Disk) GetDiskState(ctx context.Context, in *GetDiskStateRequest) (*GetDiskStateResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetDiskState")
+		return nil, service.NoRequest("GetDiskState")
 	}
 	n := in.DiskNumber
-	online, err := do(ctx, d, "get state of disk", n, d.node.Locks.Disks.RLock, func(host diskapi.HostAPI) (bool, error) {
+	online, err := ask(ctx, d, "get state of disk", n, func(host diskapi.HostAPI) (bool, error) {
 		return host.GetDiskState(n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &GetDiskStateResponse{IsOnline: online}, nil
+	return service.Response(&GetDiskStateResponse{IsOnline: online}, err)
 }
 
 // SetDiskState implements [Interface].
 func (d *Disk) SetDiskState(ctx context.Context, in *SetDiskStateRequest) (*SetDiskStateResponse, error) {
 	if in == nil {
-		return nil, noRequest("SetDiskState")
+		return nil, service.NoRequest("SetDiskState")
 	}
 	n, online, op := in.DiskNumber, in.IsOnline, "take offline disk"
 	if online {
 		op = "take online disk"
 	}
-	_, err := do(ctx, d, op, n, d.node.Locks.Disks.Lock, func(host diskapi.HostAPI) (struct{}, error) {
-		return struct{}{}, host.SetDiskState(n, online)
+	err := d.change(ctx, op, n, func(host diskapi.HostAPI) error {
+		return host.SetDiskState(n, online)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &SetDiskStateResponse{}, nil
+	return service.Response(&SetDiskStateResponse{}, err)
 }
 
 // GetDiskReadOnly implements [Interface].
 func (d *Disk) GetDiskReadOnly(ctx context.Context, in *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetDiskReadOnly")
+		return nil, service.NoRequest("GetDiskReadOnly")
 	}
 	n := in.DiskNumber
-	readOnly, err := do(ctx, d, "get read-only state of disk", n, d.node.Locks.Disks.RLock, func(host diskapi.HostAPI) (bool, error) {
+	readOnly, err := ask(ctx, d, "get read-only state of disk", n, func(host diskapi.HostAPI) (bool, error) {
 		return host.GetDiskReadOnly(n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &GetDiskReadOnlyResponse{IsReadOnly: readOnly}, nil
+	return service.Response(&GetDiskReadOnlyResponse{IsReadOnly: readOnly}, err)
 }
 
 // SetDiskReadOnly implements [Interface].
 func (d *Disk) SetDiskReadOnly(ctx context.Context, in *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error) {
 	if in == nil {
-		return nil, noRequest("SetDiskReadOnly")
+		return nil, service.NoRequest("SetDiskReadOnly")
 	}
 	n, readOnly, op := in.DiskNumber, in.IsReadOnly, "make writable disk"
 	if readOnly {
 		op = "make read-only disk"
 	}
-	_, err := do(ctx, d, op, n, d.node.Locks.Disks.Lock, func(host diskapi.HostAPI) (struct{}, error) {
-		return struct{}{}, host.SetDiskReadOnly(n, readOnly)
+	err := d.change(ctx, op, n, func(host diskapi.HostAPI) error {
+		return host.SetDiskReadOnly(n, readOnly)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &SetDiskReadOnlyResponse{}, nil
+	return service.Response(&SetDiskReadOnlyResponse{}, err)
 }
 
 // GetDiskStats implements [Interface].
 func (d *Disk) GetDiskStats(ctx context.Context, in *GetDiskStatsRequest) (*GetDiskStatsResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetDiskStats")
+		return nil, service.NoRequest("GetDiskStats")
 	}
 	n := in.DiskNumber
-	size, err := do(ctx, d, "get size of disk", n, d.node.Locks.Disks.RLock, func(host diskapi.HostAPI) (int64, error) {
+	size, err := ask(ctx, d, "get size of disk", n, func(host diskapi.HostAPI) (int64, error) {
 		return host.GetDiskStats(n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &GetDiskStatsResponse{TotalBytes: size}, nil
+	return service.Response(&GetDiskStatsResponse{TotalBytes: size}, err)
 }
 
 // ListDiskIDs implements [Interface].
 func (d *Disk) ListDiskIDs(ctx context.Context, in *ListDiskIDsRequest) (*ListDiskIDsResponse, error) {
 	if in == nil {
-		return nil, noRequest("ListDiskIDs")
+		return nil, service.NoRequest("ListDiskIDs")
 	}
-	all, err := node.Await(ctx, d.on(ctx).ListDiskIDs)
+	all, err := service.Get(ctx, d.base, nil, diskapi.HostAPI.ListDiskIDs)
 	if err != nil {
 		return nil, hosterr.Wrap("list disk IDs", "", err)
 	}
@@ -214,9 +167,9 @@ func (d *Disk) ListDiskIDs(ctx context.Context, in *ListDiskIDsRequest) (*ListDi
 // ListDiskLocations implements [Interface].
 func (d *Disk) ListDiskLocations(ctx context.Context, in *ListDiskLocationsRequest) (*ListDiskLocationsResponse, error) {
 	if in == nil {
-		return nil, noRequest("ListDiskLocations")
+		return nil, service.NoRequest("ListDiskLocations")
 	}
-	all, err := node.Await(ctx, d.on(ctx).ListDiskLocations)
+	all, err := service.Get(ctx, d.base, nil, diskapi.HostAPI.ListDiskLocations)
 	if err != nil {
 		return nil, hosterr.Wrap("list disk locations", "", err)
 	}
@@ -230,11 +183,8 @@ func (d *Disk) ListDiskLocations(ctx context.Context, in *ListDiskLocationsReque
 // Rescan implements [Interface].
 func (d *Disk) Rescan(ctx context.Context, in *RescanRequest) (*RescanResponse, error) {
 	if in == nil {
-		return nil, noRequest("Rescan")
+		return nil, service.NoRequest("Rescan")
 	}
-	_, err := node.Await(ctx, func() (struct{}, error) { return struct{}{}, d.on(ctx).Rescan() })
-	if err != nil {
-		return nil, hosterr.Wrap("rescan disks", "", err)
-	}
-	return &RescanResponse{}, nil
+	err := service.Do(ctx, d.base, nil, diskapi.HostAPI.Rescan)
+	return service.Response(&RescanResponse{}, hosterr.Wrap("rescan disks", "", err))
 }

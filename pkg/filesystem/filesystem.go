@@ -3,10 +3,9 @@ package filesystem
 import (
 	"context"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // Filesystem is the Interface over a HostAPI.
@@ -16,8 +15,7 @@ import (
 // holds the path's lock until it returns, so that whoever asks next does not
 // work beside it.
 type Filesystem struct {
-	host filesystemapi.HostAPI
-	node *node.Node
+	base service.Base[filesystemapi.HostAPI]
 }
 
 var _ Service = (*Filesystem)(nil)
@@ -26,17 +24,8 @@ var _ Service = (*Filesystem)(nil)
 // shared with the other services of that node; a hostAPI of another make gets
 // locks of its own.
 func New(hostAPI filesystemapi.HostAPI) (*Filesystem, error) {
-	if hostAPI == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "filesystem service: the HostAPI is nil")
-	}
-	f := &Filesystem{host: hostAPI}
-	if h, ok := hostAPI.(interface{ Node() *node.Node }); ok {
-		f.node = h.Node()
-	}
-	if f.node == nil {
-		f.node = node.New(nil)
-	}
-	return f, nil
+	base, err := service.New("filesystem", hostAPI)
+	return service.Response(&Filesystem{base}, err)
 }
 
 // ValidatePathWindows tells whether a path is one that this package takes: at
@@ -47,53 +36,28 @@ func ValidatePathWindows(path string) error {
 	return err
 }
 
-// on is the host that heeds ctx, if it can.
-func (f *Filesystem) on(ctx context.Context) filesystemapi.HostAPI {
-	if h, ok := f.host.(interface {
-		WithContext(context.Context) filesystemapi.HostAPI
-	}); ok {
-		return h.WithContext(ctx)
-	}
-	return f.host
-}
-
 // ask asks the host about a path. Questions take no lock: the answer is about
 // one moment anyway.
 func (f *Filesystem) ask(ctx context.Context, question func(filesystemapi.HostAPI) (bool, error)) (bool, error) {
-	return node.Await(ctx, func() (bool, error) { return question(f.on(ctx)) })
+	return service.Get(ctx, f.base, nil, question)
 }
 
-// change lets the host change what stands at path, while nobody else changes it
+// change lets the host change what stands at path, while nothing else changes it
 // or what is above it.
 func (f *Filesystem) change(ctx context.Context, path winpath.Path, work func(filesystemapi.HostAPI) error) error {
-	_, err := node.Await(ctx, func() (struct{}, error) {
-		unlock, err := f.node.Locks.Paths.LockPath(ctx, path.Key())
-		if err != nil {
-			return struct{}{}, hosterr.Wrap("wait for", hosterr.Quote(path.String()), err)
-		}
-		defer unlock()
-		return struct{}{}, work(f.on(ctx))
-	})
-	return err
-}
-
-func noRequest(method string) error {
-	return hosterr.Text(hosterr.ErrInvalid, "%s: the request is nil", method)
+	return service.Do(ctx, f.base, []service.Lock{service.Path(f.base.Node, path)}, work)
 }
 
 // PathExists implements [Interface].
 func (f *Filesystem) PathExists(ctx context.Context, in *PathExistsRequest) (*PathExistsResponse, error) {
 	if in == nil {
-		return nil, noRequest("PathExists")
+		return nil, service.NoRequest("PathExists")
 	}
 	if err := ValidatePathWindows(in.Path); err != nil {
 		return nil, err
 	}
 	exists, err := f.ask(ctx, func(host filesystemapi.HostAPI) (bool, error) { return host.PathExists(in.Path) })
-	if err != nil {
-		return nil, err
-	}
-	return &PathExistsResponse{Exists: exists}, nil
+	return service.Response(&PathExistsResponse{Exists: exists}, err)
 }
 
 // PathValid implements [Interface]. The path is not held to the rules of the
@@ -101,7 +65,7 @@ func (f *Filesystem) PathExists(ctx context.Context, in *PathExistsRequest) (*Pa
 // callers read it first.
 func (f *Filesystem) PathValid(ctx context.Context, in *PathValidRequest) (*PathValidResponse, error) {
 	if in == nil {
-		return &PathValidResponse{}, noRequest("PathValid")
+		return &PathValidResponse{}, service.NoRequest("PathValid")
 	}
 	valid, err := f.ask(ctx, func(host filesystemapi.HostAPI) (bool, error) { return host.PathValid(in.Path) })
 	return &PathValidResponse{Valid: valid && err == nil}, err
@@ -110,22 +74,20 @@ func (f *Filesystem) PathValid(ctx context.Context, in *PathValidRequest) (*Path
 // Mkdir implements [Interface].
 func (f *Filesystem) Mkdir(ctx context.Context, in *MkdirRequest) (*MkdirResponse, error) {
 	if in == nil {
-		return nil, noRequest("Mkdir")
+		return nil, service.NoRequest("Mkdir")
 	}
 	path, err := winpath.Validate(in.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.Mkdir(in.Path) }); err != nil {
-		return nil, err
-	}
-	return &MkdirResponse{}, nil
+	err = f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.Mkdir(in.Path) })
+	return service.Response(&MkdirResponse{}, err)
 }
 
 // Rmdir implements [Interface].
 func (f *Filesystem) Rmdir(ctx context.Context, in *RmdirRequest) (*RmdirResponse, error) {
 	if in == nil {
-		return nil, noRequest("Rmdir")
+		return nil, service.NoRequest("Rmdir")
 	}
 	path, err := winpath.Validate(in.Path)
 	if err != nil {
@@ -134,7 +96,7 @@ func (f *Filesystem) Rmdir(ctx context.Context, in *RmdirRequest) (*RmdirRespons
 	if err := f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.Rmdir(in.Path, in.Force) }); err != nil {
 		return nil, err
 	}
-	f.node.Removed(ctx, in.Path)
+	f.base.Node.Removed(ctx, in.Path)
 	return &RmdirResponse{}, nil
 }
 
@@ -142,7 +104,7 @@ func (f *Filesystem) Rmdir(ctx context.Context, in *RmdirRequest) (*RmdirRespons
 // refused: what it leads to was not named.
 func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest) (*RmdirContentsResponse, error) {
 	if in == nil {
-		return nil, noRequest("RmdirContents")
+		return nil, service.NoRequest("RmdirContents")
 	}
 	path, err := winpath.Validate(in.Path)
 	if err != nil {
@@ -151,7 +113,7 @@ func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest
 	if err := f.change(ctx, path, func(host filesystemapi.HostAPI) error { return host.RmdirContents(in.Path) }); err != nil {
 		return nil, err
 	}
-	f.node.Removed(ctx, in.Path)
+	f.base.Node.Removed(ctx, in.Path)
 	return &RmdirContentsResponse{}, nil
 }
 
@@ -159,7 +121,7 @@ func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest
 // so that a driver may repeat the call after a lost answer.
 func (f *Filesystem) CreateSymlink(ctx context.Context, in *CreateSymlinkRequest) (*CreateSymlinkResponse, error) {
 	if in == nil {
-		return nil, noRequest("CreateSymlink")
+		return nil, service.NoRequest("CreateSymlink")
 	}
 	target, err := winpath.Validate(in.TargetPath)
 	if err != nil {
@@ -168,25 +130,20 @@ func (f *Filesystem) CreateSymlink(ctx context.Context, in *CreateSymlinkRequest
 	if err := ValidatePathWindows(in.SourcePath); err != nil {
 		return nil, err
 	}
-	if err := f.change(ctx, target, func(host filesystemapi.HostAPI) error {
+	err = f.change(ctx, target, func(host filesystemapi.HostAPI) error {
 		return host.CreateSymlink(in.SourcePath, in.TargetPath)
-	}); err != nil {
-		return nil, err
-	}
-	return &CreateSymlinkResponse{}, nil
+	})
+	return service.Response(&CreateSymlinkResponse{}, err)
 }
 
 // IsSymlink implements [Interface].
 func (f *Filesystem) IsSymlink(ctx context.Context, in *IsSymlinkRequest) (*IsSymlinkResponse, error) {
 	if in == nil {
-		return nil, noRequest("IsSymlink")
+		return nil, service.NoRequest("IsSymlink")
 	}
 	if err := ValidatePathWindows(in.Path); err != nil {
 		return nil, err
 	}
 	is, err := f.ask(ctx, func(host filesystemapi.HostAPI) (bool, error) { return host.IsSymlink(in.Path) })
-	if err != nil {
-		return nil, err
-	}
-	return &IsSymlinkResponse{IsSymlink: is}, nil
+	return service.Response(&IsSymlinkResponse{IsSymlink: is}, err)
 }

@@ -2,12 +2,11 @@ package iscsi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 )
@@ -19,8 +18,7 @@ import (
 // take a minute: it goes on, and holds the lock of its portal or target until it
 // returns, so that whoever asks again waits for it and finds done what it did.
 type ISCSI struct {
-	host iscsiapi.HostAPI
-	node *node.Node
+	base service.Base[iscsiapi.HostAPI]
 }
 
 var _ Service = (*ISCSI)(nil)
@@ -28,40 +26,8 @@ var _ Service = (*ISCSI)(nil)
 // New makes the service. Its locks are those of the node that hostAPI works on;
 // a hostAPI of another make gets locks of its own.
 func New(hostAPI iscsiapi.HostAPI) (*ISCSI, error) {
-	if hostAPI == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "iSCSI service: the HostAPI is nil")
-	}
-	i := &ISCSI{host: hostAPI}
-	if h, ok := hostAPI.(interface{ Node() *node.Node }); ok {
-		i.node = h.Node()
-	}
-	if i.node == nil {
-		i.node = node.New(nil)
-	}
-	return i, nil
-}
-
-// on is the host that heeds ctx, if it can.
-func (i *ISCSI) on(ctx context.Context) iscsiapi.HostAPI {
-	if h, ok := i.host.(interface {
-		WithContext(context.Context) iscsiapi.HostAPI
-	}); ok {
-		return h.WithContext(ctx)
-	}
-	return i.host
-}
-
-func noRequest(method string) error {
-	return hosterr.Text(hosterr.ErrInvalid, "%s: the request is nil", method)
-}
-
-// wrapped is err as an error of op. Our HostAPI says so itself.
-func wrapped(op, target string, err error) error {
-	var e *hosterr.Error
-	if errors.As(err, &e) && e.Op == op {
-		return err
-	}
-	return hosterr.Wrap(op, target, err)
+	base, err := service.New("iSCSI", hostAPI)
+	return service.Response(&ISCSI{base}, err)
 }
 
 // portal is the checked portal of a request.
@@ -73,17 +39,9 @@ func portal(in *TargetPortal) (*iscsiapi.TargetPortal, error) {
 	return &p, err
 }
 
-// locked does work under the lock of what it is about.
-func locked[T any](ctx context.Context, i *ISCSI, locks *keymutex.Set, key string, work func(iscsiapi.HostAPI) (T, error)) (T, error) {
-	return node.Await(ctx, func() (T, error) {
-		unlock, err := locks.Lock(ctx, strings.ToLower(key))
-		if err != nil {
-			var none T
-			return none, err
-		}
-		defer unlock()
-		return work(i.on(ctx))
-	})
+// alone locks a portal or a target, whatever the case of its name.
+func alone(set *keymutex.Set, key string) []service.Lock {
+	return []service.Lock{service.Exclusive(set, strings.ToLower(key))}
 }
 
 // atPortal does op to a portal, under its lock.
@@ -93,8 +51,8 @@ func atPortal[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 		var none T
 		return none, hosterr.Wrap(op, "", err)
 	}
-	v, err := locked(ctx, i, &i.node.Locks.Portals, p.String(), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
-	return v, wrapped(op, p.String(), err)
+	v, err := service.Get(ctx, i.base, alone(&i.base.Node.Locks.Portals, p.String()), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
+	return v, service.Wrap(op, p.String(), err)
 }
 
 // atTarget does op to a target, under its lock.
@@ -107,8 +65,8 @@ func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	if err := iscsiapi.CheckIQN(iqn); err != nil {
 		return none, hosterr.Wrap(op, "", err)
 	}
-	v, err := locked(ctx, i, &i.node.Locks.Targets, iqn, func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
-	return v, wrapped(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
+	v, err := service.Get(ctx, i.base, alone(&i.base.Node.Locks.Targets, iqn), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
+	return v, service.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
 }
 
 type nothing = struct{}
@@ -116,39 +74,33 @@ type nothing = struct{}
 // AddTargetPortal implements [Interface].
 func (i *ISCSI) AddTargetPortal(ctx context.Context, in *AddTargetPortalRequest) (*AddTargetPortalResponse, error) {
 	if in == nil {
-		return nil, noRequest("AddTargetPortal")
+		return nil, service.NoRequest("AddTargetPortal")
 	}
 	_, err := atPortal(ctx, i, "add target portal", in.TargetPortal, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.AddTargetPortal(p)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &AddTargetPortalResponse{}, nil
+	return service.Response(&AddTargetPortalResponse{}, err)
 }
 
 // DiscoverTargetPortal implements [Interface].
 func (i *ISCSI) DiscoverTargetPortal(ctx context.Context, in *DiscoverTargetPortalRequest) (*DiscoverTargetPortalResponse, error) {
 	if in == nil {
-		return nil, noRequest("DiscoverTargetPortal")
+		return nil, service.NoRequest("DiscoverTargetPortal")
 	}
 	iqns, err := atPortal(ctx, i, "discover target portal", in.TargetPortal, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) ([]string, error) {
 		return host.DiscoverTargetPortal(p)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &DiscoverTargetPortalResponse{IQNs: iqns}, nil
+	return service.Response(&DiscoverTargetPortalResponse{IQNs: iqns}, err)
 }
 
 // ListTargetPortals implements [Interface].
 func (i *ISCSI) ListTargetPortals(ctx context.Context, in *ListTargetPortalsRequest) (*ListTargetPortalsResponse, error) {
 	if in == nil {
-		return nil, noRequest("ListTargetPortals")
+		return nil, service.NoRequest("ListTargetPortals")
 	}
-	list, err := node.Await(ctx, i.on(ctx).ListTargetPortals)
+	list, err := service.Get(ctx, i.base, nil, iscsiapi.HostAPI.ListTargetPortals)
 	if err != nil {
-		return nil, wrapped("list target portals", "", err)
+		return nil, service.Wrap("list target portals", "", err)
 	}
 	out := &ListTargetPortalsResponse{}
 	for _, p := range list {
@@ -160,21 +112,18 @@ func (i *ISCSI) ListTargetPortals(ctx context.Context, in *ListTargetPortalsRequ
 // RemoveTargetPortal implements [Interface].
 func (i *ISCSI) RemoveTargetPortal(ctx context.Context, in *RemoveTargetPortalRequest) (*RemoveTargetPortalResponse, error) {
 	if in == nil {
-		return nil, noRequest("RemoveTargetPortal")
+		return nil, service.NoRequest("RemoveTargetPortal")
 	}
 	_, err := atPortal(ctx, i, "remove target portal", in.TargetPortal, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.RemoveTargetPortal(p)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &RemoveTargetPortalResponse{}, nil
+	return service.Response(&RemoveTargetPortalResponse{}, err)
 }
 
 // ConnectTarget implements [Interface].
 func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*ConnectTargetResponse, error) {
 	if in == nil {
-		return nil, noRequest("ConnectTarget")
+		return nil, service.NoRequest("ConnectTarget")
 	}
 	const op = "connect target"
 	authType, err := AuthTypeToString(in.AuthType)
@@ -190,52 +139,41 @@ func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*C
 	_, err = atTarget(ctx, i, op, in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.ConnectTarget(p, in.IQN, authType, user, secret)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &ConnectTargetResponse{}, nil
+	return service.Response(&ConnectTargetResponse{}, err)
 }
 
 // DisconnectTarget implements [Interface].
 func (i *ISCSI) DisconnectTarget(ctx context.Context, in *DisconnectTargetRequest) (*DisconnectTargetResponse, error) {
 	if in == nil {
-		return nil, noRequest("DisconnectTarget")
+		return nil, service.NoRequest("DisconnectTarget")
 	}
 	_, err := atTarget(ctx, i, "disconnect target", in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.DisconnectTarget(p, in.IQN)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &DisconnectTargetResponse{}, nil
+	return service.Response(&DisconnectTargetResponse{}, err)
 }
 
 // GetTargetDisks implements [Interface].
 func (i *ISCSI) GetTargetDisks(ctx context.Context, in *GetTargetDisksRequest) (*GetTargetDisksResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetTargetDisks")
+		return nil, service.NoRequest("GetTargetDisks")
 	}
 	disks, err := atTarget(ctx, i, "get disks of target", in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) ([]string, error) {
 		return host.GetTargetDisks(p, in.IQN)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &GetTargetDisksResponse{DiskIDs: disks}, nil
+	return service.Response(&GetTargetDisksResponse{DiskIDs: disks}, err)
 }
 
 // SetMutualChapSecret implements [Interface].
 func (i *ISCSI) SetMutualChapSecret(ctx context.Context, in *SetMutualChapSecretRequest) (*SetMutualChapSecretResponse, error) {
 	if in == nil {
-		return nil, noRequest("SetMutualChapSecret")
+		return nil, service.NoRequest("SetMutualChapSecret")
 	}
 	const op = "set mutual CHAP secret"
 	if err := iscsiapi.CheckSecret("mutual CHAP secret", in.MutualChapSecret); err != nil {
 		return nil, hosterr.Wrap(op, "", err)
 	}
-	_, err := node.Await(ctx, func() (nothing, error) { return nothing{}, i.on(ctx).SetMutualChapSecret(in.MutualChapSecret) })
-	if err != nil {
-		return nil, wrapped(op, "", err)
-	}
-	return &SetMutualChapSecretResponse{}, nil
+	secret := in.MutualChapSecret
+	err := service.Do(ctx, i.base, nil, func(host iscsiapi.HostAPI) error { return host.SetMutualChapSecret(secret) })
+	return service.Response(&SetMutualChapSecretResponse{}, service.Wrap(op, "", err))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -17,9 +18,8 @@ import (
 
 // SMB is the Interface over a HostAPI. See the package's comment for its rules.
 type SMB struct {
-	host smbapi.HostAPI
+	base service.Base[smbapi.HostAPI]
 	fs   filesystem.Interface
-	node *node.Node
 	*records
 }
 
@@ -30,18 +30,15 @@ var _ Service = (*SMB)(nil)
 // on: two services of one node know the same. A hostAPI of another make has
 // neither; its mappings have no count of users, so a removal removes.
 func New(hostAPI smbapi.HostAPI, fsClient filesystem.Interface) (*SMB, error) {
-	if hostAPI == nil || fsClient == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "smb service: the HostAPI or the filesystem service is nil")
+	if fsClient == nil {
+		return nil, hosterr.Text(hosterr.ErrInvalid, "smb service: the filesystem service is nil")
 	}
-	s := &SMB{host: hostAPI, fs: fsClient}
-	if h, ok := hostAPI.(interface{ Node() *node.Node }); ok {
-		s.node = h.Node()
+	base, err := service.New("smb", hostAPI)
+	if err != nil {
+		return nil, err
 	}
-	if s.node == nil {
-		s.node = node.New(nil)
-	}
-	s.records = node.Shared(s.node, "smb", newRecords)
-	s.node.OnRemoved("smb", s.sweepSoon)
+	s := &SMB{base, fsClient, node.Shared(base.Node, "smb", newRecords)}
+	base.Node.OnRemoved("smb", s.sweepSoon)
 	return s, nil
 }
 
@@ -63,12 +60,7 @@ type more interface {
 
 // on is the host for a call about a share. It heeds ctx, if it can.
 func (s *SMB) on(ctx context.Context, root string) host {
-	h := host{api: s.host, root: root}
-	if w, ok := s.host.(interface {
-		WithContext(context.Context) smbapi.HostAPI
-	}); ok {
-		h.api = w.WithContext(ctx)
-	}
+	h := host{api: s.base.On(ctx), root: root}
 	h.more, _ = h.api.(more)
 	return h
 }
@@ -122,13 +114,13 @@ func (c *call) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "call about %s", c.r
 // local if that is not nil.
 func (s *SMB) locked(ctx context.Context, server string, local *winpath.Path, work func() error) error {
 	if local != nil {
-		unlock, err := s.node.Locks.Paths.LockPath(ctx, local.Key())
+		unlock, err := service.Path(s.base.Node, *local)(ctx)
 		if err != nil {
-			return hosterr.Wrap("wait for", hosterr.Quote(local.String()), err)
+			return err
 		}
 		defer unlock()
 	}
-	unlock, err := s.node.Locks.Shares.Lock(ctx, strings.ToLower(server))
+	unlock, err := s.base.Node.Locks.Shares.Lock(ctx, strings.ToLower(server))
 	if err != nil {
 		return hosterr.Wrap("wait for SMB server", hosterr.Quote(server), err)
 	}
@@ -136,11 +128,22 @@ func (s *SMB) locked(ctx context.Context, server string, local *winpath.Path, wo
 	return work()
 }
 
+// run runs the work of a call under its lock, after the links of earlier processes
+// were found.
+func (s *SMB) run(c *call, local *winpath.Path, work func() error) error {
+	return service.Do(c.ctx, s.base, nil, func(smbapi.HostAPI) error {
+		if err := s.find(c.ctx, c.host); err != nil {
+			return err
+		}
+		return s.locked(c.ctx, c.remote.Server, local, work)
+	})
+}
+
 // NewSMBGlobalMapping implements [Interface]. Nothing is changed before the whole
 // request was found to be valid, and what was changed before a failure is undone.
 func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRequest) (*NewSMBGlobalMappingResponse, error) {
 	if in == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "NewSMBGlobalMapping: the request is nil")
+		return nil, service.NoRequest("NewSMBGlobalMapping")
 	}
 	remote, err := ParseRemotePath(in.RemotePath)
 	if err != nil {
@@ -159,16 +162,8 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 	}
 	c := &call{s: s, ctx: ctx, remote: remote, root: remote.root(), local: in.LocalPath, user: in.Username, password: in.Password}
 	c.host = s.on(ctx, c.root)
-	_, err = node.Await(ctx, func() (struct{}, error) {
-		if err := s.find(ctx, c.host); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, s.locked(ctx, remote.Server, local, c.newMapping)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &NewSMBGlobalMappingResponse{}, nil
+	err = s.run(c, local, c.newMapping)
+	return service.Response(&NewSMBGlobalMappingResponse{}, err)
 }
 
 // checkCredentials refuses what Windows cannot take. No error holds a password.
@@ -225,7 +220,7 @@ func (c *call) undo() {
 		return
 	}
 	if err := c.remove(c.root); err != nil {
-		c.s.node.Log.Warn("SMB mapping left behind", "share", c.root, "error", err)
+		c.s.base.Node.Log.Warn("SMB mapping left behind", "share", c.root, "error", err)
 	}
 }
 
@@ -363,7 +358,7 @@ func (c *call) add() error {
 		return err
 	}
 	c.s.mapped(c.root, c.user, c.password)
-	c.s.node.Log.Info("SMB share mapped", "share", c.root, "user", c.user)
+	c.s.base.Node.Log.Info("SMB share mapped", "share", c.root, "user", c.user)
 	return nil
 }
 
@@ -397,7 +392,7 @@ func (c *call) clear() error {
 			"see net use on the node, in the sessions of administrators, too")
 	}
 	for _, root := range dead {
-		c.s.node.Log.Info("Another user needs the server of an SMB mapping that nobody uses", "share", root)
+		c.s.base.Node.Log.Info("Another user needs the server of an SMB mapping that nobody uses", "share", root)
 		if err := c.remove(root); err != nil {
 			return err
 		}
@@ -412,7 +407,7 @@ func (c *call) remake(why string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	c.s.node.Log.Info("SMB mapping is made anew", "share", c.root, "because", why)
+	c.s.base.Node.Log.Info("SMB mapping is made anew", "share", c.root, "because", why)
 	whole := *c
 	whole.ctx = context.WithoutCancel(c.ctx)
 	whole.host = c.s.on(whole.ctx, c.root)
@@ -428,7 +423,7 @@ const removal = "\x00removal"
 
 // remove removes a mapping; one that is gone is success.
 func (c *call) remove(root string) error {
-	unlock, err := c.s.node.Locks.Shares.Lock(c.ctx, removal)
+	unlock, err := c.s.base.Node.Locks.Shares.Lock(c.ctx, removal)
 	if err != nil {
 		return err
 	}
@@ -439,7 +434,7 @@ func (c *call) remove(root string) error {
 	}
 	c.s.removed(root)
 	if err == nil {
-		c.s.node.Log.Info("SMB mapping removed", "share", root)
+		c.s.base.Node.Log.Info("SMB mapping removed", "share", root)
 	}
 	return nil
 }
@@ -460,7 +455,7 @@ func (c *call) usedBy(root, except string) (string, error) {
 		case c.ctx.Err() != nil:
 			return "", c.ctx.Err()
 		default:
-			c.s.node.Log.Warn("A link to an SMB share cannot be looked at; it counts as in use", "link", path, "error", err)
+			c.s.base.Node.Log.Warn("A link to an SMB share cannot be looked at; it counts as in use", "link", path, "error", err)
 			return path, nil
 		}
 	}
@@ -474,8 +469,7 @@ func (c *call) usedBy(root, except string) (string, error) {
 // log how many mappings no link uses. The daemon calls it when it starts; without
 // it the first request does the same.
 func (s *SMB) Survey(ctx context.Context) error {
-	_, err := node.Await(ctx, func() (struct{}, error) { return struct{}{}, s.find(ctx, s.on(ctx, "")) })
-	return err
+	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, "")) })
 }
 
 // find looks, once for each node, for the links that earlier processes made.
@@ -488,7 +482,7 @@ func (s *SMB) find(ctx context.Context, h host) error {
 	links, err := h.links()
 	if errors.Is(err, smbapi.ErrIncomplete) {
 		s.partly = true
-		s.node.Log.Warn("Not all links to SMB shares were looked for; every mapping of an earlier process counts as in use", "error", err)
+		s.base.Node.Log.Warn("Not all links to SMB shares were looked for; every mapping of an earlier process counts as in use", "error", err)
 	} else if err != nil {
 		return hosterr.Wrap("look for links to shares", "", err)
 	}
@@ -521,7 +515,7 @@ func (s *SMB) report(h host, links int) {
 	if orphans > 0 {
 		level = slog.LevelWarn
 	}
-	s.node.Log.Log(context.Background(), level, "SMB mappings found", "mappings", len(all), "links", links, "without links", orphans)
+	s.base.Node.Log.Log(context.Background(), level, "SMB mappings found", "mappings", len(all), "links", links, "without links", orphans)
 }
 
 // A mapping whose removal was asked for while links used it is removed when the
@@ -544,7 +538,7 @@ func (s *SMB) sweepSoon(ctx context.Context, path string) {
 	defer cancel()
 	rest := context.WithoutCancel(ctx)
 	// Errors are logged where they happen.
-	_, _ = node.Await(wait, func() (struct{}, error) { return struct{}{}, s.sweep(rest, roots) })
+	_ = service.Do(wait, s.base, nil, func(smbapi.HostAPI) error { return s.sweep(rest, roots) })
 }
 
 // sweepLater sweeps after an interval, if a mapping waits for its removal.
@@ -567,7 +561,7 @@ func (s *SMB) sweep(ctx context.Context, roots []string) (err error) {
 			if ctx.Err() != nil {
 				return err
 			}
-			s.node.Log.Warn("Failed to remove an SMB mapping without links", "share", root, "err", err)
+			s.base.Node.Log.Warn("Failed to remove an SMB mapping without links", "share", root, "err", err)
 		}
 	}
 	return err
@@ -594,7 +588,7 @@ func (s *SMB) sweepOne(ctx context.Context, root string) error {
 // RemoveSMBGlobalMapping implements [Interface].
 func (s *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *RemoveSMBGlobalMappingRequest) (*RemoveSMBGlobalMappingResponse, error) {
 	if in == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "RemoveSMBGlobalMapping: the request is nil")
+		return nil, service.NoRequest("RemoveSMBGlobalMapping")
 	}
 	remote, err := ParseRemotePath(in.RemotePath)
 	if err != nil {
@@ -602,16 +596,8 @@ func (s *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *RemoveSMBGlobalMap
 	}
 	c := &call{s: s, ctx: ctx, remote: remote, root: remote.root()}
 	c.host = s.on(ctx, c.root)
-	_, err = node.Await(ctx, func() (struct{}, error) {
-		if err := s.find(ctx, c.host); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, s.locked(ctx, remote.Server, nil, c.removeUnused)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &RemoveSMBGlobalMappingResponse{}, nil
+	err = s.run(c, nil, c.removeUnused)
+	return service.Response(&RemoveSMBGlobalMappingResponse{}, err)
 }
 
 // removeUnused removes the mapping unless links still use it.
@@ -623,7 +609,7 @@ func (c *call) removeUnused() error {
 	if by != "" {
 		c.s.setUnwanted(c.root, true)
 		c.s.sweepLater()
-		c.s.node.Log.Info("SMB mapping stays: a link uses it", "share", c.root, "link", by)
+		c.s.base.Node.Log.Info("SMB mapping stays: a link uses it", "share", c.root, "link", by)
 		return nil
 	}
 	return c.remove(c.root)

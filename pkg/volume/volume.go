@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
@@ -19,8 +19,7 @@ import (
 // it goes on, and holds its locks until it returns, so that whoever asks next
 // waits for it and finds done what it did.
 type Volume struct {
-	host volumeapi.HostAPI
-	node *node.Node
+	base service.Base[volumeapi.HostAPI]
 }
 
 var _ Service = (*Volume)(nil)
@@ -29,103 +28,64 @@ var _ Service = (*Volume)(nil)
 // shared with the other services of that node; a hostAPI of another make gets
 // locks of its own.
 func New(hostAPI volumeapi.HostAPI) (*Volume, error) {
-	if hostAPI == nil {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "volume service: the HostAPI is nil")
+	base, err := service.New("volume", hostAPI)
+	return service.Response(&Volume{base}, err)
+}
+
+// locks are taken in this order: path, volume, disk.
+type locks = []service.Lock
+
+func (v *Volume) path(path string) service.Lock {
+	return func(ctx context.Context) (func(), error) {
+		p, err := winpath.Parse(path)
+		if err != nil {
+			return nil, err
+		}
+		return v.base.Node.Locks.Paths.LockPath(ctx, p.Key())
 	}
-	v := &Volume{host: hostAPI}
-	if h, ok := hostAPI.(interface{ Node() *node.Node }); ok {
-		v.node = h.Node()
+}
+
+func (v *Volume) volume(id string) service.Lock {
+	return service.Exclusive(&v.base.Node.Locks.Volumes, strings.ToLower(id))
+}
+
+func (v *Volume) readVolume(id string) service.Lock {
+	return service.Shared(&v.base.Node.Locks.Volumes, strings.ToLower(id))
+}
+
+// diskOf locks the disk of a volume. lock is [service.Exclusive] or [service.Shared].
+func (v *Volume) diskOf(id string, lock func(*keymutex.Set, string) service.Lock) service.Lock {
+	return func(ctx context.Context) (func(), error) {
+		n, err := v.base.On(ctx).GetDiskNumberFromVolumeID(id)
+		if err != nil {
+			return nil, err
+		}
+		return lock(&v.base.Node.Locks.Disks, strconv.FormatUint(uint64(n), 10))(ctx)
 	}
-	if v.node == nil {
-		v.node = node.New(nil)
-	}
-	return v, nil
 }
 
-// on is the host that heeds ctx, if it can.
-func (v *Volume) on(ctx context.Context) volumeapi.HostAPI {
-	if h, ok := v.host.(interface {
-		WithContext(context.Context) volumeapi.HostAPI
-	}); ok {
-		return h.WithContext(ctx)
-	}
-	return v.host
+// change runs work on a volume.
+func (v *Volume) change(ctx context.Context, op, id string, locks locks, work func(volumeapi.HostAPI) error) error {
+	return hosterr.Wrap(op, hosterr.Quote(id), service.Do(ctx, v.base, locks, work))
 }
 
-// turn is one operation and the locks that it has taken.
-type turn struct {
-	host volumeapi.HostAPI
-	ctx  context.Context
-	set  *node.Locks
-	held []func()
-}
-
-func (t *turn) take(unlock func(), err error) error {
-	if err == nil {
-		t.held = append(t.held, unlock)
-	}
-	return err
-}
-
-// Locks are taken in this order: path, volume, disk.
-
-func (t *turn) path(path string) error {
-	p, err := winpath.Parse(path)
-	if err != nil {
-		return err
-	}
-	return t.take(t.set.Paths.LockPath(t.ctx, p.Key()))
-}
-
-func (t *turn) volume(id string) error {
-	return t.take(t.set.Volumes.Lock(t.ctx, strings.ToLower(id)))
-}
-
-func (t *turn) readVolume(id string) error {
-	return t.take(t.set.Volumes.RLock(t.ctx, strings.ToLower(id)))
-}
-
-// diskOf locks the disk of a volume, alone or shared with others.
-func (t *turn) diskOf(id string, lock func(*keymutex.Set, context.Context, string) (func(), error)) error {
-	n, err := t.host.GetDiskNumberFromVolumeID(id)
-	if err != nil {
-		return err
-	}
-	return t.take(lock(&t.set.Disks, t.ctx, strconv.FormatUint(uint64(n), 10)))
-}
-
-// do does op to a volume.
-func do[T any](ctx context.Context, v *Volume, op, id string, work func(*turn) (T, error)) (T, error) {
-	out, err := node.Await(ctx, func() (T, error) {
-		t := &turn{host: v.on(ctx), ctx: ctx, set: &v.node.Locks}
-		defer func() {
-			for i := len(t.held) - 1; i >= 0; i-- {
-				t.held[i]()
-			}
-		}()
-		return work(t)
-	})
+// ask is change for work with a result.
+func ask[T any](ctx context.Context, v *Volume, op, id string, locks locks, work func(volumeapi.HostAPI) (T, error)) (T, error) {
+	out, err := service.Get(ctx, v.base, locks, work)
 	return out, hosterr.Wrap(op, hosterr.Quote(id), err)
 }
-
-// none is the result of what has no result.
-type none = struct{}
 
 // empty is the error for a field that was left empty. Drivers of the published
 // API match on these texts.
 func empty(text string) error { return hosterr.Text(hosterr.ErrInvalid, "%s", text) }
 
-func noRequest(method string) error {
-	return hosterr.Text(hosterr.ErrInvalid, "%s: the request is nil", method)
-}
-
 // ListVolumesOnDisk implements [Interface].
 func (v *Volume) ListVolumesOnDisk(ctx context.Context, in *ListVolumesOnDiskRequest) (*ListVolumesOnDiskResponse, error) {
 	if in == nil {
-		return nil, noRequest("ListVolumesOnDisk")
+		return nil, service.NoRequest("ListVolumesOnDisk")
 	}
 	disk, partition := in.DiskNumber, in.PartitionNumber
-	ids, err := node.Await(ctx, func() ([]string, error) { return v.on(ctx).ListVolumesOnDisk(disk, partition) })
+	ids, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) ([]string, error) { return host.ListVolumesOnDisk(disk, partition) })
 	if err != nil {
 		return nil, hosterr.Wrap("list volumes on disk", strconv.FormatUint(uint64(disk), 10), err)
 	}
@@ -135,7 +95,7 @@ func (v *Volume) ListVolumesOnDisk(ctx context.Context, in *ListVolumesOnDiskReq
 // MountVolume implements [Interface].
 func (v *Volume) MountVolume(ctx context.Context, in *MountVolumeRequest) (*MountVolumeResponse, error) {
 	if in == nil {
-		return nil, noRequest("MountVolume")
+		return nil, service.NoRequest("MountVolume")
 	}
 	id, target := in.VolumeID, in.TargetPath
 	if id == "" {
@@ -144,26 +104,17 @@ func (v *Volume) MountVolume(ctx context.Context, in *MountVolumeRequest) (*Moun
 	if target == "" {
 		return nil, empty("MountVolumeRequest.TargetPath is empty")
 	}
-	_, err := do(ctx, v, "mount volume", id, func(t *turn) (none, error) {
-		if err := t.path(target); err != nil {
-			return none{}, err
-		}
-		if err := t.volume(id); err != nil {
-			return none{}, err
-		}
-		return none{}, t.host.MountVolume(id, target)
+	err := v.change(ctx, "mount volume", id, locks{v.path(target), v.volume(id)}, func(host volumeapi.HostAPI) error {
+		return host.MountVolume(id, target)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &MountVolumeResponse{}, nil
+	return service.Response(&MountVolumeResponse{}, err)
 }
 
 // UnmountVolume implements [Interface]. It may be repeated, and works after the
 // volume is gone.
 func (v *Volume) UnmountVolume(ctx context.Context, in *UnmountVolumeRequest) (*UnmountVolumeResponse, error) {
 	if in == nil {
-		return nil, noRequest("UnmountVolume")
+		return nil, service.NoRequest("UnmountVolume")
 	}
 	id, target := in.VolumeID, in.TargetPath
 	if id == "" {
@@ -172,87 +123,57 @@ func (v *Volume) UnmountVolume(ctx context.Context, in *UnmountVolumeRequest) (*
 	if target == "" {
 		return nil, empty("target path empty")
 	}
-	_, err := do(ctx, v, "unmount volume", id, func(t *turn) (none, error) {
-		if err := t.path(target); err != nil {
-			return none{}, err
-		}
-		if err := t.volume(id); err != nil {
-			return none{}, err
-		}
-		return none{}, t.host.UnmountVolume(id, target)
+	err := v.change(ctx, "unmount volume", id, locks{v.path(target), v.volume(id)}, func(host volumeapi.HostAPI) error {
+		return host.UnmountVolume(id, target)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &UnmountVolumeResponse{}, nil
+	return service.Response(&UnmountVolumeResponse{}, err)
 }
 
 // IsVolumeFormatted implements [Interface]. What another system put on the
 // volume is neither "yes" nor "no" but an error that names it.
 func (v *Volume) IsVolumeFormatted(ctx context.Context, in *IsVolumeFormattedRequest) (*IsVolumeFormattedResponse, error) {
 	if in == nil {
-		return nil, noRequest("IsVolumeFormatted")
+		return nil, service.NoRequest("IsVolumeFormatted")
 	}
 	id := in.VolumeID
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	formatted, err := do(ctx, v, "find the file system of volume", id, func(t *turn) (bool, error) {
-		if err := t.readVolume(id); err != nil {
-			return false, err
-		}
-		return t.host.IsVolumeFormatted(id)
+	formatted, err := ask(ctx, v, "find the file system of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) (bool, error) {
+		return host.IsVolumeFormatted(id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &IsVolumeFormattedResponse{Formatted: formatted}, nil
+	return service.Response(&IsVolumeFormattedResponse{Formatted: formatted}, err)
 }
 
 // FormatVolume implements [Interface]. Meanwhile the disk of the volume is not
 // taken offline.
 func (v *Volume) FormatVolume(ctx context.Context, in *FormatVolumeRequest) (*FormatVolumeResponse, error) {
 	if in == nil {
-		return nil, noRequest("FormatVolume")
+		return nil, service.NoRequest("FormatVolume")
 	}
 	id := in.VolumeID
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	_, err := do(ctx, v, "format volume", id, func(t *turn) (none, error) {
-		if err := t.volume(id); err != nil {
-			return none{}, err
-		}
-		if err := t.diskOf(id, (*keymutex.Set).RLock); err != nil {
-			return none{}, err
-		}
-		return none{}, t.host.FormatVolume(id)
+	err := v.change(ctx, "format volume", id, locks{v.volume(id), v.diskOf(id, service.Shared)}, func(host volumeapi.HostAPI) error {
+		return host.FormatVolume(id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &FormatVolumeResponse{}, nil
+	return service.Response(&FormatVolumeResponse{}, err)
 }
 
 // WriteVolumeCache implements [Interface].
 func (v *Volume) WriteVolumeCache(ctx context.Context, in *WriteVolumeCacheRequest) (*WriteVolumeCacheResponse, error) {
 	if in == nil {
-		return nil, noRequest("WriteVolumeCache")
+		return nil, service.NoRequest("WriteVolumeCache")
 	}
 	id := in.VolumeID
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	_, err := do(ctx, v, "write the cache of volume", id, func(t *turn) (none, error) {
-		if err := t.readVolume(id); err != nil {
-			return none{}, err
-		}
-		return none{}, t.host.WriteVolumeCache(id)
+	err := v.change(ctx, "write the cache of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) error {
+		return host.WriteVolumeCache(id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &WriteVolumeCacheResponse{}, nil
+	return service.Response(&WriteVolumeCacheResponse{}, err)
 }
 
 // ResizeVolume implements [Interface]. A partition ends on a multiple of 1 MiB, so
@@ -260,7 +181,7 @@ func (v *Volume) WriteVolumeCache(ctx context.Context, in *WriteVolumeCacheReque
 // that is less than 1 MiB above the present one is success without a change.
 func (v *Volume) ResizeVolume(ctx context.Context, in *ResizeVolumeRequest) (*ResizeVolumeResponse, error) {
 	if in == nil {
-		return nil, noRequest("ResizeVolume")
+		return nil, service.NoRequest("ResizeVolume")
 	}
 	id, size := in.VolumeID, in.SizeBytes
 	if id == "" {
@@ -269,91 +190,67 @@ func (v *Volume) ResizeVolume(ctx context.Context, in *ResizeVolumeRequest) (*Re
 	if size < 0 {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "invalid negative size %d for volume (%s)", size, id)
 	}
-	_, err := do(ctx, v, "resize volume", id, func(t *turn) (none, error) {
-		if err := t.volume(id); err != nil {
-			return none{}, err
-		}
-		if err := t.diskOf(id, (*keymutex.Set).Lock); err != nil {
-			return none{}, err
-		}
-		return none{}, t.host.ResizeVolume(id, size)
+	err := v.change(ctx, "resize volume", id, locks{v.volume(id), v.diskOf(id, service.Exclusive)}, func(host volumeapi.HostAPI) error {
+		return host.ResizeVolume(id, size)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &ResizeVolumeResponse{}, nil
+	return service.Response(&ResizeVolumeResponse{}, err)
 }
 
 // GetVolumeStats implements [Interface]. A volume without a file system has 0
 // bytes.
 func (v *Volume) GetVolumeStats(ctx context.Context, in *GetVolumeStatsRequest) (*GetVolumeStatsResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetVolumeStats")
+		return nil, service.NoRequest("GetVolumeStats")
 	}
 	id := in.VolumeID
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	stats, err := do(ctx, v, "get size of volume", id, func(t *turn) (GetVolumeStatsResponse, error) {
-		if err := t.readVolume(id); err != nil {
-			return GetVolumeStatsResponse{}, err
-		}
-		total, used, err := t.host.GetVolumeStats(id)
+	stats, err := ask(ctx, v, "get size of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) (GetVolumeStatsResponse, error) {
+		total, used, err := host.GetVolumeStats(id)
 		return GetVolumeStatsResponse{TotalBytes: total, UsedBytes: used}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &stats, nil
+	return service.Response(&stats, err)
 }
 
 // GetDiskNumberFromVolumeID implements [Interface].
 func (v *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *GetDiskNumberFromVolumeIDRequest) (*GetDiskNumberFromVolumeIDResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetDiskNumberFromVolumeID")
+		return nil, service.NoRequest("GetDiskNumberFromVolumeID")
 	}
 	id := in.VolumeID
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	n, err := do(ctx, v, "find the disk of volume", id, func(t *turn) (uint32, error) {
-		return t.host.GetDiskNumberFromVolumeID(id)
+	n, err := ask(ctx, v, "find the disk of volume", id, nil, func(host volumeapi.HostAPI) (uint32, error) {
+		return host.GetDiskNumberFromVolumeID(id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &GetDiskNumberFromVolumeIDResponse{DiskNumber: n}, nil
+	return service.Response(&GetDiskNumberFromVolumeIDResponse{DiskNumber: n}, err)
 }
 
 // GetVolumeIDFromTargetPath implements [Interface]. A link is followed to where
 // it leads.
 func (v *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *GetVolumeIDFromTargetPathRequest) (*GetVolumeIDFromTargetPathResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetVolumeIDFromTargetPath")
+		return nil, service.NoRequest("GetVolumeIDFromTargetPath")
 	}
 	target := in.TargetPath
 	if target == "" {
 		return nil, empty("target path is empty")
 	}
-	id, err := node.Await(ctx, func() (string, error) { return v.on(ctx).GetVolumeIDFromTargetPath(target) })
-	if err != nil {
-		return nil, err
-	}
-	return &GetVolumeIDFromTargetPathResponse{VolumeID: id}, nil
+	id, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) (string, error) { return host.GetVolumeIDFromTargetPath(target) })
+	return service.Response(&GetVolumeIDFromTargetPathResponse{VolumeID: id}, err)
 }
 
 // GetClosestVolumeIDFromTargetPath implements [Interface].
 func (v *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *GetClosestVolumeIDFromTargetPathRequest) (*GetClosestVolumeIDFromTargetPathResponse, error) {
 	if in == nil {
-		return nil, noRequest("GetClosestVolumeIDFromTargetPath")
+		return nil, service.NoRequest("GetClosestVolumeIDFromTargetPath")
 	}
 	target := in.TargetPath
 	if target == "" {
 		return nil, empty("target path is empty")
 	}
-	id, err := node.Await(ctx, func() (string, error) { return v.on(ctx).GetClosestVolumeIDFromTargetPath(target) })
-	if err != nil {
-		return nil, err
-	}
-	return &GetClosestVolumeIDFromTargetPathResponse{VolumeID: id}, nil
+	id, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) (string, error) { return host.GetClosestVolumeIDFromTargetPath(target) })
+	return service.Response(&GetClosestVolumeIDFromTargetPathResponse{VolumeID: id}, err)
 }

@@ -124,7 +124,7 @@ const (
 
 func TestImportRules(t *testing.T) {
 	hosts := append(slices.Clone(services), "internal/storage", "internal/winfs", "internal/winpath", "pkg/hosterr",
-		"internal/keymutex", "internal/node")
+		"internal/keymutex", "internal/node", "internal/service")
 	rules := []struct {
 		why    string
 		in     []string // directories the rule is about
