@@ -992,7 +992,7 @@ func (n *Node) Show() (NodeInfo, error) {
 		info.Broken = n.broken.Error()
 		return info, nil
 	}
-	n.iscsiEvents()
+	n.applyISCSIEvents()
 	for _, d := range slices.Concat(n.disks, n.waiting) {
 		di := DiskInfo{
 			Number: d.Number, ID: d.ID, Image: d.image.Name(), Size: d.Size, SeenSize: d.SeenSize, SectorSize: d.Sector,

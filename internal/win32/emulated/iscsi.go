@@ -17,20 +17,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// What is here is the node's iSCSI initiator and the targets that it can reach.
+// This is the node's iSCSI initiator and the targets that it can reach.
 //
-// The initiator answers only while the service MSiSCSI runs. What it knows of a
-// portal's targets is what the portal said when it was registered or refreshed
-// last. A login brings the target's LUNs as disks, after a delay; they keep
-// their content from one login to the next, and vanish with the logout, which
-// is refused while one of them is open. Sessions outlive MSiSCSI, but not a
-// restart of Windows (general knowledge; what stopping the service does to
-// sessions was read nowhere). A target has one session at a time, as without
-// multipath on Windows.
+// The initiator works only while the service MSiSCSI runs. What it knows of a
+// portal's targets is what the portal reported when it was last registered or
+// refreshed. A login attaches the target's LUNs as disks, after a delay. They
+// keep their content from one login to the next. The logout detaches them; it is
+// refused while one of them is open. Sessions outlive MSiSCSI, but not a restart
+// of Windows (general knowledge; no source says what stopping the service does to
+// sessions). A target has one session at a time, like Windows without multipath.
 //
-// Targets and the initiator keep salted hashes of their CHAP secrets. Those for
-// mutual CHAP, of which a target must know the initiator's, have one salt on a
-// node, so that they can be compared.
+// Targets and the initiator store salted hashes of their CHAP secrets. The
+// secrets for mutual CHAP must be comparable, because a target must know the
+// initiator's secret, so these hashes have one salt per node.
 
 // ISCSIConfig is the storage that the node can reach by iSCSI.
 type ISCSIConfig struct {
@@ -146,10 +145,10 @@ var defaultISCSI = ISCSIConfig{Targets: []ISCSITargetConfig{{
 }}}
 
 // iscsiTarget is stored under "iscsi/target/<folded IQN>": its description, with
-// hashes in place of secrets.
+// hashes instead of secrets.
 type iscsiTarget struct {
 	ISCSITargetConfig
-	CHAP *chapAccount `json:"chap,omitempty"` // stands before that of the description
+	CHAP *chapAccount `json:"chap,omitempty"` // hides the CHAP of ISCSITargetConfig
 }
 
 type chapAccount struct {
@@ -159,8 +158,8 @@ type chapAccount struct {
 	Mutual []byte `json:"mutual,omitempty"`
 }
 
-// knows tells whether secret is the account's.
-func (a *chapAccount) knows(secret *win32.Secret) bool {
+// verify reports whether secret is the account's.
+func (a *chapAccount) verify(secret *win32.Secret) bool {
 	if secret == nil {
 		return false
 	}
@@ -175,12 +174,12 @@ type iscsiSecret struct {
 	Hash []byte `json:"hash,omitempty"` // nil for none
 }
 
-// iscsiRegistered is a portal that was registered, stored under
-// "iscsi/portal/<address> <port>".
+// iscsiRegistered is a registered portal, stored under "iscsi/portal/<address>
+// <port>".
 type iscsiRegistered struct {
 	Address string   `json:"address"`
 	Socket  uint16   `json:"socket"`
-	Known   []string `json:"known,omitempty"` // IQNs, as it said last
+	Known   []string `json:"known,omitempty"` // IQNs that it last reported
 }
 
 // iscsiSession is stored under "iscsi/session/<ID>".
@@ -190,24 +189,24 @@ type iscsiSession struct {
 	Portal win32.ISCSIPortal    `json:"portal"`
 }
 
-// lunArrival is a disk that is on its way.
+// lunArrival is a disk that will arrive.
 type lunArrival struct {
 	session win32.ISCSISessionID
 	at      time.Time
 	disk    DiskConfig
 }
 
-// iscsiState is what a node has of iSCSI in memory.
+// iscsiState is the iSCSI state of a node in memory.
 type iscsiState struct {
-	extra      []win32.ISCSIPortal // that answer without a target
+	extra      []win32.ISCSIPortal // reachable portals without a target
 	targets    map[string]iscsiTarget
 	registered map[string]iscsiRegistered
 	sessions   map[string]iscsiSession
 	persistent map[string]win32.ISCSIPersistentLogin
 	arrivals   []lunArrival
-	last       uint64 // of the session IDs
+	last       uint64 // last session ID
 	secret     iscsiSecret
-	served     bool // persistent logins were made since MSiSCSI began
+	loggedIn   bool // persistent logins were made since MSiSCSI started
 }
 
 func newISCSIState() iscsiState {
@@ -225,12 +224,12 @@ const (
 	iscsiSecretKey        = "iscsi/initiator"
 )
 
-// foldIQN is what two spellings of an iSCSI name have in common (RFC 3722).
+// foldIQN returns the same text for all spellings of an iSCSI name (RFC 3722).
 func foldIQN(s string) string { return strings.ToLower(s) }
 
 func portalKey(p win32.ISCSIPortal) string { return fmt.Sprintf("%s %d", p.Address, p.Socket) }
 
-// putIn stores a record, and has it in a map of the memory once stored.
+// putIn stores a record, and puts it into a map in memory on commit.
 func putIn[V any](t *tx, m map[string]V, prefix, key string, v V) {
 	t.Put(prefix+key, v)
 	t.onCommit(func() { m[key] = v })
@@ -242,7 +241,7 @@ func deleteFrom[V any](t *tx, m map[string]V, prefix, key string) {
 	t.onCommit(func() { delete(m, key) })
 }
 
-// loadIn reads the records below a prefix.
+// loadIn reads the records with a prefix.
 func loadIn[V any](n *Node, m map[string]V, prefix string) error {
 	for _, k := range n.store.keys(prefix) {
 		var v V
@@ -254,7 +253,7 @@ func loadIn[V any](n *Node, m map[string]V, prefix string) error {
 	return nil
 }
 
-// loadISCSI reads what is kept. LUNs of sessions that had not arrived are due.
+// loadISCSI reads the stored state. LUNs that had not arrived arrive at once.
 func (n *Node) loadISCSI() error {
 	s := &n.iscsi
 	err := errors.Join(loadIn(n, s.targets, iscsiTargetPrefix), loadIn(n, s.registered, iscsiPortalPrefix),
@@ -266,16 +265,16 @@ func (n *Node) loadISCSI() error {
 	}
 	for _, session := range s.sessions {
 		s.last = max(s.last, session.ID.AdapterSpecific)
-		n.expect(session, 0)
+		n.scheduleDisks(session, 0)
 	}
-	s.served = true
+	s.loggedIn = true
 	for _, p := range n.cfg.ISCSI.Portals {
 		s.extra = append(s.extra, p.portal())
 	}
 	return err
 }
 
-// makeISCSI makes the targets that the configuration describes.
+// makeISCSI creates the configured targets.
 func (n *Node) makeISCSI() error {
 	c := n.cfg.ISCSI
 	if c.Targets == nil && c.Portals == nil {
@@ -295,7 +294,7 @@ func (n *Node) makeISCSI() error {
 	return nil
 }
 
-// setTarget makes or replaces a target. The caller has the node.
+// setTarget creates or replaces a target. The caller holds the node's lock.
 func (n *Node) setTarget(c ISCSITargetConfig) error {
 	target := iscsiTarget{ISCSITargetConfig: c}
 	target.ISCSITargetConfig.CHAP = nil
@@ -326,7 +325,7 @@ func (n *Node) setTarget(c ISCSITargetConfig) error {
 	}))
 }
 
-// hashMutual is what is kept of a secret for mutual CHAP.
+// hashMutual returns what is stored of a secret for mutual CHAP.
 func (n *Node) hashMutual(secret string) ([]byte, error) {
 	s := n.iscsi.secret
 	if s.Salt == nil {
@@ -349,8 +348,8 @@ func (n *Node) putSecret(t *tx, s iscsiSecret) {
 // iscsiInitiator is the name of the software initiator's adapter (docs/contract/iscsi.md).
 const iscsiInitiator = `Root\ISCSIPRT\0000_0`
 
-// SetISCSITarget makes a target, or replaces the one of that IQN. Sessions and
-// disks that it has stay as they are.
+// SetISCSITarget creates a target, or replaces the one with its IQN. Existing
+// sessions and disks do not change.
 func (n *Node) SetISCSITarget(c ISCSITargetConfig) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -363,8 +362,8 @@ func (n *Node) SetISCSITarget(c ISCSITargetConfig) error {
 	return n.setTarget(c)
 }
 
-// RemoveISCSITarget makes a target vanish, with its sessions and disks. What the
-// initiator knows of it stays until its portals are asked again.
+// RemoveISCSITarget removes a target with its sessions and disks. The initiator's
+// knowledge of it stays until its portals are refreshed.
 func (n *Node) RemoveISCSITarget(iqn string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -373,7 +372,7 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 	}
 	target, ok := n.iscsi.targets[foldIQN(iqn)]
 	if !ok {
-		return fmt.Errorf("there is no iSCSI target %q", iqn)
+		return fmt.Errorf("no iSCSI target %q", iqn)
 	}
 	for _, s := range n.sessionsOf(iqn) {
 		if err := n.endSession(target, s); err != nil {
@@ -386,8 +385,8 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 	}))
 }
 
-// luns describes the disks of a target. They are iSCSI disks with an identity
-// that follows from their target's name and their LUN.
+// luns describes the disks of a target. They are iSCSI disks, with an identity
+// derived from the target's name and their LUN.
 func (t iscsiTarget) luns() []DiskConfig {
 	var disks []DiskConfig
 	for i, l := range t.LUNs {
@@ -409,7 +408,7 @@ func (t iscsiTarget) luns() []DiskConfig {
 	return disks
 }
 
-// sessionsOf lists the sessions of a target by age.
+// sessionsOf returns the sessions of a target, oldest first.
 func (n *Node) sessionsOf(iqn string) []iscsiSession {
 	var found []iscsiSession
 	for _, s := range n.iscsi.sessions {
@@ -421,19 +420,21 @@ func (n *Node) sessionsOf(iqn string) []iscsiSession {
 	return found
 }
 
-// byDiskID finds an attached disk.
+// byDiskID returns the attached disk with this identity, or nil.
 func (n *Node) byDiskID(id string) *disk {
 	return n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, id) })
 }
 
-// expect lets the disks of a session arrive, each step later than the one before.
-func (n *Node) expect(s iscsiSession, step time.Duration) {
+// scheduleDisks makes the disks of a session arrive, one after the other, step
+// apart.
+func (n *Node) scheduleDisks(s iscsiSession, step time.Duration) {
 	for i, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
 		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.now().Add(time.Duration(i+1) * step), c})
 	}
 }
 
-// iscsiServiceKey is serviceKey(iscsiService), which every call asks for.
+// iscsiServiceKey is serviceKey(iscsiService). It is a constant because every
+// call uses it.
 const iscsiServiceKey = "service/msiscsi"
 
 func (n *Node) iscsiRuns() bool {
@@ -441,19 +442,18 @@ func (n *Node) iscsiRuns() bool {
 	return s != nil && s.status(n.now()).State == win32.SERVICE_RUNNING
 }
 
-// iscsiEvents does what time has brought about: persistent logins, once MSiSCSI
-// runs, and disks that arrive. It runs before every call, outside of its
-// transaction.
-func (n *Node) iscsiEvents() {
+// applyISCSIEvents applies what is due: persistent logins, once MSiSCSI runs, and
+// arriving disks. It runs before every call, outside of the call's transaction.
+func (n *Node) applyISCSIEvents() {
 	s := &n.iscsi
 	if !n.iscsiRuns() {
-		s.served = false
-	} else if !s.served {
-		s.served = true
+		s.loggedIn = false
+	} else if !s.loggedIn {
+		s.loggedIn = true
 		for _, p := range s.persistent {
 			if target, ok := s.targets[foldIQN(p.TargetName)]; ok && !target.Refuses && !target.Unreachable && len(n.sessionsOf(p.TargetName)) == 0 {
 				if _, err := n.beginSession(target, p.Portal); err != nil {
-					n.log.Error("emulated node: a persistent iSCSI login failed", "target", p.TargetName, "err", err)
+					n.log.Error("Failed to make a persistent iSCSI login", "target", p.TargetName, "err", err)
 				}
 			}
 		}
@@ -475,12 +475,12 @@ func (n *Node) iscsiEvents() {
 			continue
 		}
 		if _, err := n.attach(a.disk, placeAttached); err != nil {
-			n.log.Error("emulated node: the disk of an iSCSI target cannot be attached", "disk", a.disk.ID, "err", n.because(err))
+			n.log.Error("Failed to attach the disk of an iSCSI target", "disk", a.disk.ID, "err", n.because(err))
 		}
 	}
 }
 
-// beginSession makes a session, whose disks come.
+// beginSession starts a session, whose disks will arrive.
 func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
 	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.iscsi.last + 1}, IQN: target.IQN, Portal: p}
 	err := n.transact(func(t *tx) error {
@@ -491,11 +491,11 @@ func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSessi
 		return s, err
 	}
 	n.iscsi.last++
-	n.expect(s, time.Duration(target.ArrivalDelay))
+	n.scheduleDisks(s, time.Duration(target.ArrivalDelay))
 	return s, nil
 }
 
-// endSession ends a session, whose disks go.
+// endSession ends a session and detaches its disks.
 func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
 	n.iscsi.arrivals = slices.DeleteFunc(n.iscsi.arrivals, func(a lunArrival) bool { return a.session == s.ID })
 	for _, c := range target.luns() {
@@ -511,34 +511,35 @@ func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
 	})
 }
 
-// bootISCSI ends all sessions, as a restart of Windows does.
+// bootISCSI ends all sessions, like a restart of Windows.
 func (n *Node) bootISCSI() error {
 	for _, s := range n.iscsi.sessions {
 		if err := n.endSession(n.iscsi.targets[foldIQN(s.IQN)], s); err != nil {
 			return err
 		}
 	}
-	n.iscsi.served = false
+	n.iscsi.loggedIn = false
 	return nil
 }
 
-// initiator is do for a call of the iSCSI initiator: alone, but of several
-// transactions, and only while MSiSCSI runs.
+// initiator is do for a call of the iSCSI initiator. Such a call may consist of
+// several transactions, and fails unless MSiSCSI runs.
 func (n *Node) initiator(call func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {
 		return win32.ERROR_IO_DEVICE
 	}
-	n.iscsiEvents()
+	n.applyISCSIEvents()
 	if !n.iscsiRuns() {
 		return win32.ISDSC_SERVICE_NOT_RUNNING
 	}
 	return call()
 }
 
-// answering lists the targets at a portal; ok is false if nobody answers there.
-func (n *Node) answering(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
+// targetsAt returns the targets at a portal. ok is false if the portal is not
+// reachable.
+func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
 	ok = slices.Contains(n.iscsi.extra, p)
 	for _, t := range n.iscsi.targets {
 		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c ISCSIPortalConfig) bool { return c.portal() == p }) {
@@ -549,9 +550,9 @@ func (n *Node) answering(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
 	return found, ok || len(found) > 0
 }
 
-// discover asks a portal for its targets and registers what it says.
+// discover queries a portal for its targets and registers the result.
 func (n *Node) discover(p win32.ISCSIPortal) error {
-	targets, ok := n.answering(p)
+	targets, ok := n.targetsAt(p)
 	if !ok {
 		return win32.ISDSC_CONNECTION_FAILED
 	}
@@ -614,7 +615,7 @@ func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error 
 	})
 }
 
-// discovered lists the portals that told of each target, by folded IQN.
+// discovered returns the portals that reported each target, by folded IQN.
 func (n *Node) discovered() map[string][]iscsiRegistered {
 	found := map[string][]iscsiRegistered{}
 	for _, r := range n.iscsi.registered {
@@ -648,11 +649,11 @@ func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
 // IScsiTargetDiscovery implements [win32.ISCSI].
 func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 	err = n.initiator(func() error {
-		told := n.discovered()[foldIQN(target)]
-		if told == nil {
+		portals := n.discovered()[foldIQN(target)]
+		if portals == nil {
 			return win32.ISDSC_TARGET_NOT_FOUND
 		}
-		for _, r := range told {
+		for _, r := range portals {
 			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
 		}
 		slices.Sort(texts)
@@ -675,10 +676,12 @@ func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal
 	return list, err
 }
 
-// Bounds of a CHAP secret without IPsec, in bytes (docs/contract/iscsi.md#chap).
+// minCHAP and maxCHAP limit a CHAP secret without IPsec, in bytes
+// (docs/contract/iscsi.md#chap).
 const minCHAP, maxCHAP = 12, 16
 
-// authenticate decides about a login as target and initiator do together.
+// authenticate returns the result of a login's authentication, of target and
+// initiator.
 func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 	if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
 		if target.CHAP != nil {
@@ -693,7 +696,7 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 		return win32.ISDSC_LOGIN_USER_INFO_BAD
 	}
 	a := target.CHAP
-	if a == nil || login.User == nil || *login.User != a.User || !a.knows(login.Password) {
+	if a == nil || login.User == nil || *login.User != a.User || !a.verify(login.Password) {
 		return win32.ISDSC_AUTHENTICATION_FAILURE
 	}
 	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !n.proves(a) {
@@ -702,7 +705,7 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 	return nil
 }
 
-// proves tells whether an account's target knows the initiator's own secret.
+// proves reports whether an account's target knows the initiator's secret.
 func (n *Node) proves(a *chapAccount) bool {
 	have := n.iscsi.secret.Hash
 	return have != nil && subtle.ConstantTimeCompare(have, a.Mutual) == 1
@@ -717,7 +720,7 @@ func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.
 		if len(n.sessionsOf(target)) > 0 {
 			return win32.ISDSC_TARGET_ALREADY_LOGGED_IN
 		}
-		there, ok := n.answering(p)
+		there, ok := n.targetsAt(p)
 		if !ok {
 			return win32.ISDSC_CONNECTION_FAILED
 		}
@@ -738,8 +741,8 @@ func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.
 	return id, err
 }
 
-// inUse tells whether somebody has data of a disk open: the disk, a volume on
-// it, or a file.
+// inUse reports whether a disk has open handles for data: of the disk, of a
+// volume on it, or of a file.
 func (n *Node) inUse(d *disk) bool {
 	for _, h := range n.handles {
 		if o, ok := h.object.(*deviceHandle); ok && o.device == device(d) && (o.read || o.write) {
@@ -836,7 +839,7 @@ func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 }
 
 // SetIScsiInitiatorCHAPSharedSecret implements [win32.ISCSI]. An empty secret
-// takes it away.
+// removes it.
 func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 	return n.initiator(func() error {
 		var hash []byte
@@ -868,7 +871,7 @@ type ISCSITargetInfo struct {
 	State   []string            `json:"state,omitempty"`   // "refuses", "unreachable", "busy", "persistent"
 }
 
-// showISCSI lists the targets by IQN, and the portals that are registered.
+// showISCSI returns the targets, sorted by IQN, and the registered portals.
 func (n *Node) showISCSI() (targets []ISCSITargetInfo, registered []ISCSIPortalConfig) {
 	for _, t := range n.iscsi.targets {
 		info := ISCSITargetInfo{IQN: t.IQN, Portals: t.Portals, LUNs: len(t.LUNs)}

@@ -189,7 +189,7 @@ func (n *Node) do(call func(t *tx) error) error {
 	if n.closed || n.broken != nil {
 		return win32.ERROR_IO_DEVICE
 	}
-	n.iscsiEvents()
+	n.applyISCSIEvents()
 	return n.transact(call)
 }
 

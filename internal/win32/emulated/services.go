@@ -48,7 +48,7 @@ type ServiceConfig struct {
 // serviceNameMax is in characters (Microsoft: CreateServiceW, lpServiceName).
 const serviceNameMax = 256
 
-// validServiceName tells whether there can be a service of that name.
+// validServiceName reports whether a service can have this name.
 func validServiceName(name string) bool {
 	return name != "" && len(win32.UTF16(name)) <= serviceNameMax && !strings.ContainsAny(name, `/\`+"\x00")
 }
@@ -69,10 +69,10 @@ func startType(name string) (uint32, error) {
 	return 0, fmt.Errorf("start type %q, want boot, system, auto, manual or disabled", name)
 }
 
-// startsByItself tells whether Windows starts such services when it boots.
+// startsByItself reports whether Windows starts such services at boot.
 func startsByItself(startType uint32) bool { return startType <= win32.SERVICE_AUTO_START }
 
-// first is the state that the service has when the node is made.
+// first returns the state of the service on a new node.
 func (c ServiceConfig) first() (uint32, error) {
 	switch c.State {
 	case "running":
@@ -114,8 +114,8 @@ func (c ServiceConfig) validate() error {
 // iscsiService must run for the calls of the iSCSI initiator (docs/contract/iscsi.md#the-service).
 const iscsiService = "MSiSCSI"
 
-// defaultServices are on every node whose configuration does not describe
-// services of these names.
+// defaultServices are on every node whose configuration does not have services
+// with these names.
 func defaultServices() []ServiceConfig {
 	return []ServiceConfig{
 		{Name: "RpcSs", DisplayName: "Remote Procedure Call (RPC)", StartType: "auto", RefusesStop: true},
@@ -125,11 +125,11 @@ func defaultServices() []ServiceConfig {
 	}
 }
 
-// service is what is kept of a service.
+// service is the stored state of a service.
 type service struct {
 	ServiceConfig
-	// Now is the state; a pending one ends at until, which does not outlive the
-	// process: what was pending has ended when the node is opened again.
+	// Now is the state. A pending state ends at until, which is not stored: when
+	// the node is opened again, pending states have ended.
 	Now      uint32 `json:"now"`
 	ExitCode uint32 `json:"exitCode,omitempty"`
 
@@ -138,8 +138,8 @@ type service struct {
 
 func serviceKey(name string) string { return "service/" + strings.ToLower(name) }
 
-// status is the state at a moment. It is a function of time: a service that
-// is pending turns into what it will be without anybody doing anything.
+// status returns the state at a time. It is a function of time: a pending service
+// reaches its next state without any event.
 func (s service) status(now time.Time) win32.ServiceStatus {
 	st := win32.ServiceStatus{State: s.Now, ExitCode: s.ExitCode}
 	hung := s.Now == win32.SERVICE_START_PENDING && s.Hangs == "start" || s.Now == win32.SERVICE_STOP_PENDING && s.Hangs == "stop"
@@ -164,7 +164,7 @@ func (s service) status(now time.Time) win32.ServiceStatus {
 	return st
 }
 
-// makeServices makes the services of a new node.
+// makeServices creates the services of a new node.
 func (n *Node) makeServices() error {
 	all := slices.Clone(n.cfg.Services)
 	for _, d := range defaultServices() {
@@ -183,7 +183,7 @@ func (n *Node) makeServices() error {
 	return nil
 }
 
-// setService makes or replaces a service. The caller has the node.
+// setService creates or replaces a service. The caller holds the node's lock.
 func (n *Node) setService(c ServiceConfig) error {
 	now, err := c.first()
 	if err != nil {
@@ -201,7 +201,7 @@ func (n *Node) putService(t *tx, s service) {
 	t.onCommit(func() { n.services[key] = &s })
 }
 
-// loadServices makes the services of their records; what was pending ends.
+// loadServices loads the stored services. Their pending states have ended.
 func (n *Node) loadServices() error {
 	for _, k := range n.store.keys("service/") {
 		var s service
@@ -216,10 +216,10 @@ func (n *Node) loadServices() error {
 	return nil
 }
 
-// service finds a service by its name; nil if there is none.
+// service returns the service with this name, or nil.
 func (n *Node) service(name string) *service { return n.services[serviceKey(name)] }
 
-// SetService makes a service, or replaces the one of that name.
+// SetService creates a service, or replaces the one with its name.
 func (n *Node) SetService(c ServiceConfig) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -232,7 +232,8 @@ func (n *Node) SetService(c ServiceConfig) error {
 	return n.setService(c)
 }
 
-// bootServices starts what Windows starts by itself, and nothing else, at once.
+// bootServices starts the services that Windows starts at boot, and no others,
+// all at once.
 func (n *Node) bootServices(t *tx) {
 	for _, s := range n.services {
 		next := *s
@@ -250,7 +251,7 @@ type ServiceInfo struct {
 	Status string `json:"status"`
 }
 
-// showServices lists the services by name.
+// showServices returns the services, sorted by name.
 func (n *Node) showServices() []ServiceInfo {
 	names := map[uint32]string{
 		win32.SERVICE_STOPPED: "stopped", win32.SERVICE_START_PENDING: "start pending", win32.SERVICE_STOP_PENDING: "stop pending",
@@ -318,11 +319,11 @@ func (n *Node) StartService(name string) error {
 	})
 }
 
-// start starts s after what it depends on, and tells when it will run. path are
-// the services that wait for s.
+// start starts s after the services that it depends on, and returns when it will
+// run. path are the services that wait for s.
 //
-// The refusals are those of Microsoft's page of StartServiceW. A service that is
-// pending, in whatever direction, counts as running there.
+// Errors are those of Microsoft's page of StartServiceW. A service that is start
+// or stop pending counts as running there.
 func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 	if slices.Contains(path, s) {
 		return time.Time{}, win32.ERROR_CIRCULAR_DEPENDENCY
@@ -366,8 +367,8 @@ func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 	return next.until, nil
 }
 
-// ControlService implements [win32.Services] for SERVICE_CONTROL_STOP; other
-// controls are refused as by a service that does not know them.
+// ControlService implements [win32.Services] for SERVICE_CONTROL_STOP. Other
+// controls fail as for a service that does not accept them.
 func (n *Node) ControlService(name string, control uint32) (status win32.ServiceStatus, err error) {
 	err = n.do(func(t *tx) error {
 		s, err := n.openService(name)
@@ -385,7 +386,7 @@ func (n *Node) ControlService(name string, control uint32) (status win32.Service
 		if control != win32.SERVICE_CONTROL_STOP || status.ControlsAccepted&win32.SERVICE_ACCEPT_STOP == 0 {
 			return win32.ERROR_INVALID_SERVICE_CONTROL
 		}
-		for _, d := range n.needing(s) {
+		for _, d := range n.dependents(s) {
 			if d.status(now).State != win32.SERVICE_STOPPED {
 				return win32.ERROR_DEPENDENT_SERVICES_RUNNING
 			}
@@ -399,8 +400,8 @@ func (n *Node) ControlService(name string, control uint32) (status win32.Service
 	return status, err
 }
 
-// needing lists the services that name s among what they depend on, by name.
-func (n *Node) needing(s *service) []*service {
+// dependents returns the services that depend directly on s, sorted by name.
+func (n *Node) dependents(s *service) []*service {
 	var found []*service
 	for _, d := range n.services {
 		if slices.ContainsFunc(d.DependsOn, func(name string) bool { return strings.EqualFold(name, s.Name) }) {
@@ -411,9 +412,9 @@ func (n *Node) needing(s *service) []*service {
 	return found
 }
 
-// DependentServices implements [win32.Services]: direct and indirect dependents,
-// those that nobody needs first (Microsoft: EnumDependentServicesW, "reverse
-// sequence of start order").
+// DependentServices implements [win32.Services]. It lists direct and indirect
+// dependents, those without dependents of their own first (Microsoft:
+// EnumDependentServicesW, "reverse sequence of start order").
 func (n *Node) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
 	err = n.do(func(*tx) error {
 		s, err := n.openService(name)
@@ -426,7 +427,7 @@ func (n *Node) DependentServices(name string, state uint32) (list []win32.Depend
 		seen := map[*service]bool{s: true}
 		var visit func(*service)
 		visit = func(s *service) {
-			for _, d := range n.needing(s) {
+			for _, d := range n.dependents(s) {
 				if seen[d] {
 					continue
 				}

@@ -15,28 +15,28 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
-// What is here is the node's SMB client and the servers that it can reach.
+// This is the node's SMB client and the servers that it can reach.
 //
-// # A mapping and its session
+// # Mappings and sessions
 //
-// A mapping has a status as NetUseEnum tells it. It is OK from UseAdd on, as
-// long as its session lives. A session ends when its server goes away, and
-// begins anew when the server is back, with the credentials that the client
-// keeps in its memory, if the server still takes them. A restart of Windows
-// keeps mappings and loses the credentials: they stay disconnected until
-// somebody makes them anew. The credentials themselves are not kept here: a
-// mapping knows which of its account's passwords, by count, it was made with.
+// A mapping has the status that NetUseEnum reports. From UseAdd on it is OK, as
+// long as its session lasts. A session ends when its server goes down. When the
+// server is back, the session starts again with the credentials that the client
+// keeps in memory, if the server still accepts them. A restart of Windows keeps
+// the mappings but loses the credentials: such mappings stay disconnected until
+// they are created again. The node does not store credentials: a mapping stores
+// how many times the password of its account had been set.
 //
-// A password that changes on the server does not end sessions ([MS-SMB2]: a
-// session is authenticated once), so such a mapping stays OK until its server
-// goes away for the first time.
+// A change of the password on the server does not end sessions ([MS-SMB2]: a
+// session is authenticated once), so the mapping stays OK until the server goes
+// down for the first time.
 //
-// # One user for each server
+// # One user per server
 //
-// Windows refuses a second user for one server (error 1219), whatever the
-// status of the mappings that the first one has, and so it is here. The same
-// share again is success with the same user over a session that lives, else
-// 1219 (general knowledge, from reports of users after a restart).
+// Windows refuses a second user for one server (error 1219), whatever the status
+// of the first user's mappings, and so does the node. Mapping the same share
+// again succeeds for the same user while its session lasts. Otherwise the error
+// is 1219 (general knowledge, from reports of users after a restart).
 
 // smbServer is stored under "smb/server/<folded name>".
 type smbServer struct {
@@ -53,7 +53,7 @@ type smbAccount struct {
 	User    string `json:"user"`
 	Salt    []byte `json:"salt"`
 	Hash    []byte `json:"hash"`
-	Changes int    `json:"changes"` // how often the password was set
+	Changes int    `json:"changes"` // how many times the password was set
 }
 
 type smbShare struct {
@@ -67,17 +67,17 @@ type smbMapping struct {
 	User    string `json:"user,omitempty"`
 	Domain  string `json:"domain,omitempty"`
 	Account string `json:"account,omitempty"` // key of the account; "" for the node's own
-	Changes int    `json:"changes,omitempty"` // of the account's password, as of the session's
+	Changes int    `json:"changes,omitempty"` // smbAccount.Changes at the start of the session
 	Status  uint32 `json:"status,omitempty"`
 	Lost    bool   `json:"lost,omitempty"` // the client no longer has the credentials
 }
 
-// shareRef names the share that a volume stands for.
+// shareRef is the share of a volume.
 type shareRef struct{ server, share string }
 
 func (r shareRef) remote() string { return `\\` + r.server + `\` + r.share }
 
-// smbState is what a node has of SMB in memory.
+// smbState is the SMB state of a node in memory.
 type smbState struct {
 	servers  map[string]smbServer
 	mappings map[string]smbMapping
@@ -91,13 +91,13 @@ func newSMBState() smbState {
 const (
 	smbServerPrefix  = "smb/server/"
 	smbMappingPrefix = "smb/mapping/"
-	// passwordRounds is low: it guards passwords of tests.
+	// passwordRounds is low, because it only protects passwords of tests.
 	passwordRounds = 1000
 )
 
 func foldSMB(s string) string { return strings.ToLower(s) }
 
-// setServer and setMapping store a record, and have it in memory once stored.
+// setServer and setMapping store a record, and update memory on commit.
 func (n *Node) setServer(t *tx, s smbServer) {
 	key := foldSMB(s.Name)
 	t.Put(smbServerPrefix+key, s)
@@ -110,8 +110,8 @@ func (n *Node) setMapping(t *tx, m smbMapping) {
 	t.onCommit(func() { n.smb.mappings[key] = m })
 }
 
-// loadSMB reads servers and mappings. Windows ran on while the process was away,
-// so mappings are as they were.
+// loadSMB reads servers and mappings. Windows kept running while the process was
+// not, so mappings are unchanged.
 func (n *Node) loadSMB() error {
 	for _, k := range n.store.keys(smbServerPrefix) {
 		var s smbServer
@@ -130,7 +130,7 @@ func (n *Node) loadSMB() error {
 	return nil
 }
 
-// bootSMB is a restart of Windows: mappings stay, their credentials do not.
+// bootSMB restarts Windows: mappings stay, but lose their credentials.
 func (n *Node) bootSMB(t *tx) {
 	for _, m := range n.smb.mappings {
 		m.Status, m.Lost = win32.USE_DISCONN, true
@@ -138,21 +138,20 @@ func (n *Node) bootSMB(t *tx) {
 	}
 }
 
-// splitRemote reads `\\server\share`.
+// splitRemote parses `\\server\share`.
 func splitRemote(remote string) (shareRef, bool) {
 	rest, ok := strings.CutPrefix(remote, `\\`)
 	server, share, both := strings.Cut(rest, `\`)
 	return shareRef{server, share}, ok && both && server != "" && share != "" && !strings.ContainsAny(server+share, "\\/:*?\"<>|\x00")
 }
 
-// hashPassword is what a server keeps of a password.
+// hashPassword returns what a server stores of a password.
 func hashPassword(password string, salt []byte) ([]byte, error) {
 	return pbkdf2.Key(sha256.New, password, salt, passwordRounds, sha256.Size)
 }
 
-// account finds whom the credentials mean: an account of the server, by its
-// name or by domain and name. An account without a domain is also known with the
-// server's own name before it.
+// account finds the account of the credentials, by its name or by domain and
+// name. An account without a domain also matches the server's own name as domain.
 func (s smbServer) account(domain, user string) (key string, ok bool) {
 	key = foldSMB(user)
 	if domain != "" && domain != "." && !strings.EqualFold(domain, s.Name) {
@@ -162,15 +161,16 @@ func (s smbServer) account(domain, user string) (key string, ok bool) {
 	return key, ok
 }
 
-// UseAdd implements [win32.SMB]. Beside what stands above:
+// UseAdd implements [win32.SMB]. In addition to the rules above it returns
 //
-//   - ERROR_INVALID_PARAMETER for flags that there are not, ERROR_BAD_NET_NAME
-//     for what is no \\server\share,
-//   - ERROR_BAD_NETPATH for a server that is not there,
-//   - ERROR_LOGON_FAILURE for an unknown user, and for none where the server does
-//     not know the node; ERROR_INVALID_PASSWORD; ERROR_NO_SUCH_LOGON_SESSION for
-//     a user name that none can be (docs/contract/smb.md#errors-of-a-mapping),
-//   - ERROR_ACCESS_DENIED where privacy is wanted and the server cannot encrypt
+//   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
+//     remote that is not \\server\share,
+//   - ERROR_BAD_NETPATH for a server that is unknown or down,
+//   - ERROR_LOGON_FAILURE for an unknown user, and for no user if the server
+//     does not accept the node's account; ERROR_INVALID_PASSWORD;
+//     ERROR_NO_SUCH_LOGON_SESSION for an invalid user name
+//     (docs/contract/smb.md#errors-of-a-mapping),
+//   - ERROR_ACCESS_DENIED for privacy on a server without encryption
 //     (docs/contract/smb.md#errors-of-a-mapping).
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.do(func(t *tx) error {
@@ -225,7 +225,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 	})
 }
 
-// UseEnum implements [win32.SMB]. Mappings come in the order of their names.
+// UseEnum implements [win32.SMB]. Mappings are sorted by name.
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
 	err = n.do(func(*tx) error {
 		for _, m := range n.smb.mappings {
@@ -237,8 +237,8 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 	return uses, err
 }
 
-// UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated; other
-// forces are ERROR_NOT_SUPPORTED, which Windows does not answer.
+// UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated. Other values
+// fail with ERROR_NOT_SUPPORTED, which Windows does not return.
 func (n *Node) UseDel(remote string, force uint32) error {
 	return n.do(func(t *tx) error {
 		m, ok := n.smb.mappings[foldSMB(remote)]
@@ -257,8 +257,7 @@ func (n *Node) UseDel(remote string, force uint32) error {
 	})
 }
 
-// closeShare ends what is open on a share: handles to it are good for closing
-// only.
+// closeShare closes the files on a share: their handles can only be closed.
 func (n *Node) closeShare(t *tx, remote string) {
 	for fsid, v := range n.smb.volumes {
 		if !strings.EqualFold(v.share.remote(), remote) {
@@ -273,8 +272,8 @@ func (n *Node) closeShare(t *tx, remote string) {
 	}
 }
 
-// reach tells whether the node can use a share at the moment: the error is that
-// of opening something on it (ntstatus.h; which one Windows answers when is
+// reach returns the share if the node can use it now. Otherwise it returns the
+// error of opening a file on it (ntstatus.h; when Windows returns which error is
 // general knowledge).
 func (n *Node) reach(ref shareRef) (smbShare, error) {
 	server, ok := n.smb.servers[foldSMB(ref.server)]
@@ -288,7 +287,7 @@ func (n *Node) reach(ref shareRef) (smbShare, error) {
 	m, mapped := n.smb.mappings[foldSMB(ref.remote())]
 	switch {
 	case !mapped && server.NodeAccount:
-		return share, nil // the node's own account will do
+		return share, nil // with the node's own account
 	case !mapped:
 		return smbShare{}, win32.STATUS_ACCESS_DENIED
 	case m.Status == win32.USE_OK:
@@ -299,10 +298,10 @@ func (n *Node) reach(ref shareRef) (smbShare, error) {
 	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR
 }
 
-// openShare is the root of the share at the front of rest, which is what comes
-// behind `\??\UNC\`, and what follows it.
+// openShare returns the root of the share at the front of rest, the part of a
+// name after `\??\UNC\`, and the rest of the name.
 //
-// The file tree of a share takes no reparse points.
+// The file tree of a share accepts no reparse points.
 func (n *Node) openShare(rest string) (place, string, error) {
 	server, rest, _ := strings.Cut(rest, `\`)
 	share, rest, _ := strings.Cut(rest, `\`)
@@ -322,19 +321,19 @@ func (n *Node) openShare(rest string) (place, string, error) {
 	return place{vol: v, tree: v.tree, entry: v.tree.Root()}, rest, nil
 }
 
-// makeShare gives a server a share with an empty file tree.
+// makeShare creates a share with an empty file tree.
 func (n *Node) makeShare(t *tx, s *smbServer, name string) error {
 	if _, ok := splitRemote(`\\s\` + name); !ok {
-		return fmt.Errorf("share %q: not the name of a share", name)
+		return fmt.Errorf("share %q: not a valid share name", name)
 	}
 	if _, exists := s.Shares[foldSMB(name)]; exists {
-		return fmt.Errorf("share %q: \\\\%s has it already", name, s.Name)
+		return fmt.Errorf("share %q: already exists on \\\\%s", name, s.Name)
 	}
 	id, err := n.newGUID()
 	if err != nil {
 		return err
 	}
-	// The dot keeps it apart from what disks have: their identities hold none.
+	// The dot distinguishes it from the identities of disks, which contain none.
 	fsid := "share." + strings.Trim(id.String(), "{}")
 	v := &volume{n: n, fsid: fsid}
 	tree := filetree.New(t.files(v))
@@ -343,7 +342,7 @@ func (n *Node) makeShare(t *tx, s *smbServer, name string) error {
 	return nil
 }
 
-// makeAccount gives a server an account, or one that it has another password.
+// makeAccount creates an account of a server, or sets its password.
 func (n *Node) makeAccount(s *smbServer, user, password string) error {
 	if user == "" || strings.Count(user, `\`) > 1 {
 		return fmt.Errorf("account %q: want a name, or a domain and a name as in DOMAIN\\name", user)
@@ -361,13 +360,13 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 	return nil
 }
 
-// addSMBServer makes a server of its description.
+// addSMBServer creates a server from its description.
 func (n *Node) addSMBServer(t *tx, c SMBServerConfig) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
 	if _, exists := n.smb.servers[foldSMB(c.Name)]; exists {
-		return fmt.Errorf("there is an SMB server %q already", c.Name)
+		return fmt.Errorf("SMB server %q already exists", c.Name)
 	}
 	s := smbServer{Name: c.Name, NoEncryption: c.NoEncryption, NodeAccount: c.NodeAccount, Accounts: map[string]smbAccount{}, Shares: map[string]smbShare{}}
 	for _, name := range c.Shares {
@@ -384,7 +383,7 @@ func (n *Node) addSMBServer(t *tx, c SMBServerConfig) error {
 	return nil
 }
 
-// changeServer changes a server; change works on a copy.
+// changeServer changes a server. change works on a copy.
 func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -393,7 +392,7 @@ func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error)
 	}
 	s, ok := n.smb.servers[foldSMB(name)]
 	if !ok {
-		return fmt.Errorf("there is no SMB server %q", name)
+		return fmt.Errorf("no SMB server %q", name)
 	}
 	s.Accounts, s.Shares = cloneMap(s.Accounts), cloneMap(s.Shares)
 	err := n.transact(func(t *tx) error {
@@ -417,7 +416,7 @@ func cloneMap[V any](m map[string]V) map[string]V {
 	return c
 }
 
-// AddSMBServer puts another SMB server on the network.
+// AddSMBServer adds an SMB server to the network.
 func (n *Node) AddSMBServer(c SMBServerConfig) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -430,19 +429,19 @@ func (n *Node) AddSMBServer(c SMBServerConfig) error {
 	return nil
 }
 
-// AddSMBShare makes an empty share on a server.
+// AddSMBShare creates an empty share on a server.
 func (n *Node) AddSMBShare(server, share string) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error { return n.makeShare(t, s, share) })
 }
 
-// RemoveSMBShare makes a share vanish, with all that is on it. What is open on it
-// is good for closing only; a mapping of it stays and is disconnected (general
-// knowledge), also when a share of that name comes back, until the server does.
+// RemoveSMBShare removes a share and all its files. Handles on it can only be
+// closed. A mapping of it stays, but is disconnected (general knowledge), even if
+// a share of the same name is created, until the server has been down.
 func (n *Node) RemoveSMBShare(server, share string) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
-			return fmt.Errorf("there is no share %q", share)
+			return fmt.Errorf("no share %q", share)
 		}
 		delete(s.Shares, foldSMB(share))
 		n.dropShare(t, shareRef{s.Name, sh.Name}, sh)
@@ -450,7 +449,7 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 	})
 }
 
-// dropShare ends the file tree of a share and disconnects its mapping.
+// dropShare deletes the file tree of a share and disconnects its mapping.
 func (n *Node) dropShare(t *tx, ref shareRef, sh smbShare) {
 	if m, ok := n.smb.mappings[foldSMB(ref.remote())]; ok {
 		m.Status = win32.USE_DISCONN
@@ -461,20 +460,20 @@ func (n *Node) dropShare(t *tx, ref shareRef, sh smbShare) {
 	t.onCommit(func() { delete(n.trees, sh.FSID) })
 }
 
-// RemoveSMBAccount makes an account of a server vanish. Sessions go on until the
+// RemoveSMBAccount removes an account of a server. Its sessions last until the
 // server goes down.
 func (n *Node) RemoveSMBAccount(server, user string) error {
 	return n.changeServer(server, func(_ *tx, s *smbServer) error {
 		if _, ok := s.Accounts[foldSMB(user)]; !ok {
-			return fmt.Errorf("there is no account %q", user)
+			return fmt.Errorf("no account %q", user)
 		}
 		delete(s.Accounts, foldSMB(user))
 		return nil
 	})
 }
 
-// RemoveSMBServer makes a server vanish for good, with its shares. Mappings of
-// them stay and are disconnected.
+// RemoveSMBServer removes a server for good, with its shares. Mappings of them
+// stay, but are disconnected.
 func (n *Node) RemoveSMBServer(server string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -484,7 +483,7 @@ func (n *Node) RemoveSMBServer(server string) error {
 	key := foldSMB(server)
 	s, ok := n.smb.servers[key]
 	if !ok {
-		return fmt.Errorf("there is no SMB server %q", server)
+		return fmt.Errorf("no SMB server %q", server)
 	}
 	return n.because(n.transact(func(t *tx) error {
 		for _, sh := range s.Shares {
@@ -496,20 +495,20 @@ func (n *Node) RemoveSMBServer(server string) error {
 	}))
 }
 
-// SetSMBPassword sets the password of an account of a server, and makes the
-// account if there is none. Sessions go on.
+// SetSMBPassword sets the password of an account of a server, and creates the
+// account if necessary. Sessions last.
 func (n *Node) SetSMBPassword(server, user, password string) error {
 	return n.changeServer(server, func(_ *tx, s *smbServer) error { return n.makeAccount(s, user, password) })
 }
 
-// SetSMBEncryption tells whether a server can encrypt. Sessions go on.
+// SetSMBEncryption sets whether a server supports encryption. Sessions last.
 func (n *Node) SetSMBEncryption(server string, can bool) error {
 	return n.changeServer(server, func(_ *tx, s *smbServer) error { s.NoEncryption = !can; return nil })
 }
 
-// SetSMBServerDown takes a server away, with all sessions, or brings it back:
-// then sessions begin anew whose credentials the client still has and the
-// server still takes.
+// SetSMBServerDown takes a server down, which ends all its sessions, or brings it
+// up again. Sessions then start again if the client still has the credentials and
+// the server still accepts them.
 func (n *Node) SetSMBServerDown(server string, down bool) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error {
 		s.Down = down
@@ -533,8 +532,8 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 	})
 }
 
-// SetSMBMappingStatus makes Windows tell a status of a mapping (USE_OK …), as
-// bad networks do.
+// SetSMBMappingStatus sets the status that Windows reports for a mapping (USE_OK
+// …), as after network errors.
 func (n *Node) SetSMBMappingStatus(remote string, status uint32) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -543,7 +542,7 @@ func (n *Node) SetSMBMappingStatus(remote string, status uint32) error {
 	}
 	m, ok := n.smb.mappings[foldSMB(remote)]
 	if !ok {
-		return fmt.Errorf("there is no SMB mapping of %q", remote)
+		return fmt.Errorf("no SMB mapping of %q", remote)
 	}
 	if status > win32.USE_RECONN {
 		return fmt.Errorf("status %d, want at most %d", status, win32.USE_RECONN)
@@ -555,13 +554,13 @@ func (n *Node) SetSMBMappingStatus(remote string, status uint32) error {
 	}))
 }
 
-// MakeShareDirectory makes a directory on a share, with those above it, as
-// another machine would. path is relative to the share.
+// MakeShareDirectory creates a directory on a share, with its parents, as another
+// machine would. path is relative to the share.
 func (n *Node) MakeShareDirectory(server, share, path string) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
-			return fmt.Errorf("there is no share %q", share)
+			return fmt.Errorf("no share %q", share)
 		}
 		v := &volume{n: n, fsid: sh.FSID, tree: n.trees[sh.FSID]}
 		at := v.tree.Root()
@@ -613,7 +612,7 @@ var defaultSMBServers = []SMBServerConfig{{
 	Name: "files.example.com", Shares: []string{"data"}, Accounts: []SMBAccountConfig{{"csi", "csi"}},
 }}
 
-// makeSMB makes the servers that the configuration describes.
+// makeSMB creates the configured servers.
 func (n *Node) makeSMB() error {
 	servers := n.cfg.SMBServers
 	if servers == nil {
@@ -643,7 +642,7 @@ type SMBMappingInfo struct {
 	Status uint32 `json:"status"`
 }
 
-// showSMB tells of servers and mappings, sorted.
+// showSMB returns the servers and mappings, sorted.
 func (n *Node) showSMB() (servers []SMBServerInfo, mappings []SMBMappingInfo) {
 	for _, s := range n.smb.servers {
 		info := SMBServerInfo{Name: s.Name, Down: s.Down, Encryption: !s.NoEncryption}
@@ -669,7 +668,7 @@ func (n *Node) showSMB() (servers []SMBServerInfo, mappings []SMBMappingInfo) {
 	return servers, mappings
 }
 
-// checkSMB refuses descriptions of servers that cannot be.
+// checkSMB refuses invalid descriptions of servers.
 func checkSMB(servers []SMBServerConfig) error {
 	seen := map[string]bool{}
 	for i, c := range servers {
