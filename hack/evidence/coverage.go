@@ -211,16 +211,17 @@ func (c *coverage) page() string {
 
 # Which test calls what
 
-The clients of the existing CSI Proxy, as they were published, call our daemon:
-modules under [test/published](../../test/published), each a program of its own
-with the gRPC of its time. What they call stands in
-[test/published/script/calls](../../test/published/script/calls), and the numbers
-below are its sections: those in which the method answers, with its answer
-compared field by field, and in italics those in which it is refused, with the
-code and the text of the error compared. A dash is a method that the version
-does not have; the test "methods of other versions" finds it Unimplemented.
+The published clients of the existing CSI Proxy call our daemon. They are modules
+under [test/published](../../test/published), each a program of its own with the gRPC
+of its time. Their calls are in
+[test/published/script/calls](../../test/published/script/calls).
 
-Beside these calls, ` + "`TestEveryFieldOfEveryRequestArrives`" + ` and
+A number is a section of that script in which the method succeeds, and its answer is
+compared field by field. A number in italics is a section in which it fails, and the
+code and text of the error are compared. A dash is a method that the version does not
+have; the test "methods of other versions" checks that it is Unimplemented.
+
+In addition, ` + "`TestEveryFieldOfEveryRequestArrives`" + ` and
 ` + "`TestEveryFieldOfEveryResponseArrives`" + ` in internal/wire send a value
 through every field of every version, and ` + "`TestEveryPublishedMethodIsServed`" + `
 fails on a method without a row.

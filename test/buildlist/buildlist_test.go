@@ -181,9 +181,9 @@ func TestBuildLists(t *testing.T) {
 
 # What a driver's build list gains
 
-Sample drivers, built for windows/amd64 outside of this repository with the lines
-of go.mod that are shown. **Linked** are the modules of which a package is in the program; **all** is
-what ` + "`go list -m all`" + ` prints besides. [What it costs](../drivers.md#what-it-costs).
+Sample drivers, built for windows/amd64 outside of this repository with the lines of
+go.mod that are shown. **Linked** modules have a package in the program. **All** are
+the others that ` + "`go list -m all`" + ` prints. [What it costs](../drivers.md#what-it-costs).
 
 ## The versions, and why they are no older
 
