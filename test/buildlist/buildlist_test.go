@@ -24,15 +24,15 @@ const (
 	libraryModule = "github.com/kubernetes-csi/csi-proxy/v2"
 )
 
-// driver is a driver's module in a directory of its own.
+// driver is a driver's module in its own directory.
 type driver struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-// newDriver makes one of the program in testdata, whose go.mod requires modules
-// and replaces those with a directory of this repository.
+// newDriver makes a driver from a program in testdata. Its go.mod requires modules,
+// and replaces some with directories of this repository.
 func newDriver(t *testing.T, program string, require, replace map[string]string) *driver {
 	t.Helper()
 	d := &driver{t: t, dir: t.TempDir(), env: []string{"GOWORK=off", "GOFLAGS=-mod=mod", "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}}
@@ -73,11 +73,11 @@ func (d *driver) try(args ...string) (string, error) {
 	c := exec.Command("go", args...)
 	c.Dir = d.dir
 	c.Env = append(os.Environ(), d.env...)
-	var said strings.Builder
-	c.Stderr = &said
+	var stderr strings.Builder
+	c.Stderr = &stderr
 	out, err := c.Output()
 	if err != nil {
-		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said.String())
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
 	}
 	return string(out), err
 }
@@ -91,13 +91,13 @@ func (d *driver) run(args ...string) string {
 	return out
 }
 
-// built is what a driver has: versions by module.
+// built has the versions of a driver's modules.
 type built struct {
 	all    map[string]string // go list -m all
-	linked map[string]string // those of which a package is in the program
+	linked map[string]string // modules with a package in the program
 }
 
-// build tidies, builds and asks.
+// build runs go mod tidy, builds the driver and returns its modules.
 func (d *driver) build() built {
 	d.t.Helper()
 	d.run("mod", "tidy")
@@ -119,14 +119,14 @@ func (d *driver) build() built {
 	}
 }
 
-// heavy is what a driver's build list must not gain by us: libraries of commands,
-// metrics, charts and tests. OpenTelemetry and its like come with gRPC, whoever
-// requires it.
+// heavy are modules that a driver's build list must not gain from us: libraries for
+// commands, metrics, charts and tests. OpenTelemetry and similar modules come with
+// gRPC.
 var heavy = []string{"github.com/spf13/", "github.com/inconshreveable/", "github.com/prometheus/client_golang", "github.com/prometheus/common",
 	"k8s.io/", "sigs.k8s.io/", "helm.sh/", "github.com/stretchr/", "github.com/rogpeppe/", "github.com/bufbuild/", "gopkg.in/check", "github.com/onsi/"}
 
-// floor is the version of a module that ours require, and to which a driver that
-// imports ours is raised, with the reason why it is no older one.
+// floor is the version of a module that our modules require, and that a driver which
+// imports them gets at least, with the reason why it is not older.
 type floor struct{ version, reason string }
 
 // floors has every module that a driver links because of ours. The rule is the oldest
@@ -151,30 +151,30 @@ var samples = []struct {
 	require, replace map[string]string
 }{
 	{
-		"client", "a driver on pipes, of the client module alone",
+		"client", "a driver that uses pipes, with the client module",
 		map[string]string{clientModule: "v1.3.0"},
 		map[string]string{clientModule: "v1.3.0"},
 		map[string]string{clientModule: "client"},
 	},
 	{
-		"library", "a driver in a HostProcess container, of the library alone",
+		"library", "a driver in a HostProcess container, with the library",
 		nil,
 		map[string]string{libraryModule: "v2.0.0-alpha.2"},
 		map[string]string{libraryModule: "."},
 	},
 	{
-		"both", "a driver that runs either way, by pkg/remote",
+		"both", "a driver that can use both, with pkg/remote",
 		nil,
 		map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"},
 		map[string]string{libraryModule: ".", clientModule: "client"},
 	},
 }
 
-// TestBuildLists builds each driver for Windows, and compares what it gained
-// with the page.
+// TestBuildLists builds each driver for Windows and compares its build list with the
+// page.
 func TestBuildLists(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	var text strings.Builder
 	text.WriteString(`<!-- Written by the test of test/buildlist (go test ./buildlist -update in test). DO NOT EDIT. -->
@@ -185,7 +185,7 @@ Sample drivers, built for windows/amd64 outside of this repository with the line
 go.mod that are shown. **Linked** modules have a package in the program. **All** are
 the others that ` + "`go list -m all`" + ` prints. [What it costs](../drivers.md#what-it-costs).
 
-## The versions, and why they are no older
+## Why the versions are not older
 
 | module | version | why |
 |---|---|---|
@@ -218,21 +218,21 @@ the others that ` + "`go list -m all`" + ` prints. [What it costs](../drivers.md
 	}
 	have, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil || string(have) != want {
-		t.Errorf("%s is not what was found (%v); if that is meant: cd test && go test ./buildlist -update\n%s", page, err, want)
+		t.Errorf("%s is out of date (%v); to update it: cd test && go test ./buildlist -update\n%s", page, err, want)
 	}
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// check holds a driver's build list to what it must not have.
+// check checks that a driver's build list has no unwanted modules and the versions in floors.
 func check(t *testing.T, name string, b built) {
 	t.Helper()
 	if len(b.linked) < 3 || len(b.all) < len(b.linked) {
-		t.Fatalf("%s: %d modules linked, %d in all: go list was not understood", name, len(b.linked), len(b.all))
+		t.Fatalf("%s: %d modules linked, %d in all: the output of go list was not understood", name, len(b.linked), len(b.all))
 	}
 	for path := range b.all {
 		if slices.ContainsFunc(heavy, func(p string) bool { return strings.HasPrefix(path, p) }) {
-			t.Errorf("%s: the build list gains %s %s, which no driver needs", name, path, b.all[path])
+			t.Errorf("%s: the build list gains %s %s, which drivers do not need", name, path, b.all[path])
 		}
 	}
 	for path, version := range b.linked {
@@ -276,31 +276,31 @@ func writeTable(text *strings.Builder, before, after built) {
 		return strings.Join(list, ", ")
 	}
 	if before.all != nil {
-		fmt.Fprintf(text, "\nAll, before (%d): besides, %s.\n", len(before.all), rest(before))
+		fmt.Fprintf(text, "\nAll, before (%d): also %s.\n", len(before.all), rest(before))
 	}
-	fmt.Fprintf(text, "\nAll, with ours (%d): besides, %s.\n", len(after.all), rest(after))
+	fmt.Fprintf(text, "\nAll, with ours (%d): also %s.\n", len(after.all), rest(after))
 }
 
-// TestOneReplaceLineIsNotEnoughForBoth holds what the page on modules tells of
-// pkg/remote: it needs more of the client than was published so far, and go.mod
-// of a dependency cannot say where that is.
-func TestOneReplaceLineIsNotEnoughForBoth(t *testing.T) {
+// TestRemoteNeedsTwoReplaceLines checks what the page on modules says about
+// pkg/remote: it needs a newer client than the published one, and go.mod of a
+// dependency cannot replace it.
+func TestRemoteNeedsTwoReplaceLines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, map[string]string{libraryModule: "."})
 	if out, err := d.try("mod", "tidy"); err == nil {
-		t.Errorf("go mod tidy worked (%q): the page on modules asks for a line too many", out)
+		t.Errorf("go mod tidy succeeded (%q): the page on modules has a line too many", out)
 	} else if !strings.Contains(err.Error(), clientModule+"/") {
 		t.Errorf("go mod tidy: %v, want an error that names a package of the client", err)
 	}
 }
 
-// TestWorkspace builds the driver that runs either way without any replace line:
-// in a workspace the lines of the modules that are used do count.
+// TestWorkspace builds the driver that runs either way without replace lines: in a
+// workspace, the replace lines of the modules that it uses have an effect.
 func TestWorkspace(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, nil)
 	d.write("go.work", fmt.Sprintf("go 1.25.0\n\nuse .\n\nuse %s\n", absolute(t, ".")))
@@ -308,12 +308,12 @@ func TestWorkspace(t *testing.T) {
 	d.run("build", "-o", filepath.Join(d.dir, "driver.exe"), ".")
 }
 
-// TestModulesBuildWithWhatTheyRequire builds the modules that drivers
-// import with the versions in their own go.mod. In this project's workspace they
-// are built with newer ones, which the commands require.
-func TestModulesBuildWithWhatTheyRequire(t *testing.T) {
+// TestModulesBuildOutsideWorkspace builds the modules that drivers import with the
+// versions in their own go.mod. The workspace uses newer versions, which the commands
+// require.
+func TestModulesBuildOutsideWorkspace(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long: make test runs it")
+		t.Skip("takes too long with -short; make test runs it")
 	}
 	for _, m := range []string{".", "client"} {
 		for _, system := range []string{"linux", "windows"} {

@@ -1,5 +1,5 @@
-// Package buildlist takes the project's modules into drivers as a driver's
-// author does, outside of the workspace, where the replace lines of a dependency
-// do not count: it holds which lines a driver's go.mod needs, and what its build
-// list gains. docs/evidence/build-lists.md is written by its test.
+// Package buildlist tests how drivers import the modules of this project: which lines
+// their go.mod needs, and which modules their build list gains. It builds drivers
+// outside the workspace, where replace lines of a dependency have no effect. The test
+// writes docs/evidence/build-lists.md.
 package buildlist

@@ -1,10 +1,11 @@
-// Package migrating holds the pages in docs/migrating to code. Their Go is taken
-// from the packages below, word by word, and those are compiled for Windows and
-// driven through the life of a volume on a simulated node.
+// Package migrating tests the Go code on the pages in docs/migrating. The code is
+// copied from the packages below, which are compiled for Windows and tested with
+// volumes on a simulated node.
 //
-// Before a block of Go such a page names a file and what of it is shown:
+// Before each block of Go, a page names the file and the declarations that it shows:
 //
 //	<!-- test/migrating/mounter/mounter.go: Mounter, InProcess, Mounter.Unmount -->
 //
-// After a change, go test ./migrating -write (in the module test) writes the blocks.
+// After a change, run go test ./migrating -write in the module test to update the
+// blocks.
 package migrating

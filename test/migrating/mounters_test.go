@@ -20,7 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/shell"
 )
 
-// diskMounter is what the pages show before and after.
+// diskMounter is implemented by the mounters before and after the migration.
 type diskMounter interface {
 	FormatAndMount(ctx context.Context, serial, target string) error
 	Unmount(ctx context.Context, target string) error
@@ -62,12 +62,12 @@ const (
 	pod    = `C:\var\lib\kubelet\pods`
 )
 
-// inProcess is the mounter of a HostProcess container, on a simulated node.
+// inProcess returns the mounter of a HostProcess container, on a simulated node.
 func inProcess(n *simnode.Node) *mounter.Mounter {
 	return &mounter.Mounter{Disk: n.Disk(), Volume: n.Volume(), Filesystem: n.Filesystem(), SMB: n.SMB()}
 }
 
-// throughPipes is the mounter of a container with pipes.
+// throughPipes returns the mounter of a container that uses pipes.
 func throughPipes(t *testing.T, n *simnode.Node) *mounter.Mounter {
 	m, err := mounter.ThroughPipes(t.Context(), remote.WithPipePath(serve.Start(t, n).PipePath))
 	must(t, err)
@@ -79,7 +79,7 @@ func throughPipes(t *testing.T, n *simnode.Node) *mounter.Mounter {
 	return m
 }
 
-// The mounters before and after do the same for a volume.
+// The mounters before and after the migration handle a volume in the same way.
 func TestMountersOfDisks(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, n *simnode.Node) diskMounter{
 		"client v1.x": func(t *testing.T, n *simnode.Node) diskMounter {
@@ -108,18 +108,18 @@ func TestMountersOfDisks(t *testing.T) {
 						return v.MountedAt, uint64(v.Size)
 					}
 				}
-				t.Fatalf("disk %d has no volume that is formatted", d.Number)
+				t.Fatalf("disk %d has no formatted volume", d.Number)
 				return nil, 0
 			}
 			at, small := mounted()
 			if !strings.Contains(strings.Join(at, " "), `globalmount`) {
-				t.Errorf("mounted at %q", at)
+				t.Errorf("mounted at %q, want %q", at, staged)
 			}
 			must(t, m.Publish(ctx, staged, pod+`\mount`))
 			must(t, n.GrowDisk(d.Number, 20<<30))
 			must(t, m.Expand(ctx, staged))
 			if _, size := mounted(); size < small+9<<30 {
-				t.Errorf("the volume grew from %d to %d bytes", small, size)
+				t.Errorf("the volume grew from %d to %d bytes, want at least 9 GiB more", small, size)
 			}
 			must(t, m.Unpublish(ctx, pod+`\mount`))
 			must(t, m.Unmount(ctx, staged))
@@ -128,13 +128,13 @@ func TestMountersOfDisks(t *testing.T) {
 				t.Errorf("still mounted at %q", at)
 			}
 			if err := m.FormatAndMount(ctx, "vol-2", staged); err == nil {
-				t.Error("a disk that is not there was mounted")
+				t.Error("FormatAndMount of a missing disk succeeded")
 			}
 		})
 	}
 }
 
-// The mounter after does not format what it cannot read, and says what is there.
+// The new mounter does not format a volume that it cannot read.
 func TestForeignContentIsKept(t *testing.T) {
 	n := node(t)
 	_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}})
@@ -143,14 +143,14 @@ func TestForeignContentIsKept(t *testing.T) {
 	must(t, err)
 	format := n.Record()
 	if err := inProcess(n).FormatAndMount(t.Context(), "vol-1", staged); err == nil {
-		t.Error("a volume that cannot be read was mounted")
+		t.Error("FormatAndMount of an unreadable volume succeeded")
 	}
 	if format.Count(winapi.Format) > 0 {
-		t.Error("a volume that could not be read was formatted")
+		t.Error("an unreadable volume was formatted")
 	}
 }
 
-// The mounters before and after share a mapping of two links.
+// With the mounters before and after the migration, two links share a mapping.
 func TestMountersOfShares(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, n *simnode.Node) (first, restarted shareMounter){
 		"alpha": func(_ *testing.T, n *simnode.Node) (first, restarted shareMounter) {
@@ -186,7 +186,7 @@ func TestMountersOfShares(t *testing.T) {
 				must(t, m.MountShare(ctx, share, dir, "csi", "csi"))
 			}
 			mappings(1)
-			if restarted != nil { // a driver that counts in memory would have lost count
+			if restarted != nil { // a driver that counts in memory would have lost its count
 				m = restarted
 			}
 			must(t, m.UnmountShare(ctx, share, one))
@@ -197,8 +197,8 @@ func TestMountersOfShares(t *testing.T) {
 	}
 }
 
-// VolumeSize, by hand and with package negotiate.
-func TestVersionsByHandAndNegotiated(t *testing.T) {
+// VolumeSize works the same by hand and with package negotiate.
+func TestVolumeSizeByHandAndNegotiated(t *testing.T) {
 	for _, apis := range [][]string{nil, {"volume/v1beta1"}} {
 		n := node(t)
 		_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
@@ -223,14 +223,14 @@ func TestVersionsByHandAndNegotiated(t *testing.T) {
 	}
 	serve.Start(t, node(t), func(c *serve.Config) { c.StandardPipes, c.APIs = true, []string{"volume/v1alpha1"} })
 	if _, err := pipes.VolumeSize(t.Context(), "x"); !errors.Is(err, negotiate.ErrTooOld) {
-		t.Errorf("with an old proxy: %v", err)
+		t.Errorf("VolumeSize with an old proxy = %v, want ErrTooOld", err)
 	}
 }
 
-// Off Windows the mounter of a HostProcess container says that there is none.
-func TestNoWindows(t *testing.T) {
+// Off Windows the mounter of a HostProcess container fails with errors.ErrUnsupported.
+func TestInProcessOffWindows(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there is a Windows here, whose disks are not for tests: run it on Linux")
+		t.Skip("would change the disks of this Windows: runs on Linux")
 	}
 	m, err := mounter.InProcess()
 	if err == nil {

@@ -15,18 +15,18 @@ import (
 	"testing"
 )
 
-var write = flag.Bool("write", false, "write the Go blocks of docs/migrating anew")
+var write = flag.Bool("write", false, "update the Go blocks of docs/migrating")
 
 const root = "../.."
 
-// written are pages whose blocks are parts of functions, so that no file has them.
+// written are pages whose blocks are parts of functions, so they are in no file.
 var written = []string{"pkg-utils.md"}
 
-// block is a Go block with the note before it, as in the package comment.
+// block matches a Go block with the comment before it, as described in the package comment.
 var block = regexp.MustCompile("(?ms)^(?:<!-- (\\S+\\.go): ([^\n]*) -->\n\n?)?```go\n(.*?)^```$")
 
-// The Go of the pages is that of the files they name.
-func TestPagesShowWhatCompiles(t *testing.T) {
+// The Go blocks of the pages are those of the files that they name.
+func TestPagesShowFiles(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "migrating", "*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestPagesShowWhatCompiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := bytes.Count(text, []byte("```go")); n != len(block.FindAll(text, -1)) {
-			t.Errorf("%s has %d blocks of Go, and %d of them end", page, n, len(block.FindAll(text, -1)))
+			t.Errorf("%s has %d blocks of Go, but only %d of them are closed", page, n, len(block.FindAll(text, -1)))
 		}
 		changed := block.ReplaceAllStringFunc(string(text), func(b string) string {
 			m := block.FindStringSubmatch(b)
 			if m[1] == "" {
-				t.Errorf("%s: a block of Go does not say which file it is from:\n%s", page, m[3])
+				t.Errorf("%s: no comment names the file of a block of Go:\n%s", page, m[3])
 				return b
 			}
 			want, err := declarations(m[1], strings.Split(m[2], ", "))
@@ -56,7 +56,7 @@ func TestPagesShowWhatCompiles(t *testing.T) {
 			}
 			shown++
 			if m[3] != want && !*write {
-				t.Errorf("%s: the block of %s: %s differs from the file; go test ./migrating -write in the module test mends it", page, m[1], m[2])
+				t.Errorf("%s: the block of %s: %s differs from the file; run go test ./migrating -write in the module test", page, m[1], m[2])
 			}
 			return fmt.Sprintf("<!-- %s: %s -->\n\n```go\n%s```", m[1], m[2], want)
 		})
@@ -67,11 +67,11 @@ func TestPagesShowWhatCompiles(t *testing.T) {
 		}
 	}
 	if shown < 8 {
-		t.Errorf("%d blocks of Go were found in %d pages", shown, len(pages))
+		t.Errorf("found %d blocks of Go in %d pages, want at least 8", shown, len(pages))
 	}
 }
 
-// declarations are the texts of the named declarations of a file: functions,
+// declarations returns the text of the named declarations of a file: functions,
 // types, Type.Method, and "imports".
 func declarations(file string, names []string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
@@ -96,7 +96,7 @@ func declarations(file string, names []string) (string, error) {
 	for _, n := range names {
 		part, ok := byName[n]
 		if !ok {
-			return "", fmt.Errorf("%s declares no %s", file, n)
+			return "", fmt.Errorf("%s has no declaration of %s", file, n)
 		}
 		parts = append(parts, part)
 	}

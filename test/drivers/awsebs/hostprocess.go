@@ -16,14 +16,14 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// HostProcess is the driver's mounter over the library: the same calls, in process.
+// HostProcess is the driver's mounter with the library: the same calls, in process.
 type HostProcess struct {
 	FsClient     fs.Interface
 	DiskClient   disk.Interface
 	VolumeClient volume.Interface
 }
 
-// NewHostProcess makes the services of the node that it runs on.
+// NewHostProcess makes the services for this node.
 func NewHostProcess() (*HostProcess, error) {
 	files, err := fs.New(fsapi.New())
 	if err != nil {
@@ -40,7 +40,7 @@ func NewHostProcess() (*HostProcess, error) {
 	return &HostProcess{FsClient: files, DiskClient: disks, VolumeClient: volumes}, nil
 }
 
-// FindDisk looks a disk up by its serial number.
+// FindDisk finds a disk by its serial number.
 func (m *HostProcess) FindDisk(ctx context.Context, serial string) (string, error) {
 	out, err := m.DiskClient.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
 	if err != nil {
@@ -54,7 +54,7 @@ func (m *HostProcess) FindDisk(ctx context.Context, serial string) (string, erro
 	return "", fmt.Errorf("no disk %s", serial)
 }
 
-// FindLUN looks a disk up by where it is attached.
+// FindLUN finds a disk by its location.
 func (m *HostProcess) FindLUN(ctx context.Context, lun string) (uint32, error) {
 	out, err := m.DiskClient.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{})
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *HostProcess) FindLUN(ctx context.Context, lun string) (uint32, error) {
 	return 0, fmt.Errorf("no LUN %s", lun)
 }
 
-// Prepare makes way for a link, makes its directory, and makes it.
+// Prepare removes what is at a path and makes a link there.
 func (m *HostProcess) Prepare(ctx context.Context, staging, target string) error {
 	there, err := m.FsClient.PathExists(ctx, &fs.PathExistsRequest{Path: target})
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *HostProcess) Prepare(ctx context.Context, staging, target string) error
 	return err
 }
 
-// Stage brings a volume to its directory.
+// Stage mounts a volume on a directory.
 func (m *HostProcess) Stage(ctx context.Context, number uint32, target string) error {
 	if _, err := m.DiskClient.Rescan(ctx, &disk.RescanRequest{}); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *HostProcess) Stage(ctx context.Context, number uint32, target string) e
 	return err
 }
 
-// Unstage takes it away again.
+// Unstage unmounts a volume.
 func (m *HostProcess) Unstage(ctx context.Context, target string) error {
 	mounted, err := m.VolumeClient.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -140,7 +140,7 @@ func (m *HostProcess) Unstage(ctx context.Context, target string) error {
 	return err
 }
 
-// Grow grows a volume and tells the sizes of disk and volume.
+// Grow grows a volume and returns the sizes of its disk and the volume.
 func (m *HostProcess) Grow(ctx context.Context, number uint32, id string, size int64) (int64, int64, error) {
 	if _, err := m.VolumeClient.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size}); err != nil {
 		return -1, -1, err

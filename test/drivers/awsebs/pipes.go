@@ -1,9 +1,9 @@
-// Package awsebs uses what the AWS EBS CSI driver does
-// (kubernetes-sigs/aws-ebs-csi-driver, pkg/mounter): pipes.go what
+// Package awsebs uses the identifiers that the AWS EBS CSI driver uses
+// (kubernetes-sigs/aws-ebs-csi-driver, pkg/mounter): pipes.go those of the client in
 // mount_windows_proxyV1.go at b75c575c5fba and safe_mounter_windows.go at
-// 9f2cc4ef6ae1 do with the client, hostprocess.go what mount_windows_proxyV2.go at
-// ad9f05d027cb does with the library. Its go.mod at 0163e7b86ac8 has client v1.3.0
-// and library v2.0.0-alpha.2, replaced by alpha.1.
+// 9f2cc4ef6ae1, hostprocess.go those of the library in mount_windows_proxyV2.go at
+// ad9f05d027cb. Its go.mod at 0163e7b86ac8 has client v1.3.0 and library
+// v2.0.0-alpha.2, replaced by alpha.1.
 package awsebs
 
 import (
@@ -22,14 +22,14 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 )
 
-// Pipes is the driver's mounter through the proxy.
+// Pipes is the driver's mounter with the proxy.
 type Pipes struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// NewPipes connects.
+// NewPipes connects to the proxy.
 func NewPipes() (*Pipes, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {
@@ -46,8 +46,8 @@ func NewPipes() (*Pipes, error) {
 	return &Pipes{FsClient: files, DiskClient: disks, VolumeClient: volumes}, nil
 }
 
-// FindDisk connects for one question, as the driver did before it kept clients,
-// and reads the answer by its getters.
+// FindDisk connects for a single call, as the driver did before it kept clients, and
+// reads the response with its getters.
 func FindDisk(ctx context.Context, serial string) (string, error) {
 	disks, err := diskclient.NewClient()
 	if err != nil {
@@ -66,7 +66,7 @@ func FindDisk(ctx context.Context, serial string) (string, error) {
 	return "", fmt.Errorf("no disk %s", serial)
 }
 
-// FindLUN looks a disk up by where it is attached.
+// FindLUN finds a disk by its location.
 func (m *Pipes) FindLUN(ctx context.Context, lun string) (uint32, error) {
 	out, err := m.DiskClient.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{})
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Pipes) FindLUN(ctx context.Context, lun string) (uint32, error) {
 	return 0, fmt.Errorf("no LUN %s", lun)
 }
 
-// Prepare makes way for a link, makes its directory, and makes it.
+// Prepare removes what is at a path and makes a link there.
 func (m *Pipes) Prepare(ctx context.Context, staging, target string) error {
 	there, err := m.FsClient.PathExists(ctx, &fs.PathExistsRequest{Path: target})
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *Pipes) Prepare(ctx context.Context, staging, target string) error {
 	return err
 }
 
-// Stage brings a volume to its directory.
+// Stage mounts a volume on a directory.
 func (m *Pipes) Stage(ctx context.Context, number uint32, target string) error {
 	if _, err := m.DiskClient.Rescan(ctx, &disk.RescanRequest{}); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (m *Pipes) Stage(ctx context.Context, number uint32, target string) error {
 	return err
 }
 
-// Unstage takes it away again.
+// Unstage unmounts a volume.
 func (m *Pipes) Unstage(ctx context.Context, target string) error {
 	mounted, err := m.VolumeClient.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *Pipes) Unstage(ctx context.Context, target string) error {
 	return err
 }
 
-// Grow grows a volume and tells the sizes of disk and volume.
+// Grow grows a volume and returns the sizes of its disk and the volume.
 func (m *Pipes) Grow(ctx context.Context, number uint32, id string) (int64, int64, error) {
 	if _, err := m.VolumeClient.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeId: id}); err != nil {
 		return -1, -1, err

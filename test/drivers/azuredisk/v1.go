@@ -1,8 +1,8 @@
-// Package azuredisk uses what the Azure Disk CSI driver does
-// (kubernetes-sigs/azuredisk-csi-driver, pkg/mounter): v1.go what
-// safe_mounter_windows.go at 7bc5bcf24423 does, v1beta.go what
-// safe_mounter_v1beta_windows.go at e532f578d3b2 does. Its go.mod at 003e4affc782
-// has client v1.1.3. In HostProcess containers it has calls of its own.
+// Package azuredisk uses the identifiers that the Azure Disk CSI driver uses
+// (kubernetes-sigs/azuredisk-csi-driver, pkg/mounter): v1.go those of
+// safe_mounter_windows.go at 7bc5bcf24423, v1beta.go those of
+// safe_mounter_v1beta_windows.go at e532f578d3b2. Its go.mod at 003e4affc782 has
+// client v1.1.3. In HostProcess containers the driver makes Windows calls itself.
 package azuredisk
 
 import (
@@ -18,14 +18,14 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 )
 
-// V1 is the driver's mounter over the stable versions.
+// V1 is the driver's mounter for the stable versions.
 type V1 struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// NewV1 connects.
+// NewV1 connects to the proxy.
 func NewV1() (*V1, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *V1) stage(ctx context.Context, number uint32, target string) error {
 	return err
 }
 
-// flush prints responses, which are nil with an error.
+// flush prints responses, which are nil if there is an error.
 func (m *V1) flush(ctx context.Context, target string) string {
 	mounted, err := m.VolumeClient.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil || mounted == nil {
@@ -122,7 +122,7 @@ func (m *V1) grow(ctx context.Context, id string) (total, used int64, err error)
 	return out.TotalBytes, out.UsedBytes, nil
 }
 
-// mounter is what the driver asks of either form.
+// mounter is implemented for both versions.
 type mounter interface {
 	versions() string
 	paths(ctx context.Context, source, target string) error

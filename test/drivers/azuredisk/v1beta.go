@@ -13,14 +13,14 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1beta2"
 )
 
-// V1Beta is the driver's mounter over beta versions.
+// V1Beta is the driver's mounter for beta versions.
 type V1Beta struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// NewV1Beta connects.
+// NewV1Beta connects to the proxy.
 func NewV1Beta() (*V1Beta, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {

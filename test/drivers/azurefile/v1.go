@@ -1,8 +1,8 @@
-// Package azurefile uses what the Azure File CSI driver does
-// (kubernetes-sigs/azurefile-csi-driver, pkg/mounter): v1.go what
-// safe_mounter_windows.go at 3dd748ea273b does, v1beta.go what
-// safe_mounter_v1beta_windows.go at ec56cd221d2b does. In HostProcess containers it
-// has calls of its own. It never removes a mapping.
+// Package azurefile uses the identifiers that the Azure File CSI driver uses
+// (kubernetes-sigs/azurefile-csi-driver, pkg/mounter): v1.go those of
+// safe_mounter_windows.go at 3dd748ea273b, v1beta.go those of
+// safe_mounter_v1beta_windows.go at ec56cd221d2b. In HostProcess containers the driver
+// makes Windows calls itself. It never removes a mapping.
 package azurefile
 
 import (
@@ -15,13 +15,13 @@ import (
 	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 )
 
-// V1 is the driver's mounter over the stable versions.
+// V1 is the driver's mounter for the stable versions.
 type V1 struct {
 	FsClient  *fsclient.Client
 	SMBClient *smbclient.Client
 }
 
-// NewV1 connects.
+// NewV1 connects to the proxy.
 func NewV1() (*V1, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *V1) unmount(ctx context.Context, target, remote string) error {
 	return err
 }
 
-// mounter is what the driver asks of either form.
+// mounter is implemented for both versions.
 type mounter interface {
 	versions() string
 	mount(ctx context.Context, parent, target, remote, user, password string) error

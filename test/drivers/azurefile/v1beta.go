@@ -10,13 +10,13 @@ import (
 	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1beta1"
 )
 
-// V1Beta is the driver's mounter over beta versions.
+// V1Beta is the driver's mounter for beta versions.
 type V1Beta struct {
 	FsClient  *fsclient.Client
 	SMBClient *smbclient.Client
 }
 
-// NewV1Beta connects.
+// NewV1Beta connects to the proxy.
 func NewV1Beta() (*V1Beta, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/drivers/trident"
 )
 
-// files is a mock of a generated client, with nothing embedded.
+// files is a mock of a generated client that embeds nothing.
 type files struct{}
 
 var _ fsv1.FilesystemClient = files{}
@@ -42,7 +42,7 @@ func (files) IsSymlink(context.Context, *fsv1.IsSymlinkRequest, ...grpc.CallOpti
 	return &fsv1.IsSymlinkResponse{IsSymlink: true}, nil
 }
 
-// shares is another.
+// shares is another mock of a generated client.
 type shares struct{}
 
 var _ smbv1.SmbClient = shares{}
@@ -55,14 +55,14 @@ func (shares) RemoveSmbGlobalMapping(context.Context, *smbv1.RemoveSmbGlobalMapp
 	return &smbv1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
-// The mocks and the clients go where the driver wants its own interfaces.
+// The mocks and the clients implement the driver's own interfaces.
 var (
 	_                          = trident.With(files{}, shares{})
 	_ trident.FilesystemClient = (*fsclient.Client)(nil)
 	_ trident.SmbClient        = (*smbclient.Client)(nil)
 )
 
-// server is a server without an embedded one.
+// server implements a generated server and embeds nothing.
 type server struct{}
 
 var _ smbv1.SmbServer = server{}
@@ -75,7 +75,7 @@ func (server) RemoveSmbGlobalMapping(context.Context, *smbv1.RemoveSmbGlobalMapp
 	return &smbv1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
-// What is kept in variables.
+// Functions in variables.
 var (
 	_ func() (*diskclient.Client, error)       = diskclient.NewClient
 	_ func(string) (*diskclient.Client, error) = diskclient.NewClientWithPipePath
@@ -85,7 +85,7 @@ var (
 	_ string                                   = diskclient.GroupName
 )
 
-// The constructors of some older versions were published for connections alone.
+// In some older versions only the constructors of clients from connections were published.
 func older(c *grpc.ClientConn) (diskv1beta1.DiskClient, volumev1beta2.VolumeClient) {
 	return diskv1beta1.NewDiskClient(c), volumev1beta2.NewVolumeClient(c)
 }

@@ -1,8 +1,8 @@
-// Package fakes implements and stores what drivers' tests and the published
-// library's own do: fakes of the six Interfaces and HostAPIs with the published
-// methods and no more, mocks of generated clients with their call options, servers
-// that embed nothing, and functions kept in variables. A method more in an
-// interface, or another parameter of a constructor, does not compile here.
+// Package fakes implements what the tests of drivers and of the published library
+// implement: fakes of the six Interfaces and HostAPIs with exactly the published
+// methods, mocks of generated clients with their call options, servers that embed
+// nothing, and functions in variables. If an interface gains a method or a
+// constructor a parameter, this package does not compile.
 package fakes
 
 import (
@@ -24,7 +24,7 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// diskService is a fake.
+// diskService is a fake of disk.Interface.
 type diskService struct{}
 
 var _ disk.Interface = diskService{}
@@ -65,7 +65,7 @@ func (diskService) SetDiskReadOnly(context.Context, *disk.SetDiskReadOnlyRequest
 	return &disk.SetDiskReadOnlyResponse{}, nil
 }
 
-// diskHost is a fake.
+// diskHost is a fake of disk's HostAPI.
 type diskHost struct{}
 
 var _ diskapi.HostAPI = &diskHost{}
@@ -94,7 +94,7 @@ func (*diskHost) SetDiskReadOnly(uint32, bool) error { return nil }
 
 func (*diskHost) GetDiskReadOnly(uint32) (bool, error) { return false, nil }
 
-// filesystemService is a fake.
+// filesystemService is a fake of filesystem.Interface.
 type filesystemService struct{}
 
 var _ filesystem.Interface = filesystemService{}
@@ -127,7 +127,7 @@ func (filesystemService) RmdirContents(context.Context, *filesystem.RmdirContent
 	return &filesystem.RmdirContentsResponse{}, nil
 }
 
-// filesystemHost is a fake.
+// filesystemHost is a fake of filesystem's HostAPI.
 type filesystemHost struct{}
 
 var _ filesystemapi.HostAPI = &filesystemHost{}
@@ -146,7 +146,7 @@ func (*filesystemHost) CreateSymlink(string, string) error { return nil }
 
 func (*filesystemHost) IsSymlink(string) (bool, error) { return false, nil }
 
-// iscsiService is a fake.
+// iscsiService is a fake of iscsi.Interface.
 type iscsiService struct{}
 
 var _ iscsi.Interface = iscsiService{}
@@ -183,7 +183,7 @@ func (iscsiService) SetMutualChapSecret(context.Context, *iscsi.SetMutualChapSec
 	return &iscsi.SetMutualChapSecretResponse{}, nil
 }
 
-// iscsiHost is a fake.
+// iscsiHost is a fake of iscsi's HostAPI.
 type iscsiHost struct{}
 
 var _ iscsiapi.HostAPI = &iscsiHost{}
@@ -206,7 +206,7 @@ func (*iscsiHost) GetTargetDisks(*iscsiapi.TargetPortal, string) ([]string, erro
 
 func (*iscsiHost) SetMutualChapSecret(string) error { return nil }
 
-// smbService is a fake.
+// smbService is a fake of smb.Interface.
 type smbService struct{}
 
 var _ smb.Interface = smbService{}
@@ -219,7 +219,7 @@ func (smbService) RemoveSMBGlobalMapping(context.Context, *smb.RemoveSMBGlobalMa
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil
 }
 
-// smbHost is a fake.
+// smbHost is a fake of smb's HostAPI.
 type smbHost struct{}
 
 var _ smbapi.HostAPI = &smbHost{}
@@ -232,7 +232,7 @@ func (*smbHost) NewSMBGlobalMapping(string, string, string) error { return nil }
 
 func (*smbHost) RemoveSMBGlobalMapping(string) error { return nil }
 
-// systemService is a fake.
+// systemService is a fake of system.Interface.
 type systemService struct{}
 
 var _ system.Interface = systemService{}
@@ -253,7 +253,7 @@ func (systemService) StopService(context.Context, *system.StopServiceRequest) (*
 	return &system.StopServiceResponse{}, nil
 }
 
-// systemHost is a fake.
+// systemHost is a fake of system's HostAPI.
 type systemHost struct{}
 
 var _ systemapi.HostAPI = &systemHost{}
@@ -266,7 +266,7 @@ func (*systemHost) StartService(string) error { return nil }
 
 func (*systemHost) StopService(string, bool) error { return nil }
 
-// volumeService is a fake.
+// volumeService is a fake of volume.Interface.
 type volumeService struct{}
 
 var _ volume.Interface = volumeService{}
@@ -315,7 +315,7 @@ func (volumeService) WriteVolumeCache(context.Context, *volume.WriteVolumeCacheR
 	return &volume.WriteVolumeCacheResponse{}, nil
 }
 
-// volumeHost is a fake.
+// volumeHost is a fake of volume's HostAPI.
 type volumeHost struct{}
 
 var _ volumeapi.HostAPI = &volumeHost{}
@@ -342,7 +342,7 @@ func (*volumeHost) WriteVolumeCache(string) error { return nil }
 
 func (*volumeHost) GetClosestVolumeIDFromTargetPath(string) (string, error) { return "", nil }
 
-// Services over fakes, as the published library's tests make them.
+// Services with fake hosts, as in the published library's tests.
 func services() error {
 	_, d := disk.New(&diskHost{})
 	files, f := filesystem.New(&filesystemHost{})
@@ -354,7 +354,7 @@ func services() error {
 	return errors.Join(d, f, i, s, s2, y, v)
 }
 
-// What a driver keeps in variables, to replace it in tests.
+// Functions that a driver keeps in variables, to replace them in tests.
 var (
 	_ func(diskapi.HostAPI) (*disk.Disk, error)                                            = disk.New
 	_ func(filesystemapi.HostAPI) (*filesystem.Filesystem, error)                          = filesystem.New
@@ -373,7 +373,7 @@ var (
 
 var _ = services
 
-// Names and types of older and newer releases.
+// Names and types of old and new releases.
 var (
 	_ system.Startype  = system.START_TYPE_AUTOMATIC // v2.0.0-alpha.1
 	_ system.StartType = system.START_TYPE_AUTOMATIC

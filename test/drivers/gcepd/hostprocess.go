@@ -13,15 +13,15 @@ import (
 	libvolumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// HostProcess is the driver's mounter over the library.
+// HostProcess is the driver's mounter with the library.
 type HostProcess struct {
 	Fs     fs.Interface
 	Disk   disk.Interface
 	Volume volume.Interface
 }
 
-// NewHostProcess makes the services of the node that it runs on. Each is a
-// pointer to a struct that goes into a field of the Interface's type.
+// NewHostProcess makes the services for this node. Each is a pointer to a struct that
+// is stored in a field of the Interface's type.
 func NewHostProcess() (*HostProcess, error) {
 	files, err := fs.New(libfsapi.New())
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package gcepd uses what the GCE PD CSI driver does
-// (kubernetes-sigs/gcp-compute-persistent-disk-csi-driver, pkg/mount-manager):
-// v1.go what safe-mounter-v1_windows.go at 08a69a91ec4f does, v1beta.go
-// safe-mounter-v1beta_windows.go at 8aed19b16fd6, hostprocess.go the form of
-// safe-mounter_windows.go that was written over the library for HostProcess
-// containers; safe-mounter_windows.go at 348848fd8727 tries v1, then v1beta.
+// Package gcepd uses the identifiers that the GCE PD CSI driver uses
+// (kubernetes-sigs/gcp-compute-persistent-disk-csi-driver, pkg/mount-manager): v1.go
+// those of safe-mounter-v1_windows.go at 08a69a91ec4f, v1beta.go those of
+// safe-mounter-v1beta_windows.go at 8aed19b16fd6, hostprocess.go those of the version
+// of safe-mounter_windows.go that uses the library in HostProcess containers.
+// safe-mounter_windows.go at 348848fd8727 tries v1, then v1beta.
 package gcepd
 
 import (
@@ -20,14 +20,14 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 )
 
-// V1 is the driver's mounter over the stable versions.
+// V1 is the driver's mounter for the stable versions.
 type V1 struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// NewV1 connects.
+// NewV1 connects to the proxy.
 func NewV1() (*V1, error) {
 	var m V1
 	var errs [3]error
@@ -58,8 +58,8 @@ func (m *V1) look(ctx context.Context, path string) (exists, link bool, err erro
 	return there.Exists, is.IsSymlink, nil
 }
 
-// name is how the driver reads a disk's identifiers: it hands them around by
-// pointer, and prints them.
+// name reads a disk's identifiers as the driver does: it passes them by pointer and
+// prints them.
 func name(ids *diskapi.DiskIDs) string {
 	if words := strings.Fields(ids.Page83); len(words) > 0 {
 		return words[len(words)-1]
@@ -133,7 +133,7 @@ func (m *V1) size(ctx context.Context, number uint32) (int64, error) {
 	return out.TotalBytes, nil
 }
 
-// Mounter is what the driver asks of either form.
+// Mounter is implemented for both versions.
 type Mounter interface {
 	versions() string
 	publish(ctx context.Context, staging, target string) error

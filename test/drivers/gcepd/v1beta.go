@@ -14,14 +14,14 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1beta1"
 )
 
-// V1Beta is the driver's mounter over beta versions, with disks named by texts.
+// V1Beta is the driver's mounter for beta versions, in which disks are strings.
 type V1Beta struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// NewV1Beta connects.
+// NewV1Beta connects to the proxy.
 func NewV1Beta() (*V1Beta, error) {
 	var m V1Beta
 	var errs [3]error

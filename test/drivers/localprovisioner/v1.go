@@ -1,9 +1,9 @@
-// Package localprovisioner uses what the local static provisioner does
-// (kubernetes-sigs/sig-storage-local-static-provisioner, pkg/util): v1.go what
-// csi_proxy_v1_windows.go at 3d24e33547b1 does, v1beta.go what
-// csi_proxy_v1beta_windows.go at 4324dd9e05cf does, v2alpha1.go what
-// csi_proxy_v2alpha1_windows.go at 600a184ce6e4 does; csi_proxy_windows.go tries one
-// after the other.
+// Package localprovisioner uses the identifiers that the local static provisioner uses
+// (kubernetes-sigs/sig-storage-local-static-provisioner, pkg/util): v1.go those of
+// csi_proxy_v1_windows.go at 3d24e33547b1, v1beta.go those of
+// csi_proxy_v1beta_windows.go at 4324dd9e05cf, v2alpha1.go those of
+// csi_proxy_v2alpha1_windows.go at 600a184ce6e4. csi_proxy_windows.go tries one after
+// the other.
 package localprovisioner
 
 import (
@@ -16,7 +16,7 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 )
 
-// Proxy is what the provisioner asks of any form.
+// Proxy is implemented for all versions.
 type Proxy interface {
 	Versions() string
 	VolumeAt(ctx context.Context, path string) (id string, err error)
@@ -30,13 +30,13 @@ var (
 	_ Proxy = (*V2Alpha1)(nil)
 )
 
-// V1 is the stable form.
+// V1 uses the stable versions.
 type V1 struct {
 	VolumeClient     *volumeclient.Client
 	FilesystemClient *filesystemclient.Client
 }
 
-// NewV1 connects.
+// NewV1 connects to the proxy.
 func NewV1() (*V1, error) {
 	volumes, err := volumeclient.NewClient()
 	if err != nil {

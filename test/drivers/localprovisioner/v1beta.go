@@ -10,13 +10,13 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1beta2"
 )
 
-// V1Beta is the form over beta versions.
+// V1Beta uses beta versions.
 type V1Beta struct {
 	VolumeClient     *volumeclient.Client
 	FilesystemClient *filesystemclient.Client
 }
 
-// NewV1Beta connects.
+// NewV1Beta connects to the proxy.
 func NewV1Beta() (*V1Beta, error) {
 	volumes, err := volumeclient.NewClient()
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *V1Beta) Mkdir(ctx context.Context, path string) error {
 	return err
 }
 
-// Rmdir removes one.
+// Rmdir removes a directory.
 func (p *V1Beta) Rmdir(ctx context.Context, path string, force bool) error {
 	_, err := p.FilesystemClient.Rmdir(ctx, &filesystemapi.RmdirRequest{Path: path, Force: force})
 	return err

@@ -10,13 +10,13 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v2alpha1"
 )
 
-// V2Alpha1 is the form over version 2.
+// V2Alpha1 uses v2alpha1.
 type V2Alpha1 struct {
 	VolumeClient     *volumeclient.Client
 	FilesystemClient *filesystemclient.Client
 }
 
-// NewV2Alpha1 connects.
+// NewV2Alpha1 connects to the proxy.
 func NewV2Alpha1() (*V2Alpha1, error) {
 	volumes, err := volumeclient.NewClient()
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *V2Alpha1) Empty(ctx context.Context, path string) error {
 	return err
 }
 
-// Closest is the volume on which a path lies.
+// Closest returns the volume that a path is on.
 func (p *V2Alpha1) Closest(ctx context.Context, path string) (string, error) {
 	out, err := p.VolumeClient.GetClosestVolumeIDFromTargetPath(ctx, &volumeapi.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path})
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package smb uses what the SMB CSI driver does (kubernetes-csi/csi-driver-smb,
-// pkg/mounter): v1.go what safe_mounter_windows.go at b2d2d0094773 does, v1beta.go
-// what safe_mounter_v1beta_windows.go at 08a0c5bb78fb does. Its go.mod at
-// 030cc4988428 has client v1.0.1. In HostProcess containers it has calls of its own.
+// Package smb uses the identifiers that the SMB CSI driver uses
+// (kubernetes-csi/csi-driver-smb, pkg/mounter): v1.go those of safe_mounter_windows.go
+// at b2d2d0094773, v1beta.go those of safe_mounter_v1beta_windows.go at 08a0c5bb78fb.
+// Its go.mod at 030cc4988428 has client v1.0.1. In HostProcess containers the driver
+// makes Windows calls itself.
 package smb
 
 import (
@@ -14,13 +15,13 @@ import (
 	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 )
 
-// V1 is the driver's mounter over the stable versions.
+// V1 is the driver's mounter for the stable versions.
 type V1 struct {
 	FsClient  *fsclient.Client
 	SMBClient *smbclient.Client
 }
 
-// NewV1 connects.
+// NewV1 connects to the proxy.
 func NewV1() (*V1, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {
@@ -66,7 +67,7 @@ func (m *V1) unmount(ctx context.Context, target, remote string) error {
 	return err
 }
 
-// mounter is what the driver asks of either form.
+// mounter is implemented for both versions.
 type mounter interface {
 	versions() string
 	mount(ctx context.Context, parent, target, remote, user, password string) error

@@ -1,10 +1,10 @@
-// Package trident uses what NetApp Trident does (NetApp/trident): the interfaces of
-// utils/mount/mount.go at 9ba9d1b2f172, mount_windows.go beside it, and csiutils,
-// which came before and asks for volumes' statistics too. Its go.mod of 2022 has
-// client v1.1.1.
+// Package trident uses the identifiers that NetApp Trident uses (NetApp/trident): the
+// interfaces of utils/mount/mount.go and mount_windows.go at 9ba9d1b2f172, and the
+// older package csiutils, which also requests volume statistics. Its go.mod of 2022
+// has client v1.1.1.
 //
-// Trident keeps clients in variables of interfaces that embed the generated ones,
-// and has mocks of those; package fakes implements the like.
+// Trident keeps clients in variables of interfaces that embed the generated
+// interfaces, and mocks these; package fakes does the same.
 package trident
 
 import (
@@ -31,7 +31,7 @@ type Client struct {
 	shares SmbClient
 }
 
-// New connects.
+// New connects to the proxy.
 func New() (*Client, error) {
 	files, err := fsclient.NewClient()
 	if err != nil {
@@ -44,7 +44,7 @@ func New() (*Client, error) {
 	return With(files, shares), nil
 }
 
-// With is a Client for clients that are there, or mocks.
+// With returns a Client that uses existing clients or mocks.
 func With(files FilesystemClient, shares SmbClient) *Client {
 	return &Client{files: files, shares: shares}
 }
@@ -65,7 +65,7 @@ func (c *Client) Mount(ctx context.Context, remote, parent, path, user, password
 	return err
 }
 
-// Bind links a path to a mounted one.
+// Bind makes a link at a path to a mounted path.
 func (c *Client) Bind(ctx context.Context, source, target string) error {
 	if is, err := c.files.IsSymlink(ctx, &fs.IsSymlinkRequest{Path: target}); err == nil && is.IsSymlink {
 		return nil
@@ -83,23 +83,23 @@ func (c *Client) Unmount(ctx context.Context, remote, path string) error {
 	return err
 }
 
-// Utils is the older form, which keeps the clients themselves.
+// Utils is the older mounter, which keeps the clients themselves.
 type Utils struct {
 	FsClient     *fsclient.Client
 	SMBClient    *smbclient.Client
 	VolumeClient *volumeclient.Client
 }
 
-// Versions tells which versions are spoken.
+// Versions returns the versions of the clients.
 func (u *Utils) Versions() string { return fmt.Sprintf("%s %s", fsclient.Version, smbclient.Version) }
 
-// NewUtils connects.
+// NewUtils connects to the proxy.
 func NewUtils() (*Utils, error) {
 	volumes, err := volumeclient.NewClient()
 	return &Utils{VolumeClient: volumes}, err
 }
 
-// Usage tells size and use of the volume at a path.
+// Usage returns the size and the used bytes of the volume at a path.
 func (u *Utils) Usage(ctx context.Context, path string) (total, used int64, err error) {
 	mounted, err := u.VolumeClient.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path})
 	if err != nil {

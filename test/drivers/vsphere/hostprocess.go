@@ -16,7 +16,7 @@ import (
 	libvolumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// HostProcess is the driver's mounter over the library.
+// HostProcess is the driver's mounter with the library.
 type HostProcess struct {
 	FsClient     libfs.Interface
 	DiskClient   libdisk.Interface
@@ -24,7 +24,7 @@ type HostProcess struct {
 	SystemClient libsystem.Interface
 }
 
-// NewHostProcess makes the services of the node that it runs on.
+// NewHostProcess makes the services for this node.
 func NewHostProcess() (*HostProcess, error) {
 	files, err := libfs.New(libfsapi.New())
 	if err != nil {
@@ -45,7 +45,7 @@ func NewHostProcess() (*HostProcess, error) {
 	return &HostProcess{FsClient: files, DiskClient: disks, VolumeClient: volumes, SystemClient: systems}, nil
 }
 
-// Node is the virtual machine's serial number.
+// Node returns the serial number of the virtual machine.
 func (m *HostProcess) Node(ctx context.Context) (string, error) {
 	out, err := m.SystemClient.GetBIOSSerialNumber(ctx, &libsystem.GetBIOSSerialNumberRequest{})
 	if err != nil {
@@ -54,8 +54,9 @@ func (m *HostProcess) Node(ctx context.Context) (string, error) {
 	return out.SerialNumber, nil
 }
 
-// Paths makes, links, looks at and removes. The driver imports package utils for
-// RunPowershellCmd alone; here its limit shows that the import stands.
+// Paths makes directories and links, checks and removes them. The driver imports
+// package utils only for RunPowershellCmd; here the constant shows that the import
+// compiles.
 func (m *HostProcess) Paths(ctx context.Context, source, target string) (bool, error) {
 	if len(target) > utils.MaxPathLengthWindows {
 		return false, errors.New("too long")
@@ -73,7 +74,7 @@ func (m *HostProcess) Paths(ctx context.Context, source, target string) (bool, e
 	return err == nil, err
 }
 
-// setState is what the driver has a PowerShell command for.
+// setState replaces a PowerShell command of the driver.
 func (m *HostProcess) setState(ctx context.Context, in *libdisk.SetDiskStateRequest) error {
 	if _, err := m.DiskClient.SetDiskReadOnly(ctx, &libdisk.SetDiskReadOnlyRequest{DiskNumber: in.DiskNumber}); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (m *HostProcess) mount(ctx context.Context, number uint32, target string) e
 	return err
 }
 
-// Unstage unmounts what is mounted, and takes its disk offline.
+// Unstage unmounts a volume and takes its disk offline.
 func (m *HostProcess) Unstage(ctx context.Context, target string) error {
 	mounted, err := m.VolumeClient.GetVolumeIDFromTargetPath(ctx, &libvolume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -140,7 +141,7 @@ func (m *HostProcess) Unstage(ctx context.Context, target string) error {
 	return m.setState(ctx, &libdisk.SetDiskStateRequest{DiskNumber: on.DiskNumber, IsOnline: false})
 }
 
-// Grow grows a volume and tells the sizes of its disk and of itself.
+// Grow grows a volume and returns the sizes of its disk and the volume.
 func (m *HostProcess) Grow(ctx context.Context, number uint32, id string) (whole, total, used int64, err error) {
 	if _, err := m.VolumeClient.ResizeVolume(ctx, &libvolume.ResizeVolumeRequest{VolumeID: id, SizeBytes: 0}); err != nil {
 		return 0, 0, 0, err

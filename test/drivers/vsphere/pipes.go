@@ -1,11 +1,11 @@
-// Package vsphere uses what the vSphere CSI driver does
+// Package vsphere uses the identifiers that the vSphere CSI driver uses
 // (kubernetes-sigs/vsphere-csi-driver, pkg/csi/service/mounter/mounter_windows.go):
-// hostprocess.go what it does at ca8fd0f99f1f, with library v2.0.0-alpha.1 in its
-// go.mod at 003e1e814be2; pipes.go what it did before, with the client.
+// hostprocess.go those at ca8fd0f99f1f, with library v2.0.0-alpha.1 in go.mod at
+// 003e1e814be2; pipes.go those of the client, which the driver used before.
 //
-// One identifier that it uses is not ours: RunPowershellCmd of package utils, with
-// which it makes a disk writable and takes it online. hostprocess.go does that with
-// SetDiskReadOnly and SetDiskState, as docs/migrating/pkg-utils.md says.
+// We do not have one identifier that it uses: RunPowershellCmd of package utils, with
+// which it makes a disk writable and takes it online. hostprocess.go calls
+// SetDiskReadOnly and SetDiskState instead, as docs/migrating/pkg-utils.md describes.
 package vsphere
 
 import (
@@ -23,7 +23,7 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 )
 
-// Pipes is the driver's mounter through the proxy.
+// Pipes is the driver's mounter with the proxy.
 type Pipes struct {
 	FsClient     *fsclient.Client
 	DiskClient   *diskclient.Client
@@ -31,7 +31,7 @@ type Pipes struct {
 	SystemClient *systemClient.Client
 }
 
-// NewPipes connects.
+// NewPipes connects to the proxy.
 func NewPipes() (*Pipes, error) {
 	var m Pipes
 	var errs [4]error
@@ -42,12 +42,12 @@ func NewPipes() (*Pipes, error) {
 	return &m, errors.Join(errs[:]...)
 }
 
-// Versions tells which versions are spoken.
+// Versions returns the versions of the clients.
 func (m *Pipes) Versions() string {
 	return fmt.Sprintf("%s %s %s %s", fsclient.Version, diskclient.Version, volumeclient.Version, systemClient.Version)
 }
 
-// Node is the virtual machine's serial number.
+// Node returns the serial number of the virtual machine.
 func (m *Pipes) Node(ctx context.Context) (string, error) {
 	out, err := m.SystemClient.GetBIOSSerialNumber(ctx, &systemApi.GetBIOSSerialNumberRequest{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (m *Pipes) Node(ctx context.Context) (string, error) {
 	return out.GetSerialNumber(), nil
 }
 
-// Paths makes, links, looks at and removes.
+// Paths makes directories and links, checks and removes them.
 func (m *Pipes) Paths(ctx context.Context, source, target string) (bool, error) {
 	_, made := m.FsClient.Mkdir(ctx, &fs.MkdirRequest{Path: source})
 	_, linked := m.FsClient.CreateSymlink(ctx, &fs.CreateSymlinkRequest{SourcePath: source, TargetPath: target})
@@ -117,7 +117,7 @@ func (m *Pipes) mount(ctx context.Context, number uint32, target string) error {
 	return err
 }
 
-// Unstage unmounts what is mounted, and takes its disk offline.
+// Unstage unmounts a volume and takes its disk offline.
 func (m *Pipes) Unstage(ctx context.Context, target string) error {
 	mounted, err := m.VolumeClient.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *Pipes) Unstage(ctx context.Context, target string) error {
 	return err
 }
 
-// Grow grows a volume and tells the sizes of its disk and of itself.
+// Grow grows a volume and returns the sizes of its disk and the volume.
 func (m *Pipes) Grow(ctx context.Context, number uint32, id string) (whole, total, used int64, err error) {
 	if _, err := m.VolumeClient.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeId: id, SizeBytes: 0}); err != nil {
 		return 0, 0, 0, err

@@ -1,5 +1,5 @@
-// Package alpha is a mounter as drivers have it that took up an alpha version of
-// the library, in a HostProcess container. It compiles with ours as it is.
+// Package alpha is the mounter of a driver that uses an alpha version of the library
+// in a HostProcess container. It compiles unchanged with our library.
 package alpha
 
 import (
@@ -26,10 +26,10 @@ type Mounter struct {
 	SMB        smb.Interface
 
 	mu    sync.Mutex
-	users map[string]int // of shares: the library removes a mapping from under others
+	users map[string]int // links by share, because the library removes mappings that are in use
 }
 
-// NewMounter is the mounter of this node.
+// NewMounter returns a mounter for this node.
 func NewMounter() (*Mounter, error) {
 	d, err := disk.New(diskapi.New())
 	if err != nil {
@@ -50,7 +50,7 @@ func NewMounter() (*Mounter, error) {
 	return &Mounter{Disk: d, Volume: v, Filesystem: f, SMB: s}, nil
 }
 
-// Unmount takes the volume at target away, and the directory.
+// Unmount unmounts the volume at target and removes the directory.
 func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	id, err := m.Volume.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	return err
 }
 
-// MountShare maps a share and links it at target.
+// MountShare maps a share and makes a link to it at target.
 func (m *Mounter) MountShare(ctx context.Context, share, target, user, password string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +81,8 @@ func (m *Mounter) MountShare(ctx context.Context, share, target, user, password 
 	return nil
 }
 
-// UnmountShare removes the link, and the mapping with the last one. A driver that
-// was restarted has lost count.
+// UnmountShare removes the link, and with the last link also the mapping. After a
+// restart of the driver the count is wrong.
 func (m *Mounter) UnmountShare(ctx context.Context, share, target string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

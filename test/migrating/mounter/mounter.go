@@ -1,5 +1,5 @@
-// Package mounter is the mounter to which the pages in docs/migrating lead: written
-// against the Interfaces, it works in process and through the pipes of a CSI Proxy.
+// Package mounter is the result of the migrations in docs/migrating: a mounter that
+// uses the Interfaces, in process or through the pipes of CSI Proxy.
 package mounter
 
 import (
@@ -27,7 +27,7 @@ type Mounter struct {
 	SMB        smb.Interface
 }
 
-// InProcess is the mounter of a HostProcess container.
+// InProcess returns the mounter of a HostProcess container.
 func InProcess() (*Mounter, error) {
 	d, err := disk.New(diskapi.New())
 	if err != nil {
@@ -48,8 +48,8 @@ func InProcess() (*Mounter, error) {
 	return &Mounter{d, v, f, s}, nil
 }
 
-// ThroughPipes is the mounter of a container that asks the CSI Proxy of its node.
-// The connections last as long as the driver.
+// ThroughPipes returns the mounter of a container that calls the CSI Proxy of its
+// node. The connections stay open as long as the driver runs.
 func ThroughPipes(ctx context.Context, opts ...remote.Option) (*Mounter, error) {
 	d, err := remote.NewDisk(ctx, opts...)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *Mounter) mountDisk(ctx context.Context, number uint32, target string) e
 	id := list.VolumeIDs[0]
 	formatted, err := m.Volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
 	if err != nil {
-		return err // something else is on it, or it cannot be read: neither is a reason to format
+		return err // the volume has other content or cannot be read: do not format it
 	}
 	if !formatted.Formatted {
 		if _, err := m.Volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}); err != nil {
@@ -119,12 +119,12 @@ func (m *Mounter) mountDisk(ctx context.Context, number uint32, target string) e
 	return err
 }
 
-// Unmount takes the volume at target away, and the directory. It may be repeated.
+// Unmount unmounts the volume at target and removes the directory. It may be repeated.
 func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	id, err := m.Volume.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	switch {
 	case errors.Is(err, hosterr.ErrNotFound), errors.Is(err, hosterr.ErrFailedPrecondition):
-		// No such directory, or nothing mounted there.
+		// The directory does not exist, or no volume is mounted on it.
 	case err != nil:
 		return err
 	default:
@@ -136,7 +136,7 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	return err
 }
 
-// Expand lets the volume at target have all of its disk.
+// Expand grows the volume at target to the end of its disk.
 func (m *Mounter) Expand(ctx context.Context, target string) error {
 	if _, err := m.Disk.Rescan(ctx, &disk.RescanRequest{}); err != nil {
 		return err
@@ -149,20 +149,20 @@ func (m *Mounter) Expand(ctx context.Context, target string) error {
 	return err
 }
 
-// Publish makes what is mounted at source appear at target. It may be repeated.
+// Publish makes a link at target to source. It may be repeated.
 func (m *Mounter) Publish(ctx context.Context, source, target string) error {
 	_, err := m.Filesystem.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: target})
 	return err
 }
 
-// Unpublish takes target away, and leaves what it led to. It may be repeated.
+// Unpublish removes the link at target and keeps what it leads to. It may be repeated.
 func (m *Mounter) Unpublish(ctx context.Context, target string) error {
 	_, err := m.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: target, Force: true})
 	return err
 }
 
-// MountShare maps a share and links it at target. It may be repeated, also with a
-// password that has changed.
+// MountShare maps a share and makes a link to it at target. It may be repeated, also
+// with a new password.
 func (m *Mounter) MountShare(ctx context.Context, share, target, user, password string) error {
 	_, err := m.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: share, LocalPath: target, Username: user, Password: password})
 	return err

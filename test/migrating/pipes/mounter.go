@@ -1,6 +1,6 @@
-// Package pipes is a mounter as drivers have it that use the client module v1.x:
-// one client for each group and version, and texts to tell errors apart. It
-// compiles with both clients, the published one and ours.
+// Package pipes is the mounter of a driver that uses the client module v1.x: it has a
+// client for each group and version, and distinguishes errors by their texts. It
+// compiles with the published client and with ours.
 package pipes
 
 import (
@@ -93,7 +93,7 @@ func (m *Mounter) mountDisk(ctx context.Context, number uint32, target string) e
 	return err
 }
 
-// Unmount takes the volume at target away, and the directory.
+// Unmount unmounts the volume at target and removes the directory.
 func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	id, err := m.volumes.GetVolumeIDFromTargetPath(ctx, &volumeapi.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	return err
 }
 
-// Expand lets the volume at target have all of its disk.
+// Expand grows the volume at target to the end of its disk.
 func (m *Mounter) Expand(ctx context.Context, target string) error {
 	if _, err := m.disks.Rescan(ctx, &diskapi.RescanRequest{}); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *Mounter) Expand(ctx context.Context, target string) error {
 	return err
 }
 
-// Publish makes what is mounted at source appear at target.
+// Publish makes a link at target to source.
 func (m *Mounter) Publish(ctx context.Context, source, target string) error {
 	link, err := m.files.PathExists(ctx, &filesystemapi.PathExistsRequest{Path: target})
 	if err != nil || link.Exists {
@@ -132,20 +132,20 @@ func (m *Mounter) Publish(ctx context.Context, source, target string) error {
 	return err
 }
 
-// Unpublish takes target away, and leaves what it led to.
+// Unpublish removes the link at target and keeps what it leads to.
 func (m *Mounter) Unpublish(ctx context.Context, target string) error {
 	_, err := m.files.Rmdir(ctx, &filesystemapi.RmdirRequest{Path: target, Force: true})
 	return err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (m *Mounter) Close() {
 	m.disks.Close()
 	m.volumes.Close()
 	m.files.Close()
 }
 
-// VolumeSizeByHand tells how large a volume is, through whichever version there is.
+// VolumeSizeByHand returns the size of a volume, using the version that is served.
 func VolumeSizeByHand(ctx context.Context, id string) (total int64, err error) {
 	if c, err := volume.NewClient(); err == nil {
 		defer c.Close()
@@ -154,15 +154,15 @@ func VolumeSizeByHand(ctx context.Context, id string) (total int64, err error) {
 	}
 	c, err := volumebeta.NewClient()
 	if err != nil {
-		return 0, err // too old, not running, not allowed: who knows
+		return 0, err // the proxy is too old, not running, or refuses access
 	}
 	defer c.Close()
 	out, err := c.VolumeStats(ctx, &volumeapibeta.VolumeStatsRequest{VolumeId: id})
 	return out.GetVolumeSize(), err
 }
 
-// VolumeSize is the same with package negotiate: ctx limits how long it waits for a
-// proxy that is starting, and the error says which of three things is wrong.
+// VolumeSize does the same with package negotiate: ctx limits how long it waits for a
+// proxy that is starting, and the error says which of the three it is.
 func VolumeSize(ctx context.Context, id string) (total int64, err error) {
 	conn, err := negotiate.Connect(ctx, volume.GroupName, []apiversion.Version{volume.Version, volumebeta.Version})
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package shell is a mounter as drivers have it that run PowerShell commands.
-// It is here to be compared with, and compiled so that the page that shows it
-// shows Go. Nothing runs it.
+// Package shell is the mounter of a driver that runs PowerShell commands. A page
+// shows it for comparison. It is compiled, but no test runs it.
 package shell
 
 import (
@@ -13,8 +12,8 @@ import (
 	"strings"
 )
 
-// run runs a command. Values go through the environment: put into the text, a
-// volume's name could become a command.
+// run runs a command. Values are passed in the environment: as part of the text, the
+// name of a volume could become a command.
 func run(ctx context.Context, command string, env ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "powershell.exe", "-NoProfile", "-NonInteractive", "-Command", command)
 	c.Env = append(os.Environ(), env...)
@@ -54,7 +53,7 @@ func (Mounter) FormatAndMount(ctx context.Context, serial, target string) error 
 	if err := json.Unmarshal(out, &volume); err != nil {
 		return err
 	}
-	if volume.FileSystem == "" { // or the question could not be answered
+	if volume.FileSystem == "" { // also if the volume could not be read
 		if _, err := run(ctx, `Get-Volume -UniqueId $Env:id | Format-Volume -FileSystem ntfs -Confirm:$false`, "id="+volume.UniqueId); err != nil {
 			return err
 		}
@@ -66,7 +65,7 @@ func (Mounter) FormatAndMount(ctx context.Context, serial, target string) error 
 	return err
 }
 
-// Expand lets the volume at target have all of its disk.
+// Expand grows the volume at target to the end of its disk.
 func (Mounter) Expand(ctx context.Context, target string) error {
 	_, err := run(ctx, `Update-HostStorageCache
 		$part = Get-Partition | Where-Object AccessPaths -contains ($Env:dir + '\')
@@ -74,7 +73,7 @@ func (Mounter) Expand(ctx context.Context, target string) error {
 	return err
 }
 
-// MountShare maps a share and links it at target.
+// MountShare maps a share and makes a link to it at target.
 func (Mounter) MountShare(ctx context.Context, share, target, user, password string) error {
 	_, err := run(ctx, `$secret = ConvertTo-SecureString $Env:password -AsPlainText -Force
 		$as = New-Object System.Management.Automation.PSCredential -ArgumentList $Env:user, $secret

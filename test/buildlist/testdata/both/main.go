@@ -1,4 +1,4 @@
-// Command driver is a driver that runs either way.
+// Command driver is a driver that can use pipes or the library in process.
 package main
 
 import (

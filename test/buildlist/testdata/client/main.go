@@ -1,4 +1,4 @@
-// Command driver is a driver on pipes.
+// Command driver is a driver that uses pipes.
 package main
 
 import (
