@@ -221,8 +221,8 @@ compared field by field. A number in italics is a section in which it fails, and
 code and text of the error are compared. A dash is a method that the version does not
 have; the test "methods of other versions" checks that it is Unimplemented.
 
-In addition, ` + "`TestEveryFieldOfEveryRequestArrives`" + ` and
-` + "`TestEveryFieldOfEveryResponseArrives`" + ` in internal/wire send a value
+In addition, ` + "`TestRequestFieldsReachService`" + ` and
+` + "`TestResponseFieldsReachClient`" + ` in internal/wire send a value
 through every field of every version, and ` + "`TestEveryPublishedMethodIsServed`" + `
 fails on a method without a row.
 `)

@@ -16,37 +16,37 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// ruled are values of fields that have a rule, by the end of the field's name: one
-// that the rules of this test allow, and one that they refuse.
+// ruled are fields with a rule, by the suffix of the field's name, with a value that the
+// rules of this test allow and one that they reject.
 var ruled = []struct{ name, allowed, refused string }{
 	{"RemotePath", `\\files\data`, `\\localhost\data`},
 	{"Path", `C:\var\lib\kubelet\pods`, `C:\Windows`},
 	{"Name", "MSiSCSI", "kubelet"},
 }
 
-// free are the texts that need no rule, by request and field or by field alone,
-// and why.
+// free are the fields that need no rule, by request and field or by field alone, with
+// the reason.
 var free = map[string]string{
-	"VolumeID":                                "the service finds the volume or fails, and guards those of Windows",
+	"VolumeID":                                "the service fails for unknown volumes and protects those of Windows",
 	"filesystem.PathValidRequest.Path":        "no version of the API has the method",
-	"system.GetServiceRequest.Name":           "callers may ask about every service",
+	"system.GetServiceRequest.Name":           "callers may query every service",
 	"smb.NewSMBGlobalMappingRequest.Username": "an account of the server",
-	"smb.NewSMBGlobalMappingRequest.Password": "goes to the server alone",
-	"TargetAddress":                           "a portal may be on any machine: the initiator speaks iSCSI to it, and nothing of the node is reached",
-	"IQN":                                     "a name that the portal knows",
-	"ChapUsername":                            "goes to the portal alone",
-	"ChapSecret":                              "goes to the portal alone",
-	"MutualChapSecret":                        "the initiator keeps it, and gives it to portals alone",
+	"smb.NewSMBGlobalMappingRequest.Password": "is sent to the server only",
+	"TargetAddress":                           "a portal may be on any machine: the initiator connects to it with iSCSI and accesses nothing on the node",
+	"IQN":                                     "a name defined by the portal",
+	"ChapUsername":                            "is sent to the portal only",
+	"ChapSecret":                              "is sent to the portal only",
+	"MutualChapSecret":                        "the initiator stores it and sends it to portals only",
 }
 
-// text is a field of a request, or of a struct in it, that holds a text.
+// text is a text field of a request or of a struct in it.
 type text struct {
 	names []string // "Path", or "TargetPortal.TargetAddress" and "TargetAddress"
 	index []int
 }
 
-// textsOf are the texts of a request. It fails for a kind of field that could hold
-// texts and that it does not look into.
+// textsOf returns the text fields of a request. It fails for a field of an unsupported
+// kind that could contain texts.
 func textsOf(t *testing.T, request reflect.Type, prefix string, index []int) []text {
 	t.Helper()
 	var all []text
@@ -60,13 +60,13 @@ func textsOf(t *testing.T, request reflect.Type, prefix string, index []int) []t
 		case reflect.Pointer:
 			all = append(all, textsOf(t, f.Type.Elem(), prefix+"."+f.Name, at)...)
 		default:
-			t.Errorf("%s.%s is %s: teach this test to look into it", prefix, f.Name, f.Type)
+			t.Errorf("%s.%s is %s, which this test does not support", prefix, f.Name, f.Type)
 		}
 	}
 	return all
 }
 
-// set puts a value into the field; pointers on the way exist.
+// set sets the field, and allocates structs that contain it.
 func (x text) set(request reflect.Value, value string) {
 	v := request.Elem()
 	for _, i := range x.index {
@@ -81,10 +81,9 @@ func (x text) set(request reflect.Value, value string) {
 	v.SetString(value)
 }
 
-// TestCheckKnowsEveryText goes through the requests of every Service. A text that is
-// added to one has to get a rule in Check, or a line in free that says why it
-// needs none.
-func TestCheckKnowsEveryText(t *testing.T) {
+// TestCheckCoversEveryText checks the requests of every Service. Every text field needs
+// a rule in Check, or an entry in free with the reason why it needs none.
+func TestCheckCoversEveryText(t *testing.T) {
 	r := policy.Rules{Dirs: dirs(t, `C:\var\lib\kubelet`), Services: policy.DefaultServices()}
 	used := map[string]bool{}
 	checked := map[string]int{}
@@ -96,7 +95,7 @@ func TestCheckKnowsEveryText(t *testing.T) {
 			request := service.Method(i).Type.In(1).Elem()
 			type value struct {
 				text
-				allowed, refused string // refused is empty if nothing is
+				allowed, refused string // refused is empty if every value is allowed
 			}
 			var values []value
 		texts:
@@ -115,9 +114,9 @@ func TestCheckKnowsEveryText(t *testing.T) {
 						continue texts
 					}
 				}
-				t.Errorf("%s: may a caller behind a pipe put any text there? If not, add a rule to Check; if so, add it to free in this test", x.names[0])
+				t.Errorf("%s has no rule: add a rule to Check or, if callers may use any value, an entry to free in this test", x.names[0])
 			}
-			// with is the request with allowed values, except in one field.
+			// with returns the request with allowed values, except in one field.
 			with := func(bad int) any {
 				in := reflect.New(request)
 				for i, v := range values {
@@ -137,19 +136,19 @@ func TestCheckKnowsEveryText(t *testing.T) {
 					continue
 				}
 				if err := r.Check(with(i)); !errors.Is(err, hosterr.ErrPermissionDenied) {
-					t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check, or a line to free in this test", v.names[0], v.refused, err)
+					t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check, or an entry to free in this test", v.names[0], v.refused, err)
 				}
 			}
 		}
 	}
 	for name := range free {
 		if !used[name] {
-			t.Errorf("no request has the text %s, which free lists", name)
+			t.Errorf("no request has the field %s of free", name)
 		}
 	}
 	for _, kind := range ruled {
 		if checked[kind.name] == 0 {
-			t.Errorf("no request has a text that ends in %s", kind.name)
+			t.Errorf("no request has a text field that ends in %s", kind.name)
 		}
 	}
 }

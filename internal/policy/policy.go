@@ -1,16 +1,15 @@
-// Package policy is what the daemon adds above the services: a caller behind a
-// pipe may name paths in the node's working directories only, start and stop
-// only services that are allowed, and map only shares of other machines. A driver
-// in process has no such rules and does not come through here.
+// Package policy restricts requests that arrive through pipes. A caller may use only
+// paths in the node's working directories, start and stop only allowed services, and
+// map only shares of other machines. The rules do not apply to drivers in process.
 //
-// [Rules.Check] looks at a request as the service gets it, whatever version it
-// came in. What it does not know it lets pass: most requests name nothing that
-// needs a rule. A test holds it to that: it fails for a text in a request of any
-// Service that neither has a rule nor a reason to need none.
+// [Rules.Check] checks the request of a service, independent of the API version. It
+// accepts requests that it does not know, because most requests need no rule. A test
+// fails if a text field of a request has neither a rule nor a documented reason why it
+// needs none.
 //
-// The check of a path is of its text, with the published messages; it is the first
-// of two. Where a path really leads is checked below, on open handles, by
-// internal/winfs and the node's WorkingDirs. Both must agree.
+// Check compares only the text of a path, with the published error texts. That is the
+// first of two checks: internal/winfs checks the location of open handles against the
+// node's WorkingDirs. Both must allow a path.
 package policy
 
 import (
@@ -28,8 +27,8 @@ type Dirs struct {
 	paths []winpath.Path
 }
 
-// ParseDirs reads working directories, in the order in which messages list
-// them: those of the command line, then the kubelet's.
+// ParseDirs parses working directories. Errors list them in this order: first those of
+// the command line, then the kubelet's.
 func ParseDirs(dirs []string) (Dirs, error) {
 	paths, err := winpath.ParseList(dirs)
 	if err != nil {
@@ -38,8 +37,7 @@ func ParseDirs(dirs []string) (Dirs, error) {
 	return Dirs{texts: dirs, paths: paths}, nil
 }
 
-// Check returns nil if a request may name path, an error of kind
-// hosterr.ErrInvalid if path breaks the rules of paths, and one of kind
+// Check fails with hosterr.ErrInvalid if path is not valid in a request, and with
 // hosterr.ErrPermissionDenied if it is outside the working directories.
 func (d Dirs) Check(path string) error {
 	p, err := winpath.Validate(path)
@@ -54,19 +52,19 @@ func (d Dirs) Check(path string) error {
 	return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is not within the working directories: %v", path, d.texts)
 }
 
-// Rules are what callers behind a pipe may name. The zero Rules allow no path, no
-// service and no share of this node.
+// Rules are the rules for requests through pipes. The zero Rules allow no path, no
+// service, and no share of this node.
 type Rules struct {
 	Dirs     Dirs     // working directories
 	Services []string // Windows services that may be started and stopped
 	SMB      SMBRules // shares that may be mapped
 }
 
-// Check returns the error for a request that names what it may not. It is the
-// Check of package wire.
+// Check returns an error if the rules forbid a request. It is the Check of package
+// wire.
 //
-// Every request that has a path of this node obeys, those included that the
-// published proxy forgot.
+// It checks every path of this node in a request, including paths that the published
+// proxy did not check.
 func (r *Rules) Check(request any) error {
 	switch in := request.(type) {
 	case *filesystem.PathExistsRequest:
@@ -80,7 +78,7 @@ func (r *Rules) Check(request any) error {
 	case *filesystem.IsSymlinkRequest:
 		return r.Dirs.Check(in.Path)
 	case *filesystem.CreateSymlinkRequest:
-		// The link before what it leads to, as published.
+		// Check the link before its target, as published.
 		if err := r.Dirs.Check(in.TargetPath); err != nil {
 			return err
 		}
@@ -111,8 +109,8 @@ func (r *Rules) Check(request any) error {
 	return nil
 }
 
-// checkGiven leaves an empty path to the service: LocalPath may be empty, and the
-// message for an empty TargetPath is published.
+// checkGiven is like Check, but accepts an empty path: LocalPath may be empty, and for an
+// empty TargetPath the service returns the published error.
 func (d Dirs) checkGiven(path string) error {
 	if path == "" {
 		return nil

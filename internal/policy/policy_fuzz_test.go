@@ -8,8 +8,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// FuzzCheck: a path is refused as invalid or as outside, or it is, element by
-// element and whatever its case, below a working directory.
+// FuzzCheck: every path that Check accepts is below a working directory, element by
+// element and case-insensitively.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{
 		"", `C:\var\lib\kubelet`, `C:\var\lib\kubelet\pods`, `c:/VAR/lib/kubelet/x`, `C:\var\lib\kubelet2`, `C:\var\lib\kubelet\..\x`, `C:\var\lib\kubelet\.`,
@@ -28,11 +28,11 @@ func FuzzCheck(f *testing.F) {
 		case errors.Is(err, hosterr.ErrInvalid), errors.Is(err, hosterr.ErrPermissionDenied):
 			return
 		case err != nil:
-			t.Fatalf("Check(%q): %v, of no expected kind", s, err)
+			t.Fatalf("Check(%q): %v, want ErrInvalid or ErrPermissionDenied", s, err)
 		}
 		p, err := winpath.Parse(s)
 		if err != nil {
-			t.Fatalf("Check(%q) admits what is no path: %v", s, err)
+			t.Fatalf("Check(%q) accepts an invalid path: %v", s, err)
 		}
 		key := p.Key()
 		for _, root := range texts {
@@ -52,6 +52,6 @@ func FuzzCheck(f *testing.F) {
 				return
 			}
 		}
-		t.Errorf("Check(%q) admits it, and it is in none of %q", s, texts)
+		t.Errorf("Check(%q) accepts a path outside of %q", s, texts)
 	})
 }

@@ -21,7 +21,7 @@ func dirs(t *testing.T, texts ...string) policy.Dirs {
 	return d
 }
 
-func TestPathsOfRequests(t *testing.T) {
+func TestDirsCheck(t *testing.T) {
 	const kubelet = `C:\var\lib\kubelet`
 	for _, c := range []struct {
 		name, path, want string
@@ -57,9 +57,9 @@ func TestPathsOfRequests(t *testing.T) {
 	}
 }
 
-func TestWorkingDirectoriesMustBeAbsolute(t *testing.T) {
+func TestParseDirsRefusesRelativePath(t *testing.T) {
 	if _, err := policy.ParseDirs([]string{`C:\ok`, `var\lib`}); !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `var\lib`) {
-		t.Errorf("ParseDirs = %v, want ErrInvalid that names the directory", err)
+		t.Errorf("ParseDirs = %v, want ErrInvalid with the directory", err)
 	}
 	var none policy.Dirs
 	if err := none.Check(`C:\a`); !errors.Is(err, hosterr.ErrPermissionDenied) {
@@ -67,16 +67,16 @@ func TestWorkingDirectoriesMustBeAbsolute(t *testing.T) {
 	}
 }
 
-func TestCheckLooksAtALinkBeforeWhatItLeadsTo(t *testing.T) {
+func TestCheckReportsLinkBeforeTarget(t *testing.T) {
 	r := policy.Rules{Dirs: dirs(t, `C:\var\lib\kubelet`)}
 	err := r.Check(&filesystem.CreateSymlinkRequest{SourcePath: `C:\source`, TargetPath: `C:\target`})
 	if err == nil || !strings.Contains(err.Error(), `path: C:\target is not within`) {
-		t.Errorf("Check of a link with both paths outside = %v, want the target named", err)
+		t.Errorf("Check of a link with both paths outside = %v, want an error with the target", err)
 	}
 }
 
-// The services have published messages for an empty path, and allow no local path.
-func TestCheckLeavesAnEmptyPathToTheService(t *testing.T) {
+// The services return published errors for an empty path; LocalPath may be empty.
+func TestCheckAcceptsEmptyPath(t *testing.T) {
 	r := policy.Rules{Dirs: dirs(t, `C:\var\lib\kubelet`)}
 	for _, in := range []any{
 		&volume.MountVolumeRequest{}, &volume.UnmountVolumeRequest{}, &volume.GetVolumeIDFromTargetPathRequest{}, &volume.GetClosestVolumeIDFromTargetPathRequest{},

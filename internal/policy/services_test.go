@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-func TestOnlyAllowedServicesAreStartedAndStopped(t *testing.T) {
+func TestCheckRefusesOtherServices(t *testing.T) {
 	r := policy.Rules{Services: append(policy.DefaultServices(), "Own")}
 	for _, c := range []struct {
 		name    string
@@ -24,7 +24,7 @@ func TestOnlyAllowedServicesAreStartedAndStopped(t *testing.T) {
 				t.Errorf("%s %q = %v, allowed %t", op, c.name, err, c.allowed)
 			}
 			if err != nil && !strings.Contains(hosterr.HintOf(err), "-service-allow="+c.name) {
-				t.Errorf("%s %q: hint %q does not name the flag", op, c.name, hosterr.HintOf(err))
+				t.Errorf("%s %q: hint %q does not contain the flag", op, c.name, hosterr.HintOf(err))
 			}
 		}
 	}

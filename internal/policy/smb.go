@@ -9,21 +9,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// SMBRules say which shares callers may have mapped.
+// SMBRules are the rules for shares that callers may map.
 type SMBRules struct {
-	// AllowLoopback lets them map shares of this node. Through such a share a
-	// link in a working directory leads to any directory of the node.
+	// AllowLoopback allows shares of this node. Through such a share, a link in a
+	// working directory can lead to any directory of the node.
 	AllowLoopback bool
-	// AllowAdminShares lets them map the shares that Windows makes for
-	// administrators: C$, ADMIN$, IPC$ …
+	// AllowAdminShares allows the shares that Windows creates for administrators: C$,
+	// ADMIN$, IPC$ …
 	AllowAdminShares bool
-	// ThisNode are names and addresses of this node besides localhost and those
-	// that are loopback addresses everywhere. A name that only DNS knows to be
-	// this node's is not recognised.
+	// ThisNode are the names and addresses of this node, in addition to localhost and
+	// loopback addresses. A name that only DNS maps to this node is not recognised.
 	ThisNode []string
 }
 
-// check refuses to map, or to end the mapping of, a share that the rules exclude.
+// check fails if the rules forbid to map a share or to remove its mapping.
 func (r SMBRules) check(remote string) error {
 	share, err := smb.ParseRemotePath(remote)
 	if err != nil {
@@ -33,34 +32,34 @@ func (r SMBRules) check(remote string) error {
 		return hosterr.WithHint("map share", hosterr.Quote(remote), hosterr.Text(hosterr.ErrPermissionDenied, format, arg, flag), "start csi-proxy with "+flag)
 	}
 	if !r.AllowLoopback && strings.ContainsFunc(share.Server, func(c rune) bool { return c > 0x7F }) {
-		// Resolvers take some characters for others: a wide l for l, an ideographic stop for a dot.
-		return denied("server %q may be another spelling of this node: write its name in ASCII (xn--…), or use the flag %s", share.Server, "-smb-allow-loopback")
+		// Resolvers map some characters to others: a full-width l to l, an ideographic
+		// full stop to a dot.
+		return denied("server %q may be another spelling of this node: use a name in ASCII (xn--…) or the flag %s", share.Server, "-smb-allow-loopback")
 	}
 	if !r.AllowLoopback && r.isThisNode(share.Server) {
-		return denied("server %q is this node, which needs the flag %s", share.Server, "-smb-allow-loopback")
+		return denied("server %q is this node, which requires the flag %s", share.Server, "-smb-allow-loopback")
 	}
 	if !r.AllowAdminShares && isAdminShare(share.Share) {
-		return denied("share %q is for administrators, which needs the flag %s", share.Share, "-smb-allow-admin-shares")
+		return denied("share %q is an administrative share, which requires the flag %s", share.Share, "-smb-allow-admin-shares")
 	}
 	return nil
 }
 
-// isAdminShare tells whether Windows makes a share of that name by itself
-// (Microsoft: "How to remove administrative shares"). Other shares whose name
-// ends in $ are hidden and nothing more.
+// isAdminShare reports whether Windows itself creates a share of that name (Microsoft:
+// "How to remove administrative shares"). Other shares whose names end in $ are only
+// hidden.
 func isAdminShare(share string) bool {
 	switch strings.ToUpper(share) {
-	case "ADMIN$", "IPC$", "PRINT$", "FAX$", "PIPE", "MAILSLOT": // the last two are reserved for what IPC$ is (NetShareAdd)
+	case "ADMIN$", "IPC$", "PRINT$", "FAX$", "PIPE", "MAILSLOT": // the last two are reserved for IPC (NetShareAdd)
 		return true
 	}
 	return len(share) == 2 && share[1] == '$' && ('a' <= share[0]|0x20 && share[0]|0x20 <= 'z')
 }
 
-// ipv6Literal is how an IPv6 address is written in a UNC path: with - for : and
-// this behind.
+// ipv6Literal is the suffix of an IPv6 address in a UNC path, which has - instead of :.
 const ipv6Literal = ".ipv6-literal.net"
 
-// isThisNode tells whether the name of a server means this node.
+// isThisNode reports whether a server name refers to this node.
 func (r SMBRules) isThisNode(server string) bool {
 	name := strings.ToLower(server)
 	if name == "localhost" || strings.HasPrefix(name, "localhost.") || strings.HasSuffix(name, ".localhost") || name == "loopback" {
@@ -69,13 +68,13 @@ func (r SMBRules) isThisNode(server string) bool {
 	if slices.ContainsFunc(r.ThisNode, func(n string) bool {
 		n = strings.ToLower(n)
 		_, err := netip.ParseAddr(n)
-		// With any domain behind: which ones the node has is not known here.
+		// Any domain may follow, because the domains of the node are not known here.
 		return name == n || err != nil && strings.HasPrefix(name, n+".")
 	}) {
 		return true
 	}
 	if text, ok := strings.CutSuffix(name, ipv6Literal); ok {
-		text, _, _ = strings.Cut(text, "s") // s is for the % before a zone
+		text, _, _ = strings.Cut(text, "s") // s replaces the % before a zone
 		name = strings.ReplaceAll(text, "-", ":")
 	}
 	addr, err := netip.ParseAddr(name)

@@ -64,7 +64,7 @@ func TestSMBRules(t *testing.T) {
 			continue
 		}
 		if err := r.Check(&smb.RemoveSMBGlobalMappingRequest{RemotePath: c.remote}); !errors.Is(err, c.want) {
-			t.Errorf("%s: ending the mapping of %q = %v, want %v", c.name, c.remote, err, c.want)
+			t.Errorf("%s: removing the mapping of %q = %v, want %v", c.name, c.remote, err, c.want)
 		}
 	}
 }

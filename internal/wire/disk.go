@@ -11,11 +11,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Before v1beta3 disks were named by decimal strings, in requests and as keys
-// of maps.
+// Before v1beta3 disks were identified by decimal strings, in requests and as keys of
+// maps.
 
-// diskNumber parses a disk number. A number beyond 32 bits is refused and never
-// cut: 4294967296 is not disk 0.
+// diskNumber parses a disk number. It fails for numbers of more than 32 bits:
+// 4294967296 must not become disk 0.
 func diskNumber(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err
@@ -65,7 +65,7 @@ func v1beta2_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1beta
 		if ids == nil {
 			ids = &disk.DiskIDs{}
 		}
-		// Both keys are always there, even for empty identifiers.
+		// Both keys are always set, even if an identifier is empty.
 		disks[diskID(number)] = &v1beta2.DiskIDs{Identifiers: map[string]string{
 			"page83":       ids.Page83,
 			"serialNumber": ids.SerialNumber,
@@ -115,10 +115,10 @@ func v1beta2_GetAttachState(ctx context.Context, to target[disk.Service], in *v1
 	return &v1beta2.GetAttachStateResponse{IsOnline: out.IsOnline}, nil
 }
 
-// v1alpha1_GetDiskNumberByName finds a disk by its page 83h identifier. The
-// method exists in this version only; later ones leave the search to the
-// driver. If several disks report the identifier, the lowest number wins. The
-// empty name is no disk's, not even one's that reports no identifier.
+// v1alpha1_GetDiskNumberByName finds a disk by its page 83h identifier. Only this
+// version has the method; with later versions the driver searches itself. If several
+// disks have the identifier, it returns the lowest number. An empty name matches no
+// disk, not even a disk without an identifier.
 func v1alpha1_GetDiskNumberByName(ctx context.Context, to target[disk.Service], in *v1alpha1.GetDiskNumberByNameRequest) (*v1alpha1.GetDiskNumberByNameResponse, error) {
 	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {

@@ -104,7 +104,7 @@ func toDiskV1DiskLocation(in *disk.DiskLocation) *v1.DiskLocation {
 	}
 }
 
-// Disk returns the versions of the disk API, oldest first, served by impl behind check.
+// Disk returns the versions of the disk API, oldest first. They call impl after check.
 func Disk(impl disk.Service, check Check) []Service {
 	return services("disk", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Disk_ServiceDesc},

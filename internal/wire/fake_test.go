@@ -7,15 +7,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
-// recorder is behind the services of every group: it keeps the request that it got
-// and answers as it was set up. It stands in for the services so that rows are
-// tested alone.
+// recorder is a fake of the services of all groups. It records the request and returns
+// what the test sets.
 type recorder struct {
 	method string
 	got    any            // the request
 	fill   func(resp any) // fills the response
-	err    error          // is returned instead of a response
-	silent bool           // returns neither
+	err    error          // returned instead of a response
+	silent bool           // return neither a response nor an error
 	check  wire.Check
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // Before v1beta2 CreateSymlink was called LinkPath, and IsSymlink IsMountPoint.
-// Responses had an error text, which nothing ever filled: failures are gRPC
-// errors in every version.
+// Responses had a field for an error text, which was never used: in every version,
+// failures are gRPC errors.
 
 func v1beta1_LinkPath(ctx context.Context, to target[filesystem.Service], in *v1beta1.LinkPathRequest) (*v1beta1.LinkPathResponse, error) {
 	if _, err := ask(ctx, to, filesystem.Service.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}); err != nil {

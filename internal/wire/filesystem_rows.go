@@ -97,7 +97,7 @@ func v2alpha1_RmdirContents(ctx context.Context, to target[filesystem.Service], 
 	return &v2alpha1.RmdirContentsResponse{}, nil
 }
 
-// Filesystem returns the versions of the filesystem API, oldest first, served by impl behind check.
+// Filesystem returns the versions of the filesystem API, oldest first. They call impl after check.
 func Filesystem(impl filesystem.Service, check Check) []Service {
 	return services("filesystem", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Filesystem_ServiceDesc},

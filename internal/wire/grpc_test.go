@@ -44,7 +44,7 @@ func serve(t *testing.T, r *recorder) *grpc.ClientConn {
 	return conn
 }
 
-func TestClientsOfSeveralVersionsCallOneServer(t *testing.T) {
+func TestSeveralVersionsInOneServer(t *testing.T) {
 	r := &recorder{fill: func(resp any) {
 		if ids, ok := resp.(*disk.ListDiskIDsResponse); ok {
 			ids.DiskIDs = map[uint32]*disk.DiskIDs{5: {Page83: "naa", SerialNumber: "s"}, 6: nil}
@@ -95,7 +95,7 @@ func TestClientsOfSeveralVersionsCallOneServer(t *testing.T) {
 	}
 }
 
-func TestMethodThatAVersionLacksIsUnimplemented(t *testing.T) {
+func TestMissingMethodReturnsUnimplemented(t *testing.T) {
 	conn := serve(t, &recorder{})
 	err := conn.Invoke(context.Background(), "/v1.Disk/GetDiskNumberByName", &diskv1.RescanRequest{}, &diskv1.RescanResponse{})
 	if got := status.Code(err); got != codes.Unimplemented {
@@ -103,7 +103,7 @@ func TestMethodThatAVersionLacksIsUnimplemented(t *testing.T) {
 	}
 }
 
-func TestReflectionDescribesTheVersionThatIsServed(t *testing.T) {
+func TestReflectionDescribesVersion(t *testing.T) {
 	conn := serve(t, &recorder{})
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(context.Background())
 	if err != nil {
@@ -121,7 +121,7 @@ func TestReflectionDescribesTheVersionThatIsServed(t *testing.T) {
 		}
 		files := resp.GetFileDescriptorResponse().GetFileDescriptorProto()
 		if len(files) != 1 {
-			t.Errorf("%s: reflection answers %v", s, resp)
+			t.Errorf("%s: reflection returns %v", s, resp)
 			continue
 		}
 		var fd descriptorpb.FileDescriptorProto
@@ -130,7 +130,7 @@ func TestReflectionDescribesTheVersionThatIsServed(t *testing.T) {
 		}
 		want := protodesc.ToFileDescriptorProto(serviceDescriptor(t, s).ParentFile())
 		if !proto.Equal(&fd, want) || fd.GetName() != s.Desc.Metadata {
-			t.Errorf("%s: reflection answers %s, want %s", s, fd.GetName(), want.GetName())
+			t.Errorf("%s: reflection returns %s, want %s", s, fd.GetName(), want.GetName())
 		}
 	}
 }

@@ -113,7 +113,7 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1alpha2.AuthenticationType_ONE_WAY_CHAP)-int32(iscsi.ONE_WAY_CHAP)],
 }
 
-// ISCSI returns the versions of the iscsi API, oldest first, served by impl behind check.
+// ISCSI returns the versions of the iscsi API, oldest first. They call impl after check.
 func ISCSI(impl iscsi.Service, check Check) []Service {
 	return services("iscsi", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Iscsi_ServiceDesc},

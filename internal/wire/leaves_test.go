@@ -11,20 +11,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A leaf is a value inside a request or response that is not made of others.
-// Both sides, messages and Go structs, are looked at as leaves: a name in
-// lower case without underlines, such as "targetportal.targetport", and a value
-// as text. Elements of a list are "[]", values of a map "{}", its key is
-// "{key}"; a map from text to text has a leaf for each key.
+// A leaf is a scalar value inside a request or response. Messages and Go structs are
+// both converted to leaves, to compare them. A leaf has a name in lower case without
+// underscores, such as "targetportal.targetport", and its value as text. Elements of a
+// list have the name "[]", values of a map "{}", and its keys "{key}". A map from string
+// to string has a leaf for each key.
 type leaves map[string]string
 
 func (l leaves) names() []string { return slices.Sorted(maps.Keys(l)) }
 
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// values gives each leaf a value of its own: a number, which as text is a valid
-// string of any field, disk numbers as decimal strings included. The leaf
-// named other gets another one.
+// values assigns a distinct number to each leaf. As text the number is a valid value of
+// every field, also of a disk number in a decimal string. The leaf named other gets
+// another number.
 type values struct {
 	n     int
 	other string
@@ -47,7 +47,7 @@ func (v *values) bool(name string) bool {
 	return b
 }
 
-// fillMessage puts values into all leaves of a message.
+// fillMessage sets all leaves of a message.
 func fillMessage(m protoreflect.Message, other string) leaves {
 	v := &values{n: 16, other: other, given: leaves{}}
 	v.message(m, "")
@@ -93,7 +93,7 @@ func (v *values) scalar(fd protoreflect.FieldDescriptor, name string) protorefle
 	panic(fmt.Sprintf("%s: teach this test kind %s", name, fd.Kind()))
 }
 
-// leavesOfMessage reads all leaves of a message, zero or not.
+// leavesOfMessage returns all leaves of a message, including zero values.
 func leavesOfMessage(m protoreflect.Message) leaves {
 	l := leaves{}
 	l.addMessage(m, "")
@@ -132,7 +132,7 @@ func (l leaves) addMessage(m protoreflect.Message, prefix string) {
 	}
 }
 
-// fillStruct puts values into all leaves of the struct that p points to.
+// fillStruct sets all leaves of the struct that p points to.
 func fillStruct(p any, other string) leaves {
 	v := &values{n: 16, other: other, given: leaves{}}
 	v.goValue(reflect.ValueOf(p).Elem(), "")
@@ -170,7 +170,7 @@ func (v *values) goValue(x reflect.Value, name string) {
 	}
 }
 
-// leavesOfStruct reads all leaves of the struct that p points to.
+// leavesOfStruct returns all leaves of the struct that p points to.
 func leavesOfStruct(p any) leaves {
 	l := leaves{}
 	l.addGo(reflect.ValueOf(p), "")

@@ -9,18 +9,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 )
 
-// Service is one version of one API group: what one pipe serves. It is made
-// from rows and ready to be registered with a gRPC server.
+// Service is a version of an API group, which is served on its own pipe. It can be
+// registered with a gRPC server.
 type Service struct {
-	// Group is the name of the API group as in the pipe: "disk".
+	// Group is the name of the API group as used in the pipe: "disk".
 	Group string
 
 	// Version is the version of the group.
 	Version apiversion.Version
 
-	// Desc has the full name of the service ("v1beta3.Disk"), its methods, and
-	// as Metadata the path under which its .proto file is registered, which
-	// is where gRPC reflection looks for it.
+	// Desc has the full name of the service ("v1beta3.Disk") and its methods. Its
+	// Metadata is the registered path of the .proto file, which gRPC reflection uses.
 	Desc *grpc.ServiceDesc
 
 	// Impl is the version-agnostic service that the rows call.
@@ -30,30 +29,29 @@ type Service struct {
 // Register adds the service to a gRPC server.
 func (s Service) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.Desc, s.Impl) }
 
-// String is "disk/v1beta3".
+// String returns the group and version, such as "disk/v1beta3".
 func (s Service) String() string { return s.Group + "/" + s.Version.String() }
 
 // version is a published version of a group.
 type version struct {
 	name      string
-	published *grpc.ServiceDesc // as generated for the version's own messages
+	published *grpc.ServiceDesc // generated from the .proto file of the version
 }
 
-// Check is asked about each request of a service before the service gets it,
-// and may refuse it with an error. The request is a pointer to a struct of pkg,
-// such as *volume.MountVolumeRequest. A nil Check refuses nothing.
+// Check is called with each request before its service, and rejects the request by
+// returning an error. The request is a pointer to a struct of pkg, such as
+// *volume.MountVolumeRequest. A nil Check accepts all requests.
 type Check func(request any) error
 
-// target is what a row calls, through [ask]: a method of S, the Service of its
-// group.
+// target is the service that a row calls through [ask]. S is the Service of its group.
 type target[S any] struct {
 	service S
 	check   Check
 	version string // the version called, for error texts that contain it
 }
 
-// ask hands a request to the service unless the check refuses it. It is the only
-// way from a row to its service.
+// ask calls a method of the service unless the check rejects the request. Rows call
+// their service only through ask.
 func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, context.Context, *In) (*Out, error), in *In) (*Out, error) {
 	if to.check != nil {
 		if err := to.check(in); err != nil {
@@ -63,14 +61,14 @@ func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, conte
 	return method(to.service, ctx, in)
 }
 
-// row serves one method in one shape on the wire.
+// row serves one method with one form of its messages.
 type row[S any] struct {
 	method   string
 	versions []string
 	bind     func(fullMethod, version string, check Check) grpc.MethodHandler
 }
 
-// unary makes a row of a function.
+// unary returns a row that calls a function.
 func unary[S, In, Out any](method string, call func(ctx context.Context, to target[S], in *In) (*Out, error), versions ...string) row[S] {
 	bind := func(fullMethod, version string, check Check) grpc.MethodHandler {
 		return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
@@ -94,8 +92,7 @@ func unary[S, In, Out any](method string, call func(ctx context.Context, to targ
 	return row[S]{method: method, versions: versions, bind: bind}
 }
 
-// services registers the rows under the service name of each version that they
-// serve.
+// services returns a Service for each version, with the rows that serve it.
 func services[S any](group string, impl S, check Check, versions []version, rows []row[S]) []Service {
 	var all []Service
 	for _, v := range versions {
@@ -141,9 +138,8 @@ func eachValue[K comparable, A, B any](in map[K]A, convert func(A) B) map[K]B {
 	return out
 }
 
-// noAnswer is the error for an implementation of a group that returns neither
-// a response nor an error. Nothing else could be sent but zeros, and a driver
-// would believe them.
+// noAnswer returns the error for a service that returns neither a response nor an
+// error. Without it, the driver would get a response with zero values.
 func noAnswer(method string) error {
 	return fmt.Errorf("%s returned neither a response nor an error", method)
 }

@@ -54,7 +54,7 @@ func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service],
 	return &v1beta1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
-// SMB returns the versions of the smb API, oldest first, served by impl behind check.
+// SMB returns the versions of the smb API, oldest first. They call impl after check.
 func SMB(impl smb.Service, check Check) []Service {
 	return services("smb", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Smb_ServiceDesc},

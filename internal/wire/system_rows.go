@@ -70,7 +70,7 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1alpha1.StartType_SYSTEM)-int32(system.START_TYPE_SYSTEM)],
 }
 
-// System returns the versions of the system API, oldest first, served by impl behind check.
+// System returns the versions of the system API, oldest first. They call impl after check.
 func System(impl system.Service, check Check) []Service {
 	return services("system", impl, check, []version{
 		{"v1alpha1", &v1alpha1.System_ServiceDesc},

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Before v1beta3 disks were named by decimal strings, and four methods had
-// other names; their errors say which method they were forwarded to.
+// Before v1beta3 disks were identified by decimal strings, and four methods had other
+// names. Their errors contain the new name, as published.
 
 func forwarded(to string, err error) error {
 	//lint:ignore ST1005 drivers match on the published text
@@ -73,9 +73,9 @@ func v1beta2_GetVolumeIDFromMount(ctx context.Context, to target[volume.Service]
 	return &v1beta2.VolumeIDFromMountResponse{VolumeId: out.VolumeID}, nil
 }
 
-// v2alpha1_MountVolume is written by hand for one text that drivers match on: it
-// names the field as the published API does, where the service's text names it as
-// the library does.
+// v2alpha1_MountVolume is hand-written because of one error text that drivers match on.
+// The published API and the published library spell a field name in it differently, and
+// the service has the spelling of the library.
 func v2alpha1_MountVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.MountVolumeRequest) (*v2alpha1.MountVolumeResponse, error) {
 	_, err := ask(ctx, to, volume.Service.MountVolume, &volume.MountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath})
 	if err != nil && err.Error() == "MountVolumeRequest.VolumeID is empty" {

@@ -118,7 +118,7 @@ func v2alpha1_WriteVolumeCache(ctx context.Context, to target[volume.Service], i
 	return &v2alpha1.WriteVolumeCacheResponse{}, nil
 }
 
-// Volume returns the versions of the volume API, oldest first, served by impl behind check.
+// Volume returns the versions of the volume API, oldest first. They call impl after check.
 func Volume(impl volume.Service, check Check) []Service {
 	return services("volume", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Volume_ServiceDesc},

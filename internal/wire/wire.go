@@ -1,32 +1,30 @@
 // Package wire serves every published version of the API from the
 // version-agnostic services in pkg.
 //
-// A version is a list of rows. A row serves one method in one shape on the
-// wire: it takes the message apart, calls the service, and puts the answer
-// together. Between the two stands the [Check] of the daemon, which sees each
-// request as the service gets it, whatever version it came in. Versions whose messages have the same bytes share rows: numbers
-// and types of fields travel, names do not, so what a client sends as
-// v1beta3.PartitionDiskRequest is decoded as v1.PartitionDiskRequest, and the
-// row exists once. It is registered under the service name of each version, so
-// that interceptors and metrics see the version that was called.
+// A version is a list of rows. A row serves one method with one form of its messages:
+// it converts the request, calls the service, and converts the response. Before the
+// call it passes the converted request to the [Check] of the daemon, so the check does
+// not depend on the version. Versions whose messages have the same encoding share rows.
+// The encoding contains field numbers and types but no names, so a
+// v1beta3.PartitionDiskRequest can be decoded as a v1.PartitionDiskRequest, and one row
+// serves both. The row is registered under the service name of each version, so
+// interceptors and metrics see the version that was called.
 //
-// # Where the rows are
+// # Generated and hand-written rows
 //
-// Most rows are generated (<group>_rows.go): fields are placed by name, the
-// compiler checks their types, and csi-proxy-api-gen refuses a field that it
-// cannot place. Where a method was renamed or a type changed, the row is
-// written by hand (<group>.go) as a function named <version>_<Method>, after
-// the newest version whose messages it uses; the generator finds it by this
-// name and prints the list. Each <group>_rows.go ends with the table of the
-// group: who serves what, on one screen.
+// Most rows are generated (<group>_rows.go). Fields are matched by name, the compiler
+// checks their types, and csi-proxy-api-gen fails for a field that it cannot match. If a
+// method was renamed or a type has changed, the row is hand-written (<group>.go). It is
+// a function named <version>_<Method>, after the newest version whose messages it uses;
+// the generator finds it by this name and prints a list of all such functions. Each
+// <group>_rows.go ends with a table of all methods and versions of the group.
 //
-// # What a row does not do
+// # Validation
 //
-// A row judges nothing but the form of a value, such as a disk number that was
-// once a decimal string. An absent message, such as an iSCSI portal, arrives at
-// the service as nil, an unknown enum number as the number it is. Errors of
-// the service pass through as they are; errors of a row itself are of
-// a kind of package hosterr.
+// A row checks only the format of a value, such as a disk number in a decimal string.
+// The service does all other validation. It gets nil for an absent message, such as an
+// iSCSI portal, and unknown enum numbers unchanged. Errors of the service are returned
+// unchanged. Errors of a row have a kind of package hosterr.
 package wire
 
 import (
@@ -47,8 +45,7 @@ type Groups struct {
 	System     system.Service
 	Volume     volume.Service
 
-	// Check is asked about each request before its service gets it; see
-	// internal/policy.
+	// Check is called with each request before the service; see internal/policy.
 	Check Check
 }
 

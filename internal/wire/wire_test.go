@@ -27,7 +27,7 @@ type endpoint struct {
 	wire.Service
 	method  grpc.MethodDesc
 	desc    protoreflect.MethodDescriptor
-	request protoreflect.MessageType // of the version, whatever the row uses
+	request protoreflect.MessageType // of the version, which may differ from that of the row
 	answer  protoreflect.MessageType
 }
 
@@ -69,7 +69,7 @@ func messageType(t testing.TB, d protoreflect.MessageDescriptor) protoreflect.Me
 	return mt
 }
 
-// call sends bytes through a row, as a gRPC server would.
+// call calls a row with an encoded request, like a gRPC server.
 func (e endpoint) call(request []byte, interceptor grpc.UnaryServerInterceptor) ([]byte, error) {
 	out, err := e.method.Handler(e.Impl, context.Background(), func(in any) error {
 		return proto.Unmarshal(request, in.(proto.Message))
@@ -80,7 +80,7 @@ func (e endpoint) call(request []byte, interceptor grpc.UnaryServerInterceptor) 
 	return proto.Marshal(out.(proto.Message))
 }
 
-// ask calls with a request and answer of the version's own messages.
+// ask calls the endpoint with the messages of its own version.
 func (e endpoint) ask(t testing.TB, request proto.Message) (protoreflect.Message, error) {
 	t.Helper()
 	b, err := proto.Marshal(request)
@@ -97,7 +97,7 @@ func (e endpoint) ask(t testing.TB, request proto.Message) (protoreflect.Message
 	return out, nil
 }
 
-// filled is a request of the version with a value in every field.
+// filled returns a request of the version with all fields set.
 func (e endpoint) filled() proto.Message {
 	m := e.request.New()
 	fillMessage(m, "")
@@ -122,14 +122,14 @@ func TestEveryPublishedMethodIsServed(t *testing.T) {
 		name := path.Base(path.Dir(version)) + "/" + path.Base(version)
 		s, ok := served[name]
 		if !ok {
-			t.Errorf("%s: nothing serves this version; run: make generate", name)
+			t.Errorf("%s: this version is not served; run: make generate", name)
 			continue
 		}
 		delete(served, name)
 
 		desc := serviceDescriptor(t, s)
 		if got, want := s.Desc.Metadata, desc.ParentFile().Path(); got != want {
-			t.Errorf("%s: Metadata = %v, want the registered path %q: gRPC reflection looks there", s, got, want)
+			t.Errorf("%s: Metadata = %v, want the registered path %q", s, got, want)
 		}
 		bound := map[string]int{}
 		for _, m := range s.Desc.Methods {
@@ -144,18 +144,18 @@ func TestEveryPublishedMethodIsServed(t *testing.T) {
 			methods++
 		}
 		for m := range bound {
-			t.Errorf("%s %s: a row serves it, and the version has no such method", s, m)
+			t.Errorf("%s %s: the version does not have this method, but a row serves it", s, m)
 		}
 	}
 	for name := range served {
-		t.Errorf("%s is served, and has no .proto file", name)
+		t.Errorf("%s is served, but has no .proto file", name)
 	}
 	if methods < 139 {
 		t.Errorf("served %d methods, want the 139 published ones at least", methods)
 	}
 }
 
-func TestGroupThatIsNilIsNotServed(t *testing.T) {
+func TestNilGroupIsNotServed(t *testing.T) {
 	if got := wire.Services(wire.Groups{}); len(got) != 0 {
 		t.Errorf("Services of nothing = %v, want none", got)
 	}
@@ -166,12 +166,11 @@ func TestGroupThatIsNilIsNotServed(t *testing.T) {
 	}
 }
 
-// by is where the fields of old versions go whose names are not those of pkg: a
-// leaf of the version's message, and the leaf of pkg's struct that stands for
-// it. It says "-" where there is none, and then the reason belongs here too:
+// by maps fields of old versions to fields of pkg with another name: a leaf of the
+// version's message to a leaf of pkg's struct. "-" means that pkg has no such field:
 //
-//   - context: plugins and pods once had directories of their own.
-//   - error: never filled by any release; failures are gRPC errors.
+//   - context: plugins and pods used to have different directories.
+//   - error: was never used; failures are gRPC errors.
 //   - partitionnumber: old versions always list the whole disk.
 var by = map[string]map[string]string{
 	"disk PartitionDisk":          {"diskid": "disknumber"},
@@ -194,14 +193,14 @@ var by = map[string]map[string]string{
 	"volume GetVolumeIDFromMount": {"mount": "targetpath"},
 }
 
-// leftZero are leaves of pkg's requests that a version cannot set.
+// leftZero are the leaves of pkg's requests that a version cannot set.
 var leftZero = map[string]string{
 	"volume/v1alpha1 ListVolumesOnDisk": "partitionnumber",
 	"volume/v1beta1 ListVolumesOnDisk":  "partitionnumber",
 	"volume/v1beta2 ListVolumesOnDisk":  "partitionnumber",
 }
 
-// toPkg is the name in pkg of a leaf of a version's message.
+// toPkg returns the name in pkg of a leaf of a version's message.
 func (e endpoint) toPkg(leaf string) string {
 	if to, ok := by[e.Group+" "+e.method.MethodName][leaf]; ok {
 		return to
@@ -209,14 +208,13 @@ func (e endpoint) toPkg(leaf string) string {
 	return leaf
 }
 
-// lookup is the one method that is more than a conversion; it has a test of its
-// own.
+// lookup is the only method that does more than a conversion; it has its own test.
 func (e endpoint) lookup() bool { return e.method.MethodName == "GetDiskNumberByName" }
 
-// TestEveryFieldOfEveryRequestArrives sends a distinct value in each field, in
-// the version's own message, and then changes one field after the other: what
-// changes in pkg's request must be the field that belongs to it, and no other.
-func TestEveryFieldOfEveryRequestArrives(t *testing.T) {
+// TestRequestFieldsReachService sends a distinct value in each field of the version's
+// message, and then changes one field after the other. In pkg's request exactly the
+// corresponding field must change.
+func TestRequestFieldsReachService(t *testing.T) {
 	r := &recorder{}
 	fields := 0
 	for _, e := range endpoints(t, groups(r)) {
@@ -259,8 +257,8 @@ func TestEveryFieldOfEveryRequestArrives(t *testing.T) {
 	t.Logf("%d fields of requests", fields)
 }
 
-// TestEveryFieldOfEveryResponseArrives is the same in the other direction.
-func TestEveryFieldOfEveryResponseArrives(t *testing.T) {
+// TestResponseFieldsReachClient is the same in the other direction.
+func TestResponseFieldsReachClient(t *testing.T) {
 	r := &recorder{}
 	fields := 0
 	for _, e := range endpoints(t, groups(r)) {
@@ -294,7 +292,7 @@ func TestEveryFieldOfEveryResponseArrives(t *testing.T) {
 			fields++
 			_, changed := receive(leaf)
 			if d := differing(got, changed); !slices.Equal(d, []string{leaf}) {
-				t.Errorf("%s: a change of pkg's %q changed %q for the client", e, leaf, d)
+				t.Errorf("%s: a change of pkg's %q changed %q of the response", e, leaf, d)
 			}
 		}
 	}
@@ -317,8 +315,8 @@ func differing(a, b leaves) []string {
 	return names
 }
 
-// TestTablesOfThisTestAreNeeded keeps exceptions from outliving their versions.
-func TestTablesOfThisTestAreNeeded(t *testing.T) {
+// TestTablesAreUsed finds unused entries in the tables of this test.
+func TestTablesAreUsed(t *testing.T) {
 	have := map[string]bool{}
 	for _, e := range endpoints(t, groups(&recorder{})) {
 		note := func(mt protoreflect.MessageType) {
@@ -344,7 +342,7 @@ func TestTablesOfThisTestAreNeeded(t *testing.T) {
 	}
 }
 
-func TestInterceptorSeesTheVersionThatWasCalled(t *testing.T) {
+func TestInterceptorSeesCalledVersion(t *testing.T) {
 	r := &recorder{}
 	for _, e := range endpoints(t, groups(r)) {
 		if e.lookup() {
@@ -373,12 +371,12 @@ func TestInterceptorSeesTheVersionThatWasCalled(t *testing.T) {
 		if _, err := e.call(b, func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 			return nil, refused
 		}); err != refused || r.method != "" {
-			t.Errorf("%s: an interceptor refused; service called: %q, error %v", e, r.method, err)
+			t.Errorf("%s: the interceptor returned an error; service called: %q, error %v", e, r.method, err)
 		}
 	}
 }
 
-func TestErrorsOfServicesPassThrough(t *testing.T) {
+func TestServiceErrorsAreUnchanged(t *testing.T) {
 	r := &recorder{err: hosterr.Wrap("do it", "there", hosterr.ErrFailedPrecondition)}
 	for _, e := range endpoints(t, groups(r)) {
 		_, err := e.ask(t, e.filled())
@@ -386,7 +384,7 @@ func TestErrorsOfServicesPassThrough(t *testing.T) {
 			t.Errorf("%s: error %v, want the service's: %v", e, err, r.err)
 		}
 		if prefix := strings.TrimSuffix(err.Error(), r.err.Error()); prefix != "" && prefix != forwards[e.method.MethodName] {
-			t.Errorf("%s: %q is put before the error of the service, want %q", e, prefix, forwards[e.method.MethodName])
+			t.Errorf("%s: the error of the service has the prefix %q, want %q", e, prefix, forwards[e.method.MethodName])
 		}
 	}
 }
@@ -398,7 +396,7 @@ var forwards = map[string]string{
 	"GetVolumeIDFromMount": "Forward to GetVolumeIDFromTargetPath failed, err=",
 }
 
-func TestForwardedMethodsSaySoInEveryVersion(t *testing.T) {
+func TestForwardedErrorsHavePrefix(t *testing.T) {
 	r := &recorder{err: errors.New("reason")}
 	seen := map[string]bool{}
 	for _, e := range endpoints(t, groups(r)) {
@@ -412,11 +410,11 @@ func TestForwardedMethodsSaySoInEveryVersion(t *testing.T) {
 		}
 	}
 	if len(seen) != len(forwards) {
-		t.Errorf("forwarded methods: saw %v, want %v", seen, forwards)
+		t.Errorf("forwarded methods: found %v, want %v", seen, forwards)
 	}
 }
 
-func TestServiceWithoutAnswerIsAnError(t *testing.T) {
+func TestMissingResponseIsAnError(t *testing.T) {
 	r := &recorder{silent: true}
 	for _, e := range endpoints(t, groups(r)) {
 		out, err := e.ask(t, e.filled())
@@ -433,12 +431,12 @@ func TestServiceWithoutAnswerIsAnError(t *testing.T) {
 		case promised && err == nil:
 			t.Errorf("%s: the service returned neither response nor error, and the client got %v", e, out.Interface())
 		case !promised && err != nil:
-			t.Errorf("%s: error %v, though the response is empty anyway", e, err)
+			t.Errorf("%s: error %v, want none because the response has no fields", e, err)
 		}
 	}
 }
 
-func TestDiskNumbersAsTextAreRefusedUnlessTheyAre32Bit(t *testing.T) {
+func TestInvalidDiskNumbersAreRefused(t *testing.T) {
 	texts := map[string]string{ // by method, before the error of strconv
 		"PartitionDisk":     "Failed to convert %s.PartitionDiskRequest.DiskID to uint32: ",
 		"DiskStats":         "Failed to format DiskStatsRequest.DiskID with err: ",
@@ -494,11 +492,11 @@ func TestDiskNumbersAsTextAreRefusedUnlessTheyAre32Bit(t *testing.T) {
 		}
 	}
 	if tried != 3+2+1+1+3 {
-		t.Errorf("tried %d methods with disk numbers as text, want 10", tried)
+		t.Errorf("tested %d methods with disk numbers as text, want 10", tried)
 	}
 }
 
-func TestAbsentPortalArrivesAsNil(t *testing.T) {
+func TestAbsentPortalIsNil(t *testing.T) {
 	r := &recorder{}
 	tried := 0
 	for _, e := range endpoints(t, wire.Groups{ISCSI: groups(r).ISCSI}) {
@@ -514,11 +512,11 @@ func TestAbsentPortalArrivesAsNil(t *testing.T) {
 		}
 	}
 	if tried != 12 {
-		t.Errorf("tried %d methods with a portal, want 12", tried)
+		t.Errorf("tested %d methods with a portal, want 12", tried)
 	}
 }
 
-func TestAbsentElementsOfAnswersDoNotPanic(t *testing.T) {
+func TestNilElementsInResponse(t *testing.T) {
 	r := &recorder{fill: func(resp any) {
 		if l, ok := resp.(*iscsi.ListTargetPortalsResponse); ok {
 			l.TargetPortals = []*iscsi.TargetPortal{nil, {TargetPort: 1}}
@@ -538,8 +536,8 @@ func TestAbsentElementsOfAnswersDoNotPanic(t *testing.T) {
 	}
 }
 
-// FuzzRows sends any bytes to any row. A row decodes exactly what the message
-// of its version decodes, and whatever it decodes it handles.
+// FuzzRows sends arbitrary bytes to a row. A row must decode exactly the requests that
+// the message of its version decodes, and must not panic.
 func FuzzRows(f *testing.F) {
 	r := &recorder{fill: func(resp any) { fillStruct(resp, "") }}
 	all := endpoints(f, groups(r))
@@ -572,9 +570,9 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// Two versions of one shape must give the service the same request for the same
-// bytes: that is what sharing rows means.
-func TestBytesOfAnOlderVersionMeanTheSame(t *testing.T) {
+// Versions that share a row must pass the same request to the service for the same
+// bytes.
+func TestSharedRowsDecodeSameBytes(t *testing.T) {
 	r := &recorder{}
 	type seen struct {
 		from string
@@ -599,7 +597,7 @@ func TestBytesOfAnOlderVersionMeanTheSame(t *testing.T) {
 		if old, ok := byBytes[key]; ok {
 			shared++
 			if got := leavesOfStruct(r.got); !maps.Equal(got, old.got) {
-				t.Errorf("the same bytes are %v for %s, and %v for %s", old.got, old.from, got, e)
+				t.Errorf("the same bytes are %v for %s, but %v for %s", old.got, old.from, got, e)
 			}
 			continue
 		}
@@ -610,20 +608,19 @@ func TestBytesOfAnOlderVersionMeanTheSame(t *testing.T) {
 	}
 }
 
-// TestNoRowPassesTheCheck: each row asks the check before the service, with the
-// request that the service would get.
-func TestNoRowPassesTheCheck(t *testing.T) {
+// Each row calls the check before the service, with the same request.
+func TestRowsCallCheck(t *testing.T) {
 	var seen any
 	var refusal error
 	r := &recorder{check: func(request any) error { seen = request; return refusal }}
 	for _, e := range endpoints(t, groups(r)) {
 		seen, refusal, r.got = nil, nil, nil
 		if _, err := e.ask(t, e.filled()); err != nil && !e.lookup() || seen == nil || seen != r.got {
-			t.Errorf("%s: the check saw %+v, and the service %+v, error %v; want one request", e, seen, r.got, err)
+			t.Errorf("%s: the check got %+v, the service %+v, error %v; want the same request", e, seen, r.got, err)
 		}
 		seen, refusal, r.got = nil, hosterr.Text(hosterr.ErrPermissionDenied, "not here"), nil
 		if _, err := e.ask(t, e.filled()); !errors.Is(err, hosterr.ErrPermissionDenied) || err.Error() != forwards[e.method.MethodName]+"not here" || r.got != nil {
-			t.Errorf("%s: refused by the check: error %v, the service got %+v", e, err, r.got)
+			t.Errorf("%s: rejected by the check: error %v, but the service got %+v", e, err, r.got)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
-// Disk is the disk group of a node through a pipe: [disk.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// Disk is the disk group of a node, called through a pipe. It implements
+// [disk.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type Disk struct {
 	pipe *connection
 	as   diskSpeaker
@@ -24,9 +24,9 @@ type Disk struct {
 
 var _ disk.Service = (*Disk)(nil)
 
-// NewDisk connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewDisk connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewDisk(ctx context.Context, opts ...Option) (*Disk, error) {
 	p, err := connect(ctx, "disk", []spoken{
 		{"v1", &v1.Disk_ServiceDesc},
@@ -48,11 +48,11 @@ func NewDisk(ctx context.Context, opts ...Option) (*Disk, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *Disk) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *Disk) Close() error { return c.pipe.close() }
 
 // GetDiskState implements [disk.Service].
@@ -111,7 +111,7 @@ func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (
 	return c.as.SetDiskState(ctx, in)
 }
 
-// diskSpeaker speaks a family of versions. No request is nil.
+// diskSpeaker calls the versions of a family. Requests are never nil.
 type diskSpeaker interface {
 	GetDiskState(context.Context, *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error)
 	GetDiskStats(context.Context, *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error)
@@ -122,7 +122,7 @@ type diskSpeaker interface {
 	SetDiskState(context.Context, *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error)
 }
 
-// diskV1 speaks v1, v1beta3.
+// diskV1 calls v1, v1beta3.
 type diskV1 struct{ pipe *connection }
 
 var _ diskSpeaker = (*diskV1)(nil)
@@ -202,7 +202,7 @@ func fromDiskV1DiskLocation(in *v1.DiskLocation) *disk.DiskLocation {
 	}
 }
 
-// diskV1beta2 speaks v1beta2, v1beta1, v1alpha1.
+// diskV1beta2 calls v1beta2, v1beta1, v1alpha1.
 type diskV1beta2 struct{ pipe *connection }
 
 var _ diskSpeaker = (*diskV1beta2)(nil)

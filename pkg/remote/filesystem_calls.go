@@ -14,9 +14,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 )
 
-// Filesystem is the filesystem group of a node through a pipe: [filesystem.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// Filesystem is the filesystem group of a node, called through a pipe. It implements
+// [filesystem.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type Filesystem struct {
 	pipe *connection
 	as   filesystemSpeaker
@@ -24,9 +24,9 @@ type Filesystem struct {
 
 var _ filesystem.Service = (*Filesystem)(nil)
 
-// NewFilesystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewFilesystem connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewFilesystem(ctx context.Context, opts ...Option) (*Filesystem, error) {
 	p, err := connect(ctx, "filesystem", []spoken{
 		{"v2alpha1", &v2alpha1.Filesystem_ServiceDesc},
@@ -48,11 +48,11 @@ func NewFilesystem(ctx context.Context, opts ...Option) (*Filesystem, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *Filesystem) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *Filesystem) Close() error { return c.pipe.close() }
 
 // CreateSymlink implements [filesystem.Service].
@@ -103,7 +103,7 @@ func (c *Filesystem) RmdirContents(ctx context.Context, in *filesystem.RmdirCont
 	return c.as.RmdirContents(ctx, in)
 }
 
-// filesystemSpeaker speaks a family of versions. No request is nil.
+// filesystemSpeaker calls the versions of a family. Requests are never nil.
 type filesystemSpeaker interface {
 	CreateSymlink(context.Context, *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error)
 	IsSymlink(context.Context, *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error)
@@ -113,7 +113,7 @@ type filesystemSpeaker interface {
 	RmdirContents(context.Context, *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error)
 }
 
-// filesystemV2alpha1 speaks v2alpha1, v1, v1beta2.
+// filesystemV2alpha1 calls v2alpha1, v1, v1beta2.
 type filesystemV2alpha1 struct{ pipe *connection }
 
 var _ filesystemSpeaker = (*filesystemV2alpha1)(nil)
@@ -166,7 +166,7 @@ func (c *filesystemV2alpha1) RmdirContents(ctx context.Context, in *filesystem.R
 	return &filesystem.RmdirContentsResponse{}, nil
 }
 
-// filesystemV1beta1 speaks v1beta1, v1alpha1.
+// filesystemV1beta1 calls v1beta1, v1alpha1.
 type filesystemV1beta1 struct{ pipe *connection }
 
 var _ filesystemSpeaker = (*filesystemV1beta1)(nil)

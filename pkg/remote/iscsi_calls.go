@@ -11,9 +11,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
-// ISCSI is the iscsi group of a node through a pipe: [iscsi.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// ISCSI is the iscsi group of a node, called through a pipe. It implements
+// [iscsi.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type ISCSI struct {
 	pipe *connection
 	as   iscsiSpeaker
@@ -21,9 +21,9 @@ type ISCSI struct {
 
 var _ iscsi.Service = (*ISCSI)(nil)
 
-// NewISCSI connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewISCSI connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewISCSI(ctx context.Context, opts ...Option) (*ISCSI, error) {
 	p, err := connect(ctx, "iscsi", []spoken{
 		{"v1alpha2", &v1alpha2.Iscsi_ServiceDesc},
@@ -40,11 +40,11 @@ func NewISCSI(ctx context.Context, opts ...Option) (*ISCSI, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *ISCSI) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *ISCSI) Close() error { return c.pipe.close() }
 
 // AddTargetPortal implements [iscsi.Service].
@@ -111,7 +111,7 @@ func (c *ISCSI) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChap
 	return c.as.SetMutualChapSecret(ctx, in)
 }
 
-// iscsiSpeaker speaks a family of versions. No request is nil.
+// iscsiSpeaker calls the versions of a family. Requests are never nil.
 type iscsiSpeaker interface {
 	AddTargetPortal(context.Context, *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error)
 	ConnectTarget(context.Context, *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error)
@@ -123,7 +123,7 @@ type iscsiSpeaker interface {
 	SetMutualChapSecret(context.Context, *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error)
 }
 
-// iscsiV1alpha2 speaks v1alpha2, v1alpha1.
+// iscsiV1alpha2 calls v1alpha2, v1alpha1.
 type iscsiV1alpha2 struct{ pipe *connection }
 
 var _ iscsiSpeaker = (*iscsiV1alpha2)(nil)

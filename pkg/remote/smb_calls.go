@@ -13,9 +13,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// SMB is the smb group of a node through a pipe: [smb.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// SMB is the smb group of a node, called through a pipe. It implements
+// [smb.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type SMB struct {
 	pipe *connection
 	as   smbSpeaker
@@ -23,9 +23,9 @@ type SMB struct {
 
 var _ smb.Service = (*SMB)(nil)
 
-// NewSMB connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewSMB connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
 	p, err := connect(ctx, "smb", []spoken{
 		{"v1", &v1.Smb_ServiceDesc},
@@ -46,11 +46,11 @@ func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *SMB) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *SMB) Close() error { return c.pipe.close() }
 
 // NewSMBGlobalMapping implements [smb.Service].
@@ -69,13 +69,13 @@ func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGloba
 	return c.as.RemoveSMBGlobalMapping(ctx, in)
 }
 
-// smbSpeaker speaks a family of versions. No request is nil.
+// smbSpeaker calls the versions of a family. Requests are never nil.
 type smbSpeaker interface {
 	NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error)
 	RemoveSMBGlobalMapping(context.Context, *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error)
 }
 
-// smbV1 speaks v1, v1beta2.
+// smbV1 calls v1, v1beta2.
 type smbV1 struct{ pipe *connection }
 
 var _ smbSpeaker = (*smbV1)(nil)
@@ -101,7 +101,7 @@ func (c *smbV1) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlo
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil
 }
 
-// smbV1beta1 speaks v1beta1, v1alpha1.
+// smbV1beta1 calls v1beta1, v1alpha1.
 type smbV1beta1 struct{ pipe *connection }
 
 var _ smbSpeaker = (*smbV1beta1)(nil)

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// System is the system group of a node through a pipe: [system.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// System is the system group of a node, called through a pipe. It implements
+// [system.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type System struct {
 	pipe *connection
 	as   systemSpeaker
@@ -20,9 +20,9 @@ type System struct {
 
 var _ system.Service = (*System)(nil)
 
-// NewSystem connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewSystem connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewSystem(ctx context.Context, opts ...Option) (*System, error) {
 	p, err := connect(ctx, "system", []spoken{
 		{"v1alpha1", &v1alpha1.System_ServiceDesc},
@@ -38,11 +38,11 @@ func NewSystem(ctx context.Context, opts ...Option) (*System, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *System) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *System) Close() error { return c.pipe.close() }
 
 // GetBIOSSerialNumber implements [system.Service].
@@ -77,7 +77,7 @@ func (c *System) StopService(ctx context.Context, in *system.StopServiceRequest)
 	return c.as.StopService(ctx, in)
 }
 
-// systemSpeaker speaks a family of versions. No request is nil.
+// systemSpeaker calls the versions of a family. Requests are never nil.
 type systemSpeaker interface {
 	GetBIOSSerialNumber(context.Context, *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error)
 	GetService(context.Context, *system.GetServiceRequest) (*system.GetServiceResponse, error)
@@ -85,7 +85,7 @@ type systemSpeaker interface {
 	StopService(context.Context, *system.StopServiceRequest) (*system.StopServiceResponse, error)
 }
 
-// systemV1alpha1 speaks v1alpha1.
+// systemV1alpha1 calls v1alpha1.
 type systemV1alpha1 struct{ pipe *connection }
 
 var _ systemSpeaker = (*systemV1alpha1)(nil)

@@ -15,9 +15,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Volume is the volume group of a node through a pipe: [volume.Service], spoken
-// in the newest version of the API that is served. Several goroutines may use it
-// at once.
+// Volume is the volume group of a node, called through a pipe. It implements
+// [volume.Service] with the newest version of the API that is served. It is safe for
+// concurrent use.
 type Volume struct {
 	pipe *connection
 	as   volumeSpeaker
@@ -25,9 +25,9 @@ type Volume struct {
 
 var _ volume.Service = (*Volume)(nil)
 
-// NewVolume connects to the CSI Proxy of this node. If ctx has a deadline it waits until
-// then for one that is still starting, and otherwise fails at once if none serves
-// the group, with an [Error] that says why. ctx is for the connecting only.
+// NewVolume connects to the CSI Proxy of this node. If ctx has a deadline, it waits until
+// then for a proxy that is still starting. If the group is not served, it fails with an
+// [Error]. ctx applies to connecting only.
 func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
 	p, err := connect(ctx, "volume", []spoken{
 		{"v2alpha1", &v2alpha1.Volume_ServiceDesc},
@@ -50,11 +50,11 @@ func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
 	return c, nil
 }
 
-// Version is the version of the API that is spoken.
+// Version returns the version of the API that is used.
 func (c *Volume) Version() apiversion.Version { return c.pipe.apiVersion() }
 
-// Close ends the connection, unless it came by [WithConn]. Calls that are under
-// way fail, and so do later ones.
+// Close closes the connection, unless it was given by [WithConn]. Running and later calls
+// fail.
 func (c *Volume) Close() error { return c.pipe.close() }
 
 // FormatVolume implements [volume.Service].
@@ -145,7 +145,7 @@ func (c *Volume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCac
 	return c.as.WriteVolumeCache(ctx, in)
 }
 
-// volumeSpeaker speaks a family of versions. No request is nil.
+// volumeSpeaker calls the versions of a family. Requests are never nil.
 type volumeSpeaker interface {
 	FormatVolume(context.Context, *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error)
 	GetClosestVolumeIDFromTargetPath(context.Context, *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error)
@@ -160,7 +160,7 @@ type volumeSpeaker interface {
 	WriteVolumeCache(context.Context, *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error)
 }
 
-// volumeV2alpha1 speaks v2alpha1, v1, v1beta3.
+// volumeV2alpha1 calls v2alpha1, v1, v1beta3.
 type volumeV2alpha1 struct{ pipe *connection }
 
 var _ volumeSpeaker = (*volumeV2alpha1)(nil)
@@ -253,7 +253,7 @@ func (c *volumeV2alpha1) WriteVolumeCache(ctx context.Context, in *volume.WriteV
 	return &volume.WriteVolumeCacheResponse{}, nil
 }
 
-// volumeV1beta2 speaks v1beta2, v1beta1, v1alpha1.
+// volumeV1beta2 calls v1beta2, v1beta1, v1alpha1.
 type volumeV1beta2 struct{ pipe *connection }
 
 var _ volumeSpeaker = (*volumeV1beta2)(nil)

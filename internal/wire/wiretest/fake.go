@@ -1,6 +1,5 @@
-// Package wiretest has fakes of all services, for tests of what stands above
-// them: rows, pipes, clients. The methods are generated from the Service of each
-// group, so a method that is added to one is here as well.
+// Package wiretest has fakes of all services for tests of rows, pipes and clients. Their
+// methods are generated from the Service of each group.
 package wiretest
 
 import (
@@ -8,15 +7,14 @@ import (
 	"errors"
 )
 
-// Answer is what every method of the fakes does: it gets the method's name and
-// request, and fills the response. An error is returned instead of the response.
+// Answer implements all methods of the fakes. It gets the method's name and request,
+// and fills the response or returns an error.
 type Answer func(ctx context.Context, method string, request, response any) error
 
-// Silent is returned by an Answer so that the method returns neither a response
-// nor an error.
+// Silent makes a method return neither a response nor an error, if an Answer returns it.
 var Silent = errors.New("neither a response nor an error")
 
-// call is a method of a fake.
+// call implements a method of a fake.
 func call[Out any](ctx context.Context, answer Answer, method string, request any) (*Out, error) {
 	response := new(Out)
 	switch err := answer(ctx, method, request, response); {

@@ -1,28 +1,26 @@
-// Package remote generates the bulk of package pkg/remote: for each group a
-// client that has the methods of the group's Service, over a way to speak each
-// family of its versions.
+// Package remote generates most of package pkg/remote: for each group a client that
+// implements the group's Service, and for each family of its versions a type that calls
+// the methods of these versions.
 //
-// It is the way back of internal/wire, and stands on the same descriptors, the
-// same families, spelling of names and exceptions (package rows): a field of a
-// request that a family cannot carry, and a field of a response that has no
-// place in pkg, is an error and not left out.
+// It is the reverse of internal/wire, and uses the same descriptors, families, names and
+// exceptions (package rows). It fails for a request field that a family does not have,
+// and for a response field that pkg does not have.
 //
 // # Methods
 //
-// The newest family of a group has to have every method of the Service, generated
-// or by hand. An older family may lack methods that came later: the client then
-// returns an error. That a family only seems to lack a method which it has under
-// another name is found from the other side: a method of the API that nothing
-// calls is an error. A version that lacks a method which its family has needs
-// nothing: the client looks at the version's own methods before it calls.
+// The newest family of a group must have every method of the Service, generated or
+// hand-written. An older family may lack newer methods; the client then returns an
+// error. To detect methods that a family has under another name, the generator fails if
+// a method of the API is never called. If a single version lacks a method of its family,
+// nothing is needed: the client checks the methods of the version before it calls one.
 //
-// # Methods written by hand
+// # Hand-written methods
 //
-// A method that stands in another file of the package is left out here, and
-// printed in a list: of the way to speak a family, which is named after the
-// newest version of the family, as in diskV1beta2.PartitionDisk; or of the client
-// itself, as Filesystem.PathValid, which no version has. Such a method names the
-// method of the API that it calls in a string of its own.
+// The generator skips methods that are defined in another file of the package, and
+// prints them. They belong to the type of a family, which is named after its newest
+// version, as in diskV1beta2.PartitionDisk, or to the client itself, as in
+// Filesystem.PathValid, which no version has. A hand-written method contains the name of
+// the method of the API that it calls as a string literal.
 package remote
 
 import (
@@ -47,14 +45,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
 )
 
-// Config says where things are.
+// Config is the configuration of the generator.
 type Config struct {
 	Rows *rows.Config
-	Dir  string    // of the output, below Rows.Root, with slashes
-	Log  io.Writer // gets the list of methods that are written by hand
+	Dir  string    // directory of the output, relative to Rows.Root, with slashes
+	Log  io.Writer // receives the list of hand-written methods
 }
 
-// New is the configuration for this repository.
+// New returns the configuration for this repository.
 func New(root string, log io.Writer) *Config {
 	return &Config{Rows: rows.New(root, log), Dir: "pkg/remote", Log: log}
 }
@@ -64,7 +62,7 @@ var callsText string
 
 var callsTemplate = template.Must(template.New("calls").Option("missingkey=error").Parse(callsText))
 
-// client is what the template is given.
+// client is the input of the template.
 type client struct {
 	Type     string // "Disk"
 	Package  string // "disk"
@@ -72,11 +70,11 @@ type client struct {
 	Group    string // "disk"
 	Service  string // "Disk"
 	Versions []version
-	Methods  []method // of Service that the client does not have by hand
+	Methods  []method // methods of Service that are not hand-written
 	Families []family
 }
 
-// version is one that is spoken.
+// version is a version that the client can call.
 type version struct {
 	Name, API string // "v1", import path of its messages
 }
@@ -87,8 +85,8 @@ type method struct {
 	In, Out string // structs of Package
 }
 
-// family is a way to speak: the methods of a family, in the messages of its
-// newest version.
+// family is the type that calls the versions of a family, with the messages of its newest
+// version.
 type family struct {
 	Type     string // "diskV1"
 	Version  string // "v1"
@@ -97,7 +95,7 @@ type family struct {
 	Needed   string
 }
 
-// call is one method. ToRequest and FromResponse are composite literals; RPC is
+// call is a method of a family. ToRequest and FromResponse are composite literals. RPC is
 // empty if the family lacks the method.
 type call struct {
 	method
@@ -106,7 +104,7 @@ type call struct {
 	ToRequest, FromResponse string
 }
 
-// Generate writes <Dir>/<group>_calls.go for each group.
+// Generate returns <Dir>/<group>_calls.go for each group.
 func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	byHand, err := handWritten(filepath.Join(c.Rows.Root, filepath.FromSlash(c.Dir)))
 	if err != nil {
@@ -135,18 +133,17 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	return files, nil
 }
 
-// client writes the client of a group, and lists the methods that it leaves to
-// hands.
+// client returns the client of a group, and the list of its hand-written methods.
 func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMethod) (text []byte, left []string, err error) {
 	out := client{Type: rows.GoName(g.Service), Group: g.Name, Service: g.Service}
 	hand := func(name string, what any) bool {
 		m, ok := byHand[name]
 		if ok {
-			left = append(left, fmt.Sprintf("%s: %s is written by hand (%s)", path.Join(c.Dir, m.file), name, what))
+			left = append(left, fmt.Sprintf("%s: %s is hand-written (%s)", path.Join(c.Dir, m.file), name, what))
 		}
 		return ok
 	}
-	// Newest first, as Published lists the families of a group.
+	// Newest first, in the order of the table of families.
 	for _, v := range slices.Backward(g.Versions) {
 		out.Versions = append(out.Versions, version{v.Name, v.ImportPath})
 	}
@@ -157,7 +154,7 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMeth
 		}
 		head := slices.IndexFunc(g.Versions, func(v *apis.Version) bool { return v.Name == f.Versions[0] })
 		if head < 0 {
-			continue // package rows tells
+			continue // package rows reports it
 		}
 		v := g.Versions[head]
 		conv, err := c.Rows.Converter(set, v, "method")
@@ -203,7 +200,7 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMeth
 		}
 		for _, rpc := range conv.RPCs() {
 			if !called[rpc] {
-				problems = append(problems, fmt.Errorf("%s has a method %s that nothing calls: write by hand, in %s, the method of %s that stands for it", v, rpc, c.Dir, w.Type))
+				problems = append(problems, fmt.Errorf("%s has a method %s that is never called: write the method of %s that calls it by hand in %s", v, rpc, w.Type, c.Dir))
 			}
 		}
 		problems = append(problems, conv.Err())
@@ -227,13 +224,13 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMeth
 	return text, left, nil
 }
 
-// handMethod is a method that is written by hand.
+// handMethod is a hand-written method.
 type handMethod struct {
 	file  string
-	texts []string // its string literals: a method of the API that it calls is one
+	texts []string // its string literals, which include the method of the API that it calls
 }
 
-// handWritten finds the methods that are written by hand, by "Type.Method".
+// handWritten returns the hand-written methods by "Type.Method".
 func handWritten(dir string) (map[string]handMethod, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -268,7 +265,7 @@ func handWritten(dir string) (map[string]handMethod, error) {
 	return hand, nil
 }
 
-// textsIn are the string literals of a function.
+// textsIn returns the string literals of a function.
 func textsIn(fn *ast.FuncDecl) []string {
 	var texts []string
 	ast.Inspect(fn, func(n ast.Node) bool {

@@ -16,8 +16,8 @@ import (
 
 const repository = "../../../.."
 
-// generate runs the generator on the repository after edits: of each file named
-// by a key, the first text becomes the second.
+// generate runs the generator on a copy of the repository after edits: in each file, by
+// name, the first text is replaced by the second.
 func generate(t *testing.T, edits map[string][2]string, change func(*remote.Config)) (map[string][]byte, string, error) {
 	t.Helper()
 	root := t.TempDir()
@@ -57,7 +57,7 @@ func generate(t *testing.T, edits map[string][2]string, change func(*remote.Conf
 	copyDir("pkg", "*/types.go")
 	copyDir("pkg/remote", "*.go")
 	for name := range edits {
-		t.Fatalf("%s was not there to be edited", name)
+		t.Fatalf("%s does not exist", name)
 	}
 	var log bytes.Buffer
 	c := remote.New(root, &log)
@@ -72,9 +72,8 @@ func generate(t *testing.T, edits map[string][2]string, change func(*remote.Conf
 	return files, log.String(), err
 }
 
-// The output for the real API is the golden file, and the module it stands in
-// compiles it.
-func TestWhatIsCheckedInIsWhatIsGenerated(t *testing.T) {
+// The output for the real API is the golden file, which is compiled with its module.
+func TestRepositoryClientsAreUpToDate(t *testing.T) {
 	files, log, err := generate(t, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -87,16 +86,16 @@ func TestWhatIsCheckedInIsWhatIsGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(files[name], have) {
-			t.Errorf("%s is not what is generated; run: make generate", name)
+			t.Errorf("%s is not up to date; run: make generate", name)
 		}
 	}
 	if len(files) != len(want) {
 		t.Errorf("generated %q, want one file for each of %q", slices.Sorted(maps.Keys(files)), want)
 	}
 	for _, want := range []string{
-		"pkg/remote/filesystem.go: Filesystem.PathValid is written by hand (filesystem)\n",
-		"pkg/remote/disk.go: Disk.SetDiskReadOnly is written by hand (disk)\n",
-		"pkg/remote/disk.go: diskV1beta2.PartitionDisk is written by hand (disk/v1beta2)\n",
+		"pkg/remote/filesystem.go: Filesystem.PathValid is hand-written (filesystem)\n",
+		"pkg/remote/disk.go: Disk.SetDiskReadOnly is hand-written (disk)\n",
+		"pkg/remote/disk.go: diskV1beta2.PartitionDisk is hand-written (disk/v1beta2)\n",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("printed %q, want %q in it", log, want)
@@ -104,8 +103,8 @@ func TestWhatIsCheckedInIsWhatIsGenerated(t *testing.T) {
 	}
 }
 
-// A new version in front of a family is spoken first, in the messages of its own.
-func TestNewVersionIsSpokenFirst(t *testing.T) {
+// A new version of a family is tried first, with its own messages.
+func TestNewVersionIsTriedFirst(t *testing.T) {
 	proto, err := os.ReadFile(filepath.Join(repository, "client/api/disk/v1/api.proto"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,37 +147,37 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a field of a request that the version cannot carry",
 			map[string][2]string{volumeTypes: {"type FormatVolumeRequest struct {", "type FormatVolumeRequest struct {\n\tLabel string"}}, nil,
-			[]string{"volume/v2alpha1: message FormatVolumeRequest has nothing for volume.FormatVolumeRequest.Label; write the method by hand"}},
+			[]string{"volume/v2alpha1: message FormatVolumeRequest has no field for volume.FormatVolumeRequest.Label; write the method by hand"}},
 		{"a field of a response that pkg has no place for",
 			map[string][2]string{diskTypes: {"TotalBytes int64", "Bytes int64"}}, nil,
-			[]string{"disk/v1: cannot place field GetDiskStatsResponse.total_bytes", "disk/v1: message GetDiskStatsResponse has nothing for disk.GetDiskStatsResponse.Bytes"}},
+			[]string{"disk/v1: field GetDiskStatsResponse.total_bytes", "disk/v1: message GetDiskStatsResponse has no field for disk.GetDiskStatsResponse.Bytes"}},
 		{"a field of another type",
 			map[string][2]string{diskTypes: {"TotalBytes int64", "TotalBytes string"}}, nil,
-			[]string{"field GetDiskStatsResponse.total_bytes is int64, and string in pkg: write the method by hand"}},
+			[]string{"field GetDiskStatsResponse.total_bytes is int64, but string in pkg: write the method by hand"}},
 		{"a field of a message inside a message",
 			map[string][2]string{diskTypes: {"LUNID   string", "LUNID string\n\tPath string"}}, nil,
-			[]string{"message DiskLocation has nothing for disk.DiskLocation.Path"}},
+			[]string{"message DiskLocation has no field for disk.DiskLocation.Path"}},
 		{"an enum whose numbers differ",
 			map[string][2]string{iscsiTypes: {"MUTUAL_CHAP = 2", "MUTUAL_CHAP = 3"}}, nil,
-			[]string{"enum value MUTUAL_CHAP is 2, and iscsi.MUTUAL_CHAP is 3"}},
+			[]string{"enum value MUTUAL_CHAP is 2, but iscsi.MUTUAL_CHAP is 3"}},
 		{"a method that the version does not have",
 			map[string][2]string{diskTypes: {"type Interface interface {", "type Interface interface {\n\tErase(context.Context, *RescanRequest) (*RescanResponse, error)"}}, nil,
 			[]string{"disk/v1, the newest version, has no method for disk.Service.Erase: add it to the version, or write diskV1.Erase or Disk.Erase by hand in pkg/remote"}},
 		{"a method that was renamed in the version",
 			map[string][2]string{diskProto: {"rpc Rescan(", "rpc ScanAgain("}}, nil,
-			[]string{"disk/v1, the newest version, has no method for disk.Service.Rescan", "disk/v1 has a method ScanAgain that nothing calls"}},
+			[]string{"disk/v1, the newest version, has no method for disk.Service.Rescan", "disk/v1 has a method ScanAgain that is never called"}},
 		{"a method that was written by hand and no longer is",
 			map[string][2]string{"pkg/remote/filesystem.go": {") PathValid(", ") PathIsValid("}}, nil,
 			[]string{"filesystem/v2alpha1, the newest version, has no method for filesystem.Service.PathValid: add it"}},
 		{"a method of an older family whose types changed",
 			map[string][2]string{"pkg/remote/disk.go": {") PartitionDisk(", ") PartitionTheDisk("}}, nil,
-			[]string{"disk/v1beta2: cannot place field PartitionDiskRequest.diskID"}},
+			[]string{"disk/v1beta2: field PartitionDiskRequest.diskID"}},
 		{"a method that an older family has under another name",
 			map[string][2]string{"pkg/remote/filesystem.go": {") CreateSymlink(", ") MakeSymlink("}}, nil,
-			[]string{"filesystem/v1beta1 has a method LinkPath that nothing calls: write by hand, in pkg/remote, the method of filesystemV1beta1 that stands for it"}},
+			[]string{"filesystem/v1beta1 has a method LinkPath that is never called: write the method of filesystemV1beta1 that calls it by hand in pkg/remote"}},
 		{"a method by hand that calls another one",
 			map[string][2]string{"pkg/remote/filesystem.go": {`"LinkPath"`, `"LinkPaths"`}}, nil,
-			[]string{"filesystem/v1beta1 has a method LinkPath that nothing calls"}},
+			[]string{"filesystem/v1beta1 has a method LinkPath that is never called"}},
 		{"a group without a family",
 			nil, func(c *remote.Config) {
 				c.Rows.Families = slices.DeleteFunc(rows.Published(), func(f rows.Family) bool { return f.Group == "smb" })
@@ -191,24 +190,24 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.about, func(t *testing.T) {
 			files, log, err := generate(t, c.edits, c.change)
 			if err == nil || files != nil || log != "" {
-				t.Fatalf("%d files, printed %q, error %v; want an error alone", len(files), log, err)
+				t.Fatalf("%d files, printed %q, error %v; want only an error", len(files), log, err)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 		})
 	}
 }
 
-func TestMethodWrittenByHandIsLeftOut(t *testing.T) {
+func TestHandWrittenMethodIsSkipped(t *testing.T) {
 	files, log, err := generate(t, map[string][2]string{"pkg/remote/filesystem.go": {
 		"// PathValid returns", "func (c Filesystem) Mkdir() {}\n\n// PathValid returns"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(files["pkg/remote/filesystem_calls.go"]), ") Mkdir(") || !strings.Contains(log, "Filesystem.Mkdir is written by hand") {
+	if strings.Contains(string(files["pkg/remote/filesystem_calls.go"]), ") Mkdir(") || !strings.Contains(log, "Filesystem.Mkdir is hand-written") {
 		t.Errorf("Mkdir was generated, or not printed: %q", log)
 	}
 }

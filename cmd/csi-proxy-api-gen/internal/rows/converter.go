@@ -11,18 +11,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// A Converter writes conversions between the messages of one version and the
-// Go package behind its group, for generators of other code than rows. Fields
-// are placed as in rows, with the same exceptions, and what cannot be placed
-// is an error as there.
+// A Converter generates conversions between the messages of a version and the Go package
+// of its group, for other generators. Fields are matched as in rows, with the same
+// exceptions and errors.
 type Converter struct {
 	version *apis.Version
 	e       *emitter
 	rpcs    []*protogen.Method
 }
 
-// Converter makes the one for a version. thing is what errors say has to be
-// written by hand where nothing can be generated.
+// Converter returns the Converter of a version. thing is what the user has to write by
+// hand, according to errors, if a conversion cannot be generated.
 func (c *Config) Converter(set *apis.Set, v *apis.Version, thing string) (*Converter, error) {
 	files, err := goFiles(set)
 	if err != nil {
@@ -38,21 +37,21 @@ func (c *Config) Converter(set *apis.Set, v *apis.Version, thing string) (*Conve
 	return &Converter{version: v, e: e, rpcs: files[v.Desc.Path()].Services[0].Methods}, nil
 }
 
-// groupDir is the directory of the package behind a group, below Root.
+// groupDir returns the directory of the package of a group, relative to Root.
 func (c *Config) groupDir(g *apis.Group) string {
 	return path.Join(c.Pkg, strings.ReplaceAll(g.Name, "_", ""))
 }
 
-// GoName is how pkg spells a name of the generated messages: VolumeId is
-// VolumeID, NewSmbGlobalMapping is NewSMBGlobalMapping.
+// GoName converts a name of the generated messages to the spelling of pkg: VolumeId to
+// VolumeID, NewSmbGlobalMapping to NewSMBGlobalMapping.
 func GoName(name string) string { return goName(name) }
 
-// Import is the import path of the package behind the group.
+// Import returns the import path of the package of the group.
 func (c *Converter) Import() string {
 	return path.Join(c.e.PkgImport, path.Base(c.e.groupDir(c.e.group)))
 }
 
-// Package is the name of that package.
+// Package returns the name of that package.
 func (c *Converter) Package() string { return c.e.pkg.name }
 
 // Method is a method of the package's Service.
@@ -89,21 +88,21 @@ func (c *Converter) RPCs() []string {
 	return names
 }
 
-// ToMessage is a composite literal of a message, filled from a variable of a
-// struct of the package.
+// ToMessage returns a composite literal of a message, filled from the variable from,
+// a struct of the package.
 func (c *Converter) ToMessage(m *protogen.Message, goType, from string) string {
 	return c.e.literal(c.version, m, goType, toWire, from)
 }
 
-// FromMessage is a composite literal of a struct of the package, filled from a
-// variable of a message.
+// FromMessage returns a composite literal of a struct of the package, filled from the
+// variable from, a message.
 func (c *Converter) FromMessage(m *protogen.Message, goType, from string) string {
 	return c.e.literal(c.version, m, goType, fromWire, from)
 }
 
-// Needed are the declarations on which the conversions written so far stand.
-// They call each and eachValue, which the package of the output has to have.
+// Needed returns the declarations that the conversions so far depend on. They call each
+// and eachValue, which the package of the output must define.
 func (c *Converter) Needed() string { return c.e.needed() }
 
-// Err is what could not be converted so far.
+// Err returns the errors of the conversions so far.
 func (c *Converter) Err() error { return errors.Join(c.e.problems...) }

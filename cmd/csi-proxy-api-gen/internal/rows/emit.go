@@ -15,17 +15,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// emitter writes the file of one group.
+// emitter generates the file of a group.
 type emitter struct {
 	*generator
 	group *apis.Group
 	pkg   *goPackage
 
-	thing    string          // what is written by hand if it cannot be generated
-	versions []*apis.Version // of the row at hand: exceptions must hold for all
+	thing    string          // what the user must write by hand if it cannot be generated
+	versions []*apis.Version // versions of the current row; exceptions must apply to all of them
 
-	helpers map[string]string // conversions of messages inside messages, by name
-	types   map[string]string // what they convert from or to in pkg
+	helpers map[string]string // conversions of nested messages, by function name
+	types   map[string]string // type in pkg of each of these conversions
 	order   []string
 	numbers map[string]bool // assertions about enum numbers
 
@@ -42,7 +42,7 @@ func (g *generator) newEmitter(group *apis.Group, pkg *goPackage, thing string) 
 		helpers: map[string]string{}, types: map[string]string{}, numbers: map[string]bool{}}
 }
 
-// emit returns the rows of a group and their table.
+// emit returns the file with the rows of a group and their table.
 func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([]byte, error) {
 	e := g.newEmitter(group, pkg, "row")
 
@@ -74,7 +74,7 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	b.Write(rows.Bytes())
 	b.WriteString(e.needed())
 
-	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first, served by impl behind check.\n", goName(group.Service), group.Name)
+	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first. They call impl after check.\n", goName(group.Service), group.Name)
 	fmt.Fprintf(&b, "func %s(impl %s.Service, check Check) []Service {\n\treturn services(%q, impl, check, []version{\n", goName(group.Service), pkg.name, group.Name)
 	for _, v := range group.Versions {
 		fmt.Fprintf(&b, "\t\t{%q, &%s.%s_ServiceDesc},\n", v.Name, v.Name, group.Service)
@@ -88,8 +88,8 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	return text, nil
 }
 
-// needed is what the conversions written so far stand on: those of messages
-// inside messages, and what holds the compiler to the numbers of enums.
+// needed returns the declarations that the conversions so far depend on: conversions of
+// nested messages, and assertions about enum numbers for the compiler.
 func (e *emitter) needed() string {
 	var b strings.Builder
 	for _, name := range e.order {
@@ -113,7 +113,7 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// row writes the function of one row.
+// row returns the function of a row.
 func (e *emitter) row(r *row) string {
 	e.versions = nil
 	for _, m := range r.methods {
@@ -148,16 +148,16 @@ func (e *emitter) row(r *row) string {
 	return b.String()
 }
 
-// direction is from the wire (messages to pkg) or to it.
+// direction is the direction of a conversion.
 type direction bool
 
 const (
-	fromWire direction = false
-	toWire   direction = true
+	fromWire direction = false // from a message to pkg
+	toWire   direction = true  // from pkg to a message
 )
 
-// literal is a composite literal of one side, filled from a variable of the
-// other side.
+// literal returns a composite literal of one side, filled from a variable of the other
+// side.
 func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, dir direction, from string) string {
 	if _, ok := e.pkg.structs[goType]; !ok {
 		return e.fail("%s: message %s: %s has no struct %s", v, m.Desc.Name(), e.pkg.name, goType)
@@ -171,12 +171,12 @@ func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, d
 		name := e.place(v, f)
 		goField, ok := e.pkg.field(goType, name)
 		if !ok {
-			e.fail("%s: cannot place field %s.%s: %s.%s has no field %s; %s",
+			e.fail("%s: field %s.%s: %s.%s has no field %s; %s",
 				v, m.Desc.Name(), f.Desc.Name(), e.pkg.name, goType, name, e.remedy())
 			continue
 		}
 		if placed[name] {
-			e.fail("%s: field %s.%s is the second one to be placed in %s.%s.%s", v, m.Desc.Name(), f.Desc.Name(), e.pkg.name, goType, name)
+			e.fail("%s: field %s.%s and another field both match %s.%s.%s", v, m.Desc.Name(), f.Desc.Name(), e.pkg.name, goType, name)
 			continue
 		}
 		placed[name] = true
@@ -188,7 +188,7 @@ func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, d
 	}
 	for _, f := range e.pkg.structs[goType] {
 		if !placed[f.name] && !e.dropped(m.Desc.Name(), f.name) {
-			e.fail("%s: message %s has nothing for %s.%s.%s; %s", v, m.Desc.Name(), e.pkg.name, goType, f.name, e.remedy())
+			e.fail("%s: message %s has no field for %s.%s.%s; %s", v, m.Desc.Name(), e.pkg.name, goType, f.name, e.remedy())
 		}
 	}
 
@@ -202,13 +202,12 @@ func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, d
 	return typ + "{" + strings.Join(fields, ", ") + "}"
 }
 
-// remedy is what to do about a field without a place.
+// remedy returns what to do about a field without a match.
 func (e *emitter) remedy() string {
 	return "write the " + e.thing + " by hand, or add an exception with its reason"
 }
 
-// dropped tells whether a field has an exception that drops it, in all versions
-// of the row.
+// dropped reports whether exceptions drop a field, in all versions of the row.
 func (e *emitter) dropped(message protoreflect.Name, field string) bool {
 	n := 0
 	for _, v := range e.versions {
@@ -218,12 +217,12 @@ func (e *emitter) dropped(message protoreflect.Name, field string) bool {
 		}
 	}
 	if n > 0 && n < len(e.versions) {
-		e.fail("exceptions: %s.%s of %s is dropped in some of the versions that share a row, and not in others", message, field, e.group.Name)
+		e.fail("exceptions: %s.%s of %s must be dropped in all versions that share a row or in none", message, field, e.group.Name)
 	}
 	return n > 0
 }
 
-// value converts the value of one field.
+// value returns the conversion of the value of a field.
 func (e *emitter) value(v *apis.Version, f *protogen.Field, goType string, dir direction, from string) string {
 	where := fmt.Sprintf("%s: field %s.%s", v, f.Parent.Desc.Name(), f.Desc.Name())
 	switch {
@@ -262,11 +261,11 @@ func (e *emitter) value(v *apis.Version, f *protogen.Field, goType string, dir d
 }
 
 func (e *emitter) mismatch(where, proto, goType string) string {
-	return e.fail("%s is %s, and %s in pkg: write the %s by hand", where, proto, goType, e.thing)
+	return e.fail("%s is %s, but %s in pkg: write the %s by hand", where, proto, goType, e.thing)
 }
 
-// scalar is the Go type of a field that is not a message; with a question mark
-// if rows do not understand it.
+// scalar returns the Go type of a field that is not a message, with a question mark if
+// rows do not support it.
 func scalar(f *protogen.Field) string {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind, protoreflect.StringKind:
@@ -289,8 +288,8 @@ func scalar(f *protogen.Field) string {
 	return "?" + f.Desc.Kind().String()
 }
 
-// helper makes the function that converts a message inside a message, and
-// returns its name. Nil stays nil.
+// helper generates the function that converts a nested message, and returns its name. It
+// converts nil to nil.
 func (e *emitter) helper(v *apis.Version, m *protogen.Message, where, goType string, dir direction) string {
 	goType, ok := strings.CutPrefix(goType, "*")
 	if !ok {
@@ -310,12 +309,13 @@ func (e *emitter) helper(v *apis.Version, m *protogen.Message, where, goType str
 			name, from, to, e.literal(v, m, goType, dir, "in"))
 	}
 	if e.types[name] != inner {
-		return e.fail("%s: message %s is %s here and %s elsewhere in pkg: write the %s by hand", where, m.Desc.Name(), inner, e.types[name], e.thing)
+		return e.fail("%s: message %s is %s here but %s elsewhere in pkg: write the %s by hand", where, m.Desc.Name(), inner, e.types[name], e.thing)
 	}
 	return name
 }
 
-// enum casts an enum, after looking that each of its values has its constant.
+// enum returns the conversion of an enum, after checking that pkg has a constant for each
+// value.
 func (e *emitter) enum(v *apis.Version, enum *protogen.Enum, where, goType string, dir direction, from string) string {
 	if underlying := e.pkg.named[goType]; underlying != "int32" && underlying != "uint32" {
 		return e.mismatch(where, "enum "+string(enum.Desc.Name()), goType)
@@ -333,7 +333,7 @@ func (e *emitter) enum(v *apis.Version, enum *protogen.Enum, where, goType strin
 		case !ok:
 			e.fail("%s: enum value %s: %s has neither a constant %s nor %s", where, short, e.pkg.name, long, short)
 		case number != int64(value.Desc.Number()):
-			e.fail("%s: enum value %s is %d, and %s.%s is %d", where, short, value.Desc.Number(), e.pkg.name, name, number)
+			e.fail("%s: enum value %s is %d, but %s.%s is %d", where, short, value.Desc.Number(), e.pkg.name, name, number)
 		default:
 			e.numbers[fmt.Sprintf("int32(%s.%s)-int32(%s.%s)", v.Name, value.GoIdent.GoName, e.pkg.name, name)] = true
 		}
@@ -344,7 +344,7 @@ func (e *emitter) enum(v *apis.Version, enum *protogen.Enum, where, goType strin
 	return fmt.Sprintf("%s.%s(%s)", v.Name, enum.GoIdent.GoName, from)
 }
 
-// upperSnake is ServiceStatus as SERVICE_STATUS.
+// upperSnake converts ServiceStatus to SERVICE_STATUS.
 func upperSnake(name string) string {
 	return strings.ToUpper(strings.TrimPrefix(words.ReplaceAllString(name, "_$0"), "_"))
 }

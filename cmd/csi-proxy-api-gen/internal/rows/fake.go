@@ -8,8 +8,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// fakes is the directory of the fakes, below that of the rows. Its package has
-// what they stand on.
+// fakes is the directory of the fakes, below the directory of the rows. Its package
+// contains hand-written declarations that they use.
 const fakes = "wiretest"
 
 // fake returns a fake of the Service of a group, for tests.

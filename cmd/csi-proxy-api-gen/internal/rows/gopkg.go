@@ -15,21 +15,20 @@ import (
 	"strings"
 )
 
-// goPackage is what the generator knows of the Go package behind a group: its
-// declarations as they are written, without types worked out. That is enough
-// to place fields; the rest is for the compiler.
+// goPackage contains the declarations of the Go package of a group, without type
+// checking. That is enough to match fields; the compiler checks the rest.
 type goPackage struct {
 	name    string
 	structs map[string][]goField
 	named   map[string]string // type X uint32
 	consts  map[string]int64
-	methods map[string]goMethod // of Service, with what it embeds
-	order   []string            // of methods, as written: embedded ones where they are embedded
+	methods map[string]goMethod // of Service, including embedded interfaces
+	order   []string            // names of methods in the order of the source
 }
 
 type goField struct{ name, typ string }
 
-// goMethod is M(context.Context, *Request) (*Response, error).
+// goMethod is a method M(context.Context, *Request) (*Response, error).
 type goMethod struct{ request, response string }
 
 func (p *goPackage) field(of, name string) (goField, bool) {
@@ -40,7 +39,7 @@ func (p *goPackage) field(of, name string) (goField, bool) {
 	return p.structs[of][i], true
 }
 
-// sourceFiles parses the Go files of a directory that are not tests.
+// sourceFiles parses the Go files of a directory, except for tests.
 func sourceFiles(fset *token.FileSet, dir string) (map[string]*ast.File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -62,7 +61,7 @@ func sourceFiles(fset *token.FileSet, dir string) (map[string]*ast.File, error) 
 	return files, nil
 }
 
-// readGroup reads the package behind a group.
+// readGroup reads the package of a group.
 func readGroup(dir string) (*goPackage, error) {
 	files, err := sourceFiles(token.NewFileSet(), dir)
 	if err != nil {
@@ -126,7 +125,7 @@ func (p *goPackage) addType(spec *ast.TypeSpec) {
 	}
 }
 
-// addMethods notes the methods of an interface and of those of the package that
+// addMethods adds the methods of an interface, and of interfaces of the same package that
 // it embeds.
 func (p *goPackage) addMethods(t *ast.InterfaceType, interfaces map[string]*ast.InterfaceType) {
 	for _, m := range t.Methods.List {
@@ -147,7 +146,7 @@ func (p *goPackage) addMethods(t *ast.InterfaceType, interfaces map[string]*ast.
 	}
 }
 
-// addConsts notes constants that are plain numbers.
+// addConsts adds constants that are integer literals.
 func (p *goPackage) addConsts(spec *ast.ValueSpec) {
 	for i, n := range spec.Names {
 		if i >= len(spec.Values) {
@@ -163,11 +162,11 @@ func (p *goPackage) addConsts(spec *ast.ValueSpec) {
 	}
 }
 
-// handName is how a row that is written by hand is called.
+// handName matches the name of a hand-written row.
 var handName = regexp.MustCompile(`^(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)_([A-Z]\w*)$`)
 
-// handWritten finds the rows that are written by hand: it returns the file of
-// each function named <version>_<Method>, by the function's name.
+// handWritten returns the files of hand-written rows by function name,
+// <version>_<Method>.
 func handWritten(dir string) (map[string]string, error) {
 	files, err := sourceFiles(token.NewFileSet(), dir)
 	if err != nil {

@@ -1,33 +1,32 @@
-// Package rows generates the conversion layer of package internal/wire: for
-// every method of every version, the row that serves it.
+// Package rows generates the rows of package internal/wire, which serve every method of
+// every version.
 //
-// # What is a row
+// # Rows
 //
-// Methods of one group that have the same name and the same shape on the wire
-// share a row, whatever version they are of. The row is written in the
-// messages of the newest of these versions; it fills the request of the Go
-// package behind the group (pkg/<group>), asks its Service, and fills the
-// version's response.
+// Methods of a group that have the same name and the same messages share a row,
+// regardless of their version. The row uses the messages of the newest of these
+// versions. It converts the request to the request of pkg/<group>, calls the Service,
+// and converts the response.
 //
-// # How fields are placed
+// # Matching of fields
 //
-// By name, in the spelling of pkg (Id is ID), and by equal type. An enum is
-// cast after each of its numbers was found among the constants of the package;
-// the generated code holds the compiler to that. Whatever has no place on the
-// other side is an error, in both directions, unless the table of
-// exceptions has it with a reason. Nothing is left out silently.
+// Fields are matched by name, in the spelling of pkg (Id is ID), and must have equal
+// types. An enum is converted by number, after the generator has compared its numbers
+// with the constants of the package; the generated code makes the compiler check that,
+// too. A field without a match on the other side is an error, in both directions,
+// unless the table of exceptions has an entry with a reason.
 //
-// # Rows written by hand
+// # Hand-written rows
 //
-// A function <version>_<Method> in the package of the rows serves the method
-// in that version and in all older ones of the same shape, up to the next such
-// function. The generator leaves them out, puts them into the table, and
-// prints the list.
+// A function <version>_<Method> in the package of the rows serves the method in that
+// version and in all older versions with the same messages, up to the next such
+// function. The generator adds these functions to the table of the group, and prints
+// them.
 //
 // # Fakes
 //
-// Tests of rows need something to call. A fake of each Service is generated
-// beside the rows, so that a new method needs no line in any test.
+// The generator also writes a fake of each Service for the tests of rows, so that a new
+// method needs no change in tests.
 package rows
 
 import (
@@ -46,23 +45,23 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// Config says where things are and what was decided by hand.
+// Config is the configuration of the generator.
 type Config struct {
 	Root string // of the repository
 
-	Wire      string // directory of the rows, below Root, with slashes
-	Pkg       string // directory of the packages behind the groups, likewise
+	Wire      string // directory of the rows, relative to Root, with slashes
+	Pkg       string // directory of the packages of the groups, likewise
 	PkgImport string // import path of Pkg
 
 	Families   []Family
 	Retired    []Retired
 	Exceptions []Exception
 
-	// Log gets the list of rows that are written by hand.
+	// Log receives the list of hand-written rows.
 	Log io.Writer
 }
 
-// New is the configuration for this repository.
+// New returns the configuration for this repository.
 func New(root string, log io.Writer) *Config {
 	return &Config{
 		Root:       root,
@@ -81,7 +80,7 @@ type generator struct {
 	*Config
 	set   *apis.Set
 	files map[string]*protogen.File
-	hand  map[string]string // file by function
+	hand  map[string]string // hand-written rows: file by function
 
 	methods map[*apis.Version]map[string]*method
 	rows    []*row // in the order of groups, then by method, then newest first
@@ -91,21 +90,20 @@ type generator struct {
 	problems       []error
 }
 
-// row is one function in package wire.
+// row is a function in package wire.
 type row struct {
 	group    *apis.Group
 	name     string // of the method
 	methods  []*method
 	versions []string // oldest first
 	hand     bool
-	newest   *method // the one in whose messages the row is written
+	newest   *method // whose messages the row uses
 }
 
-// function is the name of the row's function.
+// function returns the name of the row's function.
 func (r *row) function() string { return r.newest.version.Name + "_" + r.name }
 
-// Generate returns for each group the file <group>_rows.go, and a fake of its
-// Service for tests.
+// Generate returns <group>_rows.go and a fake of the Service for each group.
 func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 	g := &generator{
 		Config:         c,
@@ -161,7 +159,7 @@ func (g *generator) fail(format string, args ...any) {
 	g.problems = append(g.problems, fmt.Errorf(format, args...))
 }
 
-// exception is the one for a field of a message, or nil.
+// exception returns the exception for a field of a message, or nil.
 func (g *generator) exception(v *apis.Version, message protoreflect.Name, field string) *Exception {
 	for i := range g.Exceptions {
 		e := &g.Exceptions[i]
@@ -172,7 +170,7 @@ func (g *generator) exception(v *apis.Version, message protoreflect.Name, field 
 	return nil
 }
 
-// use notes that an exception was needed for a version.
+// use records that an exception was used for a version.
 func (g *generator) use(e *Exception, v *apis.Version) {
 	for i := range g.Exceptions {
 		if &g.Exceptions[i] == e {
@@ -184,7 +182,7 @@ func (g *generator) use(e *Exception, v *apis.Version) {
 	}
 }
 
-// checkFamilies compares the families that are claimed with the descriptors.
+// checkFamilies compares the table of families with the descriptors.
 func (g *generator) checkFamilies() {
 	family := map[*apis.Version]*Family{}
 	heads := []*apis.Version{}
@@ -198,10 +196,10 @@ func (g *generator) checkFamilies() {
 				g.fail("families: %s/%s does not exist", f.Group, name)
 				continue
 			case family[v] != nil:
-				g.fail("families: %s is in two of them", v)
+				g.fail("families: %s is in two families", v)
 				continue
 			case len(members) > 0 && members[len(members)-1].Version.Compare(v.Version) <= 0:
-				g.fail("families: %s stands before %s, which is newer", members[len(members)-1], v)
+				g.fail("families: %s is listed before %s, which is newer", members[len(members)-1], v)
 			}
 			family[v] = f
 			members = append(members, v)
@@ -212,7 +210,7 @@ func (g *generator) checkFamilies() {
 		heads = append(heads, members[0])
 		for _, v := range members[1:] {
 			for _, problem := range g.notIn(v, members[0], true) {
-				g.fail("families: %s is said to be a subset of %s, but %s", v, members[0], problem)
+				g.fail("families: %s is not a subset of %s: %s", v, members[0], problem)
 			}
 		}
 	}
@@ -220,24 +218,24 @@ func (g *generator) checkFamilies() {
 		if family[v] != nil {
 			continue
 		}
-		hint := "it is a family of its own"
+		hint := "add a new family to tables.go"
 		for _, h := range heads {
 			if h.Group == v.Group && (len(g.notIn(v, h, false)) == 0 || len(g.notIn(h, v, false)) == 0) {
-				hint = "its shapes are those of " + h.String()
+				hint = "its messages match the family of " + h.String() + ": if their meaning is the same, add it there in tables.go"
 			}
 		}
-		g.fail("families: %s is in none of them; %s, so say that in tables.go if it means the same", v, hint)
+		g.fail("families: %s is in no family; %s", v, hint)
 	}
 	for _, a := range heads {
 		for _, b := range heads {
 			if a != b && a.Group == b.Group && len(g.notIn(a, b, false)) == 0 {
-				g.fail("families: %s and %s head two families, but all shapes of %s are in %s", a, b, a, b)
+				g.fail("families: %s and %s are in two families, but all messages of %s match those of %s", a, b, a, b)
 			}
 		}
 	}
 }
 
-// version finds a version by its names, or returns nil.
+// version returns a version by its names, or nil.
 func (g *generator) version(group, name string) *apis.Version {
 	for _, v := range g.set.Versions() {
 		if v.Group.Name == group && v.Name == name {
@@ -247,7 +245,7 @@ func (g *generator) version(group, name string) *apis.Version {
 	return nil
 }
 
-// notIn tells what keeps v from being a subset of w.
+// notIn returns the reasons why v is not a subset of w.
 func (g *generator) notIn(v, w *apis.Version, allowRetired bool) []string {
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(g.methods[v])) {
@@ -263,13 +261,13 @@ func (g *generator) notIn(v, w *apis.Version, allowRetired bool) []string {
 			}
 			g.usedRetired[i] = true
 		case mine.shape != theirs.shape:
-			problems = append(problems, fmt.Sprintf("%s is %s there, and %s here", name, theirs.shape, mine.shape))
+			problems = append(problems, fmt.Sprintf("%s is %s there, but %s here", name, theirs.shape, mine.shape))
 		}
 	}
 	return problems
 }
 
-// findRows puts the methods that one row can serve together.
+// findRows groups the methods that share a row.
 func (g *generator) findRows() {
 	byFunction := map[string]*row{}
 	for _, group := range g.set.Groups {
@@ -290,7 +288,7 @@ func (g *generator) findRows() {
 		for _, k := range keys {
 			for _, r := range g.split(group, classes[k]) {
 				if other := byFunction[r.function()]; other != nil {
-					g.fail("groups %s and %s both need a row %s: rows are named by version and method, so one of the methods needs another name",
+					g.fail("groups %s and %s both need a row %s, because rows are named by version and method: rename one of the methods",
 						other.group.Name, group.Name, r.function())
 				}
 				byFunction[r.function()] = r
@@ -301,14 +299,14 @@ func (g *generator) findRows() {
 	for _, name := range slices.Sorted(maps.Keys(g.hand)) {
 		if r := byFunction[name]; r == nil || !r.hand {
 			m := handName.FindStringSubmatch(name)
-			g.fail("%s: row %s is written by hand, but no group has a version %s with a method %s",
+			g.fail("%s: hand-written row %s: no group has a version %s with a method %s",
 				path.Join(g.Wire, g.hand[name]), name, m[1], m[2])
 		}
 	}
 }
 
-// split divides methods of one shape, newest first, among the rows that are
-// written by hand; without such a row it is one row to be generated.
+// split assigns methods with equal messages, newest first, to hand-written rows. If there
+// is none, it returns one row to generate.
 func (g *generator) split(group *apis.Group, methods []*method) []*row {
 	name := string(methods[0].Desc.Name())
 	var rows []*row
@@ -328,30 +326,30 @@ func (g *generator) split(group *apis.Group, methods []*method) []*row {
 	return rows
 }
 
-// checkLeftovers names the entries of the tables that nothing needed.
+// checkLeftovers reports unused entries of the tables.
 func (g *generator) checkLeftovers() {
 	for i, e := range g.Exceptions {
 		for _, v := range e.Versions {
 			if !g.usedExceptions[i][v] {
-				g.fail("exceptions: %s/%s %s.%s: nothing needs it", e.Group, v, e.Message, e.Field)
+				g.fail("exceptions: %s/%s %s.%s is not used", e.Group, v, e.Message, e.Field)
 			}
 		}
 	}
 	for i, r := range g.Retired {
 		if !g.usedRetired[i] {
-			g.fail("retired: %s/%s %s: nothing needs it", r.Group, r.Version, r.Method)
+			g.fail("retired: %s/%s %s is not used", r.Group, r.Version, r.Method)
 		}
 	}
 }
 
-// printHand prints the rows that were left to hands.
+// printHand prints the hand-written rows.
 func (g *generator) printHand() {
 	if g.Log == nil {
 		return
 	}
 	for _, r := range g.rows {
 		if r.hand {
-			fmt.Fprintf(g.Log, "%s: %s is written by hand (%s %s)\n",
+			fmt.Fprintf(g.Log, "%s: %s is hand-written (%s %s)\n",
 				path.Join(g.Wire, g.hand[r.function()]), r.function(), r.group.Name, strings.Join(r.versions, ", "))
 		}
 	}

@@ -29,7 +29,7 @@ const (
 	realFake   = "../../../../internal/wire/wiretest/fake.go"
 )
 
-// config is that of the tiny API below root.
+// config returns the configuration for the tiny API below root.
 func config(root string) *rows.Config {
 	return &rows.Config{
 		Root: root, Wire: "wire", Pkg: "pkg", PkgImport: tinyImport + "/pkg",
@@ -39,8 +39,8 @@ func config(root string) *rows.Config {
 		},
 		Exceptions: []rows.Exception{
 			{Group: "shelf", Versions: []string{"v1beta1"}, Message: "Book", Field: "page_count", As: "Pages", Why: "renamed"},
-			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountRequest", Field: "Quick", Why: "came later"},
-			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountResponse", Field: "error", Why: "never filled"},
+			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountRequest", Field: "Quick", Why: "added later"},
+			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountResponse", Field: "error", Why: "never used"},
 		},
 	}
 }
@@ -54,8 +54,8 @@ func load(t *testing.T, root string) *apis.Set {
 	return set
 }
 
-// The output for a small API is checked in, so that a change of the generator
-// is seen in a review, and it must compile.
+// The output for a small API is checked in, so that reviews show how a change of the
+// generator affects it. It must compile.
 func TestGoldenOutputCompiles(t *testing.T) {
 	set := load(t, tiny)
 	var log bytes.Buffer
@@ -80,12 +80,12 @@ func TestGoldenOutputCompiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(files[name], want) {
-			t.Errorf("%s is not what is generated; look at it and run: go test -run Golden -update\n%s", name, files[name])
+			t.Errorf("%s differs; if that is intended, run: go test -run Golden -update\n%s", name, files[name])
 		}
 	}
 
-	wantLog := "wire/shelf.go: v1alpha1_List is written by hand (shelf v1alpha1)\n" +
-		"wire/shelf.go: v1alpha1_Place is written by hand (shelf v1alpha1)\n"
+	wantLog := "wire/shelf.go: v1alpha1_List is hand-written (shelf v1alpha1)\n" +
+		"wire/shelf.go: v1alpha1_Place is hand-written (shelf v1alpha1)\n"
 	if log.String() != wantLog {
 		t.Errorf("printed %q, want %q", log.String(), wantLog)
 	}
@@ -93,8 +93,8 @@ func TestGoldenOutputCompiles(t *testing.T) {
 	compile(t, set)
 }
 
-// compile builds the tiny wire package. The messages of the API and the part of
-// package wire that all rows stand on are laid over the tree.
+// compile builds the tiny wire package, with an overlay of the messages of the API and the
+// code of package wire that rows use.
 func compile(t *testing.T, set *apis.Set) {
 	t.Helper()
 	tmp := t.TempDir()
@@ -145,8 +145,8 @@ func compile(t *testing.T, set *apis.Set) {
 	}
 }
 
-// edit is a replacement in a file of the tiny API, or with an empty old text a
-// new file.
+// edit replaces a text in a file of the tiny API or, if the old text is empty, creates a
+// file.
 type edit struct{ file, old, new string }
 
 const (
@@ -157,7 +157,7 @@ const (
 	shelfRows   = "wire/shelf.go"
 )
 
-// edited generates from a changed copy of the tiny API.
+// edited runs the generator on a changed copy of the tiny API.
 func edited(t *testing.T, edits []edit, change func(*rows.Config)) (string, error) {
 	t.Helper()
 	root := t.TempDir()
@@ -224,52 +224,52 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a field of a request that pkg does not have",
 			[]edit{{protoV1, "bool all = 1;", "bool all = 1; string colour = 2;"}}, nil,
-			[]string{"shelf/v1: cannot place field ListRequest.colour: shelf.ListRequest has no field Colour"}},
+			[]string{"shelf/v1: field ListRequest.colour: shelf.ListRequest has no field Colour"}},
 		{"a field of a response that pkg does not have",
 			[]edit{{protoV1, "repeated Book lent = 2;", "repeated Book lent = 2; string error = 9;"}}, nil,
-			[]string{"shelf/v1: cannot place field ListResponse.error: shelf.ListResponse has no field Error"}},
+			[]string{"shelf/v1: field ListResponse.error: shelf.ListResponse has no field Error"}},
 		{"a field of a message inside a message that pkg does not have",
 			[]edit{{protoV1, "string name = 1;", "string name = 1; int64 born = 2;"}, {protoBeta1, "string name = 1;", "string name = 1; int64 born = 2;"}}, nil,
-			[]string{"shelf/v1: cannot place field Author.born: shelf.Author has no field Born"}},
+			[]string{"shelf/v1: field Author.born: shelf.Author has no field Born"}},
 		{"a field of pkg that a request cannot fill",
 			[]edit{{shelfTypes, "All bool", "All, Old bool"}}, nil,
-			[]string{"shelf/v1: message ListRequest has nothing for shelf.ListRequest.Old"}},
-		{"a field of pkg that a response does not tell",
+			[]string{"shelf/v1: message ListRequest has no field for shelf.ListRequest.Old"}},
+		{"a field of pkg that a response does not have",
 			[]edit{{shelfTypes, "Count uint64", "Count, Weight uint64"}}, nil,
-			[]string{"shelf/v1alpha1: message CountResponse has nothing for shelf.CountResponse.Weight"}},
+			[]string{"shelf/v1alpha1: message CountResponse has no field for shelf.CountResponse.Weight"}},
 		{"an embedded field",
 			[]edit{{shelfTypes, "ListRequest struct{ All bool }", "ListRequest struct { All bool; Book }"}}, nil,
-			[]string{"has nothing for shelf.ListRequest.embedded Book"}},
-		{"a number that is a text in pkg",
+			[]string{"has no field for shelf.ListRequest.embedded Book"}},
+		{"number, but text in pkg",
 			[]edit{{shelfTypes, "Room  uint32", "Room  string"}}, nil,
-			[]string{"shelf/v1alpha1: field CountRequest.room is uint32, and string in pkg"}},
+			[]string{"shelf/v1alpha1: field CountRequest.room is uint32, but string in pkg"}},
 		{"a number of another size",
 			[]edit{{shelfTypes, "Room  uint32", "Room  uint64"}}, nil,
-			[]string{"field CountRequest.room is uint32, and uint64 in pkg"}},
-		{"a list that is no list in pkg",
+			[]string{"field CountRequest.room is uint32, but uint64 in pkg"}},
+		{"list, but single value in pkg",
 			[]edit{{shelfTypes, "TagIDs  []string", "TagIDs  string"}}, nil,
-			[]string{"field PutRequest.tag_ids is repeated string, and string in pkg"}},
-		{"a list of messages that is none in pkg",
+			[]string{"field PutRequest.tag_ids is repeated string, but string in pkg"}},
+		{"list of messages, but single message in pkg",
 			[]edit{{shelfTypes, "Lent    []*Book", "Lent    *Book"}}, nil,
-			[]string{"field ListResponse.lent is repeated Book, and *Book in pkg"}},
-		{"a message that is a value in pkg",
+			[]string{"field ListResponse.lent is repeated Book, but *Book in pkg"}},
+		{"message, but value in pkg",
 			[]edit{{shelfTypes, "Author *Author", "Author Author"}}, nil,
-			[]string{"field Book.author is message Author, and Author in pkg"}},
+			[]string{"field Book.author is message Author, but Author in pkg"}},
 		{"a message whose type pkg does not have",
 			[]edit{{shelfTypes, "Author *Author", "Author *Writer"}}, nil,
 			[]string{"message Author: shelf has no struct Writer"}},
-		{"a message that is two types in pkg",
+		{"message with two types in pkg",
 			[]edit{{shelfTypes, "Lent    []*Book", "Lent    []*Loan"}, {shelfTypes, "type Author struct", "type Loan struct { Author *Author; Pages int64 }\ntype Author struct"}}, nil,
-			[]string{"field ListResponse.lent: message Book is *shelf.Loan here and *shelf.Book elsewhere in pkg"}},
+			[]string{"field ListResponse.lent: message Book is *shelf.Loan here but *shelf.Book elsewhere in pkg"}},
 		{"a map with other keys",
 			[]edit{{shelfTypes, "map[uint32]*Book", "map[string]*Book"}}, nil,
-			[]string{"field ListResponse.books is map<uint32, …>, and map[string]*Book in pkg"}},
+			[]string{"field ListResponse.books is map<uint32, …>, but map[string]*Book in pkg"}},
 		{"a map with other values",
 			[]edit{{shelfTypes, "map[string]string", "map[string]bool"}}, nil,
-			[]string{"field ListResponse.notes is map<…, string>, and map[string]bool in pkg"}},
-		{"an enum that is a text in pkg",
+			[]string{"field ListResponse.notes is map<…, string>, but map[string]bool in pkg"}},
+		{"enum, but text in pkg",
 			[]edit{{shelfTypes, "Binding Binding\n\tTagIDs", "Binding string\n\tTagIDs"}}, nil,
-			[]string{"field PutRequest.binding is enum Binding, and string in pkg"}},
+			[]string{"field PutRequest.binding is enum Binding, but string in pkg"}},
 		{"a list of enums",
 			[]edit{{protoV1, "  Binding binding = 3;\n  map", "  repeated Binding binding = 3;\n  map"}}, nil,
 			[]string{"field ListResponse.binding is repeated enum"}},
@@ -278,20 +278,20 @@ func TestRefusals(t *testing.T) {
 			[]string{"field PutRequest.binding: enum value LEATHER: shelf has neither a constant BINDING_LEATHER nor LEATHER"}},
 		{"an enum value with another number",
 			[]edit{{shelfTypes, "CLOTH                 = 1", "CLOTH = 2"}}, nil,
-			[]string{"enum value CLOTH is 1, and shelf.CLOTH is 2"}},
+			[]string{"enum value CLOTH is 1, but shelf.CLOTH is 2"}},
 		{"a method that pkg does not have",
 			[]edit{{protoV1, "  // Dust has", "  // Burn burns.\n  rpc Burn(DustRequest) returns (DustResponse);\n  // Dust has"}}, nil,
 			[]string{"shelf/v1 Burn: shelf.Service has no method Burn: write v1_Burn by hand in wire"}},
-		{"a row written by hand for no version",
+		{"hand-written row without version",
 			[]edit{{shelfRows, "func v1alpha1_Place", "func v9_Place() {}\nfunc v1alpha1_Place"}}, nil,
-			[]string{"wire/shelf.go: row v9_Place is written by hand, but no group has a version v9 with a method Place"}},
-		{"a row written by hand for no method",
+			[]string{"wire/shelf.go: hand-written row v9_Place: no group has a version v9 with a method Place"}},
+		{"hand-written row without method",
 			[]edit{{shelfRows, "func v1alpha1_Place", "func v1_Place() {}\nfunc v1alpha1_Place"}}, nil,
-			[]string{"row v1_Place is written by hand, but no group has a version v1 with a method Place"}},
-		{"a message that contains itself",
+			[]string{"hand-written row v1_Place: no group has a version v1 with a method Place"}},
+		{"recursive message",
 			[]edit{{protoV1, "string name = 1;", "string name = 1; Author teacher = 2;"}}, nil,
-			[]string{"shelf/v1: message Author contains itself"}},
-		{"two groups that need a row of the same name",
+			[]string{"shelf/v1: message Author is recursive"}},
+		{"two groups with the same row",
 			[]edit{
 				{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Dust dusts.\n  rpc Dust(DustRackRequest) returns (DustRackResponse);\n}\nmessage DustRackRequest {}\nmessage DustRackResponse {}\n"},
 				{"pkg/rack/types.go", "", "package rack\ntype Service interface { Dust(context.Context, *R) (*R, error) }\ntype R struct{}\n"},
@@ -312,47 +312,47 @@ func TestRefusals(t *testing.T) {
 
 		{"a version in no family",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}),
-			[]string{"families: shelf/v1alpha1 is in none of them; it is a family of its own"}},
-		{"a version with known shapes in no family",
+			[]string{"families: shelf/v1alpha1 is in no family; add a new family to tables.go"}},
+		{"a version in no family that matches one",
 			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 is in none of them; its shapes are those of shelf/v1"}},
-		{"a subset that is none: other shape",
+			[]string{"families: shelf/v1beta1 is in no family; its messages match the family of shelf/v1"}},
+		{"not a subset: other type",
 			[]edit{{protoBeta1, "string book_id = 1;", "uint32 book_id = 1;"}}, nil,
-			[]string{"families: shelf/v1beta1 is said to be a subset of shelf/v1, but Put is {1: BookID string", "{1: BookID uint32"}},
-		{"a subset that is none: other number",
+			[]string{"families: shelf/v1beta1 is not a subset of shelf/v1: Put is {1: BookID string", "{1: BookID uint32"}},
+		{"not a subset: other number",
 			[]edit{{protoBeta1, "string book_id = 1;", "string book_id = 7;"}}, nil,
 			[]string{"7: BookID string"}},
-		{"a subset that is none: other meaning",
+		{"not a subset: other meaning",
 			[]edit{{protoBeta1, "string book_id = 1;", "string shop_id = 1;"}}, nil,
 			[]string{"1: ShopID string"}},
-		{"a subset that is none: a method was retired",
+		{"not a subset: retired method",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1", "v1alpha1"}}),
-			[]string{"shelf/v1alpha1 is said to be a subset of shelf/v1, but shelf/v1 has no Count", "but List is {1: All bool}"}},
-		{"two families that are one",
+			[]string{"shelf/v1alpha1 is not a subset of shelf/v1: shelf/v1 has no Count", ": List is {1: All bool}"}},
+		{"matching families",
 			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 and shelf/v1 head two families, but all shapes of shelf/v1beta1 are in shelf/v1"}},
+			[]string{"families: shelf/v1beta1 and shelf/v1 are in two families, but all messages of shelf/v1beta1 match those of shelf/v1"}},
 		{"a version in two families",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 is in two of them"}},
+			[]string{"families: shelf/v1beta1 is in two families"}},
 		{"a family in the wrong order",
 			nil, families(rows.Family{"shelf", []string{"v1beta1", "v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 stands before shelf/v1, which is newer"}},
+			[]string{"families: shelf/v1beta1 is listed before shelf/v1, which is newer"}},
 		{"a family of nobody",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}, rows.Family{"shelf", []string{"v7"}}),
 			[]string{"families: shelf/v7 does not exist"}},
 
 		{"an exception that nothing needs",
 			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "PutRequest", Field: "colour"}),
-			[]string{"exceptions: shelf/v1 PutRequest.colour: nothing needs it"}},
+			[]string{"exceptions: shelf/v1 PutRequest.colour is not used"}},
 		{"an exception for some of the versions that share a row",
 			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "PutRequest", Field: "binding"}),
-			[]string{"exceptions: PutRequest.binding of shelf is dropped in some of the versions that share a row, and not in others"}},
+			[]string{"exceptions: PutRequest.binding of shelf must be dropped in all versions that share a row or in none"}},
 		{"an exception that puts two fields into one",
 			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "ListResponse", Field: "lent", As: "Books"}),
-			[]string{"shelf/v1: field ListResponse.lent is the second one to be placed in shelf.ListResponse.Books"}},
+			[]string{"shelf/v1: field ListResponse.lent and another field both match shelf.ListResponse.Books"}},
 		{"a retired method that is not",
 			nil, func(c *rows.Config) { c.Retired = []rows.Retired{{"shelf", "v1beta1", "Put", "test"}} },
-			[]string{"retired: shelf/v1beta1 Put: nothing needs it"}},
+			[]string{"retired: shelf/v1beta1 Put is not used"}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			out, err := edited(t, c.edits, c.change)
@@ -371,8 +371,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A version with the shapes of another is served by the rows that are there.
-func TestVersionWithKnownShapesNeedsOneLine(t *testing.T) {
+// A version whose messages match another version is served by existing rows.
+func TestMatchingVersionNeedsOneLine(t *testing.T) {
 	v1, err := os.ReadFile(filepath.Join(tiny, protoV1))
 	if err != nil {
 		t.Fatal(err)
@@ -393,22 +393,22 @@ func TestVersionWithKnownShapesNeedsOneLine(t *testing.T) {
 		`unary("Put", v2_Put, "v1beta1", "v1", "v2"),`)
 }
 
-func TestRowsWrittenByHandServeTheirShape(t *testing.T) {
+func TestHandWrittenRowServesOlderVersions(t *testing.T) {
 	const before = "func v1alpha1_Place"
 	for _, c := range []struct {
 		about string
 		hand  string
 		want  []string
 	}{
-		{"in the newest version: it serves all", "func v1_Put() {}\n",
+		{"in the newest version: serves all", "func v1_Put() {}\n",
 			[]string{`unary("Put", v1_Put, "v1beta1", "v1"),`}},
-		{"in an older version only: it serves all too", "func v1beta1_Put() {}\n",
+		{"in an older version only: serves all", "func v1beta1_Put() {}\n",
 			[]string{`unary("Put", v1beta1_Put, "v1beta1", "v1"),`}},
 		{"in both: each serves its own", "func v1_Put() {}\nfunc v1beta1_Put() {}\n",
 			[]string{`unary("Put", v1_Put, "v1"),`, `unary("Put", v1beta1_Put, "v1beta1"),`}},
 		{"down to the next one", "func v1_Dust() {}\nfunc v1alpha1_Dust() {}\n",
 			[]string{`unary("Dust", v1_Dust, "v1beta1", "v1"),`, `unary("Dust", v1alpha1_Dust, "v1alpha1"),`}},
-		{"a method with a receiver is none", "type x int\nfunc (x) v1_Put() {}\n",
+		{"a method with a receiver is not a row", "type x int\nfunc (x) v1_Put() {}\n",
 			[]string{`unary("Put", v1_Put, "v1beta1", "v1"),`, "func v1_Put("}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
@@ -434,9 +434,8 @@ func wantTable(t *testing.T, out string, lines ...string) {
 	}
 }
 
-// What is checked in is what is generated: make check says the same, and here
-// is the place where it is seen first.
-func TestRowsOfTheRepositoryAreUpToDate(t *testing.T) {
+// The checked-in rows are up to date, which make check also verifies.
+func TestRepositoryRowsAreUpToDate(t *testing.T) {
 	const root = "../../../.."
 	set := load(t, root)
 	for range 2 {
@@ -450,7 +449,7 @@ func TestRowsOfTheRepositoryAreUpToDate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what is generated; run: make generate", name)
+				t.Errorf("%s is not up to date; run: make generate", name)
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// goFiles gives the Go names of everything in the set, as protoc-gen-go makes
-// them, by the path of the file.
+// goFiles returns the files of the set with the Go names that protoc-gen-go generates,
+// by path.
 func goFiles(set *apis.Set) (map[string]*protogen.File, error) {
 	req := &pluginpb.CodeGeneratorRequest{}
 	var params []string
@@ -32,7 +32,7 @@ func goFiles(set *apis.Set) (map[string]*protogen.File, error) {
 	return plugin.FilesByPath, nil
 }
 
-// The words that Go spells differently than the .proto files.
+// Words with another spelling in Go than in .proto files.
 var (
 	words       = regexp.MustCompile(`[A-Z][a-z0-9]*`)
 	initialisms = map[string]string{
@@ -40,8 +40,8 @@ var (
 	}
 )
 
-// goName is how pkg spells a name of the generated messages: VolumeId is
-// VolumeID, NewSmbGlobalMapping is NewSMBGlobalMapping.
+// goName converts a name of the generated messages to the spelling of pkg: VolumeId to
+// VolumeID, NewSmbGlobalMapping to NewSMBGlobalMapping.
 func goName(name string) string {
 	return words.ReplaceAllStringFunc(name, func(w string) string {
 		if s, ok := initialisms[w]; ok {
@@ -51,19 +51,19 @@ func goName(name string) string {
 	})
 }
 
-// method is one method of one version.
+// method is a method of a version.
 type method struct {
 	version *apis.Version
 	*protogen.Method
 
-	// shape is what travels, with the fields' names as pkg spells them. Equal
-	// shapes are served by one row.
+	// shape describes the encoding of both messages and the names of their fields in
+	// pkg. Methods with equal shapes share a row.
 	shape string
 }
 
 func (m *method) String() string { return fmt.Sprintf("%s %s", m.version, m.Desc.Name()) }
 
-// methodsOf lists the methods of a version, by name.
+// methodsOf returns the methods of a version, by name.
 func (g *generator) methodsOf(v *apis.Version) (map[string]*method, error) {
 	methods := map[string]*method{}
 	for _, m := range g.files[v.Desc.Path()].Services[0].Methods {
@@ -80,12 +80,12 @@ func (g *generator) methodsOf(v *apis.Version) (map[string]*method, error) {
 	return methods, nil
 }
 
-// shape tells what of a message travels: numbers, labels and types of fields,
-// in the order of the numbers; and the name under which pkg knows the field,
-// which does not travel but keeps fields of different meaning apart.
+// shape describes the encoding of a message: numbers, labels and types of its fields, in
+// the order of the numbers. It includes the name of each field in pkg, which is not
+// encoded, to distinguish fields of different meaning.
 func (g *generator) shape(v *apis.Version, m *protogen.Message, inside []protoreflect.FullName) (string, error) {
 	if slices.Contains(inside, m.Desc.FullName()) {
-		return "", fmt.Errorf("%s: message %s contains itself, which rows cannot convert", v, m.Desc.Name())
+		return "", fmt.Errorf("%s: message %s is recursive, which rows do not support", v, m.Desc.Name())
 	}
 	inside = append(inside, m.Desc.FullName())
 	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b *protogen.Field) int {
@@ -134,8 +134,8 @@ func label(f *protogen.Field) string {
 	return ""
 }
 
-// place is the name of the Go field that holds a field: by the naming rules,
-// or by an exception.
+// place returns the name of the corresponding Go field, by the naming rules or by an
+// exception.
 func (g *generator) place(v *apis.Version, f *protogen.Field) string {
 	if e := g.exception(v, f.Parent.Desc.Name(), string(f.Desc.Name())); e != nil && e.As != "" {
 		g.use(e, v)

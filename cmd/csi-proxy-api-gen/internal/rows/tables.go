@@ -1,19 +1,18 @@
 package rows
 
-// A Family is a list of versions of one group that share rows: each is a
-// subset of the first.
+// A Family is a list of versions of one group that share rows: each version is a subset
+// of the first.
 //
-// The generator computes what can be one family and refuses a claim that is
-// not so, and a version that is in none. What it cannot compute is why the list is
-// written by hand: that fields of equal number, type and name also mean the
-// same.
+// The generator checks the list against the descriptors, and fails if a version is in no
+// family. The list is hand-written because the generator cannot check that fields with
+// equal number, type and name have the same meaning.
 type Family struct {
 	Group    string
 	Versions []string // newest first
 }
 
-// Published are the families of the published API. A new version with shapes
-// that are known is one more name here, in front.
+// Published returns the families of the published API. A new version whose messages match
+// a family is added here, as the first of its family.
 func Published() []Family {
 	return []Family{
 		{"disk", []string{"v1", "v1beta3"}},
@@ -29,44 +28,43 @@ func Published() []Family {
 	}
 }
 
-// Retired is a method that a version has and the newest of its family no
-// longer has.
+// Retired is a method of a version that the newest version of its family no longer has.
 type Retired struct {
 	Group, Version, Method string
 	Why                    string
 }
 
-// PublishedRetired are the retired methods of the published API.
+// PublishedRetired returns the retired methods of the published API.
 func PublishedRetired() []Retired {
 	return []Retired{
-		{"disk", "v1alpha1", "GetDiskNumberByName", "drivers compare the answer of ListDiskIDs instead"},
+		{"disk", "v1alpha1", "GetDiskNumberByName", "drivers search the response of ListDiskIDs instead"},
 	}
 }
 
-// An Exception says what becomes of a field that the naming rules do not place.
+// An Exception places a field that the naming rules do not match, or drops it.
 type Exception struct {
 	Group    string
 	Versions []string
 	Message  string // as in the .proto file
 
-	// Field is a field of the message, or a field of the Go struct behind it that
-	// the message lacks.
+	// Field is a field of the message, or a field of the Go struct that the message
+	// lacks.
 	Field string
 
-	// As is the Go field that holds it; empty if the field is dropped, or left
+	// As is the corresponding Go field. If it is empty, the field is dropped or left
 	// zero.
 	As string
 
 	Why string
 }
 
-// PublishedExceptions are the exceptions of the published API. Rows that are
-// written by hand need none.
+// PublishedExceptions returns the exceptions of the published API. Hand-written rows need
+// none.
 func PublishedExceptions() []Exception {
 	const (
-		context = "plugins and pods once had directories of their own; the working directories hold for both"
-		failure = "nothing ever filled it: failures are gRPC errors in every version"
-		renamed = "the same field by its first name"
+		context = "plugins and pods used to have different directories; now the same working directories apply to both"
+		failure = "it was never used: failures are gRPC errors in every version"
+		renamed = "the same field under its old name"
 	)
 	filesystem := []string{"v1beta1", "v1alpha1"}
 	smb := []string{"v1beta1", "v1alpha1"}

@@ -95,7 +95,7 @@ var _ = [...]struct{}{
 	[1]struct{}{}[int32(v1.Binding_PAPER)-int32(shelf.BINDING_PAPER)],
 }
 
-// Shelf returns the versions of the shelf API, oldest first, served by impl behind check.
+// Shelf returns the versions of the shelf API, oldest first. They call impl after check.
 func Shelf(impl shelf.Service, check Check) []Service {
 	return services("shelf", impl, check, []version{
 		{"v1alpha1", &v1alpha1.Shelf_ServiceDesc},
