@@ -457,7 +457,7 @@ func TestNewProcessKnowsNothingOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestServersSharesAndAccountsVanish(t *testing.T) {
+func TestRemoveServersSharesAccounts(t *testing.T) {
 	n := simnode.New(t)
 	stage := func() error {
 		_, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// A call on the node should cost tens of microseconds at most, so that tests of
+// A call on the node should take at most tens of microseconds, so that tests of
 // drivers spend their time in the driver.
 func BenchmarkCalls(b *testing.B) {
 	n := start(b, Config{})

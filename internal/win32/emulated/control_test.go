@@ -61,11 +61,11 @@ func TestAttachRefusals(t *testing.T) {
 		{"identity", DiskConfig{ID: "../x"}, `"../x"`},
 		{"image without file", DiskConfig{Content: ContentImage}, "without an image"},
 		{"image and content", DiskConfig{Content: ContentGPT, Image: "x"}, "one of them"},
-		{"image that is not there", DiskConfig{Image: filepath.Join(t.TempDir(), "none")}, "none"},
+		{"missing image", DiskConfig{Image: filepath.Join(t.TempDir(), "none")}, "none"},
 		{"partitions on a blank disk", DiskConfig{Partitions: []PartitionConfig{{}}}, "partitions"},
 		{"identifier", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ebcdic", Text: "x"}}}, `"ebcdic"`},
-		{"identifier of nothing", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii"}}}, "text or hex"},
-		{"identifier that is no hex", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "binary", Hex: "xy"}}}, `"xy"`},
+		{"empty identifier", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii"}}}, "text or hex"},
+		{"identifier that is not hex", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "binary", Hex: "xy"}}}, `"xy"`},
 		{"association", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii", Text: "x", Association: "cable"}}}, `"cable"`},
 		{"partition type", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "swap"}}}, `"swap"`},
 		{"type on an MBR", DiskConfig{Content: ContentMBR, Partitions: []PartitionConfig{{Type: "esp"}}}, `"esp"`},
@@ -75,17 +75,17 @@ func TestAttachRefusals(t *testing.T) {
 		{"letter in use", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "c"}}}, `"c" is already in use`},
 		{"letter twice", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is already in use`},
 		{"no letter", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "EE"}}}, `"EE"`},
-		{"letter for no volume", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "ldmData", Letter: "E"}}}, "no volume"},
+		{"letter without a volume", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "ldmData", Letter: "E"}}}, "no volume"},
 	} {
 		if _, err := n.Attach(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Attach = %v, want an error with %q", c.name, err, c.want)
 		}
 	}
 	if got := describe(t, n); got != before {
-		t.Errorf("state after refusals\n%s\nwant\n%s", got, before)
+		t.Errorf("state after the errors\n%s\nwant\n%s", got, before)
 	}
 	if got := mustList(t, n.store.dir); !reflect.DeepEqual(got, files) {
-		t.Errorf("files after refusals %q, want %q", got, files)
+		t.Errorf("files after the errors %q, want %q", got, files)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestImageContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
-		t.Errorf("volumes of the copy %v, want one with a name of its own", vs)
+		t.Errorf("volumes of the copy %v, want one with its own name", vs)
 	}
 	larger, err := n.Attach(DiskConfig{Image: file, Size: 11 * gib})
 	if err != nil {
@@ -175,7 +175,7 @@ func TestImageContent(t *testing.T) {
 	}
 }
 
-func TestAttachIsSeenAfterARescan(t *testing.T) {
+func TestAttachNeedsRescan(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, Config{StateDir: dir, AttachNeedsRescan: true})
 	number, err := n.Attach(DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}})
@@ -200,7 +200,7 @@ func TestAttachIsSeenAfterARescan(t *testing.T) {
 	}
 	n = start(t, Config{StateDir: dir})
 	missing(n, `\\.\PhysicalDrive3`)
-	if err := n.Detach(4); err != nil { // a disk may go before it was seen
+	if err := n.Detach(4); err != nil { // an invisible disk can be detached
 		t.Fatal(err)
 	}
 	if err := n.Reenumerate(); err != nil {
@@ -213,7 +213,7 @@ func TestAttachIsSeenAfterARescan(t *testing.T) {
 	}
 }
 
-func TestDetachKillsHandles(t *testing.T) {
+func TestDetachInvalidatesHandles(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}})
 	disk, vol := drive(t, n, readWrite), openPath(t, n, `\\.\E:`, win32.GENERIC_READ)
 	if err := n.Detach(1); err != nil {
@@ -227,11 +227,11 @@ func TestDetachKillsHandles(t *testing.T) {
 	}
 	for _, h := range []win32.Handle{disk, vol} {
 		if err := n.CloseHandle(h); err != nil {
-			t.Errorf("CloseHandle of a dead handle = %v", err)
+			t.Errorf("CloseHandle of a handle of a removed disk = %v", err)
 		}
 	}
 	if _, err := n.VolumeNameForMountPoint(`E:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
-		t.Errorf("VolumeNameForMountPoint of the letter of a volume that is gone = %v, want ERROR_FILE_NOT_FOUND", err)
+		t.Errorf("VolumeNameForMountPoint of the letter of a removed volume = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
 }
 
@@ -249,15 +249,15 @@ func TestReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := n.OpenHandles(); len(left) != 0 {
-		t.Errorf("handles %q survived", left)
+		t.Errorf("handles %q are still open", left)
 	}
 	if _, err := n.ReadAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_HANDLE) {
 		t.Errorf("ReadAt = %v, want ERROR_INVALID_HANDLE", err)
 	}
 	if d := n.diskByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
-		t.Errorf("disk 1 is seen with %d and %d bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
+		t.Errorf("disk 1 has %d and %d visible bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
 	}
-	one(t, n, 3) // what was attached is seen, and its volume is there when Windows is
+	one(t, n, 3) // the attached disk is visible, and its volume exists once Windows runs
 }
 
 func TestSizes(t *testing.T) {
@@ -278,7 +278,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestConfigIsJSON(t *testing.T) {
+func TestConfigJSON(t *testing.T) {
 	text := `{
 		"disks": [
 			{"content": "system"},
@@ -311,6 +311,6 @@ func TestConfigIsJSON(t *testing.T) {
 		t.Errorf("disk 7 is %+v", d)
 	}
 	if err := json.Unmarshal([]byte(`{"formatDuration": 3}`), &c); err == nil {
-		t.Error("a duration without a unit was taken")
+		t.Error("a duration without a unit was accepted")
 	}
 }

@@ -17,7 +17,7 @@ func TestCreateFileNames(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path string
-		want error // docs/contract/calls.md#names-of-disks-and-volumes; RtlDosPathNameToNtPathName and ntstatus.h for what is missing
+		want error // docs/contract/calls.md#names-of-disks-and-volumes; RtlDosPathNameToNtPathName and ntstatus.h for missing ones
 	}{
 		{`\\.\PhysicalDrive0`, nil},
 		{`\\.\physicaldrive2`, nil},
@@ -64,7 +64,7 @@ func TestCreateFileRefusals(t *testing.T) {
 		name                       string
 		access, share, disposition uint32
 	}{
-		// CreateFileW's page: devices exist already; bits without meaning.
+		// CreateFileW's page: devices already exist; unknown bits.
 		{"create new", 0, shareBoth, win32.CREATE_NEW},
 		{"no disposition", 0, shareBoth, 0},
 		{"unknown share mode", 0, 8, win32.OPEN_EXISTING},
@@ -76,7 +76,8 @@ func TestCreateFileRefusals(t *testing.T) {
 	}
 }
 
-// CreateFileW's page, dwShareMode; docs/contract/calls.md#handles-and-access for handles without access.
+// CreateFileW's page, dwShareMode; docs/contract/calls.md#handles-and-access for
+// handles without access.
 func TestDeviceShareModes(t *testing.T) {
 	const r, w = win32.GENERIC_READ, win32.GENERIC_WRITE
 	for _, c := range []struct {
@@ -89,8 +90,8 @@ func TestDeviceShareModes(t *testing.T) {
 		{"first shares nothing", r, 0, r, 3, false},
 		{"second shares nothing", r, 3, r, 0, false},
 		{"readers that share reading", r, 1, r, 1, true},
-		{"a writer against one who shares reading", r, 1, w, 3, false},
-		{"a reader who shares reading against a writer", w, 3, r, 1, false},
+		{"a writer against a reader that shares reading", r, 1, w, 3, false},
+		{"a reader that shares reading against a writer", w, 3, r, 1, false},
 		{"no access against exclusive", r | w, 0, 0, 3, true},
 		{"exclusive against no access", 0, 0, r | w, 0, true},
 	} {
@@ -108,9 +109,9 @@ func TestDeviceShareModes(t *testing.T) {
 				n.CloseHandle(b)
 			}
 			n.CloseHandle(a)
-			// Once closed it stands in nobody's way.
+			// A closed handle does not block others.
 			if a, err = n.CreateFile(path, r|w, 0, win32.OPEN_EXISTING, 0); err != nil {
-				t.Errorf("%s: CreateFile after all = %v", c.name, err)
+				t.Errorf("%s: CreateFile after closing = %v", c.name, err)
 			}
 			n.CloseHandle(a)
 		}
@@ -150,8 +151,8 @@ func TestControlCodesOnFiles(t *testing.T) {
 	}
 }
 
-// FuzzControl: no input of a control code does harm, a call that fails changes
-// nothing, and the table in memory stays the one on the image.
+// FuzzControl: no input of a control code panics, a call that fails changes
+// nothing, and the table in memory is always the one on the image.
 func FuzzControl(f *testing.F) {
 	codes := []uint32{
 		win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_LENGTH_INFO,
@@ -170,7 +171,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(uint8(19), true, win32.EncodeSectors(6000), uint16(0))
 	f.Add(uint8(1), true, win32.PropertyQuery{PropertyID: 2}.Encode(), uint16(4096))
 	half := data(1, mib, mib)
-	half.Name = "\xed\xa0\xbd" // of a surrogate pair
+	half.Name = "\xed\xa0\xbd" // half of a surrogate pair
 	f.Add(uint8(6), false, gpt(half).Encode(), uint16(0))
 	n := start(f, Config{Log: quiet, Disks: []DiskConfig{{Size: 32 * mib}, {Size: 32 * mib}}})
 	f.Fuzz(func(t *testing.T, code uint8, volume bool, in []byte, room uint16) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// blank is a node with one blank disk of its own, number 1.
+// blank returns a node with one additional blank disk, number 1.
 func blank(t testing.TB, cfg Config, c DiskConfig) *Node {
 	t.Helper()
 	number := uint32(1)
@@ -23,7 +23,7 @@ func drive(t testing.TB, n *Node, access uint32) win32.Handle {
 	return openPath(t, n, `\\.\PhysicalDrive1`, access)
 }
 
-func TestTablesAreGoodForOthers(t *testing.T) {
+func TestTablesPassSgdisk(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		for _, size := range []Size{100 * mib, gib, 3 * tib} {
 			t.Run(fmt.Sprintf("%d bytes in sectors of %d", size, sector), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTablesAreGoodForOthers(t *testing.T) {
 	}
 }
 
-func TestDiskSizesStaySparse(t *testing.T) {
+func TestImagesStaySparse(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: 3 * tib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, mib, tib))
@@ -67,14 +67,14 @@ func TestDiskSizesStaySparse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n.store.size > mib {
-		t.Errorf("the journal has %d bytes; zeroes should not be in it", n.store.size)
+		t.Errorf("the journal has %d bytes, so it must contain zeros", n.store.size)
 	}
 	if used := allocatedBytes(t, image(t, n, 1)); used > 4*mib {
 		t.Errorf("the image takes %d bytes, want few", used)
 	}
 }
 
-func TestDiskAnswers(t *testing.T) {
+func TestDiskQueries(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{
 		Size: gib, SectorSize: 4096, Bus: "scsi", Vendor: "Google  ", Product: "PersistentDisk", Serial: "pd-1",
 		Identifiers: []IdentifierConfig{
@@ -116,14 +116,15 @@ func TestDiskAnswers(t *testing.T) {
 	if a, err := win32.DecodeSCSIAddress(ioctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)); err != nil || a.Lun != 1 || a.Port != 3 {
 		t.Errorf("address %+v, %v", a, err)
 	}
-	// A short buffer gets the beginning, whose Size says how long the rest is (docs/contract/disks.md#serial-number).
+	// A short buffer gets the beginning, whose Size is the full length
+	// (docs/contract/disks.md#serial-number).
 	head := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2}.Encode(), 8)
 	if size, err := win32.DescriptorSize(head); err != nil || int(size) != len(query(2)) {
 		t.Errorf("Size = %d, %v, want %d", size, err, len(query(2)))
 	}
-	// PropertyExistsQuery answers without data.
+	// PropertyExistsQuery returns no data.
 	if b := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2, QueryType: 1}.Encode(), 64); len(b) != 0 {
-		t.Errorf("PropertyExistsQuery answered %d bytes", len(b))
+		t.Errorf("PropertyExistsQuery returned %d bytes", len(b))
 	}
 	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_RAW || len(l.Partitions) != 0 {
 		t.Errorf("layout of a blank disk %+v", l)
@@ -152,7 +153,7 @@ func TestDiskRefusals(t *testing.T) {
 		room   int
 		want   win32.Errno
 	}{
-		// winioctl.h, CTL_CODE: bits 14 and 15 are the access needed.
+		// winioctl.h, CTL_CODE: bits 14 and 15 are the required access.
 		{"length without read access", 0, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, win32.ERROR_ACCESS_DENIED},
 		{"create with read access only", ro, win32.IOCTL_DISK_CREATE_DISK, create.Encode(), 0, win32.ERROR_ACCESS_DENIED},
 		{"layout with write access only", win32.GENERIC_WRITE, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
@@ -180,8 +181,8 @@ func TestDiskRefusals(t *testing.T) {
 
 		// docs/contract/disks.md#online-offline-read-only: Version is 40.
 		{"attributes of version 16", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, append([]byte{16}, make([]byte, 39)...), 0, win32.ERROR_INVALID_PARAMETER},
-		{"attribute without meaning", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		// A disk must have an identity, and a style that there is (Microsoft: CREATE_DISK).
+		{"unknown attribute", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		// A disk must have an identity and a known style (Microsoft: CREATE_DISK).
 		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
@@ -193,7 +194,7 @@ func TestDiskRefusals(t *testing.T) {
 		// docs/contract/disks.md#location, docs/contract/disks.md#page-83-identifier: properties that a disk lacks.
 		{"unknown property", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 28}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
 		{"unknown query type", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{QueryType: 2}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
-		// STATUS_INVALID_DEVICE_REQUEST for what no driver knows.
+		// STATUS_INVALID_DEVICE_REQUEST for a code that no driver knows.
 		{"unknown code", rw, 0x7C000, nil, 64, win32.ERROR_INVALID_FUNCTION},
 		{"volume code", rw, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 64, win32.ERROR_INVALID_FUNCTION},
 		{"file system code", rw, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(1), 0, win32.ERROR_INVALID_FUNCTION},
@@ -210,7 +211,7 @@ func TestDiskRefusals(t *testing.T) {
 	}
 }
 
-func TestPropertiesThatADiskLacks(t *testing.T) {
+func TestMissingDiskProperties(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib, Serial: "only a serial"})
 	h := drive(t, n, 0)
 	query := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
@@ -219,8 +220,9 @@ func TestPropertiesThatADiskLacks(t *testing.T) {
 	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // docs/contract/disks.md#location
 }
 
-// Microsoft: SET_DRIVE_LAYOUT_EX; docs/contract/disks.md#creating-a-partition: unaligned, overlapping, beyond
-// the usable range and not unique are ERROR_INVALID_PARAMETER.
+// Microsoft: SET_DRIVE_LAYOUT_EX; docs/contract/disks.md#creating-a-partition:
+// partitions that are unaligned, overlap, exceed the usable range or are not
+// unique are ERROR_INVALID_PARAMETER.
 func TestLayoutRefusals(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
 	h := drive(t, n, readWrite)
@@ -238,8 +240,8 @@ func TestLayoutRefusals(t *testing.T) {
 		{"length not a sector", gpt(data(1, 16*mib, mib+512))},
 		{"no length", gpt(data(1, 16*mib, 0))},
 		{"before the usable range", gpt(data(1, good.UsableOffset-4096, mib))},
-		{"behind the usable range", gpt(data(1, mib, end-mib+4096))},
-		{"behind everything", gpt(data(1, 1<<63, 1<<63))},
+		{"after the usable range", gpt(data(1, mib, end-mib+4096))},
+		{"after the disk", gpt(data(1, 1<<63, 1<<63))},
 		{"overlap", gpt(data(1, 16*mib, 10*mib), data(2, 20*mib, mib))},
 		{"id twice", gpt(data(1, 16*mib, mib), data(1, 20*mib, mib))},
 		{"no id", gpt(win32.Partition{Style: win32.PARTITION_STYLE_GPT, Type: guid(5), Offset: 16 * mib, Length: mib})},
@@ -262,7 +264,7 @@ func TestLayoutRefusals(t *testing.T) {
 	short := good.Encode()
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, short[:len(short)-1], 0, win32.ERROR_INVALID_PARAMETER)
 	if got := layout(t, n, h); !bytes.Equal(got.Encode(), good.Encode()) {
-		t.Errorf("layout is %+v after refusals, want %+v", got, good)
+		t.Errorf("layout is %+v after the errors, want %+v", got, good)
 	}
 	sgdisk(t, image(t, n, 1), 4096)
 }
@@ -271,7 +273,8 @@ func gpt(parts ...win32.Partition) win32.Layout {
 	return win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), Partitions: parts}
 }
 
-// docs/contract/disks.md#creating-a-partition: 19 for a disk that is write protected, by attribute or medium.
+// docs/contract/disks.md#creating-a-partition: 19 for a disk that is write
+// protected, by attribute or medium.
 func TestWriteProtection(t *testing.T) {
 	yes := true
 	for name, c := range map[string]DiskConfig{
@@ -322,13 +325,13 @@ func TestDiskAttributes(t *testing.T) {
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("an offline disk has the volumes %v", vs)
 	}
-	// docs/contract/calls.md#transient-errors: a handle of a volume that went away.
+	// docs/contract/calls.md#transient-errors: a handle of a removed volume.
 	if _, err := n.ReadAt(handle, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
-		t.Errorf("ReadAt on a vanished volume = %v, want ERROR_NO_SUCH_DEVICE", err)
+		t.Errorf("ReadAt on a removed volume = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
 	set(false, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY|win32.DISK_ATTRIBUTE_OFFLINE)
 	if got := one(t, n, 1); got != vol {
-		t.Errorf("the volume came back as %s, was %s", got, vol)
+		t.Errorf("the volume is %s again, want %s", got, vol)
 	}
 	if info, err := n.VolumeInformation(vol); err != nil || info.Flags&win32.FILE_READ_ONLY_VOLUME == 0 {
 		t.Errorf("VolumeInformation of a read-only volume = %+v, %v", info, err)
@@ -337,7 +340,7 @@ func TestDiskAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := attributes(); got != win32.DISK_ATTRIBUTE_OFFLINE {
-		t.Errorf("attributes after a restart %#x, want those that persist: offline", got)
+		t.Errorf("attributes after a restart %#x, want only the persistent one: offline", got)
 	}
 }
 
@@ -375,7 +378,7 @@ func TestSANPolicy(t *testing.T) {
 	}
 }
 
-func TestCreateDiskReplacesTheTable(t *testing.T) {
+func TestCreateDiskReplacesTable(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 100*mib), data(2, 200*mib, 100*mib))
@@ -401,7 +404,7 @@ func TestCreateDiskReplacesTheTable(t *testing.T) {
 		t.Errorf("partition %+v", p)
 	}
 	if vs := volumesOn(t, n, 1); len(vs) != 1 || vs[mib] == "" {
-		t.Errorf("volumes %v, want the one of the recognised partition", vs)
+		t.Errorf("volumes %v, want only that of the recognised partition", vs)
 	}
 	got.Partitions[0] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: 500 * mib, Length: mib, MBRType: 7, Active: true}
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones
@@ -412,7 +415,7 @@ func TestCreateDiskReplacesTheTable(t *testing.T) {
 	}
 }
 
-func TestCreateDiskMayAddAnMSR(t *testing.T) {
+func TestCreateDiskAddsMSR(t *testing.T) {
 	n := blank(t, Config{CreateDiskAddsMSR: true}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)
 	l := initialize(t, n, h)
@@ -425,7 +428,8 @@ func TestCreateDiskMayAddAnMSR(t *testing.T) {
 	sgdisk(t, image(t, n, 1), 512)
 }
 
-// docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk: growth is seen in steps.
+// docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk:
+// Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
 	for _, needsLayout := range []bool{false, true} {
 		t.Run(fmt.Sprintf("needs a layout: %t", needsLayout), func(t *testing.T) {
@@ -447,28 +451,28 @@ func TestGrowth(t *testing.T) {
 				}
 				return v
 			}
-			refused(1, 100*mib) // runs into partition 2
-			refused(3, mib)     // is not there
-			refused(0, mib)     // is no number
+			refused(1, 100*mib) // overlaps partition 2
+			refused(3, mib)     // does not exist
+			refused(0, mib)     // not a partition number
 			refused(1, 0)
-			refused(1, -mib) // shrinking is not offered
-			refused(1, 100)  // not sectors
+			refused(1, -mib) // shrinking is not supported
+			refused(1, 100)  // not whole sectors
 			refused(1, 1<<62)
 			ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(1, 84*mib), 0)
-			refused(2, 100*mib) // beyond the disk
+			refused(2, 100*mib) // exceeds the disk
 
 			if err := n.Grow(1, 2*gib); err != nil {
 				t.Fatal(err)
 			}
 			if got := length(); got != gib {
-				t.Errorf("the node sees %d bytes before it was told to look", got)
+				t.Errorf("the node sees %d bytes before the size update", got)
 			}
 			refused(2, 100*mib)
 			ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24)
 			if got := length(); got != 2*gib {
 				t.Errorf("the node sees %d bytes, want %d", got, 2*gib)
 			}
-			refused(2, 100*mib) // the partition manager was not told
+			refused(2, 100*mib) // the partition manager has not noticed
 			ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
 			l := layout(t, n, h)
 			if l.UsableOffset+l.UsableLength > gib {
@@ -494,7 +498,7 @@ func TestGrowth(t *testing.T) {
 
 // The second copy of a GPT is used when the first is damaged (UEFI specification
 // 5.3.2).
-func TestBackupTableCounts(t *testing.T) {
+func TestBackupTable(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: sector})
 		h := drive(t, n, readWrite)
@@ -503,7 +507,7 @@ func TestBackupTableCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
-			t.Errorf("the layout changed before it was read anew")
+			t.Errorf("the layout changed before it was read again")
 		}
 		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
 		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
@@ -545,7 +549,7 @@ func TestRawIO(t *testing.T) {
 	vol := volumesOn(t, n, 1)[16*mib]
 	v := openPath(t, n, devicePath(vol), readWrite)
 	if size, err := n.ReadAt(v, got, 4*mib); err != nil || size != 4096 || !bytes.Equal(got, text) {
-		t.Errorf("ReadAt of the volume = %d, %v, and other bytes than were written", size, err)
+		t.Errorf("ReadAt of the volume = %d, %v, and not the written bytes", size, err)
 	}
 	if _, err := n.WriteAt(v, text, 0); err != nil {
 		t.Errorf("WriteAt to a volume without file system = %v", err)
@@ -554,13 +558,13 @@ func TestRawIO(t *testing.T) {
 		t.Errorf("ReadAt at the end of a volume = %v, want ERROR_HANDLE_EOF", err)
 	}
 	if size, err := n.ReadAt(v, make([]byte, 8192), 500*mib-4096); err != nil || size != 4096 {
-		t.Errorf("ReadAt over the end of a volume = %d, %v, want 4096", size, err)
+		t.Errorf("ReadAt across the end of a volume = %d, %v, want 4096", size, err)
 	}
 	if _, err := n.ReadAt(v, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
 		t.Errorf("ReadAt of half a sector = %v, want ERROR_INVALID_PARAMETER", err)
 	}
 	if _, err := n.WriteAt(v, make([]byte, 8192), 500*mib-4096); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
-		t.Errorf("WriteAt over the end of a volume = %v, want ERROR_INVALID_PARAMETER", err)
+		t.Errorf("WriteAt across the end of a volume = %v, want ERROR_INVALID_PARAMETER", err)
 	}
 	if err := n.CloseHandle(v); err != nil {
 		t.Fatal(err)
@@ -580,7 +584,7 @@ func TestRawIO(t *testing.T) {
 		}
 	}
 	if _, err := n.WriteAt(h, text, 516*mib); err != nil {
-		t.Errorf("WriteAt behind the volume = %v", err)
+		t.Errorf("WriteAt after the volume = %v", err)
 	}
 	if _, err := n.ReadAt(openPath(t, n, `\\.\PhysicalDrive1`, 0), got, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("ReadAt without access = %v, want ERROR_ACCESS_DENIED", err)

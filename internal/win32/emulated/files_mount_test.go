@@ -41,11 +41,11 @@ func TestSetMountPoint(t *testing.T) {
 		wantErrno(t, "mount at "+c.what, n.SetMountPoint(c.dir, c.vol), c.errno)
 	}
 	if attr, err := n.Attributes(`C:\empty`); err != nil || attr != win32.FILE_ATTRIBUTE_DIRECTORY {
-		t.Errorf("after all the refusals: attributes %#x, %v", attr, err)
+		t.Errorf("after the errors: attributes %#x, %v", attr, err)
 	}
 
-	// Whoever holds the directory and shares writing does not stand in the way; who
-	// does not share it does.
+	// An open handle of the directory that shares writing does not block the
+	// mount; one that does not share writing does.
 	held, err := n.create(0, n.nt(`C:\empty`), readable, win32.FILE_SHARE_READ, win32.FILE_OPEN, folder)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestSetMountPoint(t *testing.T) {
 	}
 }
 
-// What the mount point says is what the mount manager's users read from it.
+// The reparse point has the data that users of the mount manager read.
 func TestMountPointData(t *testing.T) {
 	n := newFileNode(t)
 	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
@@ -109,7 +109,7 @@ func TestDeleteMountPoint(t *testing.T) {
 	n.shut(open)
 	wantErrno(t, "unmount again", n.DeleteMountPoint(`C:\here\`), win32.ERROR_NOT_A_REPARSE_POINT)
 	if attr, err := n.Attributes(`C:\here`); err != nil || attr != win32.FILE_ATTRIBUTE_DIRECTORY {
-		t.Errorf("what stays has attributes %#x, %v", attr, err)
+		t.Errorf("the directory has attributes %#x, %v", attr, err)
 	}
 	if names, err := n.VolumePathNames(n.unlettered); err != nil || len(names) != 0 {
 		t.Errorf("still mounted at %q, %v", names, err)
@@ -175,7 +175,7 @@ func TestVolumePathName(t *testing.T) {
 		{path: n.blank + `x`, want: n.blank},
 		{path: `C:\toraw\x`, want: `C:\toraw\`},
 		{path: `C:\gone\x`, want: `C:\gone\`},
-		// What is no mount point is followed.
+		// Links that are not mount points are followed.
 		{path: `C:\junction\x`, want: `C:\`},
 		{path: `C:\mount\deep\back\sub`, want: `C:\`},
 		{path: `C:\todrive\x`, want: `E:\`},
@@ -202,8 +202,8 @@ func TestVolumePathName(t *testing.T) {
 	}
 }
 
-// A handle outlives its volume and is good for closing only; the volume that
-// comes back knows nothing of it.
+// A handle of a removed volume can only be closed. When the volume comes back,
+// the handle is still invalid.
 func TestVolumeGoesAway(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
@@ -239,12 +239,12 @@ func TestVolumeGoesAway(t *testing.T) {
 	wantStatus(t, "open the root that an old handle does not share", err, 0)
 	n.shut(dir, doomed, again)
 	if _, err := n.Attributes(`E:\there`); err != nil {
-		t.Errorf("a deletion that was not finished was carried out: %v", err)
+		t.Errorf("a pending deletion was completed: %v", err)
 	}
 }
 
-// While a volume is formatted nothing on it can be reached, and before that,
-// whoever has something open on it keeps it from being formatted.
+// While a volume is being formatted, nothing on it can be opened. Before that, an
+// open file on it keeps it from being formatted.
 func TestFormatAndFiles(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
@@ -328,7 +328,7 @@ func TestVolumeBeingFormatted(t *testing.T) {
 		asked = true
 		_, err := n.create(0, n.nt(`E:\there`), readable, shareAll, win32.FILE_OPEN, synch)
 		wantStatus(t, "open during a format", err, win32.STATUS_ACCESS_DENIED)
-		n.shut(n.must(`C:\dir`, readable, win32.FILE_OPEN, synch)) // other volumes go on
+		n.shut(n.must(`C:\dir`, readable, win32.FILE_OPEN, synch)) // other volumes still work
 	}
 	wantErrno(t, "format", n.Format(n.lettered, win32.FormatOptions{FileSystem: "NTFS", Quick: true}), 0)
 	if !asked {
@@ -336,7 +336,7 @@ func TestVolumeBeingFormatted(t *testing.T) {
 	}
 }
 
-// A file system that Windows reads and that has no reparse points.
+// A file system that Windows reads but that has no reparse points.
 func TestFileSystemWithoutReparsePoints(t *testing.T) {
 	n := newFileNode(t)
 	device := n.volumeDevice(n.blank)
@@ -359,7 +359,7 @@ func TestFileSystemWithoutReparsePoints(t *testing.T) {
 	wantErrno(t, "mount", n.SetMountPoint(n.blank+`dir\`, n.unlettered), win32.ERROR_NOT_SUPPORTED)
 }
 
-func TestHeldMountPoint(t *testing.T) {
+func TestMountPointHeldOpen(t *testing.T) {
 	n := newFileNode(t)
 	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
 	held, err := n.create(0, n.nt(`C:\empty`), readable, win32.FILE_SHARE_READ, win32.FILE_OPEN, synch|win32.FILE_OPEN_REPARSE_POINT)
@@ -371,11 +371,12 @@ func TestHeldMountPoint(t *testing.T) {
 	wantErrno(t, "unmount", n.DeleteMountPoint(`C:\empty\`), 0)
 }
 
-// fail drops a handle that should not be.
+// fail drops a handle that should not have been opened.
 func fail(_ win32.Handle, err error) error { return err }
 
-// What was answered is there when the state directory is opened anew.
-func TestFilesAreKept(t *testing.T) {
+// After a call has returned, its effect is there when the state directory is
+// opened again.
+func TestFilesSurviveReopen(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, Config{StateDir: dir, Directories: []string{`C:\a\b`}})
 	f := &fileNode{Node: first, t: t}
@@ -392,7 +393,7 @@ func TestFilesAreKept(t *testing.T) {
 	second := start(t, Config{StateDir: dir})
 	for k, v := range second.store.data {
 		if strings.HasPrefix(k, "file/") && before[k] != string(v) {
-			t.Errorf("%s was %s and is %s", k, before[k], v)
+			t.Errorf("%s was %s, but is now %s", k, before[k], v)
 		}
 	}
 	for path, want := range map[string]uint32{

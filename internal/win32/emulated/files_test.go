@@ -20,13 +20,13 @@ const (
 	writable = readable | win32.FILE_WRITE_ATTRIBUTES | fileWriteData
 )
 
-// fileNode is a node whose files are tested: C:, E:, a volume without a letter
-// and one that is not formatted.
+// fileNode is a node for testing files: it has C:, E:, a volume without a letter
+// and an unformatted one.
 type fileNode struct {
 	*Node
 	t                 *testing.T
 	unlettered, blank string // volume names, `\\?\Volume{…}\`
-	lettered          string // that of E:
+	lettered          string // volume name of E:
 }
 
 func newFileNode(t *testing.T) *fileNode {
@@ -50,7 +50,7 @@ func newFileNode(t *testing.T) *fileNode {
 	n := &fileNode{Node: node, t: t}
 	t.Cleanup(func() {
 		if open := n.OpenHandles(); len(open) != 0 {
-			t.Errorf("left open: %q", open)
+			t.Errorf("handles left open: %q", open)
 		}
 		for fsid, tree := range n.trees {
 			if err := tree.Verify(); err != nil {
@@ -81,8 +81,8 @@ func newFileNode(t *testing.T) *fileNode {
 	return n
 }
 
-// nt is the NT name of a Win32 path in the node's terms: "U:" is the volume without
-// a letter, "B:" the one that is not formatted.
+// nt returns the NT name of a Win32 path. "U:" stands for the volume without a
+// letter, "B:" for the unformatted one.
 func (n *fileNode) nt(path string) string {
 	for letter, vol := range map[string]string{`U:\`: n.unlettered, `B:\`: n.blank} {
 		if rest, ok := strings.CutPrefix(path, letter); ok {
@@ -96,7 +96,7 @@ func (n *fileNode) create(root win32.Handle, name string, access, share, disposi
 	return n.NtCreateFile(root, name, access, win32.OBJ_CASE_INSENSITIVE, share, disposition, options)
 }
 
-// must opens or creates what has to be there.
+// must opens or creates an entry, and fails the test if it cannot.
 func (n *fileNode) must(path string, access, disposition, options uint32) win32.Handle {
 	n.t.Helper()
 	h, err := n.create(0, n.nt(path), access, shareAll, disposition, options)
@@ -115,8 +115,8 @@ func (n *fileNode) shut(hs ...win32.Handle) {
 	}
 }
 
-// mkdir and touch make entries; link makes a reparse point of a new directory, or
-// of a new file if the path says so by "file:" at its front.
+// mkdir and touch create entries. link makes a new directory a reparse point, or
+// a new file if the path begins with "file:".
 func (n *fileNode) mkdir(paths ...string) {
 	n.t.Helper()
 	for _, p := range paths {
@@ -156,7 +156,7 @@ func absolute(target string) win32.Reparse {
 	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\??\` + target, Print: target}
 }
 
-// final is where h is.
+// final returns the final path of h.
 func (n *fileNode) final(h win32.Handle) string {
 	n.t.Helper()
 	path, err := n.FinalPath(h, win32.VOLUME_NAME_GUID)
@@ -209,7 +209,7 @@ func name(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// populate makes what most tests need.
+// populate creates the entries that most tests need.
 func (n *fileNode) populate() {
 	n.t.Helper()
 	n.touch(`C:\dir\file`, `U:\there`, `E:\there`)
@@ -235,7 +235,7 @@ func TestNtCreateFileNames(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status win32.NTStatus
-		at     string // where it is, when that is not the name
+		at     string // its path, if other than name
 	}{
 		{name: `C:\`},
 		{name: `c:\DIR\Sub`, at: `C:\dir\sub`},
@@ -245,7 +245,7 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: `U:\deep\er`},
 		{name: `C:\` + long},
 
-		// Links are followed on the way and at the end.
+		// Links are followed in the path and at its end.
 		{name: `C:\mount`, at: `U:\`},
 		{name: `C:\mount\`, at: `U:\`},
 		{name: `C:\mount\deep\er`, at: `U:\deep\er`},
@@ -284,7 +284,7 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: "C:\\dir\x00", status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\` + long + "x", status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\` + strings.Repeat(`x\`, 20000), status: win32.STATUS_NAME_TOO_LONG},
-		{name: `C:\dir.`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // nothing is stripped here
+		{name: `C:\dir.`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // NT names are not normalised
 		{name: `C:\dir `, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
 
 		{name: `Z:\`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
@@ -322,7 +322,7 @@ func TestNtCreateFileNames(t *testing.T) {
 	}
 }
 
-// 63 links may be passed, the 64th is one too many.
+// A name may pass 63 links, but not 64.
 func TestLinkLimit(t *testing.T) {
 	n := newFileNode(t)
 	n.mkdir(`C:\l0`)
@@ -400,12 +400,13 @@ func TestRelativeNames(t *testing.T) {
 		{root: dir, name: `sub\..`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: file, name: `x`, status: win32.STATUS_INVALID_PARAMETER},
 		{root: link, name: "", objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
-		{root: link, name: "file", status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // it has no entries of its own
+		{root: link, name: "file", status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // a link has no entries of its own
 		{root: link, name: "x", create: true, status: win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT},
 		{root: disk, name: "x", status: win32.STATUS_INVALID_PARAMETER},
 		{root: 0x1234, name: "x", status: win32.STATUS_INVALID_HANDLE},
 
-		// No link is followed with OBJ_DONT_REPARSE, neither on the way nor at the end.
+		// With OBJ_DONT_REPARSE no link is followed, neither in the path nor at
+		// its end.
 		{root: dir, name: `sub`, objAttr: win32.OBJ_DONT_REPARSE, at: `C:\dir\sub`},
 		{root: dir, name: `up`, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: dir, name: `up\x`, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
@@ -413,7 +414,7 @@ func TestRelativeNames(t *testing.T) {
 		{root: dir, name: `up`, objAttr: win32.OBJ_DONT_REPARSE, options: win32.FILE_OPEN_REPARSE_POINT, at: `C:\dir\up`},
 		{root: dir, name: `up`, create: true, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: dir, name: `up`, create: true, objAttr: win32.OBJ_DONT_REPARSE, options: win32.FILE_OPEN_REPARSE_POINT, status: win32.STATUS_OBJECT_NAME_COLLISION},
-		// The object manager's own links count.
+		// This includes the object manager's own links.
 		{name: `\??\C:\dir`, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{name: device + `\dir`, objAttr: win32.OBJ_DONT_REPARSE, at: `C:\dir`},
 	} {
@@ -490,7 +491,7 @@ func TestNtCreateFileParameters(t *testing.T) {
 		}
 	}
 	if _, err := n.Attributes(n.unlettered + "made"); err != nil {
-		t.Errorf("what was created through a link is not where the link leads: %v", err)
+		t.Errorf("a file created through a link is not in its target: %v", err)
 	}
 }
 
@@ -509,12 +510,12 @@ func TestSharing(t *testing.T) {
 	_, err = n.create(0, `\??\C:\dir`, win32.DELETE|win32.SYNCHRONIZE, shareAll, win32.FILE_OPEN, folder)
 	wantStatus(t, "delete what is held without FILE_SHARE_DELETE", err, win32.STATUS_SHARING_VIOLATION)
 	n.shut(n.must(`C:\dir`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.FILE_OPEN, folder))
-	n.shut(n.must(`C:\dir\new`, readable, win32.FILE_CREATE, folder)) // what is in it is another matter
+	n.shut(n.must(`C:\dir\new`, readable, win32.FILE_CREATE, folder)) // share modes do not apply to entries in it
 	n.shut(held)
 	n.shut(n.must(`C:\dir`, win32.DELETE|win32.SYNCHRONIZE, win32.FILE_OPEN, folder))
 }
 
-// list reads all names, size bytes at a time.
+// list reads all names, with a buffer of size bytes.
 func (n *fileNode) list(h win32.Handle, size int) ([]win32.DirEntry, error) {
 	var all []win32.DirEntry
 	buf := make([]byte, size)
@@ -551,7 +552,8 @@ func TestQueryDirectory(t *testing.T) {
 	h := n.must(`C:\list`, readable, win32.FILE_OPEN, folder)
 	defer n.shut(h)
 	want := []string{".", "..", "a", "a long name, longer than the others", "B", "c", "link"}
-	// A buffer of any size that takes the longest entry gives the same listing.
+	// The listing is the same for any buffer that is large enough for the longest
+	// entry.
 	for _, size := range []int{144, 145, 150, 200, 300, 500, 4096} {
 		es, err := n.list(h, size)
 		wantStatus(t, "at the end", err, win32.STATUS_NO_MORE_FILES)
@@ -575,7 +577,7 @@ func TestQueryDirectory(t *testing.T) {
 			}
 		}
 	}
-	// Nothing before a restart, everything after it.
+	// Nothing is left before a restart; everything is listed after it.
 	_, err := n.QueryDirectory(h, false, make([]byte, 4096))
 	wantStatus(t, "after the end", err, win32.STATUS_NO_MORE_FILES)
 	if _, err := n.QueryDirectory(h, true, make([]byte, 4096)); err != nil {
@@ -616,16 +618,16 @@ func TestQueryDirectoryRefusals(t *testing.T) {
 	used, err := n.QueryDirectory(h, false, buf[:100])
 	wantStatus(t, "a buffer too small for the name", err, win32.STATUS_BUFFER_OVERFLOW)
 	if used != 100 || le.Uint32(buf[60:]) != 200 {
-		t.Errorf("%d bytes are filled and the name is said to be %d long, want 100 and 200", used, le.Uint32(buf[60:]))
+		t.Errorf("%d bytes are filled and the name length is %d, want 100 and 200", used, le.Uint32(buf[60:]))
 	}
 	used, err = n.QueryDirectory(h, false, buf)
 	wantStatus(t, "the same with a larger buffer", err, 0)
 	if es, err := win32.DecodeDirectory(buf[:used]); err != nil || len(es) != 1 || len(es[0].Name) != 100 {
-		t.Errorf("it has %v, %v", names(es), err)
+		t.Errorf("the listing is %v, %v", names(es), err)
 	}
 	n.shut(h)
 
-	// The empty root of a volume has not even "." and "..".
+	// The empty root of a volume does not even have "." and "..".
 	h = n.must(`E:\`, readable, win32.FILE_OPEN, synch)
 	_, err = n.QueryDirectory(h, false, buf)
 	wantStatus(t, "an empty root", err, win32.STATUS_NO_SUCH_FILE)
@@ -644,7 +646,7 @@ func TestQueryDirectoryRefusals(t *testing.T) {
 	n.shut(disk)
 }
 
-// Removing while reading, which is what deleting a directory does.
+// Entries are removed while the directory is read, as in deleting a directory.
 func TestQueryDirectoryWhileDeleting(t *testing.T) {
 	n := newFileNode(t)
 	var want []string
@@ -723,7 +725,7 @@ func TestQueryInformation(t *testing.T) {
 	wantStatus(t, "unmark", n.SetInformation(file, win32.FileDispositionInformation, []byte{0}), 0)
 	again := n.must(`C:\DIR\FILE`, readable, win32.FILE_OPEN, synch)
 	if a, b := string(query(file, win32.FileInternalInformation)), string(query(again, win32.FileInternalInformation)); a != b || len(a) != 8 {
-		t.Errorf("one file has the numbers %x and %x", a, b)
+		t.Errorf("the same file has the numbers %x and %x", a, b)
 	}
 	n.shut(again)
 
@@ -917,7 +919,7 @@ func TestReparseControls(t *testing.T) {
 	}
 }
 
-func TestFileHandlesOtherwise(t *testing.T) {
+func TestOtherCallsOnFiles(t *testing.T) {
 	n := newFileNode(t)
 	n.touch(`C:\file`)
 	file := n.must(`C:\file`, writable, win32.FILE_OPEN, synch)
@@ -974,7 +976,7 @@ func TestFinalPath(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
-	// The name by device opens the same file, without passing a link.
+	// The device name opens the same file, without a link in the path.
 	path, err := n.FinalPath(c, win32.VOLUME_NAME_NT)
 	if err != nil || !strings.HasPrefix(path, `\Device\HarddiskVolume`) || !strings.HasSuffix(path, `\dir\sub`) {
 		t.Fatalf("by device: %q, %v", path, err)
@@ -983,7 +985,7 @@ func TestFinalPath(t *testing.T) {
 	wantStatus(t, "open it by device", err, 0)
 	n.shut(h)
 
-	// Mounted in a folder, that is its path.
+	// A volume mounted at a folder has the folder's path.
 	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
 	if got, err := n.FinalPath(u, win32.VOLUME_NAME_DOS); err != nil || got != `\\?\C:\empty\deep` {
 		t.Errorf("mounted in a folder: %q, %v", got, err)
@@ -1126,8 +1128,8 @@ func TestWindowsDirectory(t *testing.T) {
 	}
 }
 
-// FuzzNtCreateFile: no name makes the node panic or leaves something that is no
-// tree, and what was created is found under the name it was created with.
+// FuzzNtCreateFile: no name makes the node panic or corrupts the tree, and an
+// entry is found under the name with which it was created.
 func FuzzNtCreateFile(f *testing.F) {
 	for _, s := range []string{
 		`\??\C:\dir`, `\??\C:\new`, `\??\C:\mount\new`, `\??\C:\high\x`, `\Device\HarddiskVolume1\x`, `\??\GLOBALROOT\Device\HarddiskVolume2\`,
@@ -1170,7 +1172,7 @@ func FuzzNtCreateFile(f *testing.F) {
 	})
 }
 
-// FuzzAttributes: no path makes the node panic, and the two ways to ask agree.
+// FuzzAttributes: no path makes the node panic, and the two queries agree.
 func FuzzAttributes(f *testing.F) {
 	for _, s := range []string{`C:\dir`, `\\?\C:\dir`, `c:/dir/.`, `\\.\C:\`, `\\server\share\`, `C:\CON`, ``, `\\?\`, `C:\ . .`, "C:\\\xff\x00"} {
 		f.Add(s)
@@ -1183,7 +1185,7 @@ func FuzzAttributes(f *testing.F) {
 			t.Errorf("%q: %v (%T), want an Errno", path, err, err)
 		}
 		if err == nil && attributes == 0 {
-			t.Errorf("%q has no attributes at all", path)
+			t.Errorf("%q has the attributes 0", path)
 		}
 		if root, err := n.VolumePathName(path); err == nil && !strings.HasSuffix(root, `\`) {
 			t.Errorf("%q is on %q", path, root)

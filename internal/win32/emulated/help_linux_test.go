@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// allocatedBytes is what a file really takes.
+// allocatedBytes returns the disk space that a file uses.
 func allocatedBytes(t testing.TB, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)

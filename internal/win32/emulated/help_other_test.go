@@ -4,8 +4,9 @@ package emulated
 
 import "testing"
 
-// allocatedBytes is what a file really takes, as far as can be told.
+// allocatedBytes returns the disk space that a file uses, as far as the system
+// reports it.
 func allocatedBytes(t testing.TB, _ string) int64 {
-	t.Log("what an image takes is measured on Linux only")
+	t.Log("the disk space of images is only measured on Linux")
 	return 0
 }

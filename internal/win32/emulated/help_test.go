@@ -22,8 +22,8 @@ const (
 	shareBoth = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
 )
 
-// start opens a node that must have no handles left when the test ends, and
-// whose tables must be what its images say.
+// start opens a node. At the end of the test it must have no open handles, and
+// its tables must be those of its images.
 func start(t testing.TB, cfg Config) *Node {
 	t.Helper()
 	n, err := Open(cfg)
@@ -42,8 +42,8 @@ func start(t testing.TB, cfg Config) *Node {
 	return n
 }
 
-// checkNode checks what must hold at any time: a table in memory is the one on
-// the image, volumes lie inside their disks, file trees are sound.
+// checkNode checks the invariants: a table in memory is the one on the image,
+// volumes lie inside their disks, file trees are valid.
 func checkNode(t testing.TB, n *Node) {
 	t.Helper()
 	n.mu.Lock()
@@ -82,7 +82,7 @@ func openPath(t testing.TB, n win32.API, path string, access uint32) win32.Handl
 		t.Fatalf("CreateFile(%q, %#x): %v", path, access, err)
 	}
 	t.Cleanup(func() {
-		// A test may have closed it, or restarted the node.
+		// The test may have closed the handle or restarted the node.
 		if err := n.CloseHandle(h); err != nil && !errors.Is(err, win32.ERROR_INVALID_HANDLE) && !errors.Is(err, win32.ERROR_IO_DEVICE) {
 			t.Errorf("CloseHandle(%q): %v", path, err)
 		}
@@ -100,7 +100,7 @@ func ioctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte, ro
 	return out[:size]
 }
 
-// failIoctl wants an error, and the error to be want.
+// failIoctl makes a call that must fail with want.
 func failIoctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte, room int, want win32.Errno) {
 	t.Helper()
 	size, err := n.DeviceIoControl(h, code, in, make([]byte, room))
@@ -122,7 +122,7 @@ func guid(n byte) win32.GUID {
 	return win32.GUID{Data1: uint32(n), Data3: 0x4000, Data4: [8]byte{0x80, 7: n}}
 }
 
-// data is an entry for a basic data partition without drive letter.
+// data returns an entry for a basic data partition without drive letter.
 func data(id byte, offset, length uint64) win32.Partition {
 	return win32.Partition{
 		Style: win32.PARTITION_STYLE_GPT, Offset: offset, Length: length, Rewrite: true,
@@ -131,7 +131,7 @@ func data(id byte, offset, length uint64) win32.Partition {
 	}
 }
 
-// initialize makes an empty GPT.
+// initialize creates an empty GPT.
 func initialize(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
 	t.Helper()
 	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), MaxPartitions: 128}.Encode(), 0)
@@ -139,7 +139,7 @@ func initialize(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
 	return layout(t, n, h)
 }
 
-// partition gives the disk a GPT with parts in it.
+// partition creates a GPT with parts on the disk.
 func partition(t testing.TB, n win32.API, h win32.Handle, parts ...win32.Partition) win32.Layout {
 	t.Helper()
 	l := initialize(t, n, h)
@@ -149,7 +149,7 @@ func partition(t testing.TB, n win32.API, h win32.Handle, parts ...win32.Partiti
 	return layout(t, n, h)
 }
 
-// volumesOn lists the volumes of a disk by their offset.
+// volumesOn returns the volumes of a disk, sorted by offset.
 func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 	t.Helper()
 	names, err := n.VolumeNames()
@@ -176,7 +176,7 @@ func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 	return found
 }
 
-// one is the only volume of a disk.
+// one returns the only volume of a disk.
 func one(t testing.TB, n win32.API, number uint32) string {
 	t.Helper()
 	vs := volumesOn(t, n, number)
@@ -191,26 +191,26 @@ func one(t testing.TB, n win32.API, number uint32) string {
 
 func devicePath(volume string) string { return strings.TrimSuffix(volume, `\`) }
 
-// tool finds a program that judges images.
+// tool returns the path of a program that checks images.
 func tool(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is not installed; a machine with the package %s runs this", name, pkg)
+		t.Skipf("needs %s; a machine with the package %s runs this", name, pkg)
 	}
 	return path
 }
 
-// sgdisk lets sgdisk verify the table of an image.
+// sgdisk checks the table of an image with sgdisk.
 func sgdisk(t testing.TB, image string, sector uint32) {
 	t.Helper()
 	path := tool(t, "sgdisk", "gdisk")
 	if sector != 512 {
-		// sgdisk takes every file for a disk with 512-byte sectors.
+		// sgdisk assumes 512-byte sectors for every file.
 		losetup := tool(t, "losetup", "mount")
 		out, err := exec.Command(losetup, "--find", "--show", "--read-only", "--sector-size", "4096", image).CombinedOutput()
 		if err != nil {
-			t.Skipf("losetup: %v: %s; a machine with loop devices, and root, runs this", err, out)
+			t.Skipf("losetup: %v: %s; root on a machine with loop devices runs this", err, out)
 		}
 		loop := strings.TrimSpace(string(out))
 		defer func() {
@@ -226,7 +226,7 @@ func sgdisk(t testing.TB, image string, sector uint32) {
 	}
 }
 
-// image is the path of a disk's image.
+// image returns the path of a disk's image.
 func image(t testing.TB, n *Node, number uint32) string {
 	t.Helper()
 	info, err := n.Show()
@@ -238,6 +238,6 @@ func image(t testing.TB, n *Node, number uint32) string {
 			return d.Image
 		}
 	}
-	t.Fatalf("there is no disk %d", number)
+	t.Fatalf("no disk %d", number)
 	return ""
 }

@@ -40,7 +40,7 @@ func login(t *testing.T, n *Node, iqn string) win32.ISCSISessionID {
 	return id
 }
 
-func TestInitiatorRefuses(t *testing.T) {
+func TestInitiatorRefusals(t *testing.T) {
 	refusing, gone := lunTarget("iqn.2003-01.org.example:refusing", 1), lunTarget("iqn.2003-01.org.example:gone", 1)
 	refusing.Refuses = true
 	gone.Portals = []ISCSIPortalConfig{{Address: "10.0.0.7"}}
@@ -66,20 +66,20 @@ func TestInitiatorRefuses(t *testing.T) {
 		want error
 	}{
 		{"a portal twice", n.AddIScsiSendTargetPortal(testPortal), win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS},
-		{"a portal where nobody is", n.AddIScsiSendTargetPortal(nowhere.ISCSIPortal), win32.ISDSC_CONNECTION_FAILED},
+		{"an unreachable portal", n.AddIScsiSendTargetPortal(nowhere.ISCSIPortal), win32.ISDSC_CONNECTION_FAILED},
 		{"refresh of a portal that is not registered", n.RefreshIScsiSendTargetPortal(nowhere), win32.ISDSC_PORTAL_NOT_FOUND},
-		{"refresh of a portal that went away", n.RefreshIScsiSendTargetPortal(registered), win32.ISDSC_CONNECTION_FAILED},
+		{"refresh of a portal that became unreachable", n.RefreshIScsiSendTargetPortal(registered), win32.ISDSC_CONNECTION_FAILED},
 		{"removal of a portal that is not registered", n.RemoveIScsiSendTargetPortal(nowhere), win32.ISDSC_PORTAL_NOT_FOUND},
 		{"discovery of an unknown target", second(n.IScsiTargetDiscovery("iqn.x")), win32.ISDSC_TARGET_NOT_FOUND},
 		{"portals of an unknown target", second(n.ReportIScsiTargetPortals("iqn.x")), win32.ISDSC_TARGET_NOT_FOUND},
 		{"login to an unknown target", in("iqn.x", testPortal, win32.ISCSILogin{}), win32.ISDSC_TARGET_NOT_FOUND},
 		{"login twice", in(testIQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_TARGET_ALREADY_LOGGED_IN},
-		{"login where the target is not", in(gone.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_NOT_FOUND},
-		{"login at a portal that went away", in(gone.IQN, away, win32.ISCSILogin{}), win32.ISDSC_CONNECTION_FAILED},
-		{"login that is refused", in(refusing.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_AUTHORIZATION_FAILURE},
-		{"logout of no session", n.LogoutIScsiTarget(win32.ISCSISessionID{AdapterSpecific: 99}), win32.ISDSC_INVALID_SESSION_ID},
-		{"devices of no session", second(n.GetDevicesForIScsiSession(win32.ISCSISessionID{})), win32.ISDSC_INVALID_SESSION_ID},
-		{"removal of no persistent login", n.RemoveIScsiPersistentTarget(win32.ISCSIPersistentLogin{TargetName: testIQN}), win32.ISDSC_TARGET_NOT_FOUND},
+		{"login at a portal of another target", in(gone.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_NOT_FOUND},
+		{"login at a portal that became unreachable", in(gone.IQN, away, win32.ISCSILogin{}), win32.ISDSC_CONNECTION_FAILED},
+		{"refused login", in(refusing.IQN, testPortal, win32.ISCSILogin{}), win32.ISDSC_AUTHORIZATION_FAILURE},
+		{"logout of an unknown session", n.LogoutIScsiTarget(win32.ISCSISessionID{AdapterSpecific: 99}), win32.ISDSC_INVALID_SESSION_ID},
+		{"devices of an unknown session", second(n.GetDevicesForIScsiSession(win32.ISCSISessionID{})), win32.ISDSC_INVALID_SESSION_ID},
+		{"removal of an unknown persistent login", n.RemoveIScsiPersistentTarget(win32.ISCSIPersistentLogin{TargetName: testIQN}), win32.ISDSC_TARGET_NOT_FOUND},
 		{"a secret of 5 bytes", n.SetIScsiInitiatorCHAPSharedSecret(short), win32.ERROR_INVALID_PARAMETER},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -99,7 +99,7 @@ func TestInitiatorRefuses(t *testing.T) {
 	}
 }
 
-func TestLogoutIsRefusedWhileADiskIsOpen(t *testing.T) {
+func TestLogoutRefusedWhileDiskOpen(t *testing.T) {
 	n := start(t, iscsiConfig(lunTarget(testIQN, 2)))
 	id := login(t, n, testIQN)
 	devices, err := n.GetDevicesForIScsiSession(id)
@@ -113,7 +113,7 @@ func TestLogoutIsRefusedWhileADiskIsOpen(t *testing.T) {
 		}
 		if access != 0 {
 			if err := n.LogoutIScsiTarget(id); !errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
-				t.Errorf("%s: logout = %v, want that the device is busy", name, err)
+				t.Errorf("%s: logout = %v, want ISDSC_DEVICE_BUSY_ON_SESSION", name, err)
 			}
 		}
 		if err := n.CloseHandle(h); err != nil {
@@ -128,8 +128,8 @@ func TestLogoutIsRefusedWhileADiskIsOpen(t *testing.T) {
 	}
 }
 
-// LUNs come back with what is on them, to the next session and after a kill.
-func TestLUNsKeepTheirContent(t *testing.T) {
+// LUNs keep their content from one session to the next, and after a kill.
+func TestLUNsKeepContent(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 1))
 	cfg.StateDir = t.TempDir()
 	n, err := Open(cfg)
@@ -171,7 +171,7 @@ func TestLUNsKeepTheirContent(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].TargetName != testIQN || list[0].Connections[0].TargetAddress != "10.0.0.1" {
 		t.Errorf("sessions after reopening: %+v, %v", list, err)
 	}
-	// A new session has another ID than the one that it comes after.
+	// A new session does not reuse an ID.
 	if err := n.LogoutIScsiTarget(list[0].ID); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestLUNsKeepTheirContent(t *testing.T) {
 	}
 }
 
-func TestTargetsThatCannotBeConfigured(t *testing.T) {
+func TestInvalidTargetConfigs(t *testing.T) {
 	three, number := uint8(3), uint32(7)
 	for name, c := range map[string]ISCSITargetConfig{
 		"no name": {Portals: []ISCSIPortalConfig{{Address: "a"}}}, "no portal": {IQN: testIQN},
@@ -196,12 +196,12 @@ func TestTargetsThatCannotBeConfigured(t *testing.T) {
 		}
 	}
 	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0))); err == nil {
-		t.Error("a target twice: opened")
+		t.Error("the same target twice: opened")
 		n.Close()
 	}
 }
 
-func TestTargetsAreToldOfByTheirPortals(t *testing.T) {
+func TestTargetDiscovery(t *testing.T) {
 	other := lunTarget("iqn.2003-01.org.example:other", 0)
 	other.Portals = []ISCSIPortalConfig{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
 	n := start(t, iscsiConfig(lunTarget(testIQN, 0), other))
@@ -220,14 +220,14 @@ func TestTargetsAreToldOfByTheirPortals(t *testing.T) {
 	if got, err := n.ReportIScsiTargetPortals(other.IQN); err != nil || len(got) != 2 || got[0] != (win32.ISCSIPortal{Address: "fd00::1", Socket: 3261}) {
 		t.Errorf("portals = %v, %v", got, err)
 	}
-	// A new target is known once a portal was asked again.
+	// A new target is known once a portal has been refreshed.
 	if err := n.SetISCSITarget(lunTarget("iqn.2003-01.org.example:new", 0)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := n.ReportIScsiTargets(false); err != nil || len(got) != 2 {
-		t.Errorf("targets = %q, %v, want the two that are known", got, err)
+		t.Errorf("targets = %q, %v, want the two known ones", got, err)
 	}
 	if got, err := n.ReportIScsiTargets(true); err != nil || len(got) != 3 {
-		t.Errorf("targets after asking = %q, %v, want three", got, err)
+		t.Errorf("targets after a refresh = %q, %v, want three", got, err)
 	}
 }

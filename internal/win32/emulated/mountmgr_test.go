@@ -55,14 +55,15 @@ func TestLetters(t *testing.T) {
 		t.Errorf("VolumePathNames = %q, %v", got, err)
 	}
 	if _, err := n.VolumeNameForMountPoint(`G:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
-		t.Errorf("VolumeNameForMountPoint of a letter that is free = %v, want ERROR_FILE_NOT_FOUND", err)
+		t.Errorf("VolumeNameForMountPoint of a free letter = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
 }
 
 func failure(_ []string, err error) error { return err }
 
-// Volumes mounted in each other have no end of paths; only the first round counts.
-func TestPathsInACircle(t *testing.T) {
+// Volumes mounted in each other have infinitely many paths; only those without
+// repetition are listed.
+func TestMountsInCircle(t *testing.T) {
 	n := start(t, Config{})
 	vol := one2(t, n)
 	if err := n.Format(vol, quick); err != nil {
@@ -81,7 +82,7 @@ func TestPathsInACircle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := n.VolumePathNames(vol); err != nil || len(got) != 0 {
-		t.Errorf("VolumePathNames of a volume that is mounted in itself alone = %q, %v, want none", got, err)
+		t.Errorf("VolumePathNames of a volume that is mounted only in itself = %q, %v, want none", got, err)
 	}
 	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol); err != nil {
 		t.Fatal(err)
@@ -89,13 +90,13 @@ func TestPathsInACircle(t *testing.T) {
 	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`C:\var\lib\kubelet\pods\`}) {
 		t.Errorf("VolumePathNames = %q, %v", got, err)
 	}
-	// A format takes the folders on the volume away, and with them the mount point.
+	// A format deletes the folders of the volume, including the mount point.
 	if err := n.Format(vol, quick); err != nil {
 		t.Fatal(err)
 	}
 	info, err := n.Show()
 	if err != nil || len(info.Mounts) != 1 {
-		t.Errorf("mounts %+v, %v, want the one on C:", info.Mounts, err)
+		t.Errorf("mounts %+v, %v, want only that on C:", info.Mounts, err)
 	}
 }
 
@@ -134,8 +135,8 @@ func TestBuses(t *testing.T) {
 	}
 }
 
-// A request of this size would not get past a driver (general knowledge), and
-// must not get into the journal.
+// A driver would refuse a request of this size (general knowledge), and it must
+// not be written to the journal.
 func TestHugeWrite(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)

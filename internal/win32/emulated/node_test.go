@@ -11,15 +11,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// TestManyCallsAtOnce: several drivers at work while disks come and go. What
-// they get may be any error that a Windows would give then, and the node stays
-// sound.
-func TestManyCallsAtOnce(t *testing.T) {
+// TestConcurrentCalls runs several drivers while disks are attached and detached.
+// Their calls may fail with any error that Windows would return then, and the
+// node stays valid.
+func TestConcurrentCalls(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, Config{StateDir: dir, FormatDuration: Duration(100 * time.Microsecond), Disks: []DiskConfig{{Content: ContentSystem}},
 		Directories: []string{`C:\mnt\0`, `C:\mnt\1`, `C:\mnt\2`, `C:\mnt\3`}})
 	n.store.compactAt = 256 * kib
-	// What a call may say when its disk or volume goes away under it.
+	// The errors of a call whose disk or volume is removed during the call.
 	expected := func(err error) bool {
 		return err == nil || win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DEVICE_NOT_CONNECTED,
 			win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_ACCESS_DENIED, win32.ERROR_UNRECOGNIZED_VOLUME, win32.ERROR_WRITE_PROTECT,
@@ -89,7 +89,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	}
 }
 
-// systemVolume is C:.
+// systemVolume returns C:.
 func (n *Node) systemVolume() win32.GUID {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Two ways for the process to die that makes the calls: alone, while the node
-// lives on, and with the node, as a killed csi-proxy-sim does. They
-// come to the same.
+// The two ways in which the calling process can end: alone, while the node keeps
+// running, and together with the node, like a killed csi-proxy-sim. Both have the
+// same result.
 func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
 	t.Helper()
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
@@ -35,8 +35,9 @@ func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
 	return map[string]*Node{"the process died": n, "both died": reopened}
 }
 
-// What was marked for deletion goes with the process that would have closed it.
-func TestMarkedForDeletion(t *testing.T) {
+// A file marked for deletion is deleted when the process that should have closed
+// it ends.
+func TestDeletionAfterProcessEnd(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir()}
 	n := start(t, cfg)
 	make := func(name string) win32.Handle {
@@ -68,17 +69,17 @@ func TestMarkedForDeletion(t *testing.T) {
 		for name, want := range map[string]bool{"open": true, "taken back": true, "marked": false, "marked posix": false, "closed": false} {
 			_, err := n.Attributes(`C:\` + name)
 			if there := err == nil; there != want {
-				t.Errorf("%s: %q is there: %t, %v, want %t", death, name, there, err, want)
+				t.Errorf("%s: %q exists: %t, %v, want %t", death, name, there, err, want)
 			}
 		}
 		if left := n.store.keys("closing/"); len(left) > 0 {
-			t.Errorf("%s: marks left: %q", death, left)
+			t.Errorf("%s: marks for deletion left: %q", death, left)
 		}
 	}
 }
 
-// A disk that is pulled takes no deletions with it: nobody closed the handles.
-func TestMarkedOnADiskThatIsPulled(t *testing.T) {
+// Detaching a disk completes no deletions, because it closes no handles.
+func TestDeletionOnDetachedDisk(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir(), Disks: []DiskConfig{{Content: ContentSystem}, {ID: "d", Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}}}
 	n := start(t, cfg)
 	h, err := n.NtCreateFile(0, `\??\E:\marked`, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
@@ -93,13 +94,13 @@ func TestMarkedOnADiskThatIsPulled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := n.Attributes(`E:\marked`); err != nil {
-			t.Errorf("%s: the file on the disk that came back: %v", death, err)
+			t.Errorf("%s: the file on the disk after it was attached again: %v", death, err)
 		}
 	}
 }
 
-// A format that its process did not finish leaves a volume without file system,
-// on which nothing of the old one is left.
+// A format whose process ended leaves a volume without a file system and without
+// files of the old one.
 func TestKilledWhileFormatting(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir(), FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
 		{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}}}}
@@ -112,21 +113,21 @@ func TestKilledWhileFormatting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
-		t.Errorf("after the whole format: %+v, %v", info, err)
+		t.Errorf("after a complete format: %+v, %v", info, err)
 	}
 	cfg.StateDir = killed
 	m := start(t, cfg)
 	if info, err := m.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-		t.Errorf("after half a format: %+v, %v, want a volume that is not recognised", info, err)
+		t.Errorf("after an interrupted format: %+v, %v, want an unrecognised volume", info, err)
 	}
 	if err := m.Format(vol, quick); err != nil {
-		t.Errorf("format again: %v", err)
+		t.Errorf("second format: %v", err)
 	}
 }
 
-// A format does not go on behind the end of its process: the next one may have made
-// a file system meanwhile, and files.
-func TestAFormatEndsWithItsProcess(t *testing.T) {
+// A format does not continue after its process has ended: the next process may
+// have created a file system and files.
+func TestFormatEndsWithProcess(t *testing.T) {
 	for name, end := range map[string]func(*Node) error{"the process": (*Node).EndProcess, "Windows": (*Node).Reboot} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
@@ -151,16 +152,17 @@ func TestAFormatEndsWithItsProcess(t *testing.T) {
 			}
 			n = start(t, cfg)
 			if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_PROCESS_ABORTED) {
-				t.Errorf("the format that was interrupted: %v, want ERROR_PROCESS_ABORTED", err)
+				t.Errorf("the interrupted format: %v, want ERROR_PROCESS_ABORTED", err)
 			}
 			if _, err := n.Attributes(`E:\new`); err != nil {
-				t.Errorf("what came after it: %v", err)
+				t.Errorf("the file created after it: %v", err)
 			}
 		})
 	}
 }
 
-// A disk that was grown in its file and not yet in the journal is as before.
+// A disk whose file was extended but whose growth is not in the journal has its
+// old size.
 func TestKilledWhileGrowing(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir()}
 	n := start(t, cfg)
@@ -181,8 +183,8 @@ func TestKilledWhileGrowing(t *testing.T) {
 	}
 }
 
-// A restart of Windows that was interrupted is finished by the next process,
-// wherever it stopped.
+// An interrupted restart of Windows is completed by the next process, at whatever
+// point it stopped.
 func TestKilledWhileRebooting(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir(), AttachNeedsRescan: true, Services: []ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
 	n := start(t, cfg)
@@ -231,8 +233,8 @@ func TestKilledWhileRebooting(t *testing.T) {
 	}
 }
 
-// The initiator's secret outlives the process, and is not written.
-func TestMutualSecretIsKept(t *testing.T) {
+// The initiator's secret is kept when the process ends, but only as a hash.
+func TestMutualSecretStored(t *testing.T) {
 	const secret = "mutualsecret1"
 	target := lunTarget(testIQN, 1)
 	target.CHAP = &CHAPConfig{User: "csi", Secret: "chapsecret123", MutualSecret: secret}
@@ -254,15 +256,15 @@ func TestMutualSecretIsKept(t *testing.T) {
 			t.Errorf("%s: login: %v", death, err)
 		}
 		if strings.Contains(describe(t, n), secret) {
-			t.Errorf("%s: the secret is in the state", death)
+			t.Errorf("%s: the state contains the secret", death)
 		}
 	}
 }
 
-// A login and a logout take several transactions, one for each disk. Killed
-// between any two of them, the session is there with all its disks, or not there and
-// without.
-func TestKilledInALoginOrLogout(t *testing.T) {
+// A login and a logout take several transactions, one for each disk. If the
+// process is killed between any two of them, the session exists with all its
+// disks, or neither does.
+func TestKilledDuringLoginOrLogout(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 3))
 	cfg.StateDir = t.TempDir()
 	n := start(t, cfg)
@@ -277,7 +279,7 @@ func TestKilledInALoginOrLogout(t *testing.T) {
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
-		after := cloneDir(t, dir) // its images, of which a logout writes none
+		after := cloneDir(t, dir) // its images; a logout does not write to them
 		_, whole := journalOf(t, dir)
 		for at := len(old); ; at += recordHeader + int(le.Uint32(whole[at:])) {
 			cuts[what]++
@@ -307,11 +309,11 @@ func TestKilledInALoginOrLogout(t *testing.T) {
 	var id win32.ISCSISessionID
 	cut("login", func() error {
 		id = login(t, n, testIQN)
-		_, err := n.Show() // the disks come with the next call
+		_, err := n.Show() // the disks arrive with the next call
 		return err
 	})
 	cut("logout", func() error { return n.LogoutIScsiTarget(id) })
 	if cuts["login"] < 5 || cuts["logout"] < 5 {
-		t.Errorf("records of each: %v, want one for each disk and one for the session", cuts)
+		t.Errorf("journal records: %v, want one for each disk and one for the session", cuts)
 	}
 }

@@ -19,9 +19,9 @@ func state(t *testing.T, n *Node, name string) uint32 {
 	return s.State
 }
 
-// What the service control manager refuses, by the pages of Microsoft that
-// services.go names.
-func TestServiceControlRefuses(t *testing.T) {
+// Refusals of the service control manager, from the pages of Microsoft that
+// services.go cites.
+func TestServiceControlRefusals(t *testing.T) {
 	n := start(t, Config{Services: []ServiceConfig{
 		{Name: "up", State: "running"}, {Name: "off", StartType: "disabled"}, {Name: "stuck", Hangs: "start"},
 		{Name: "leaving", State: "running", Hangs: "stop"}, {Name: "firm", State: "running", RefusesStop: true},
@@ -44,25 +44,25 @@ func TestServiceControlRefuses(t *testing.T) {
 		err  error
 		want win32.Errno
 	}{
-		{"status of no service", status("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
-		{"config of a name that cannot be", config(`a\b`), win32.ERROR_INVALID_NAME},
+		{"status of an unknown service", status("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"config of an invalid name", config(`a\b`), win32.ERROR_INVALID_NAME},
 		{"status of the empty name", status(""), win32.ERROR_INVALID_NAME},
-		{"dependents of no service", dependents("nosuch", win32.SERVICE_ACTIVE), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"dependents of an unknown service", dependents("nosuch", win32.SERVICE_ACTIVE), win32.ERROR_SERVICE_DOES_NOT_EXIST},
 		{"dependents in an unknown state", dependents("up", 9), win32.ERROR_INVALID_PARAMETER},
-		{"start of what runs", n.StartService("up"), win32.ERROR_SERVICE_ALREADY_RUNNING},
-		{"start of what starts", n.StartService("stuck"), win32.ERROR_SERVICE_ALREADY_RUNNING},
-		{"start of what stops", n.StartService("leaving"), win32.ERROR_SERVICE_ALREADY_RUNNING},
-		{"start of what is paused", n.StartService("top"), win32.ERROR_SERVICE_ALREADY_RUNNING},
-		{"start of what is disabled", n.StartService("off"), win32.ERROR_SERVICE_DISABLED},
-		{"start without what it needs", n.StartService("orphan"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
-		{"start with something that dies", n.StartService("heir"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
-		{"start of no service", n.StartService("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
-		{"stop of what is stopped", stop("off"), win32.ERROR_SERVICE_NOT_ACTIVE},
-		{"stop of what starts", stop("stuck"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
-		{"stop of what stops", stop("leaving"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
-		{"stop of what takes none", stop("firm"), win32.ERROR_INVALID_SERVICE_CONTROL},
-		{"stop of what others need", stop("base"), win32.ERROR_DEPENDENT_SERVICES_RUNNING},
-		{"a control that it does not know", pause(), win32.ERROR_INVALID_SERVICE_CONTROL},
+		{"start of a running service", n.StartService("up"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of a start pending service", n.StartService("stuck"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of a stop pending service", n.StartService("leaving"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of a paused service", n.StartService("top"), win32.ERROR_SERVICE_ALREADY_RUNNING},
+		{"start of a disabled service", n.StartService("off"), win32.ERROR_SERVICE_DISABLED},
+		{"start with a missing dependency", n.StartService("orphan"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
+		{"start with a dependency that fails", n.StartService("heir"), win32.ERROR_SERVICE_DEPENDENCY_FAIL},
+		{"start of an unknown service", n.StartService("nosuch"), win32.ERROR_SERVICE_DOES_NOT_EXIST},
+		{"stop of a stopped service", stop("off"), win32.ERROR_SERVICE_NOT_ACTIVE},
+		{"stop of a start pending service", stop("stuck"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
+		{"stop of a stop pending service", stop("leaving"), win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL},
+		{"stop of a service that refuses it", stop("firm"), win32.ERROR_INVALID_SERVICE_CONTROL},
+		{"stop with running dependents", stop("base"), win32.ERROR_DEPENDENT_SERVICES_RUNNING},
+		{"an unknown control", pause(), win32.ERROR_INVALID_SERVICE_CONTROL},
 		{"firmware of another kind", second(n.FirmwareTable(0x41435049, 0)), win32.ERROR_INVALID_FUNCTION},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -71,7 +71,7 @@ func TestServiceControlRefuses(t *testing.T) {
 	}
 }
 
-func TestStartBringsUpWhatIsNeededFirst(t *testing.T) {
+func TestStartDependenciesFirst(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	n := start(t, Config{Now: func() time.Time { return now }, Services: []ServiceConfig{
 		{Name: "base", StartDelay: Duration(2 * time.Second), WaitHint: Duration(4 * time.Second)},
@@ -90,7 +90,7 @@ func TestStartBringsUpWhatIsNeededFirst(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	if points[1] <= points[0] {
-		t.Errorf("check points %v do not grow", points)
+		t.Errorf("the check points %v do not grow", points)
 	}
 	if state(t, n, "base") != win32.SERVICE_RUNNING || state(t, n, "top") != win32.SERVICE_START_PENDING {
 		t.Errorf("after 2 s base is %d and top %d", state(t, n, "base"), state(t, n, "top"))
@@ -101,8 +101,9 @@ func TestStartBringsUpWhatIsNeededFirst(t *testing.T) {
 	}
 }
 
-// What was answered outlives the process; what was pending has ended meanwhile.
-func TestServicesOutliveTheProcess(t *testing.T) {
+// State changes survive the process; pending states have ended when the node is
+// opened again.
+func TestServicesSurviveReopen(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir(), Services: []ServiceConfig{{Name: "slow", StartDelay: Duration(time.Hour)}, {Name: "up", State: "running"}}}
 	n, err := Open(cfg)
 	if err != nil {
@@ -121,7 +122,7 @@ func TestServicesOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestServicesThatCannotBeConfigured(t *testing.T) {
+func TestInvalidServiceConfigs(t *testing.T) {
 	for name, c := range map[string][]ServiceConfig{
 		"no name": {{}}, "a slash": {{Name: "a/b"}}, "start type": {{Name: "a", StartType: "often"}}, "state": {{Name: "a", State: "busy"}},
 		"delay": {{Name: "a", StopDelay: -1}}, "hangs": {{Name: "a", Hangs: "often"}}, "twice": {{Name: "a"}, {Name: "A"}},
@@ -132,7 +133,7 @@ func TestServicesThatCannotBeConfigured(t *testing.T) {
 		}
 	}
 	if n, err := Open(Config{Firmware: FirmwareConfig{SMBIOS: "xyz"}}); err == nil {
-		t.Error("SMBIOS tables that are no hexadecimal: opened")
+		t.Error("SMBIOS tables that are not hexadecimal: opened")
 		n.Close()
 	}
 }
@@ -148,7 +149,7 @@ func TestFirmwareTable(t *testing.T) {
 	}
 }
 
-func TestDependentsAreListedInAnOrderInWhichTheyCanStop(t *testing.T) {
+func TestDependentServicesOrder(t *testing.T) {
 	n := start(t, Config{Services: []ServiceConfig{
 		{Name: "base", State: "running"}, {Name: "left", State: "running", DependsOn: []string{"base"}},
 		{Name: "right", State: "running", DependsOn: []string{"base"}}, {Name: "top", State: "running", DependsOn: []string{"left", "right"}},

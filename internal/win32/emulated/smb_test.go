@@ -35,7 +35,7 @@ func use(remote, user, password string) win32.NewUse {
 	return u
 }
 
-func TestUseAddRefuses(t *testing.T) {
+func TestUseAddRefusals(t *testing.T) {
 	private := use(`\\open\pub`, "ann", "one")
 	private.Flags = win32.REQUIRE_CONNECTION_PRIVACY
 	unknownFlag := use(`\\nas\data`, "ann", "one")
@@ -45,11 +45,11 @@ func TestUseAddRefuses(t *testing.T) {
 		u    win32.NewUse
 		want error
 	}{
-		{"right", use(`\\NAS\Data`, "Ann", "one"), nil},
+		{"valid", use(`\\NAS\Data`, "Ann", "one"), nil},
 		{"with the server's name as domain", use(`\\nas\data`, `nas\ann`, "one"), nil},
 		{"with a domain", use(`\\nas\data`, `corp\EVE`, "three"), nil},
 		{"the node's own account", use(`\\open\pub`, "", ""), nil},
-		{"the node's own account where it is not known", use(`\\nas\data`, "", ""), win32.ERROR_LOGON_FAILURE},
+		{"the node's own account, which the server does not accept", use(`\\nas\data`, "", ""), win32.ERROR_LOGON_FAILURE},
 		{"no such server", use(`\\none\data`, "ann", "one"), win32.ERROR_BAD_NETPATH},
 		{"no such share", use(`\\nas\none`, "ann", "one"), win32.ERROR_BAD_NET_NAME},
 		{"no share at all", use(`\\nas`, "ann", "one"), win32.ERROR_BAD_NET_NAME},
@@ -57,7 +57,7 @@ func TestUseAddRefuses(t *testing.T) {
 		{"wrong password", use(`\\nas\data`, "ann", "two"), win32.ERROR_INVALID_PASSWORD},
 		{"no such user", use(`\\nas\data`, "carl", "one"), win32.ERROR_LOGON_FAILURE},
 		{"a user of another domain", use(`\\nas\data`, `CORP\ann`, "one"), win32.ERROR_LOGON_FAILURE},
-		{"a user name that none can be", use(`\\nas\data`, "a/b", "one"), win32.ERROR_NO_SUCH_LOGON_SESSION},
+		{"an invalid user name", use(`\\nas\data`, "a/b", "one"), win32.ERROR_NO_SUCH_LOGON_SESSION},
 		{"privacy without encryption", private, win32.ERROR_ACCESS_DENIED},
 		{"unknown flag", unknownFlag, win32.ERROR_INVALID_PARAMETER},
 	} {
@@ -67,13 +67,13 @@ func TestUseAddRefuses(t *testing.T) {
 		}
 		uses, err := n.UseEnum()
 		if err != nil || (len(uses) == 1) != (c.want == nil) {
-			t.Errorf("%s: afterwards there are the mappings %v, %v", c.name, uses, err)
+			t.Errorf("%s: afterwards the mappings are %v, %v", c.name, uses, err)
 		}
 	}
 }
 
-// Error 1219, and what a second mapping is allowed.
-func TestOneUserForEachServer(t *testing.T) {
+// Error 1219, and the second mappings that are possible.
+func TestOneUserPerServer(t *testing.T) {
 	n := smbNode(t)
 	for _, c := range []struct {
 		u    win32.NewUse
@@ -106,7 +106,7 @@ func TestOneUserForEachServer(t *testing.T) {
 		}
 	}
 	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
-		t.Errorf("UseAdd of a share that is mapped no longer = %v", err)
+		t.Errorf("UseAdd of a share that is no longer mapped = %v", err)
 	}
 }
 
@@ -116,8 +116,8 @@ func openShare(n *emulated.Node, name string, disposition, options uint32) (win3
 		options|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 }
 
-// What is on a share can be reached while it has a mapping that works.
-func TestSharesInTheFileNamespace(t *testing.T) {
+// A share can be reached while it has a working mapping.
+func TestShareFiles(t *testing.T) {
 	n := smbNode(t)
 	try := func(when, name string, want error) {
 		t.Helper()
@@ -161,14 +161,14 @@ func TestSharesInTheFileNamespace(t *testing.T) {
 		t.Errorf("a link on a share = %v, want ERROR_INVALID_FUNCTION", err)
 	}
 
-	// What is open when the server goes is lost.
+	// Handles are lost when the server goes down.
 	if err := n.SetSMBServerDown("nas", true); err != nil {
 		t.Fatal(err)
 	}
 	try("server down", root, win32.STATUS_BAD_NETWORK_PATH)
 	info := make([]byte, 64)
 	if _, err := n.QueryInformation(h, win32.FileStandardInformation, info); err == nil {
-		t.Error("a file on a server that is gone can be asked")
+		t.Error("a file on a server that is down can be queried")
 	}
 	if err := n.CloseHandle(h); err != nil {
 		t.Error(err)
@@ -192,8 +192,9 @@ func TestSharesInTheFileNamespace(t *testing.T) {
 	}
 }
 
-// Servers, shares and mappings are in the state directory; passwords are not.
-func TestSMBStateIsKept(t *testing.T) {
+// Servers, shares and mappings are stored in the state directory; passwords are
+// not.
+func TestSMBStateStored(t *testing.T) {
 	dir := t.TempDir()
 	config := emulated.Config{StateDir: dir, SMBServers: []emulated.SMBServerConfig{{Name: "nas", Shares: []string{"data"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "MARKED-1"}}}}}
 	n, err := emulated.Open(config)
@@ -219,10 +220,10 @@ func TestSMBStateIsKept(t *testing.T) {
 	}
 	want := `[{nas [data more] [ann] false false} {second [] [] false true}] [{\\nas\data ann 0}]`
 	if got := fmt.Sprint(info.SMBServers, info.SMBMappings); got != want {
-		t.Errorf("kept %s, want %s", got, want)
+		t.Errorf("stored %s, want %s", got, want)
 	}
 	if _, err := n.Attributes(`\\nas\data\a\b`); err != nil {
-		t.Errorf("what was on the share: %v", err)
+		t.Errorf("the file on the share: %v", err)
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
@@ -230,7 +231,7 @@ func TestSMBStateIsKept(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		if strings.Contains(string(text), "MARKED") {
-			t.Errorf("%s holds a password", path)
+			t.Errorf("%s contains a password", path)
 		}
 		return err
 	})
@@ -249,9 +250,9 @@ func TestSMBStateIsKept(t *testing.T) {
 	}
 }
 
-// What an administrator removes is gone for who comes next; what the server said
-// yes to before goes on as long as it is there.
-func TestServersSharesAndAccountsVanish(t *testing.T) {
+// What an administrator removes is not available to new connections. Existing
+// sessions last until the server goes down.
+func TestRemoveServersSharesAccounts(t *testing.T) {
 	n := smbNode(t)
 	ok := func(err error) {
 		t.Helper()
@@ -281,10 +282,10 @@ func TestServersSharesAndAccountsVanish(t *testing.T) {
 	ok(n.RemoveSMBShare("NAS", "Data"))
 	status("without a share", win32.USE_DISCONN, win32.USE_OK)
 	if _, err := openShare(n, `\??\UNC\nas\data\`, win32.FILE_OPEN, 0); err != win32.STATUS_BAD_NETWORK_NAME {
-		t.Errorf("open a share that is gone = %v, want STATUS_BAD_NETWORK_NAME", err)
+		t.Errorf("open a removed share = %v, want STATUS_BAD_NETWORK_NAME", err)
 	}
 	if _, err := n.QueryInformation(h, win32.FileBasicInformation, make([]byte, 64)); err == nil {
-		t.Error("a handle to a share that is gone still answers")
+		t.Error("a handle on a removed share still works")
 	}
 	ok(n.CloseHandle(h))
 	ok(n.UseDel(`\\nas\data`, win32.USE_LOTS_OF_FORCE))
@@ -299,18 +300,18 @@ func TestServersSharesAndAccountsVanish(t *testing.T) {
 	ok(n.AddSMBShare("nas", "data"))
 	ok(n.UseAdd(use(`\\nas\data`, "bob", "two")))
 	if _, err := openShare(n, `\??\UNC\nas\data\dir`, win32.FILE_OPEN, 0); err != win32.STATUS_OBJECT_NAME_NOT_FOUND {
-		t.Errorf("open what was on the share of that name before = %v, want STATUS_OBJECT_NAME_NOT_FOUND", err)
+		t.Errorf("open a file of the removed share with the same name = %v, want STATUS_OBJECT_NAME_NOT_FOUND", err)
 	}
 	ok(n.RemoveSMBServer("nas"))
 	status("without the server", win32.USE_DISCONN)
 	if err := n.UseAdd(use(`\\nas\logs`, "bob", "two")); err != win32.ERROR_BAD_NETPATH {
-		t.Errorf("map a share of a server that is gone = %v, want ERROR_BAD_NETPATH", err)
+		t.Errorf("map a share of a removed server = %v, want ERROR_BAD_NETPATH", err)
 	}
 	for what, err := range map[string]error{
 		"share": n.RemoveSMBShare("open", "none"), "account": n.RemoveSMBAccount("open", "none"), "server": n.RemoveSMBServer("nas"),
 	} {
 		if err == nil {
-			t.Errorf("a %s that is not there was removed", what)
+			t.Errorf("a %s that does not exist was removed", what)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// cloneDir copies a state directory as a killed process leaves it.
+// cloneDir copies a state directory in the form that a killed process leaves.
 func cloneDir(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -54,7 +54,7 @@ func journalOf(t testing.TB, dir string) (path string, b []byte) {
 	return names[0], b
 }
 
-// describe is all that a node is.
+// describe returns the whole state of a node.
 func describe(t testing.TB, n *Node) string {
 	t.Helper()
 	var b strings.Builder
@@ -64,9 +64,8 @@ func describe(t testing.TB, n *Node) string {
 	return b.String()
 }
 
-// TestKilledAtEveryByte: a process that dies while it writes the journal, or
-// before it has changed the images, has made the call or not made it, nothing
-// between.
+// TestKilledAtEveryByte: if a process is killed while it writes the journal, or
+// before it has changed the images, the call has either been made or not.
 func TestKilledAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, Config{StateDir: dir, Disks: []DiskConfig{{Size: 16 * mib}, {Size: 16 * mib}}})
@@ -112,7 +111,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 		}
 		_, whole := journalOf(t, dir)
 		if !bytes.HasPrefix(whole, old) || len(whole) == len(old) {
-			t.Fatalf("%s: the journal went from %d to %d bytes", step.name, len(old), len(whole))
+			t.Fatalf("%s: the journal grew from %d to %d bytes", step.name, len(old), len(whole))
 		}
 		for at := len(old); at <= len(whole); at++ {
 			want := 0
@@ -120,13 +119,14 @@ func TestKilledAtEveryByte(t *testing.T) {
 				want = at - len(old)
 			}
 			if good, _ := replay(whole[len(old):at], map[string][]byte{}); good != want {
-				t.Fatalf("%s: %d of %d bytes are good, want %d", step.name, good, at-len(old), want)
+				t.Fatalf("%s: %d of %d bytes are valid, want %d", step.name, good, at-len(old), want)
 			}
-			// The node itself is opened at some of them.
+			// Open the node itself at some of the positions.
 			if from, to := at-len(old), len(whole)-at; from > 9 && to > 2 && from%4999 != 0 {
 				continue
 			}
-			// Images as before the call: the worst case, since they come second.
+			// Images as before the call: the worst case, because they are written
+			// second.
 			killed := cloneDir(t, before)
 			path, _ := journalOf(t, killed)
 			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
@@ -136,12 +136,12 @@ func TestKilledAtEveryByte(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: killed after %d of %d bytes: %v", step.name, at-len(old), len(whole)-len(old), err)
 			}
-			t.Cleanup(func() { m.Close() }) // where sgdisk is missing, the test ends before the Close below
+			t.Cleanup(func() { m.Close() }) // without sgdisk, the test ends before the Close below
 			checkNode(t, m)
 			state := describe(t, m)
 			if at == len(whole) {
 				if want := describe(t, n); state != want {
-					t.Errorf("%s: the call was answered and is not there:\n%s\nwant\n%s", step.name, state, want)
+					t.Errorf("%s: the call returned, but its effect is lost:\n%s\nwant\n%s", step.name, state, want)
 				}
 				if got, want := tableOf(m), tableOf(n); got != want {
 					t.Errorf("%s: table %s, want %s", step.name, got, want)
@@ -150,7 +150,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 					sgdisk(t, image(t, m, 1), 512)
 				}
 			} else if state != wasState {
-				t.Fatalf("%s: killed after %d of %d bytes: half a call is there:\n%s", step.name, at-len(old), len(whole)-len(old), state)
+				t.Fatalf("%s: killed after %d of %d bytes: part of the call took effect:\n%s", step.name, at-len(old), len(whole)-len(old), state)
 			}
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
@@ -162,8 +162,8 @@ func TestKilledAtEveryByte(t *testing.T) {
 
 func tableOf(n *Node) string { return string(n.diskByNumber(1).table.Encode()) }
 
-// TestKilledWhileMade: a directory whose node was not finished gets a new one.
-func TestKilledWhileMade(t *testing.T) {
+// TestKilledWhileCreating: a directory with an incomplete node gets a new node.
+func TestKilledWhileCreating(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Config{StateDir: dir})
 	path, b := journalOf(t, dir)
@@ -184,7 +184,7 @@ func TestKilledWhileMade(t *testing.T) {
 			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.disks), len(m.volumes))
 		}
 		if _, err := os.Stat(filepath.Join(killed, "disk-of-the-dead.img")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("an image of nobody is left: %v", err)
+			t.Errorf("an image without a disk is left: %v", err)
 		}
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestKilledWhileMade(t *testing.T) {
 	}
 }
 
-func TestOneProcessHoldsTheState(t *testing.T) {
+func TestStateLocked(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Config{StateDir: dir})
 	_, err := Open(Config{StateDir: dir})
@@ -201,25 +201,25 @@ func TestOneProcessHoldsTheState(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessHoldsTheState asks a process of its own.
-func TestAnotherProcessHoldsTheState(t *testing.T) {
+// TestStateLockedByAnotherProcess holds the state in a separate process.
+func TestStateLockedByAnotherProcess(t *testing.T) {
 	if dir := os.Getenv("EMULATED_STATE_DIR"); dir != "" {
 		if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
-			t.Errorf("Open = %v, want that another process has it", err)
+			t.Errorf("Open = %v, want that another process uses it", err)
 		}
 		return
 	}
 	dir := t.TempDir()
 	start(t, Config{StateDir: dir})
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestAnotherProcessHoldsTheState$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestStateLockedByAnotherProcess$", "-test.v")
 	cmd.Env = append(os.Environ(), "EMULATED_STATE_DIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// A damaged record ends the journal, and what stood behind it does not come back
-// once others are written over it.
+// A damaged record ends the journal, and the records after it do not reappear
+// when others are written over it.
 func TestDamagedJournal(t *testing.T) {
 	dir := t.TempDir()
 	put := func(s *store, key string) {
@@ -246,7 +246,7 @@ func TestDamagedJournal(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"a", "a d"} { // d takes as many bytes as b did
+	for _, want := range []string{"a", "a d"} { // d is as long as b
 		if s, _, err = openStore(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-func TestStateOfAnotherFormat(t *testing.T) {
+func TestUnknownStateFormat(t *testing.T) {
 	for name, text := range map[string]string{"newer": `{"format":99}`, "not JSON": `{`} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
@@ -272,17 +272,17 @@ func TestStateOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// TestCompaction: snapshots change nothing, whenever they are made, and what a
-// process leaves that dies while making one is no obstacle.
+// TestCompaction: snapshots change nothing, at whatever time they are written,
+// and the files of a process that ended while writing one do no harm.
 func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, Config{StateDir: dir})
 	before := describe(t, n)
-	n.store.compactAt = 1 // at the next change
+	n.store.compactAt = 1 // with the next change
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 	initialize(t, n, h)
 	if n.store.size != 0 || n.store.gen == 0 {
-		t.Errorf("no snapshot was made: %d bytes in journal %d", n.store.size, n.store.gen)
+		t.Errorf("no snapshot was written: %d bytes in journal %d", n.store.size, n.store.gen)
 	}
 	if got := describe(t, n); got != before { // an empty table adds no keys
 		t.Errorf("state\n%s\nwant\n%s", got, before)
@@ -299,19 +299,19 @@ func TestCompaction(t *testing.T) {
 	}
 	journalOf(t, killed) // one
 	if _, err := os.Stat(filepath.Join(killed, "state.json.new")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the half snapshot is left: %v", err)
+		t.Errorf("the incomplete snapshot is left: %v", err)
 	}
 }
 
-// TestJournalThatCannotBeWritten: from then on every call fails, and the state
-// opens again as it was answered last.
-func TestJournalThatCannotBeWritten(t *testing.T) {
+// TestJournalWriteFailure: all later calls fail, and the state opens again
+// with the last successful call.
+func TestJournalWriteFailure(t *testing.T) {
 	dir := t.TempDir()
 	n, err := Open(Config{StateDir: dir, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close() // fails: the journal is closed already
+	defer n.Close() // fails: the journal is already closed
 	h, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -330,10 +330,10 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		t.Errorf("VolumeNames = %v, want ERROR_IO_DEVICE", err)
 	}
 	if info, err := n.Show(); err != nil || !strings.Contains(info.Broken, "journal") {
-		t.Errorf("Show = %q, %v, want it to say why", info.Broken, err)
+		t.Errorf("Show = %q, %v, want the reason", info.Broken, err)
 	}
 	if _, err := n.Attach(DiskConfig{}); err == nil || !strings.Contains(err.Error(), "journal") {
-		t.Errorf("Attach = %v, want it to say why", err)
+		t.Errorf("Attach = %v, want the reason", err)
 	}
 	killed := cloneDir(t, dir)
 	if got := describe(t, start(t, Config{StateDir: killed})); got != before {
@@ -356,7 +356,7 @@ func TestMissingImage(t *testing.T) {
 	}
 }
 
-func TestAfterClose(t *testing.T) {
+func TestCallsAfterClose(t *testing.T) {
 	n, err := Open(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -380,8 +380,9 @@ func TestAfterClose(t *testing.T) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// TestFailedCallLeavesNothing: neither in the store nor in memory.
-func TestFailedCallLeavesNothing(t *testing.T) {
+// TestFailedCallChangesNothing: a failed call changes neither the store nor
+// memory.
+func TestFailedCallChangesNothing(t *testing.T) {
 	n := start(t, Config{Log: quiet})
 	before, size := describe(t, n), n.store.size
 	undone := []int{}
@@ -401,15 +402,15 @@ func TestFailedCallLeavesNothing(t *testing.T) {
 	if _, err := n.disks[1].image.ReadAt(b, 0); err != nil || b[0] != 0 {
 		t.Errorf("image holds %q, %v", b, err)
 	}
-	// A value that is no JSON is found out before anything is written.
+	// A value that cannot be encoded is detected before anything is written.
 	err = n.do(func(tx *tx) error { tx.Put("x", func() {}); return nil })
 	if !errors.Is(err, win32.ERROR_IO_DEVICE) || describe(t, n) != before {
 		t.Errorf("Put of a function = %v", err)
 	}
 }
 
-// FuzzReplay: bytes that claim to be a journal never do harm, what is good in
-// them is a prefix, and replaying that prefix gives the same.
+// FuzzReplay: no bytes of a journal cause a panic, the valid bytes are a prefix,
+// and replaying that prefix gives the same result.
 func FuzzReplay(f *testing.F) {
 	record := func(payload ...byte) []byte {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
@@ -428,16 +429,16 @@ func FuzzReplay(f *testing.F) {
 		data := map[string][]byte{}
 		good, _ := replay(b, data)
 		if good < 0 || good > len(b) {
-			t.Fatalf("%d of %d bytes are good", good, len(b))
+			t.Fatalf("%d of %d bytes are valid", good, len(b))
 		}
 		again := map[string][]byte{}
 		if n, _ := replay(b[:good], again); n != good || len(again) != len(data) {
-			t.Errorf("the good part, %d bytes, replays to %d bytes and %d keys, want %d keys", good, n, len(again), len(data))
+			t.Errorf("the valid part, %d bytes, replays to %d bytes and %d keys, want %d keys", good, n, len(again), len(data))
 		}
-		// The same bytes with a checksum that fits: the ops themselves are looked at.
+		// The same bytes with a correct checksum, so that the ops are read.
 		good, _ = replay(record(b...), map[string][]byte{})
 		if good != 0 && good != len(b)+recordHeader {
-			t.Errorf("%d of one record of %d bytes are good", good, len(b)+recordHeader)
+			t.Errorf("%d bytes of one record of %d bytes are valid", good, len(b)+recordHeader)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAbandonedDirectories: what killed processes leave goes, what others use or
-// make at the moment stays, and so does what is no node's.
+// TestAbandonedDirectories: directories of killed processes are removed; those in
+// use or just created stay, and so do those that no node created.
 func TestAbandonedDirectories(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -40,7 +40,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	}
 	elsewhere := leave("elsewhere", old, lockName)
 	if err := os.Symlink(elsewhere, filepath.Join(tmp, tempPrefix+"link")); err != nil {
-		t.Logf("no symbolic link is tried: %v", err)
+		t.Logf("symbolic links are not tested: %v", err)
 	}
 	lock := filepath.Join(lives.tempDir, lockName)
 	if err := os.Chtimes(lock, old, old); err != nil {
@@ -48,7 +48,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	}
 	start(t, Config{})
 	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory of a killed node is left: %v", err)
+		t.Errorf("the directory of a killed node still exists: %v", err)
 	}
 	for _, dir := range append(stay, elsewhere) {
 		if names, err := os.ReadDir(dir); err != nil || len(names) == 0 {
@@ -57,14 +57,14 @@ func TestAbandonedDirectories(t *testing.T) {
 	}
 }
 
-// A directory that its node removes meanwhile gets no new lock, which would be left
-// in it.
-func TestALockThatIsGoneStaysGone(t *testing.T) {
+// Locking a directory that its node is just removing must not create a new lock
+// file, which would be left in it.
+func TestRemovedLockNotRecreated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), lockName)
 	if held, err := lockOf(path).TryLock(); held || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("TryLock = %t, %v, want that there is none", held, err)
+		t.Errorf("TryLock = %t, %v, want that the file does not exist", held, err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after it: %v, want that there is none", err)
+		t.Errorf("after TryLock: %v, want that the file does not exist", err)
 	}
 }

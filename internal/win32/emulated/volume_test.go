@@ -17,7 +17,7 @@ import (
 
 var quick = win32.FormatOptions{FileSystem: "NTFS", Quick: true}
 
-// blkid asks libblkid for the type of what is at an offset of an image.
+// blkid returns libblkid's type and label at an offset of an image.
 func blkid(t testing.TB, image string, off uint64) (fsType, label string) {
 	t.Helper()
 	path := tool(t, "blkid", "util-linux")
@@ -41,7 +41,7 @@ func blkid(t testing.TB, image string, off uint64) (fsType, label string) {
 	return fsType, label
 }
 
-func TestFormatIsGoodForOthers(t *testing.T) {
+func TestFormatPassesBlkid(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		for _, size := range []uint64{4 * mib, 100 * mib, gib, 2 * tib, 10 * tib} {
 			for _, cluster := range []uint32{0, 64 * kib, 2 * mib} {
@@ -107,13 +107,13 @@ func TestFormatRefusals(t *testing.T) {
 		o    win32.FormatOptions
 		want win32.Errno
 	}{
-		// The numbers are the node's own: see Format.
-		{"no volume name", `E:\`, quick, win32.ERROR_INVALID_NAME},
+		// The numbers are the node's own choice: see Format.
+		{"not a volume name", `E:\`, quick, win32.ERROR_INVALID_NAME},
 		{"volume name without backslash", devicePath(good), quick, win32.ERROR_INVALID_NAME},
 		{"unknown volume", `\\?\Volume{00000000-0000-4000-8000-000000000000}\`, quick, win32.ERROR_FILE_NOT_FOUND},
 		{"other file system", good, win32.FormatOptions{FileSystem: "ReFS", Quick: true}, win32.ERROR_NOT_SUPPORTED},
 		{"no file system", good, win32.FormatOptions{Quick: true}, win32.ERROR_NOT_SUPPORTED},
-		{"cluster no power of two", good, win32.FormatOptions{FileSystem: "NTFS", ClusterSize: 5000}, win32.ERROR_INVALID_PARAMETER},
+		{"cluster not a power of two", good, win32.FormatOptions{FileSystem: "NTFS", ClusterSize: 5000}, win32.ERROR_INVALID_PARAMETER},
 		{"cluster below a sector", good, win32.FormatOptions{FileSystem: "NTFS", ClusterSize: 256}, win32.ERROR_INVALID_PARAMETER},
 		{"cluster above 2 MiB", good, win32.FormatOptions{FileSystem: "NTFS", ClusterSize: 4 * mib}, win32.ERROR_INVALID_PARAMETER},
 		{"label of 33", good, win32.FormatOptions{FileSystem: "NTFS", Label: strings.Repeat("x", 33)}, win32.ERROR_INVALID_PARAMETER},
@@ -135,7 +135,7 @@ func TestFormatRefusals(t *testing.T) {
 	if err := n.CloseHandle(h); err != nil {
 		t.Fatal(err)
 	}
-	openPath(t, n, devicePath(good), 0) // asks, and does not use the volume
+	openPath(t, n, devicePath(good), 0) // queries, but does not use the volume
 	if err := n.Format(good, quick); err != nil {
 		t.Errorf("Format = %v", err)
 	}
@@ -144,15 +144,15 @@ func TestFormatRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
-		t.Errorf("Format under an open directory = %v, want ERROR_ACCESS_DENIED", err)
+		t.Errorf("Format with an open directory = %v, want ERROR_ACCESS_DENIED", err)
 	}
 	if err := n.CloseHandle(root); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestFormatTakesTime lets the clock stand still in the middle of a format.
-func TestFormatTakesTime(t *testing.T) {
+// TestFormatDuration checks the node in the middle of a format.
+func TestFormatDuration(t *testing.T) {
 	var n *Node
 	var vol string
 	asked := false
@@ -176,7 +176,7 @@ func TestFormatTakesTime(t *testing.T) {
 	partition(t, n, h, data(1, 16*mib, 500*mib))
 	vol = one(t, n, 1)
 	if err := n.Format(vol, quick); err != nil || !asked {
-		t.Fatalf("Format = %v, waited %t", err, asked)
+		t.Fatalf("Format = %v, slept %t", err, asked)
 	}
 	if _, err := n.VolumeInformation(vol); err != nil {
 		t.Error(err)
@@ -187,11 +187,11 @@ func TestFormatTakesTime(t *testing.T) {
 		}
 	}
 	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // docs/contract/calls.md#transient-errors
-		t.Errorf("Format of a disk that was pulled out = %v, want ERROR_NO_SUCH_DEVICE", err)
+		t.Errorf("Format of a detached disk = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
 }
 
-// TestForeignFileSystems: what is on a volume is what its bytes say.
+// TestForeignFileSystems: the bytes of a volume decide which file system it has.
 func TestForeignFileSystems(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib})
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
@@ -204,7 +204,7 @@ func TestForeignFileSystems(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-		t.Errorf("VolumeInformation of zeroes = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
+		t.Errorf("VolumeInformation of zeros = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 	}
 	mkfs := tool(t, "mkfs.ext4", "e2fsprogs")
 	if out, err := exec.Command(mkfs, "-q", "-F", "-E", "offset=16777216", img, "500M").CombinedOutput(); err != nil {
@@ -232,7 +232,7 @@ func TestForeignFileSystems(t *testing.T) {
 	failIoctl(t, n, h, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(500*mib/512), 0, win32.ERROR_INVALID_FUNCTION)
 }
 
-func TestSystemDiskIsGoodForOthers(t *testing.T) {
+func TestSystemDiskPassesBlkid(t *testing.T) {
 	n := start(t, Config{})
 	img := image(t, n, 0)
 	sgdisk(t, img, 512)
@@ -287,7 +287,7 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// one2 gives disk 2 of the default node a volume.
+// one2 creates a volume on disk 2 of the default node.
 func one2(t testing.TB, n *Node) string {
 	t.Helper()
 	h := openPath(t, n, `\\.\PhysicalDrive2`, readWrite)
@@ -298,7 +298,7 @@ func one2(t testing.TB, n *Node) string {
 	return one(t, n, 2)
 }
 
-func TestVolumesArriveLate(t *testing.T) {
+func TestVolumeArrivalDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	n := blank(t, Config{VolumeArrivalDelay: Duration(time.Second), Now: func() time.Time { return now }}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)
@@ -312,7 +312,7 @@ func TestVolumesArriveLate(t *testing.T) {
 	}
 	now = now.Add(1)
 	vol := one(t, n, 1)
-	// Another look at the table does not send it away.
+	// Reading the table again does not remove the volume.
 	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
 	if got := one(t, n, 1); got != vol {
 		t.Errorf("volume %s became %s", vol, got)
@@ -391,7 +391,7 @@ func TestSpannedVolume(t *testing.T) {
 	}
 	b := make([]byte, 512)
 	if _, err := n.ReadAt(openPath(t, n, `\\.\PhysicalDrive1`, win32.GENERIC_READ), b, 2*mib); err != nil || string(b) != string(text[512:]) {
-		t.Errorf("the second disk holds %q, %v", b[:8], err)
+		t.Errorf("the second disk has %q, %v", b[:8], err)
 	}
 	if err := n.Detach(1); err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func TestExtendVolume(t *testing.T) {
 			}
 		}
 		raw := openPath(t, n, devicePath(vol), readWrite)
-		extend(raw, 500*mib/sector, nil) // RAW takes any size that there is
+		extend(raw, 500*mib/sector, nil) // RAW accepts any size up to that of the partition
 		extend(raw, 500*mib/sector+1, win32.ERROR_INVALID_PARAMETER)
 		if err := n.CloseHandle(raw); err != nil {
 			t.Fatal(err)
@@ -424,7 +424,7 @@ func TestExtendVolume(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := openPath(t, n, devicePath(vol), readWrite)
-		extend(v, 500*mib/sector, win32.ERROR_INVALID_PARAMETER) // no cluster more
+		extend(v, 500*mib/sector, win32.ERROR_INVALID_PARAMETER) // not one more cluster
 		extend(v, 0, win32.ERROR_INVALID_PARAMETER)
 		extend(v, math.MaxUint64, win32.ERROR_INVALID_PARAMETER)
 		failIoctl(t, n, v, win32.FSCTL_EXTEND_VOLUME, make([]byte, 7), 0, win32.ERROR_BAD_LENGTH)
@@ -492,8 +492,9 @@ func TestSuperfloppy(t *testing.T) {
 	failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
 }
 
-// TestFormatForgetsFiles: also those of a file system that was cut off before.
-func TestFormatForgetsFiles(t *testing.T) {
+// TestFormatDeletesFiles: this includes the files of a file system that was
+// removed earlier.
+func TestFormatDeletesFiles(t *testing.T) {
 	n := blank(t, Config{}, DiskConfig{Size: gib})
 	h := drive(t, n, readWrite)
 	for range 2 {
@@ -511,12 +512,12 @@ func TestFormatForgetsFiles(t *testing.T) {
 		}
 		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
 	}
-	// The bytes are there still: with its partition the old file system comes back,
-	// and its files (docs/contract/disks.md#creating-a-partition).
+	// The bytes are still there: with its partition, the old file system and its
+	// files come back (docs/contract/disks.md#creating-a-partition).
 	partition(t, n, h, data(2, 16*mib, 500*mib))
 	vol := one(t, n, 1)
 	if a, err := n.Attributes(vol + "new"); err != nil || a&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {
-		t.Errorf("Attributes of what was on the old file system = %#x, %v", a, err)
+		t.Errorf("Attributes of a file of the old file system = %#x, %v", a, err)
 	}
 	if err := n.Format(vol, quick); err != nil {
 		t.Fatal(err)
@@ -525,11 +526,11 @@ func TestFormatForgetsFiles(t *testing.T) {
 		t.Errorf("Attributes after the format = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
 	if keys := n.store.keys("file/" + n.disks[0].ID); len(keys) > 1 {
-		t.Errorf("stored files %q, want the root alone", keys)
+		t.Errorf("stored files %q, want only the root", keys)
 	}
 }
 
-func TestVolumeNamesLast(t *testing.T) {
+func TestVolumeNamesPersist(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{StateDir: dir, Disks: []DiskConfig{{Content: ContentSystem}, {ID: "lun-7", Size: gib}}}
 	n := start(t, cfg)
@@ -557,7 +558,7 @@ func TestVolumeNamesLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
-		t.Errorf("volumes %v of a disk that is gone", vs)
+		t.Errorf("volumes %v of a detached disk", vs)
 	}
 	number := uint32(5)
 	if _, err := n.Attach(DiskConfig{ID: "lun-7", Number: &number}); err != nil {
@@ -580,13 +581,13 @@ func TestVolumeNamesLast(t *testing.T) {
 	}
 	for k := range n.store.data {
 		if strings.Contains(k, "lun-7") {
-			t.Errorf("%s is left of a discarded disk", k)
+			t.Errorf("%s of a discarded disk is still stored", k)
 		}
 	}
 	if err := n.Discard("lun-7"); err == nil {
-		t.Error("Discard of a disk that is no more succeeded")
+		t.Error("Discard of a discarded disk succeeded")
 	}
-	// The name may be used again, for another disk.
+	// Another disk may use the identity again.
 	if _, err := n.Attach(DiskConfig{ID: "lun-7", Size: gib}); err != nil {
 		t.Fatal(err)
 	}
