@@ -336,10 +336,13 @@ func TestGoLines(t *testing.T) {
 		}
 	}
 	version := strings.TrimSuffix(toBuild, ".0")
-	for _, page := range []string{"README.md", "docs/install.md", "docs/evidence/windows.md"} {
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "docs/install.md", "docs/evidence/windows.md"} {
 		if !strings.Contains(read(t, page), "Go "+version+" or newer") {
 			t.Errorf("%s does not say that the project needs \"Go %s or newer\"", page, version)
 		}
+	}
+	if !strings.Contains(read(t, ".github/workflows/linux.yml"), "go-version: '"+version+"'") {
+		t.Errorf("the Linux workflow does not run Go %s, the oldest that is promised to work", version)
 	}
 }
 
