@@ -1,0 +1,103 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// literals are the string literals of the programs and libraries, with those that are
+// added to each other joined.
+func literals(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{"client", "cmd", "internal", "pkg"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if skip(path, d.Name()) {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
+				return nil
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					if s, err := strconv.Unquote(l.Value); err == nil {
+						all = append(all, s)
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// returned says whether a message, in which … stands for any text, consists of
+// pieces that programs have.
+func returned(message string, literals []string) bool {
+	for piece := range strings.SplitSeq(message, "…") {
+		piece = strings.TrimSpace(piece)
+		if piece != "" && !slices.ContainsFunc(literals, func(l string) bool { return strings.Contains(l, piece) }) {
+			return false
+		}
+	}
+	return true
+}
+
+var messageRow = regexp.MustCompile("(?m)^\\| (?:hint )?((?:`[^`]+`(?:, )?)+)")
+
+// Every message in the tables of docs/troubleshooting.md is one that the product
+// returns.
+func TestMessagesAreReturned(t *testing.T) {
+	all := pages(t)
+	page := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/troubleshooting.md" })]
+	have := literals(t)
+	rows := 0
+	for _, m := range messageRow.FindAllStringSubmatch(page.text, -1) {
+		rows++
+		for _, span := range code.FindAllString(m[1], -1) {
+			if message := strings.Trim(span, "`"); !returned(message, have) {
+				t.Errorf("%s: no program returns %q", page.name, message)
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("found %d messages: the search is broken", rows)
+	}
+}
+
+func TestWrongMessagesAreFound(t *testing.T) {
+	have := []string{"disk %d holds Windows", "no volume is mounted on %s: not a mounted folder"}
+	for message, want := range map[string]bool{
+		"disk … holds Windows":    true,
+		"disk … held Windows":     false,
+		"holds Windows":           true,
+		"no volume … not a mount": true,
+		"not mounted":             false,
+	} {
+		if got := returned(message, have); got != want {
+			t.Errorf("returned(%q) = %t, want %t", message, got, want)
+		}
+	}
+}
