@@ -34,6 +34,9 @@ type Services struct {
 type Options struct {
 	// NoSMBPrivacy lets SMB mappings be made without encryption.
 	NoSMBPrivacy bool
+	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
+	// password that the server could not be asked about.
+	AcceptUnverifiedPasswords bool
 }
 
 // Open opens the services on n.
@@ -49,7 +52,7 @@ func Open(n *node.Node, o Options) (*Services, error) {
 	if s.ISCSI, err = iscsi.New(iscsiapi.On(n)); err != nil {
 		return nil, err
 	}
-	if s.SMB, err = smb.New(smbapi.On(n).RequirePrivacy(!o.NoSMBPrivacy), s.Filesystem); err != nil {
+	if s.SMB, err = smb.New(smbapi.On(n).RequirePrivacy(!o.NoSMBPrivacy).AcceptUnverifiedPasswords(o.AcceptUnverifiedPasswords), s.Filesystem); err != nil {
 		return nil, err
 	}
 	if s.System, err = system.New(systemapi.On(n)); err != nil {

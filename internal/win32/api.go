@@ -17,6 +17,7 @@ type API interface {
 	Firmware
 	ISCSI
 	SMB
+	SMBLogon
 }
 
 // Handles opens devices and reads, writes and controls open objects.

@@ -8,7 +8,7 @@ func CallNames() []string {
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ControlService", "CreateFile", "DeleteMountPoint",
 		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
-		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
+		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",

@@ -73,6 +73,11 @@ const (
 	ERROR_NETWORK_UNREACHABLE         Errno = 1231
 	ERROR_NO_SUCH_LOGON_SESSION       Errno = 1312
 	ERROR_LOGON_FAILURE               Errno = 1326
+	ERROR_ACCOUNT_RESTRICTION         Errno = 1327
+	ERROR_PASSWORD_EXPIRED            Errno = 1330
+	ERROR_ACCOUNT_DISABLED            Errno = 1331
+	ERROR_PASSWORD_MUST_CHANGE        Errno = 1907
+	ERROR_ACCOUNT_LOCKED_OUT          Errno = 1909
 	ERROR_FILE_CORRUPT                Errno = 1392
 	ERROR_DISK_CORRUPT                Errno = 1393
 	ERROR_NO_SYSTEM_RESOURCES         Errno = 1450
@@ -276,6 +281,16 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."
 	case ERROR_LOGON_FAILURE:
 		return "ERROR_LOGON_FAILURE", "The user name or password is incorrect."
+	case ERROR_ACCOUNT_RESTRICTION:
+		return "ERROR_ACCOUNT_RESTRICTION", "Account restrictions are preventing this user from signing in."
+	case ERROR_PASSWORD_EXPIRED:
+		return "ERROR_PASSWORD_EXPIRED", "The password for this account has expired."
+	case ERROR_ACCOUNT_DISABLED:
+		return "ERROR_ACCOUNT_DISABLED", "This user can't sign in because this account is currently disabled."
+	case ERROR_PASSWORD_MUST_CHANGE:
+		return "ERROR_PASSWORD_MUST_CHANGE", "The user's password must be changed before signing in."
+	case ERROR_ACCOUNT_LOCKED_OUT:
+		return "ERROR_ACCOUNT_LOCKED_OUT", "The referenced account is currently locked out and may not be logged on to."
 	case ERROR_FILE_CORRUPT:
 		return "ERROR_FILE_CORRUPT", "The file or directory is corrupted and unreadable."
 	case ERROR_DISK_CORRUPT:

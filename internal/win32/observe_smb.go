@@ -15,3 +15,7 @@ func (o *observed) UseEnum() (uses []Use, err error) {
 func (o *observed) UseDel(remote string, force uint32) error {
 	return o.call(Call{Name: "UseDel", Path: remote}, func(*Call) error { return o.api.UseDel(remote, force) })
 }
+
+func (o *observed) LogonToServer(server string, c Credentials) error {
+	return o.call(Call{Name: "LogonToServer", Path: server}, func(*Call) error { return o.api.LogonToServer(server, c) })
+}

@@ -136,6 +136,11 @@ func (a *recorder) UseDel(remote string, force uint32) error {
 	return a.err
 }
 
+func (a *recorder) LogonToServer(server string, c Credentials) error {
+	a.record("LogonToServer", server, c)
+	return a.err
+}
+
 func (a *recorder) WindowsDirectory() (string, error) {
 	a.record("WindowsDirectory")
 	return `C:\Windows`, a.err
@@ -172,6 +177,8 @@ func arguments(t *testing.T, m reflect.Method) []reflect.Value {
 			v = []byte(fmt.Sprintf("buffer %d", i))
 		case reflect.TypeFor[GUID]():
 			v = PARTITION_BASIC_DATA_GUID
+		case reflect.TypeFor[Credentials]():
+			v = Credentials{"user", "domain", NewSecret("password")}
 		case reflect.TypeFor[NewUse]():
 			v = NewUse{`\\server\share`, "user", "domain", NewSecret("password"), 8}
 		case reflect.TypeFor[FormatOptions]():

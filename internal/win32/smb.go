@@ -18,6 +18,23 @@ type SMB interface {
 	UseDel(remote string, force uint32) error
 }
 
+// SMBLogon checks credentials at an SMB server.
+type SMBLogon interface {
+	// LogonToServer opens a session with the SMB server in a logon session of its own
+	// and closes it. Mappings and other sessions of the node are not touched, and do
+	// not matter. Without a user it connects with the node's own account. The error is
+	// ERROR_LOGON_FAILURE or another reason of the server for refusing the
+	// credentials, or a network error.
+	LogonToServer(server string, c Credentials) error
+}
+
+// Credentials are those of a user at a server. An empty User means the node's own
+// account.
+type Credentials struct {
+	User, Domain string
+	Password     Secret
+}
+
 // NewUse is a new mapping (USE_INFO_3).
 type NewUse struct {
 	Remote string // `\\server\share`, without a trailing backslash

@@ -206,12 +206,16 @@ func smbCases() []testCase {
 			e.wantRead(v2)
 			e.wantMappings("logs bob")
 		}},
-		{name: "changed password is needed after a reconnect", run: func(e *env) {
+		{name: "changed password is accepted at once and needed after a reconnect", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
 			e.ok(e.mapShare(data, v1, "ann", annsOne))
 			e.password("ann", annsTwo)
 			e.wantRead(v1)
+			v3 := e.stage("v3")
+			e.ok(e.mapShare(data, v3, "ann", annsTwo)) // the server accepts it
+			e.want("the old password", e.mapShare(data, e.stage("v4"), "ann", annsOne), hosterr.ErrFailedPrecondition, "another password")
+			e.wantRead(v1, v3)
 			e.down(true)
 			e.down(false)
 			e.want("the old password", e.mapShare(data, v1, "ann", annsOne), hosterr.ErrPermissionDenied)

@@ -26,6 +26,10 @@ type Rules struct {
 	// NoSMBPrivacy lets SMB mappings be made without encryption, as the daemon
 	// does with -require-privacy=false.
 	NoSMBPrivacy bool `json:"-"`
+	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
+	// password that the server could not be asked about, as the daemon does with
+	// -smb-accept-unverified-passwords.
+	AcceptUnverifiedPasswords bool `json:"-"`
 }
 
 // Process is a program on a node that does privileged work there: six services,
@@ -42,7 +46,7 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	host.WorkingDirs = rules.WorkingDirs
 	host.AllowedServices = rules.AllowedServices
 
-	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy})
+	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {
 		return nil, err
 	}

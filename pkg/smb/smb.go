@@ -56,6 +56,7 @@ type more interface {
 	CheckLink(remotePath, localPath string) (there bool, err error)
 	ShareOf(path string) (string, error)
 	Links() ([]smbapi.Link, error)
+	Verify(remotePath, username, password string) (verified bool, err error)
 }
 
 // on is the host for a call about a share. It heeds ctx, if it can.
@@ -88,6 +89,13 @@ func (h host) shareOf(path string) (string, error) {
 		return "", nil
 	}
 	return h.more.ShareOf(path)
+}
+
+func (h host) verify(user, password string) (verified bool, err error) {
+	if h.more == nil {
+		return false, hosterr.Text(hosterr.ErrUnimplemented, "this HostAPI cannot verify credentials")
+	}
+	return h.more.Verify(h.root, user, password)
 }
 
 func (h host) links() ([]smbapi.Link, error) {
@@ -253,23 +261,52 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if known && mark == c.s.markOf(c.user, c.password) {
 		return false, nil
 	}
-	other, err := c.usedBy(c.root, c.local)
-	if err != nil {
-		return false, err
-	}
-	if !known || mark == unknownMark {
+	known = known && mark != unknownMark
+	if !known {
 		user = have.User
-		if (user == "" || sameUser(user, c.user)) && (other != "" || linked) {
-			// Made before this process was started and in use: the password
-			// that it has can be asked of nobody.
+		if linked && (user == "" || sameUser(user, c.user)) {
+			// Made before this process was started, and the link of this request
+			// uses it.
 			c.s.adopted(c.root, c.user)
 			return false, nil
 		}
 	}
-	if other != "" {
-		return false, c.conflict(c.root, user, other)
+	other, err := c.usedBy(c.root, c.local)
+	if err != nil {
+		return false, err
 	}
-	return false, c.remake("it has other credentials, and nobody uses it")
+	if other == "" {
+		return false, c.remake("it has other credentials, and nobody uses it")
+	}
+	if !sameUser(user, c.user) && (known || user != "") {
+		return false, c.conflict(c.root, who(user), other, "")
+	}
+	if !known && user == "" {
+		return false, c.verify("an unknown user", other)
+	}
+	return false, c.verify(who(user), other)
+}
+
+// verify decides about credentials for a mapping that other, a link, uses and whose
+// password is another one or unknown. The mapping keeps the session that it has. If
+// the server accepts the credentials, they are those of the mapping from now on: its
+// next session begins with them.
+func (c *call) verify(user, other string) error {
+	verified, err := c.host.verify(c.user, c.password)
+	switch {
+	case verified:
+		c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.root, "user", c.user)
+		c.s.mapped(c.root, c.user, c.password)
+		return nil
+	case err == nil:
+		c.s.adopted(c.root, c.user)
+		return nil
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case errors.Is(err, hosterr.ErrPermissionDenied):
+		return c.conflict(c.root, user, other, fmt.Sprintf("the server refuses it: %v", err))
+	}
+	return c.conflict(c.root, user, other, fmt.Sprintf("it cannot be verified: %v", err))
 }
 
 // mapping finds the mapping of the share.
@@ -302,20 +339,21 @@ func (c *call) works() (bool, error) {
 	return false, nil
 }
 
-// conflict says that a mapping that is used has other credentials. root is its
-// share.
-func (c *call) conflict(root, user, by string) error {
-	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.remote.Server, root, who(user))
+// conflict returns the error for a mapping that is used and has other credentials. root
+// is its share, why the reason against another password of its user.
+func (c *call) conflict(root, user, by, why string) error {
+	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.remote.Server, root, user)
 	if by != "" {
 		what += ", and in use by " + by
 	}
-	if sameUser(user, c.user) {
-		what += "; this request has another password for that user"
-	} else {
+	hint := "one node has one user for each SMB server: use the same credentials, or remove the other mapping when nothing uses it"
+	if why == "" {
 		what += fmt.Sprintf("; Windows lets one user at a time use a server, and this request is for %s", who(c.user))
+	} else {
+		what += fmt.Sprintf("; this request has another password for %s, and %s", who(c.user), why)
+		hint = "check the password in the volume's secret; -smb-accept-unverified-passwords accepts one that cannot be verified"
 	}
-	return hosterr.WithHint("map share", hosterr.Quote(c.root), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what),
-		"one node has one user for each SMB server: use the same credentials, or remove the other mapping when nothing uses it")
+	return hosterr.WithHint("map share", hosterr.Quote(c.root), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what), hint)
 }
 
 // who is a user in a message.
@@ -382,7 +420,7 @@ func (c *call) clear() error {
 		}
 		_, _, ours := c.s.credentials(other.root())
 		if by != "" || m.Status == smbapi.StatusOK && !ours {
-			return c.conflict(other.root(), m.User, by)
+			return c.conflict(other.root(), who(m.User), by, "")
 		}
 		dead = append(dead, other.root())
 	}

@@ -230,9 +230,19 @@ func TestPasswordChangedOnTheServer(t *testing.T) {
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
 	f.read(v1) // the session goes on
 
-	// While it does, nobody can have both passwords.
-	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-2"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, "another password")
+	// The new password counts from now on, and the session of the mapping goes on.
+	f.calls = map[string]int{}
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
+	if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || f.calls["LogonToServer"] != 1 {
+		t.Errorf("Windows was asked %v, want one logon and no change of a mapping", f.calls)
+	}
 	f.read(v1)
+	f.read(v2)
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
+	if f.calls["LogonToServer"] != 1 {
+		t.Error("the accepted password was verified again")
+	}
+	f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"), hosterr.ErrFailedPrecondition, "the server refuses it", "The specified network password is not correct.")
 
 	// The server restarts; Windows cannot come back with the old password.
 	f.ok(f.win.SetSMBServerDown("files", true))
@@ -242,6 +252,31 @@ func TestPasswordChangedOnTheServer(t *testing.T) {
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
 	f.read(v1)
 	f.read(v2)
+}
+
+// Where the server cannot be asked, a password that the mapping was not made with is
+// refused, unless the administrator accepts it.
+func TestPasswordThatCannotBeVerified(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
+	for _, code := range []error{win32.ERROR_NOT_SUPPORTED, win32.ERROR_BAD_NETPATH, win32.ERROR_GEN_FAILURE} {
+		f.fail("LogonToServer", code)
+		f.refused(f.mount(`\\files\data`, v2, "ann", "ann-2"), hosterr.ErrFailedPrecondition, "it cannot be verified", "-smb-accept-unverified-passwords")
+	}
+	any, err := smb.New(smbapi.On(f.node).AcceptUnverifiedPasswords(true), f.fs)
+	f.ok(err)
+	f.smb = any
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
+	f.read(v2)
+	// What the server refuses is never accepted.
+	for _, code := range []error{win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD, win32.ERROR_ACCOUNT_LOCKED_OUT, win32.ERROR_PASSWORD_EXPIRED, win32.ERROR_ACCOUNT_DISABLED} {
+		f.fail("LogonToServer", code)
+		f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-3"), hosterr.ErrFailedPrecondition, "the server refuses it")
+	}
+	f.heal()
+	f.refused(f.mount(`\\files\data`, f.volume("v3"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 }
 
 func TestOtherPasswordWhenNobodyElseUsesTheMapping(t *testing.T) {
@@ -566,24 +601,51 @@ func TestRestartOfTheProxy(t *testing.T) {
 	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied)
 }
 
-// Pods that drivers link to a share without a staging directory are users, too.
-// Nobody tells a new process which password a mapping in use has, so the wrong one
-// of whoever asks first must not refuse the right one of the others.
-func TestWrongPasswordAfterARestartLocksNobodyOut(t *testing.T) {
+// After a restart the password of a mapping in use is unknown. The server decides about
+// that of a request, and one with a wrong password locks nobody out.
+func TestPasswordIsVerifiedAfterARestart(t *testing.T) {
 	f := begin(t)
 	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
-	f.ok(f.mount(`\\files\data`, v2, "ann", "wrong"))
+	f.refused(f.mount(`\\files\data`, v2, "ann", "wrong"), hosterr.ErrFailedPrecondition, "the server refuses it")
+	f.refused(f.mount(`\\files\data`, v2, "mallory", "x"), hosterr.ErrFailedPrecondition, `"ann"`, `"mallory"`)
+	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
+		t.Error("a link was made for a request that failed")
+	}
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1")) // its own link is there
 	f.ok(f.mount(`\\files\data`, v3, "ann", "ann-1"))
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.refused(f.mount(`\\files\data`, v1, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 	f.unlink(v1)
-	f.unlink(v2)
 	f.unlink(v3)
 	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied, "password")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.mappings(`\\files\data ann ok`)
+}
+
+// noUsers is a Windows that does not report the users of mappings.
+type noUsers struct{ win32.API }
+
+func (n noUsers) UseEnum() ([]win32.Use, error) {
+	uses, err := n.API.UseEnum()
+	for i := range uses {
+		uses[i].User, uses[i].Domain = "", ""
+	}
+	return uses, err
+}
+
+// WMI does not report the user of a mapping.
+func TestStrangerAfterARestartWhereWindowsReportsNoUser(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.start()
+	f.node.API = noUsers{f.node.API}
+	for _, c := range []struct{ user, password string }{{"mallory", "x"}, {"ann", "wrong"}, {"", ""}} {
+		f.refused(f.mount(`\\files\data`, v2, c.user, c.password), hosterr.ErrFailedPrecondition, "an unknown user")
+	}
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
+	f.read(v2)
 }
 
 func TestShareNamesKeepTheirAlphabet(t *testing.T) {

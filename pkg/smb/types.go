@@ -17,17 +17,21 @@
 //     request, whoever uses it. Links survive. If the server does not answer at
 //     all, nothing is touched and the error is unavailable;
 //   - one that works and has the same credentials: nothing;
-//   - one that works and has others: it is made anew if no other link uses it.
-//     Else the error is failed-precondition and names the server and both users.
+//   - one that works and has others: it is made anew if no other link uses it. Else
+//     another user is refused (failed-precondition; the error names both). Another
+//     password of the same user is verified: the server is asked in a logon of its
+//     own. If it accepts, the mapping stays as it is and the new password counts from
+//     then on. If it refuses or cannot be asked, so does the request.
 //
 // Windows lets one user at a time use a server (error 1219). Mappings of other
 // shares that stand in the way are removed if nobody uses them and they do not
 // work, or were made here; else the error is the same.
 //
 // Credentials are compared by a mark under a random key in memory. What mappings
-// were made with before the process was started is not known: one that is in use
-// and has, as Windows tells, the user of the request is taken to have its
-// password, too. Made anew, it would close what its users have open.
+// were made with before the process was started is unknown, and Windows may not
+// report their user. A request whose link is there already adopts such a mapping: made
+// anew, it would close what its users have open. Any other request for a mapping in
+// use must have credentials that the server accepts.
 //
 // # Who uses a mapping
 //

@@ -18,6 +18,7 @@ type options struct {
 	workingDirs    []string
 	services       []string
 	requirePrivacy bool
+	anyPassword    bool
 	smb            policy.SMBRules
 	metricsAddress string
 	windowsService bool
@@ -54,6 +55,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		return nil
 	})
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
+	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let a request use an SMB mapping in use whose password is unknown or another one, where the server cannot be asked about the password of the request")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "let SMB mappings be of shares of this node, through which links lead to any of its directories")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "let SMB mappings be of administrators' shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` for metrics; empty for none")
@@ -94,6 +96,6 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 func (o *options) rules() Rules {
 	return Rules{
 		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(),
-		RequirePrivacy: o.requirePrivacy, AllowLoopback: o.smb.AllowLoopback,
+		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

@@ -37,6 +37,9 @@ type Rules struct {
 	AllowedServices []string
 	// RequirePrivacy makes new SMB mappings encrypted.
 	RequirePrivacy bool
+	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
+	// password that the server could not be asked about.
+	AcceptUnverifiedPasswords bool
 	// AllowLoopback lets shares of the node itself be mapped.
 	AllowLoopback bool
 }

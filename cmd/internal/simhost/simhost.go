@@ -44,6 +44,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	config.WorkingDirs = rules.WorkingDirs
 	config.AllowedServices = rules.AllowedServices
 	config.NoSMBPrivacy = !rules.RequirePrivacy
+	config.AcceptUnverifiedPasswords = rules.AcceptUnverifiedPasswords
 	n, err := simnode.Open(config)
 	if err != nil {
 		return nil, err

@@ -161,6 +161,40 @@ func (s smbServer) account(domain, user string) (key string, ok bool) {
 	return key, ok
 }
 
+// logon returns the key of the account that the credentials are of, "" for the node's
+// own, or the server's reason for refusing them.
+func (s smbServer) logon(c win32.Credentials) (key string, err error) {
+	if c.User == "" {
+		if !s.NodeAccount {
+			return "", win32.ERROR_LOGON_FAILURE
+		}
+		return "", nil
+	}
+	key, known := s.account(c.Domain, c.User)
+	if !known {
+		return "", win32.ERROR_LOGON_FAILURE
+	}
+	a := s.Accounts[key]
+	hash, err := hashPassword(c.Password.Reveal(), a.Salt)
+	if err != nil || subtle.ConstantTimeCompare(hash, a.Hash) != 1 {
+		return "", win32.ERROR_INVALID_PASSWORD
+	}
+	return key, nil
+}
+
+// LogonToServer implements [win32.SMBLogon]: ERROR_BAD_NETPATH for a server that is not
+// there, else what the server says of the credentials.
+func (n *Node) LogonToServer(server string, c win32.Credentials) error {
+	return n.do(func(*tx) error {
+		s, known := n.smb.servers[foldSMB(server)]
+		if !known || s.Down {
+			return win32.ERROR_BAD_NETPATH
+		}
+		_, err := s.logon(c)
+		return err
+	})
+}
+
 // UseAdd implements [win32.SMB]. In addition to the rules above it returns
 //
 //   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
@@ -201,21 +235,12 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 		if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
 			return win32.ERROR_ACCESS_DENIED
 		}
-		if u.User == "" {
-			if !server.NodeAccount {
-				return win32.ERROR_LOGON_FAILURE
-			}
-		} else {
-			key, known := server.account(u.Domain, u.User)
-			if !known {
-				return win32.ERROR_LOGON_FAILURE
-			}
-			a := server.Accounts[key]
-			hash, err := hashPassword(u.Password.Reveal(), a.Salt)
-			if err != nil || subtle.ConstantTimeCompare(hash, a.Hash) != 1 {
-				return win32.ERROR_INVALID_PASSWORD
-			}
-			m.Account, m.Changes = key, a.Changes
+		key, err := server.logon(win32.Credentials{User: u.User, Domain: u.Domain, Password: u.Password})
+		if err != nil {
+			return err
+		}
+		if key != "" {
+			m.Account, m.Changes = key, server.Accounts[key].Changes
 		}
 		if _, ok := server.Shares[foldSMB(ref.share)]; !ok {
 			return win32.ERROR_BAD_NET_NAME

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,39 @@ func use(remote, user, password string) win32.NewUse {
 		u.Domain, u.User = domain, name
 	}
 	return u
+}
+
+// A logon of its own needs no mapping, changes none, and is not hindered by one of
+// another user.
+func TestLogonToServer(t *testing.T) {
+	n := smbNode(t)
+	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := n.UseEnum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		server, domain, user, password string
+		want                           error
+	}{
+		{"nas", "", "ann", "one", nil},
+		{"NAS", "nas", "bob", "two", nil},
+		{"nas", "CORP", "eve", "three", nil},
+		{"nas", "", "ann", "two", win32.ERROR_INVALID_PASSWORD},
+		{"nas", "", "nobody", "one", win32.ERROR_LOGON_FAILURE},
+		{"nas", "", "", "", win32.ERROR_LOGON_FAILURE},
+		{"open", "", "", "", nil},
+		{"gone", "", "ann", "one", win32.ERROR_BAD_NETPATH},
+	} {
+		if err := n.LogonToServer(c.server, win32.Credentials{User: c.user, Domain: c.domain, Password: win32.NewSecret(c.password)}); err != c.want {
+			t.Errorf("%s, %s\\%s, %s: %v, want %v", c.server, c.domain, c.user, c.password, err, c.want)
+		}
+	}
+	if after, err := n.UseEnum(); err != nil || !slices.Equal(before, after) {
+		t.Errorf("mappings are %v, %v, and were %v", after, err, before)
+	}
 }
 
 func TestUseAddRefusals(t *testing.T) {

@@ -32,5 +32,5 @@
 //
 // What has been verified, and on what: docs/evidence/verification.md.
 //
-//go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go iscsi_windows.go smb_windows.go
+//go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go iscsi_windows.go logon_windows.go smb_windows.go
 package native

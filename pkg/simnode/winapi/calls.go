@@ -55,6 +55,8 @@ const (
 	UseAdd  = "UseAdd"  // maps a share (NetUseAdd)
 	UseEnum = "UseEnum" // lists mappings (NetUseEnum)
 	UseDel  = "UseDel"  // removes a mapping (NetUseDel)
+	// LogonToServer checks credentials at a server (LogonUserW, NetUseAdd of IPC$).
+	LogonToServer = "LogonToServer"
 )
 
 // The iSCSI initiator (iscsidsc.dll).

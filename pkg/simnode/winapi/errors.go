@@ -64,6 +64,11 @@ const (
 	ERROR_NETWORK_UNREACHABLE         = "ERROR_NETWORK_UNREACHABLE"         // 1231: The network location cannot be reached. For information about network troubleshooting, see Windows Help.
 	ERROR_NO_SUCH_LOGON_SESSION       = "ERROR_NO_SUCH_LOGON_SESSION"       // 1312: A specified logon session does not exist. It may already have been terminated.
 	ERROR_LOGON_FAILURE               = "ERROR_LOGON_FAILURE"               // 1326: The user name or password is incorrect.
+	ERROR_ACCOUNT_RESTRICTION         = "ERROR_ACCOUNT_RESTRICTION"         // 1327: Account restrictions are preventing this user from signing in.
+	ERROR_PASSWORD_EXPIRED            = "ERROR_PASSWORD_EXPIRED"            // 1330: The password for this account has expired.
+	ERROR_ACCOUNT_DISABLED            = "ERROR_ACCOUNT_DISABLED"            // 1331: This user can't sign in because this account is currently disabled.
+	ERROR_PASSWORD_MUST_CHANGE        = "ERROR_PASSWORD_MUST_CHANGE"        // 1907: The user's password must be changed before signing in.
+	ERROR_ACCOUNT_LOCKED_OUT          = "ERROR_ACCOUNT_LOCKED_OUT"          // 1909: The referenced account is currently locked out and may not be logged on to.
 	ERROR_FILE_CORRUPT                = "ERROR_FILE_CORRUPT"                // 1392: The file or directory is corrupted and unreadable.
 	ERROR_DISK_CORRUPT                = "ERROR_DISK_CORRUPT"                // 1393: The disk structure is corrupted and unreadable.
 	ERROR_NO_SYSTEM_RESOURCES         = "ERROR_NO_SYSTEM_RESOURCES"         // 1450: Insufficient system resources exist to complete the requested service.

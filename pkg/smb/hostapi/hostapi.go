@@ -97,6 +97,8 @@ func (l Link) On(remote string) bool {
 type SMBAPI struct {
 	host      node.Host
 	noPrivacy bool
+	// anyPassword accepts a password that the server could not be asked about.
+	anyPassword bool
 }
 
 var _ HostAPI = SMBAPI{}
@@ -112,6 +114,13 @@ func On(n *node.Node) SMBAPI { return SMBAPI{host: node.HostOf(n)} }
 // Encryption needs SMB 3 on the server.
 func (s SMBAPI) RequirePrivacy(privacy bool) SMBAPI {
 	s.noPrivacy = !privacy
+	return s
+}
+
+// AcceptUnverifiedPasswords returns the same HostAPI, whose Verify reports no error for
+// credentials that the server could not be asked about.
+func (s SMBAPI) AcceptUnverifiedPasswords(accept bool) SMBAPI {
+	s.anyPassword = accept
 	return s
 }
 
@@ -197,6 +206,33 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
 	}
 	return hosterr.WithHint("map share", hosterr.Quote(remote), node.Typed(err), s.hint(err, username))
+}
+
+// Verify asks the server of a path whether it accepts the credentials, in a session of
+// their own that touches no mapping. verified is false if the server could not be asked.
+// That is an error, unless AcceptUnverifiedPasswords was called.
+func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, err error) {
+	if err := s.host.Ready(); err != nil {
+		return false, err
+	}
+	remote, err := share(remotePath)
+	if err != nil {
+		return false, err
+	}
+	server, _, _ := strings.Cut(strings.TrimPrefix(remote, `\\`), `\`)
+	c := win32.Credentials{User: username}
+	if username != "" {
+		c.Password = win32.NewSecret(password)
+		if domain, name, ok := strings.Cut(username, `\`); ok {
+			c.Domain, c.User = domain, name
+		}
+	}
+	err = node.Typed(s.host.Node.API.LogonToServer(server, c))
+	if err != nil && !errors.Is(err, hosterr.ErrPermissionDenied) && s.anyPassword {
+		s.host.Node.Log.Warn("Accepting SMB credentials that cannot be verified", "server", server, "user", username, "err", err)
+		return false, nil
+	}
+	return err == nil, hosterr.Wrap("log on to server", hosterr.Quote(server), err)
 }
 
 // hint is what to do about an error of UseAdd.
