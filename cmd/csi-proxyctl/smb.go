@@ -15,7 +15,7 @@ import (
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
-	smbgroup "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
@@ -190,22 +190,17 @@ func (a *app) tellWhatStays(ctx context.Context, remote string) {
 	if err != nil {
 		return
 	}
+	path, _ := winpath.Parse(remote) // the zero Path, of a text that is none, has no share
+	share, _ := path.Share()
 	for _, m := range mappings {
 		switch {
-		case !sameShare(m.Remote, remote):
+		case !winpath.SameShare(m.Remote, share.String()):
 		case len(m.UsedBy) > 0:
 			a.note("%s stays: %s links to it", m.Remote, m.UsedBy[0])
 		default:
 			a.note("%s stays: a link to it is in a place where csi-proxyctl does not look; the log of csi-proxy names it", m.Remote)
 		}
 	}
-}
-
-// sameShare tells whether two paths are of one share.
-func sameShare(a, b string) bool {
-	x, errX := smbgroup.ParseRemotePath(a)
-	y, errY := smbgroup.ParseRemotePath(b)
-	return errX == nil && errY == nil && strings.EqualFold(x.Server, y.Server) && strings.EqualFold(x.Share, y.Share)
 }
 
 // onSMB makes one call of the API.

@@ -53,7 +53,7 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 		if err != nil {
 			return 0, err
 		}
-		if !slices.ContainsFunc(uses, func(u win32.Use) bool { return winpath.Fold(u.Remote) == winpath.Fold(p.Volume) }) {
+		if !slices.ContainsFunc(uses, func(u win32.Use) bool { return winpath.SameShare(u.Remote, p.Volume) }) {
 			return 0, o.denied(p, "which is on a share that is not mapped on this node")
 		}
 	}

@@ -78,12 +78,11 @@ func Parse(s string) (Path, error) {
 	case strings.HasPrefix(w, `\\.\`), strings.HasPrefix(w, `\\?\`):
 		return Path{}, invalid("device path: %s", s)
 	case strings.HasPrefix(w, `\\`):
-		server, rest, _ := strings.Cut(w[2:], `\`)
-		share, rest, _ := strings.Cut(strings.TrimLeft(rest, `\`), `\`)
-		if err := checkShare(s, server, share); err != nil {
+		share, below := CutShare(w[2:])
+		if err := share.check(s); err != nil {
 			return Path{}, err
 		}
-		p.Volume, w = `\\`+server+`\`+share, rest
+		p.Volume, w = share.String(), below
 	case isDrive(w) && len(w) > 2 && w[2] == '\\':
 		p.Volume, w = upperDrive(w), w[3:]
 	default:
@@ -120,13 +119,14 @@ func literal(s, rest string) (Path, error) {
 	case isVolumeName(volume):
 		p.Volume = `\\?\` + volume
 	case strings.EqualFold(volume, "UNC"):
-		var server, share string
-		server, below, _ = strings.Cut(below, `\`)
-		share, below, _ = strings.Cut(below, `\`)
-		if err := checkShare(s, server, share); err != nil {
+		share, names := CutShare(below)
+		if !strings.HasPrefix(`\\`+below, share.String()) {
+			share = Share{} // here a doubled separator is an empty name
+		}
+		if err := share.check(s); err != nil {
 			return Path{}, err
 		}
-		p.Volume = `\\` + server + `\` + share
+		p.Volume, below = share.String(), names
 	default:
 		return Path{}, invalid("not a path of a drive, volume or share: %s", s)
 	}
@@ -177,14 +177,6 @@ func IsVolumeRoot(s string) bool {
 	name, ok := strings.CutPrefix(s, `\\?\`)
 	name, slash := strings.CutSuffix(name, `\`)
 	return ok && slash && isVolumeName(name)
-}
-
-func checkShare(s, server, share string) error {
-	if server == "" || share == "" || server == "." || server == ".." || server == "?" || share == "." || share == ".." ||
-		strings.ContainsAny(server+share, `/:*?"<>|`) {
-		return invalid("not a share (want \\\\server\\share): %s", s)
-	}
-	return nil
 }
 
 // IsUNC reports whether p is on a share.

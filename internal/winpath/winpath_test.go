@@ -328,3 +328,85 @@ func TestParseRefusesLongPath(t *testing.T) {
 		}
 	}
 }
+
+func TestSameShare(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{`\\server\share`, `\\server\share`, true},
+		{`\\server\share`, `\\SERVER\Share`, true},
+		{`\\sérver\share`, `\\SÉRVER\share`, true},
+		{`\\server\share`, `\\server\other`, false},
+		{`\\server\share`, `\\other\share`, false},
+		{`\\server\kind`, "\\\\server\\\u212Aind", false}, // the Kelvin sign is not a k
+		{`\\server\share`, `\\server\share\`, false},
+		{`\\server\share`, `\\server\share\dir`, false},
+		{`\\server\share`, `//server/share`, false},
+		{`C:\share`, `C:\share`, false},
+		{``, ``, false},
+	} {
+		if got := winpath.SameShare(c.a, c.b); got != c.want {
+			t.Errorf("SameShare(%q, %q) = %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestShareOfPath(t *testing.T) {
+	for _, c := range []struct {
+		path, want string // "" means that the path is not on a share
+	}{
+		{`\\server\share`, `\\server\share`},
+		{`//Server/Share/dir`, `\\Server\Share`},
+		{`\\server\\share\\dir\`, `\\server\share`},
+		{`\\?\UNC\server\share\dir`, `\\server\share`},
+		{`C:\server\share`, ""},
+		{`\\?\` + guid + `\dir`, ""},
+	} {
+		p, err := winpath.Parse(c.path)
+		if err != nil {
+			t.Errorf("Parse(%q): %v", c.path, err)
+			continue
+		}
+		s, ok := p.Share()
+		if got := s.String(); ok != (c.want != "") || ok && got != c.want {
+			t.Errorf("share of %q = %q, %t, want %q", c.path, got, ok, c.want)
+		}
+	}
+	for _, bad := range []string{`\\server`, `\\server\`, `\\server\\`, `\\\share`, `\\?\UNC\server\\share`, `\\?\UNC\server`, "\\\\ser\x00ver\\share", `\\.\share`, `\\server\..`} {
+		if p, err := winpath.Parse(bad); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", bad, p)
+		}
+	}
+}
+
+// FuzzParseShare: a share that is taken is spelled as it was, is taken again in lower
+// case, is the same share then, and is the share of every path below it.
+func FuzzParseShare(f *testing.F) {
+	for _, s := range []string{"", `\\server\share`, `\\server\share\`, `//server/share`, `\\SÉRVER\c$`, `\\?\UNC\s\d`, `\\.\pipe`, "\\\\s\x00\\d", "\\\\s\\\u212A", `C:\a`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		share, err := winpath.ParseShare(s)
+		if err != nil {
+			if !errors.Is(err, hosterr.ErrInvalid) {
+				t.Errorf("ParseShare(%q) = %v, which is not ErrInvalid", s, err)
+			}
+			return
+		}
+		if share.String() != s || share.Server == "" || share.Name == "" || strings.ContainsAny(share.Server+share.Name, "\\/\x00") {
+			t.Errorf("ParseShare(%q) = %+v", s, share)
+		}
+		if lower := share.Lower(); !winpath.SameShare(s, lower.String()) || lower.Lower() != lower || !share.SameServer(lower) {
+			t.Errorf("%q is not the same share as %q", s, lower)
+		}
+		p, err := winpath.Parse(s + `\dir`)
+		if err != nil {
+			t.Errorf("Parse of a directory on %q: %v", s, err)
+			return
+		}
+		if of, ok := p.Share(); !ok || of != share {
+			t.Errorf("%q is on %+v, %t, want %+v", p, of, ok, share)
+		}
+	})
+}

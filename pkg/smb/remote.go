@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"unicode"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -37,24 +36,20 @@ func ParseRemotePath(remote string) (RemotePath, error) {
 	if !ok || strings.HasPrefix(rest, `\`) {
 		return bad(`want \\server\share, with or without directories below`)
 	}
-	var names []string
-	for _, name := range strings.Split(rest, `\`) {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	if len(names) < 2 {
+	share, below := winpath.CutShare(rest)
+	if share.Name == "" {
 		return bad(`want \\server\share, with or without directories below`)
 	}
-	if err := checkServer(names[0]); err != nil {
+	dirs := strings.FieldsFunc(below, func(r rune) bool { return r == '\\' })
+	if err := checkServer(share.Server); err != nil {
 		return bad("%v", err)
 	}
-	for _, name := range names[1:] {
+	for _, name := range append([]string{share.Name}, dirs...) {
 		if err := winpath.CheckName(name); err != nil {
 			return bad("%v", err)
 		}
 	}
-	return RemotePath{names[0], names[1], names[2:]}, nil
+	return RemotePath{share.Server, share.Name, dirs}, nil
 }
 
 // checkServer takes DNS names, NetBIOS names and addresses of four numbers. IPv6
@@ -85,16 +80,10 @@ func checkServer(server string) error {
 	return nil
 }
 
-// root is what mappings are made of and compared by: \\server\share in lower
-// case, as published.
-func (r RemotePath) root() string {
-	return strings.Map(func(c rune) rune {
-		if l := unicode.ToLower(c); c < 0x80 || l >= 0x80 { // the Kelvin sign is no k to a server
-			return l
-		}
-		return c
-	}, `\\`+r.Server+`\`+r.Share)
-}
+func (r RemotePath) share() winpath.Share { return winpath.Share{Server: r.Server, Name: r.Share} }
+
+// root is what mappings are made of: \\server\share in lower case, as published.
+func (r RemotePath) root() string { return r.share().Lower().String() }
 
 // String is the whole path, with a backslash at its end.
 func (r RemotePath) String() string {

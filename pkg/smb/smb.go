@@ -316,7 +316,7 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 		return smbapi.Mapping{}, false, err
 	}
 	for _, m := range all {
-		if strings.EqualFold(m.Remote, c.root) {
+		if winpath.SameShare(m.Remote, c.root) {
 			return m, true, nil
 		}
 	}
@@ -411,7 +411,7 @@ func (c *call) clear() error {
 	var dead []string
 	for _, m := range all {
 		other, err := ParseRemotePath(m.Remote)
-		if err != nil || !strings.EqualFold(other.Server, c.remote.Server) || sameUser(m.User, c.user) {
+		if err != nil || !other.share().SameServer(c.remote.share()) || sameUser(m.User, c.user) {
 			continue
 		}
 		by, err := c.usedBy(other.root(), "")
@@ -486,7 +486,7 @@ func (c *call) usedBy(root, except string) (string, error) {
 		}
 		leads, err := c.host.shareOf(path)
 		switch {
-		case err == nil && strings.EqualFold(leads, root):
+		case err == nil && winpath.SameShare(leads, root):
 			return path, nil
 		case err == nil:
 			c.s.dropLink(root, path)

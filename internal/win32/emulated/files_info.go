@@ -370,7 +370,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	switch flags &^ fileNameOpened {
 	case win32.VOLUME_NAME_DOS:
 		if f.vol.share != nil {
-			return `\\?\UNC` + f.vol.share.remote()[1:] + path, nil
+			return `\\?\UNC` + f.vol.share.String()[1:] + path, nil
 		}
 		root, ok := n.dosRoot(f.vol)
 		if !ok {

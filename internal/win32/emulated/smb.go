@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // This is the node's SMB client and the servers that it can reach.
@@ -71,11 +72,6 @@ type smbMapping struct {
 	Status  uint32 `json:"status,omitempty"`
 	Lost    bool   `json:"lost,omitempty"` // the client no longer has the credentials
 }
-
-// shareRef is the share of a volume.
-type shareRef struct{ server, share string }
-
-func (r shareRef) remote() string { return `\\` + r.server + `\` + r.share }
 
 // smbState is the SMB state of a node in memory.
 type smbState struct {
@@ -136,13 +132,6 @@ func (n *Node) bootSMB(t *tx) {
 		m.Status, m.Lost = win32.USE_DISCONN, true
 		n.setMapping(t, m)
 	}
-}
-
-// splitRemote parses `\\server\share`.
-func splitRemote(remote string) (shareRef, bool) {
-	rest, ok := strings.CutPrefix(remote, `\\`)
-	server, share, both := strings.Cut(rest, `\`)
-	return shareRef{server, share}, ok && both && server != "" && share != "" && !strings.ContainsAny(server+share, "\\/:*?\"<>|\x00")
 }
 
 // hashPassword returns what a server stores of a password.
@@ -208,27 +197,27 @@ func (n *Node) LogonToServer(server string, c win32.Credentials) error {
 //     (docs/contract/smb.md#errors-of-a-mapping).
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.do(func(t *tx) error {
-		ref, ok := splitRemote(u.Remote)
+		ref, err := winpath.ParseShare(u.Remote)
 		switch {
 		case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
 			return win32.ERROR_INVALID_PARAMETER
-		case !ok:
+		case err != nil:
 			return win32.ERROR_BAD_NET_NAME
 		case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
 			return win32.ERROR_NO_SUCH_LOGON_SESSION
 		}
-		server, known := n.smb.servers[foldSMB(ref.server)]
+		server, known := n.smb.servers[foldSMB(ref.Server)]
 		if !known || server.Down {
 			return win32.ERROR_BAD_NETPATH
 		}
 		m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
 		for _, other := range n.smb.mappings {
-			o, _ := splitRemote(other.Remote)
-			if !strings.EqualFold(o.server, ref.server) {
+			o, err := winpath.ParseShare(other.Remote)
+			if err != nil || !o.SameServer(ref) {
 				continue
 			}
 			same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
-			if !same || strings.EqualFold(o.share, ref.share) && other.Status != win32.USE_OK {
+			if !same || o.Equal(ref) && other.Status != win32.USE_OK {
 				return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
 			}
 		}
@@ -242,7 +231,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 		if key != "" {
 			m.Account, m.Changes = key, server.Accounts[key].Changes
 		}
-		if _, ok := server.Shares[foldSMB(ref.share)]; !ok {
+		if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
 			return win32.ERROR_BAD_NET_NAME
 		}
 		n.setMapping(t, m)
@@ -285,7 +274,7 @@ func (n *Node) UseDel(remote string, force uint32) error {
 // closeShare closes the files on a share: their handles can only be closed.
 func (n *Node) closeShare(t *tx, remote string) {
 	for fsid, v := range n.smb.volumes {
-		if !strings.EqualFold(v.share.remote(), remote) {
+		if !winpath.SameShare(v.share.String(), remote) {
 			continue
 		}
 		t.deletePrefix(closingPrefix(fsid))
@@ -300,16 +289,16 @@ func (n *Node) closeShare(t *tx, remote string) {
 // reach returns the share if the node can use it now. Otherwise it returns the
 // error of opening a file on it (ntstatus.h; when Windows returns which error is
 // general knowledge).
-func (n *Node) reach(ref shareRef) (smbShare, error) {
-	server, ok := n.smb.servers[foldSMB(ref.server)]
+func (n *Node) reach(ref winpath.Share) (smbShare, error) {
+	server, ok := n.smb.servers[foldSMB(ref.Server)]
 	if !ok || server.Down {
 		return smbShare{}, win32.STATUS_BAD_NETWORK_PATH
 	}
-	share, ok := server.Shares[foldSMB(ref.share)]
+	share, ok := server.Shares[foldSMB(ref.Name)]
 	if !ok {
 		return smbShare{}, win32.STATUS_BAD_NETWORK_NAME
 	}
-	m, mapped := n.smb.mappings[foldSMB(ref.remote())]
+	m, mapped := n.smb.mappings[foldSMB(ref.String())]
 	switch {
 	case !mapped && server.NodeAccount:
 		return share, nil // with the node's own account
@@ -330,7 +319,7 @@ func (n *Node) reach(ref shareRef) (smbShare, error) {
 func (n *Node) openShare(rest string) (place, string, error) {
 	server, rest, _ := strings.Cut(rest, `\`)
 	share, rest, _ := strings.Cut(rest, `\`)
-	ref := shareRef{server, share}
+	ref := winpath.Share{Server: server, Name: share}
 	if server == "" || share == "" {
 		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
@@ -348,7 +337,7 @@ func (n *Node) openShare(rest string) (place, string, error) {
 
 // makeShare creates a share with an empty file tree.
 func (n *Node) makeShare(t *tx, s *smbServer, name string) error {
-	if _, ok := splitRemote(`\\s\` + name); !ok {
+	if _, err := winpath.ParseShare(`\\s\` + name); err != nil {
 		return fmt.Errorf("share %q: not a valid share name", name)
 	}
 	if _, exists := s.Shares[foldSMB(name)]; exists {
@@ -469,18 +458,18 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 			return fmt.Errorf("no share %q", share)
 		}
 		delete(s.Shares, foldSMB(share))
-		n.dropShare(t, shareRef{s.Name, sh.Name}, sh)
+		n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
 		return nil
 	})
 }
 
 // dropShare deletes the file tree of a share and disconnects its mapping.
-func (n *Node) dropShare(t *tx, ref shareRef, sh smbShare) {
-	if m, ok := n.smb.mappings[foldSMB(ref.remote())]; ok {
+func (n *Node) dropShare(t *tx, ref winpath.Share, sh smbShare) {
+	if m, ok := n.smb.mappings[foldSMB(ref.String())]; ok {
 		m.Status = win32.USE_DISCONN
 		n.setMapping(t, m)
 	}
-	n.closeShare(t, ref.remote())
+	n.closeShare(t, ref.String())
 	t.deletePrefix(filePrefix(sh.FSID))
 	t.onCommit(func() { delete(n.trees, sh.FSID) })
 }
@@ -512,7 +501,7 @@ func (n *Node) RemoveSMBServer(server string) error {
 	}
 	return n.because(n.transact(func(t *tx) error {
 		for _, sh := range s.Shares {
-			n.dropShare(t, shareRef{s.Name, sh.Name}, sh)
+			n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
 		}
 		t.Delete(smbServerPrefix + key)
 		t.onCommit(func() { delete(n.smb.servers, key) })
@@ -538,12 +527,12 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error {
 		s.Down = down
 		for _, m := range n.smb.mappings {
-			ref, _ := splitRemote(m.Remote)
-			if !strings.EqualFold(ref.server, s.Name) {
+			ref, err := winpath.ParseShare(m.Remote)
+			if err != nil || !strings.EqualFold(ref.Server, s.Name) {
 				continue
 			}
 			a, account := s.Accounts[m.Account]
-			_, share := s.Shares[foldSMB(ref.share)]
+			_, share := s.Shares[foldSMB(ref.Name)]
 			switch {
 			case down:
 				m.Status = win32.USE_DISCONN
@@ -626,7 +615,7 @@ type SMBAccountConfig struct {
 func (c SMBAccountConfig) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", c.User) }
 
 func (c SMBServerConfig) validate() error {
-	if _, ok := splitRemote(`\\` + c.Name + `\s`); !ok {
+	if _, err := winpath.ParseShare(`\\` + c.Name + `\s`); err != nil {
 		return fmt.Errorf("SMB server %q: not the name of a server", c.Name)
 	}
 	return nil

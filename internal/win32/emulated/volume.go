@@ -14,6 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // volumeRecord is the mount manager's record of a volume, under "volume/<guid>".
@@ -59,10 +60,10 @@ type volume struct {
 	arrives   time.Time
 
 	opens      []*deviceHandle
-	gone       bool      // removed: its handles can only be closed
-	offline    bool      // IOCTL_VOLUME_OFFLINE
-	formatting uint64    // number of the format in progress, or 0
-	share      *shareRef // for an SMB share, which has files but no device
+	gone       bool           // removed: its handles can only be closed
+	offline    bool           // IOCTL_VOLUME_OFFLINE
+	formatting uint64         // number of the format in progress, or 0
+	share      *winpath.Share // for an SMB share, which has files but no device
 
 	// The file system, according to the boot sector. tree is nil if Windows does
 	// not recognise it.
@@ -85,7 +86,7 @@ func (v *volume) name() string { return `\\?\Volume` + v.guid().String() + `\` }
 // ntDevice returns the volume's name in the object manager.
 func (v *volume) ntDevice() string {
 	if v.share != nil {
-		return `\Device\Mup\` + v.share.server + `\` + v.share.share
+		return `\Device\Mup\` + v.share.Server + `\` + v.share.Name
 	}
 	return fmt.Sprintf(`\Device\HarddiskVolume%d`, v.Device)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // https://learn.microsoft.com/windows/win32/api/lmuse/nf-lmuse-netuseadd
@@ -98,7 +99,7 @@ func (n netUse) UseAdd(u win32.NewUse) error {
 // mapped reports whether a share is among uses.
 func mapped(uses []win32.Use, remote string) bool {
 	for _, u := range uses {
-		if strings.EqualFold(u.Remote, remote) {
+		if winpath.SameShare(u.Remote, remote) {
 			return true
 		}
 	}

@@ -88,8 +88,8 @@ type Link struct {
 
 // On tells whether the link leads to a share, \\server\share.
 func (l Link) On(remote string) bool {
-	p, err := winpath.Parse(l.Remote)
-	return err == nil && winpath.Fold(p.Volume) == winpath.Fold(remote)
+	leads, err := share(l.Remote)
+	return err == nil && winpath.SameShare(leads, remote)
 }
 
 // SMBAPI is the HostAPI of a node. The zero SMBAPI answers every call with an
@@ -175,7 +175,7 @@ func (s SMBAPI) IsSMBMapped(remotePath string) (bool, error) {
 		return false, err
 	}
 	for _, m := range list {
-		if winpath.Fold(m.Remote) == winpath.Fold(remote) {
+		if winpath.SameShare(m.Remote, remote) {
 			return m.Status == StatusOK, nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // SMBNamespace is the namespace of MSFT_SmbGlobalMapping.
@@ -27,7 +28,7 @@ func useOf(r row) (win32.Use, error) {
 // like those that [Client.UseAdd] creates.
 func isMappingOf(r row, remote string) (bool, error) {
 	have, err := r.text("RemotePath")
-	if err != nil || !strings.EqualFold(have, remote) {
+	if err != nil || !winpath.SameShare(have, remote) {
 		return false, err
 	}
 	if r.null("LocalPath") {
