@@ -9,32 +9,32 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Disk is the Interface over a HostAPI.
+// Disk implements [Service] with a HostAPI.
 //
-// A context that ends stops a method between two calls of Windows, and its
-// caller at once. A call of Windows itself cannot be stopped: it goes on, and
-// holds the disk's lock until it returns, so that whoever asks next does not
-// work beside it.
+// When the context of a call ends, the method returns immediately and its work stops
+// before the next Windows call. A Windows call itself cannot be stopped: it continues
+// and holds the disk's lock until it returns, so that no other request works on the
+// disk at the same time.
 type Disk struct{ base service.Base[diskapi.HostAPI] }
 
 var _ Service = (*Disk)(nil)
 
-// New makes the service. Its locks are those of the node that hostAPI works on,
-// shared with the other services of that node; a hostAPI of another make gets
-// locks of its own.
+// New returns a service that uses hostAPI. With the HostAPI of this project it shares
+// its locks with the other services of the same node; any other HostAPI gets locks of
+// its own.
 func New(hostAPI diskapi.HostAPI) (*Disk, error) {
 	base, err := service.New("disk", hostAPI)
 	return service.Response(&Disk{base}, err)
 }
 
-// change runs work on one disk while nothing else works on it.
+// change runs work that changes a disk, while no other call uses the disk.
 func (d *Disk) change(ctx context.Context, op string, number uint32, work func(diskapi.HostAPI) error) error {
 	target := strconv.FormatUint(uint64(number), 10)
 	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
 	return hosterr.Wrap(op, target, service.Do(ctx, d.base, []service.Lock{lock}, work))
 }
 
-// ask runs work that only looks at one disk while nothing changes it.
+// ask runs work that reads from a disk, while no other call changes the disk.
 func ask[T any](ctx context.Context, d *Disk, op string, number uint32, work func(diskapi.HostAPI) (T, error)) (T, error) {
 	target := strconv.FormatUint(uint64(number), 10)
 	lock := service.Shared(&d.base.Node.Locks.Disks, target)
@@ -42,12 +42,12 @@ func ask[T any](ctx context.Context, d *Disk, op string, number uint32, work fun
 	return v, hosterr.Wrap(op, target, err)
 }
 
-// PartitionDisk implements [Interface]. Each step looks first whether it was
-// done, so a call repeated after a lost answer or a crash takes up where the
-// last one stopped.
+// PartitionDisk implements [Interface]. Each step first checks whether it was already
+// done, so a call that is repeated after a lost response or a crash continues where
+// the last one stopped.
 //
-// A disk without a partition table is made online and writable for the work,
-// and stays so. A disk that has a partition is not touched, offline or not.
+// A disk without a partition is made online and writable, and stays so. A disk that
+// has a partition is not changed, whether it is online or offline.
 func (d *Disk) PartitionDisk(ctx context.Context, in *PartitionDiskRequest) (*PartitionDiskResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("PartitionDisk")

@@ -11,9 +11,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// find looks up the number of the disk with a serial number.
+// find returns the number of the disk with a serial number.
 func find(ctx context.Context, disks disk.Interface, serial string) (uint32, error) {
-	// A disk that was attached just now may need a rescan to be seen.
+	// A newly attached disk may be listed only after a rescan.
 	if _, err := disks.Rescan(ctx, &disk.RescanRequest{}); err != nil {
 		return 0, err
 	}
@@ -29,8 +29,8 @@ func find(ctx context.Context, disks disk.Interface, serial string) (uint32, err
 	return 0, fmt.Errorf("no disk has the serial number %q", serial)
 }
 
-// A disk that was attached gets its partition. The order is that of drivers: a
-// new disk may be offline, and PartitionDisk brings it online.
+// A newly attached disk gets a partition. Drivers make the calls in this order: a new
+// disk may be offline, and PartitionDisk takes it online.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{}) // on Windows: disk.New(diskapi.New())
@@ -47,7 +47,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// It may be repeated: a driver whose kubelet retries finds its work done.
+	// It may be repeated, as when the kubelet retries.
 	for range 2 {
 		if _, err := disks.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
 			log.Fatal(err)
@@ -67,7 +67,7 @@ func Example() {
 	// disk 3: 10737418240 bytes, online: true
 }
 
-// Errors are of a kind, in process and through the pipes alike.
+// Errors have the same kinds in process and through pipes.
 func Example_errors() {
 	node, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -79,7 +79,7 @@ func Example_errors() {
 	fmt.Println(err)
 	fmt.Println("the disk is gone:", errors.Is(err, hosterr.ErrNotFound))
 
-	// The disk of Windows is not for drivers.
+	// The system disk cannot be taken offline.
 	_, err = node.Disk().SetDiskState(context.Background(), &disk.SetDiskStateRequest{DiskNumber: 0, IsOnline: false})
 	fmt.Println("refused:", errors.Is(err, hosterr.ErrFailedPrecondition) || errors.Is(err, hosterr.ErrPermissionDenied))
 

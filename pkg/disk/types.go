@@ -1,70 +1,69 @@
 // Package disk finds the disks of a Windows node, gives a blank disk a
 // partition table with one data partition, and takes disks online and offline.
 //
-// A disk is named by its Windows disk number: the N of \\.\PhysicalDriveN. A
-// number belongs to a disk for as long as the disk is attached; after a detach
-// or a reboot another disk may carry it, so drivers look a disk up again (by
-// [DiskIDs] or [DiskLocation]) each time instead of storing its number.
+// A disk is identified by its Windows disk number, the N of \\.\PhysicalDriveN. The
+// number is valid while the disk is attached. After a detach or a reboot another disk
+// may have it, so drivers find a disk by [DiskIDs] or [DiskLocation] each time and do
+// not store its number.
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every
+// published version of the API to them; a driver in a HostProcess container calls the
+// same [Interface] in process.
 package disk
 
 import "context"
 
-// Interface is what can be asked of the disks of one node.
+// Interface is the published API of the disks of one node.
 //
-// Every method may be called from several goroutines at once; calls for one
-// disk wait for each other. Every method may be repeated: a call whose answer
-// was lost can be sent again. An error is never accompanied by a response that
-// has a meaning.
+// The methods may be called concurrently; calls for one disk wait for each other. All
+// methods may be repeated, for example after a lost response. If a method returns an
+// error, its response is nil.
 type Interface interface {
-	// GetDiskReadOnly returns whether a disk refuses to be written. A disk that
-	// the node does not have is an error that is not-found.
+	// GetDiskReadOnly returns whether a disk is read-only. It fails with
+	// hosterr.ErrNotFound if there is no such disk.
 	//
-	// Disks on a bus that machines share come offline and read-only by Windows'
-	// SAN policy, and SetDiskState leaves them read-only: a driver that formats or
-	// writes them calls SetDiskReadOnly first. No published gRPC API has the two
-	// methods, so package remote returns an error that is unimplemented.
+	// By Windows' SAN policy, disks on buses that machines can share arrive offline
+	// and read-only, and SetDiskState leaves them read-only. A driver that formats
+	// or writes such disks calls SetDiskReadOnly first. No published gRPC API has
+	// GetDiskReadOnly and SetDiskReadOnly, so in package remote they fail with
+	// hosterr.ErrUnimplemented.
 	GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)
 
-	// GetDiskState tells whether a disk is online. A disk that the node does
-	// not have is an error that is not-found.
+	// GetDiskState returns whether a disk is online. It fails with
+	// hosterr.ErrNotFound if there is no such disk.
 	GetDiskState(context.Context, *GetDiskStateRequest) (*GetDiskStateResponse, error)
 
-	// GetDiskStats returns the size of a disk in bytes, as the node sees it at
-	// the moment. A disk that was grown shows its new size after Rescan.
+	// GetDiskStats returns the size of a disk in bytes, as the node currently knows
+	// it. After a disk was grown, Rescan updates its size.
 	GetDiskStats(context.Context, *GetDiskStatsRequest) (*GetDiskStatsResponse, error)
 
-	// ListDiskIDs returns the identifiers of every disk of the node. A disk
-	// that does not answer, or that has no identifier, is in the result with
-	// empty strings; one that does not even tell its number is left out.
+	// ListDiskIDs returns the identifiers of all disks of the node. A disk that has
+	// no identifiers, or does not return them, is in the result with empty strings.
+	// A disk that does not return its number is skipped.
 	ListDiskIDs(context.Context, *ListDiskIDsRequest) (*ListDiskIDsResponse, error)
 
-	// ListDiskLocations returns where each disk is attached. Disks whose
-	// location Windows does not express as adapter, bus, target and LUN are
-	// left out.
+	// ListDiskLocations returns where each disk is attached. It skips disks whose
+	// location Windows does not report as adapter, bus, target and LUN.
 	ListDiskLocations(context.Context, *ListDiskLocationsRequest) (*ListDiskLocationsResponse, error)
 
-	// PartitionDisk makes sure that a disk has a partition table and a
-	// partition: a disk without a table gets a GPT, and a table without a
-	// partition gets one basic data partition of the largest size. A disk that
-	// already has any partition, its own or a foreign one, is left as it is.
+	// PartitionDisk makes sure that a disk has a partition table and a partition. A
+	// disk without a table gets a GPT, and a table without a partition gets one basic
+	// data partition of the largest possible size. A disk that has any partition is
+	// not changed.
 	PartitionDisk(context.Context, *PartitionDiskRequest) (*PartitionDiskResponse, error)
 
-	// Rescan makes the node look again at its disks: newly attached ones
-	// appear, detached ones disappear, grown ones get their new size.
+	// Rescan updates the node's disks: attached disks appear, detached disks
+	// disappear, and grown disks get their new size.
 	Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
 
-	// SetDiskReadOnly makes a disk read-only or writable, for good, and leaves it
-	// online or offline as it is. Two errors are failed preconditions: an online
-	// disk that still refuses to be written after it was made writable, and a disk
-	// that Windows needs and that shall be read-only.
+	// SetDiskReadOnly makes a disk read-only or writable, also after a reboot. It
+	// does not take the disk online or offline. It fails with
+	// hosterr.ErrFailedPrecondition if an online disk stays read-only although it
+	// was made writable, and if a disk that Windows needs would become read-only.
 	SetDiskReadOnly(context.Context, *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error)
 
-	// SetDiskState takes a disk online or offline. A disk that is already in
-	// the wanted state is success.
+	// SetDiskState takes a disk online or offline. It succeeds without a change if
+	// the disk already has that state.
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
 }
 
@@ -75,8 +74,8 @@ type Service interface {
 	Interface
 }
 
-// DiskLocation says where a disk is attached. The fields are decimal texts as
-// Windows reports them; one that is not reported is empty.
+// DiskLocation is where a disk is attached. The fields are decimal numbers as Windows
+// reports them, or empty if it does not report them.
 type DiskLocation struct {
 	Adapter string
 	Bus     string
@@ -86,34 +85,34 @@ type DiskLocation struct {
 
 // DiskIDs are the identifiers of one disk.
 type DiskIDs struct {
-	// Page83 is an identifier that the device reports about itself in the SCSI
-	// vital product data page 83h: text if the device says it is ASCII, else
-	// lower-case hexadecimal without separators. Empty if it reports none.
+	// Page83 is an identifier of the device from the SCSI vital product data page
+	// 83h: text if the device reports ASCII, otherwise lower-case hexadecimal digits.
+	// It is empty if the device reports none.
 	Page83 string
-	// SerialNumber is the serial number that the device reports, without blanks
-	// and control characters at its ends.
+	// SerialNumber is the serial number that the device reports, without leading and
+	// trailing blanks and control characters.
 	SerialNumber string
 }
 
 // ListDiskLocationsRequest has no parameters.
 type ListDiskLocationsRequest struct{}
 
-// ListDiskLocationsResponse holds a location per disk number.
+// ListDiskLocationsResponse has the locations by disk number.
 type ListDiskLocationsResponse struct {
 	DiskLocations map[uint32]*DiskLocation
 }
 
-// PartitionDiskRequest names the disk to be partitioned.
+// PartitionDiskRequest is the request of PartitionDisk.
 type PartitionDiskRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
 }
 
-// PartitionDiskResponse is empty: volumes are found by
-// volume.Interface.ListVolumesOnDisk.
+// PartitionDiskResponse is empty. volume.Interface.ListVolumesOnDisk returns the new
+// volume.
 type PartitionDiskResponse struct{}
 
-// RescanRequest has no parameters: the whole node is rescanned.
+// RescanRequest has no parameters: Rescan is for the whole node.
 type RescanRequest struct{}
 
 // RescanResponse is empty.
@@ -122,24 +121,24 @@ type RescanResponse struct{}
 // ListDiskIDsRequest has no parameters.
 type ListDiskIDsRequest struct{}
 
-// ListDiskIDsResponse holds the identifiers per disk number.
+// ListDiskIDsResponse has the identifiers by disk number.
 type ListDiskIDsResponse struct {
 	DiskIDs map[uint32]*DiskIDs
 }
 
-// GetDiskStatsRequest names the disk to be measured.
+// GetDiskStatsRequest is the request of GetDiskStats.
 type GetDiskStatsRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
 }
 
-// GetDiskStatsResponse holds the size of a disk.
+// GetDiskStatsResponse has the size of a disk.
 type GetDiskStatsResponse struct {
 	// TotalBytes is the size of the whole disk in bytes.
 	TotalBytes int64
 }
 
-// SetDiskStateRequest names a disk and the state it shall be in.
+// SetDiskStateRequest is the request of SetDiskState.
 type SetDiskStateRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
@@ -150,31 +149,31 @@ type SetDiskStateRequest struct {
 // SetDiskStateResponse is empty.
 type SetDiskStateResponse struct{}
 
-// GetDiskStateRequest names the disk that is asked about.
+// GetDiskStateRequest is the request of GetDiskState.
 type GetDiskStateRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
 }
 
-// GetDiskStateResponse holds the state of a disk.
+// GetDiskStateResponse has the state of a disk.
 type GetDiskStateResponse struct {
 	// IsOnline is true if the disk is online.
 	IsOnline bool
 }
 
-// GetDiskReadOnlyRequest names the disk that is asked about.
+// GetDiskReadOnlyRequest is the request of GetDiskReadOnly.
 type GetDiskReadOnlyRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
 }
 
-// GetDiskReadOnlyResponse holds whether a disk is read-only.
+// GetDiskReadOnlyResponse says whether a disk is read-only.
 type GetDiskReadOnlyResponse struct {
-	// IsReadOnly is true if the disk refuses to be written.
+	// IsReadOnly is true if the disk cannot be written to.
 	IsReadOnly bool
 }
 
-// SetDiskReadOnlyRequest names a disk and whether it shall be read-only.
+// SetDiskReadOnlyRequest is the request of SetDiskReadOnly.
 type SetDiskReadOnlyRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32

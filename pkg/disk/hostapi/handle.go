@@ -8,10 +8,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// GetDiskNumberWithID finds the disk with a page 83h identifier, as ListDiskIDs
-// tells it. Disks that do not tell theirs are passed over; of several with the
-// same one it is that with the lowest number. No such disk is a not-found error,
-// and the empty identifier, which many disks have, an invalid one.
+// GetDiskNumberWithID returns the number of the disk with a page 83h identifier as
+// returned by ListDiskIDs. It skips disks that do not return theirs. If several disks
+// have the identifier, it returns the lowest number. It fails with hosterr.ErrNotFound
+// if there is no such disk, and with hosterr.ErrInvalid for the empty identifier, which
+// many disks have.
 func (d DiskAPI) GetDiskNumberWithID(page83ID string) (uint32, error) {
 	if page83ID == "" {
 		return 0, hosterr.Text(hosterr.ErrInvalid, "the page 83h identifier is empty")
@@ -32,9 +33,9 @@ func (d DiskAPI) GetDiskNumberWithID(page83ID string) (uint32, error) {
 	return number, nil
 }
 
-// GetDiskNumberAndPage83ID tells number and page 83h identifier of the disk at a
-// device path, such as \\.\PhysicalDrive1. A disk that has no identifier has an
-// empty one. A path at which there is no device is a not-found error.
+// GetDiskNumberAndPage83ID returns the number and the page 83h identifier of the disk
+// at a device path, such as \\.\PhysicalDrive1. The identifier is empty if the disk has
+// none. It fails with hosterr.ErrNotFound if there is no device at the path.
 func (d DiskAPI) GetDiskNumberAndPage83ID(path string) (uint32, string, error) {
 	if err := d.host.Ready(); err != nil {
 		return 0, "", err
@@ -55,7 +56,7 @@ func (d DiskAPI) GetDiskNumberAndPage83ID(path string) (uint32, string, error) {
 	return number, id, nil
 }
 
-// borrow is the disk of a handle that the caller has opened.
+// borrow returns the disk of a handle that the caller has opened.
 func (d DiskAPI) borrow(h uintptr) (*storage.Disk, error) {
 	if err := d.host.Ready(); err != nil {
 		return nil, err
@@ -63,11 +64,11 @@ func (d DiskAPI) borrow(h uintptr) (*storage.Disk, error) {
 	return storage.Borrow(d.host.Node, win32.Handle(h)), nil
 }
 
-// numberOf is the number of an open disk.
+// numberOf returns the number of an open disk.
 func (d DiskAPI) numberOf(disk *storage.Disk) (uint32, error) {
 	n, err := disk.Number(d.host.Ctx)
 	if err == nil && n.DeviceNumber == storage.NoNumber {
-		err = hosterr.Text(hosterr.ErrNotFound, "the device is no disk with a number")
+		err = hosterr.Text(hosterr.ErrNotFound, "the device is not a disk with a number")
 	}
 	if err != nil {
 		return 0, hosterr.Wrap("get the disk's number", "", err)
@@ -75,8 +76,8 @@ func (d DiskAPI) numberOf(disk *storage.Disk) (uint32, error) {
 	return n.DeviceNumber, nil
 }
 
-// page83IDOf is the page 83h identifier of an open disk, "" if it has none or
-// does not know the question. What comes before a bad entry counts.
+// page83IDOf returns the page 83h identifier of an open disk, or "" if it has none or
+// does not support the query. It uses identifiers before a malformed one.
 func (d DiskAPI) page83IDOf(disk *storage.Disk) (string, error) {
 	ids, err := d.identifiers(disk)
 	id := page83Of(ids)

@@ -2,8 +2,8 @@ package api
 
 import "syscall"
 
-// GetDiskNumber tells the number of a disk that the caller has opened; it stays
-// open.
+// GetDiskNumber returns the number of a disk that the caller has opened. The handle
+// stays open.
 func (d DiskAPI) GetDiskNumber(disk syscall.Handle) (uint32, error) {
 	borrowed, err := d.borrow(uintptr(disk))
 	if err != nil {
@@ -12,8 +12,8 @@ func (d DiskAPI) GetDiskNumber(disk syscall.Handle) (uint32, error) {
 	return d.numberOf(borrowed)
 }
 
-// GetDiskPage83ID tells the page 83h identifier of a disk that the caller has
-// opened, "" if it has none; it stays open.
+// GetDiskPage83ID returns the page 83h identifier of a disk that the caller has opened,
+// or "" if it has none. The handle stays open.
 func (d DiskAPI) GetDiskPage83ID(disk syscall.Handle) (string, error) {
 	borrowed, err := d.borrow(uintptr(disk))
 	if err != nil {

@@ -1,18 +1,18 @@
-// Package api is what is done to the disks of a Windows node: which calls of
-// Windows, in which order, with which bytes. Package disk decides when; drivers
-// that need one step alone call it here.
+// Package api implements operations on the disks of a Windows node: which Windows
+// calls are made, in which order, with which bytes. Package disk calls them. Drivers
+// that need a single step can call it here.
 //
-// Methods identify a disk by its Windows number and open it for the length of
-// one method. They check and write through that one handle, because a number
-// can pass to another disk at any time, but never to what is open.
+// Each method opens the disk with a given number and closes it at the end. It checks
+// and writes through the same handle, because another disk can get the number at any
+// time, while the handle stays with its disk.
 //
-// Methods that change a disk may be repeated. They hold no locks: two at once
-// on one disk are for [github.com/kubernetes-csi/csi-proxy/v2/pkg/disk] to keep
-// apart. A disk that the node does not have is an error that is not-found. What
-// Windows needs for itself, and content that is not known to be free, is
-// refused with a failed precondition.
+// Methods that change a disk may be repeated. They take no locks: package
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/disk] prevents concurrent changes of one
+// disk. Methods fail with hosterr.ErrNotFound if there is no such disk. They fail with
+// hosterr.ErrFailedPrecondition rather than change a disk that Windows needs, or
+// content that may belong to someone else.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// docs/evidence/verification.md says what has been verified, and on which systems.
 package api
 
 import (
@@ -21,47 +21,47 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-// HostAPI is what the disk service asks of a node.
+// HostAPI is what the disk service needs from a node.
 type HostAPI interface {
-	// ListDiskLocations returns where each disk is attached. Disks of which
-	// Windows does not say it are left out.
+	// ListDiskLocations returns where each disk is attached. It skips disks whose
+	// location Windows does not report.
 	ListDiskLocations() (map[uint32]DiskLocation, error)
-	// IsDiskInitialized tells whether the disk has a partition table.
+	// IsDiskInitialized reports whether the disk has a partition table.
 	IsDiskInitialized(diskNumber uint32) (bool, error)
-	// InitializeDisk gives a disk without a partition table a GPT, and makes it
-	// online and writable for that. A disk that has a table is left as it is.
+	// InitializeDisk makes a disk without a partition table online and writable, and
+	// gives it a GPT. A disk that has a table is not changed.
 	InitializeDisk(diskNumber uint32) error
-	// BasicPartitionsExist tells whether the disk has a partition, of whatever
-	// kind, other than the Microsoft reserved one.
+	// BasicPartitionsExist reports whether the disk has a partition of any kind
+	// except the Microsoft reserved partition.
 	BasicPartitionsExist(diskNumber uint32) (bool, error)
-	// CreateBasicPartition adds one data partition of the largest size to an
-	// initialised disk that has none, and returns when its volume is there. A
-	// disk that has a partition is left as it is.
+	// CreateBasicPartition adds one data partition of the largest possible size to
+	// an initialized disk without partitions, and waits for its volume. A disk that
+	// has a partition is not changed.
 	CreateBasicPartition(diskNumber uint32) error
-	// Rescan makes the node look again at its disks and their sizes.
+	// Rescan updates the node's disks and their sizes.
 	Rescan() error
-	// ListDiskIDs returns the identifiers of every disk; a disk that has none,
-	// or does not answer, has empty ones.
+	// ListDiskIDs returns the identifiers of all disks. They are empty for a disk
+	// that has none or does not return them.
 	ListDiskIDs() (map[uint32]DiskIDs, error)
-	// GetDiskStats returns the size of the disk in bytes, -1 with an error.
+	// GetDiskStats returns the size of the disk in bytes, or -1 with an error.
 	GetDiskStats(diskNumber uint32) (int64, error)
-	// SetDiskState takes the disk online or offline, for good. A disk that is in
-	// that state is left as it is; read-only stays read-only.
+	// SetDiskState takes the disk online or offline, also after a reboot. It does
+	// nothing if the disk already has that state. A read-only disk stays read-only.
 	SetDiskState(diskNumber uint32, isOnline bool) error
-	// GetDiskState tells whether the disk is online; true with an error.
+	// GetDiskState reports whether the disk is online. With an error it returns true.
 	GetDiskState(diskNumber uint32) (bool, error)
-	// SetDiskReadOnly makes the disk read-only or writable, for good. A disk that
-	// is in that state is left as it is. An online disk that is not writable
-	// after it was made so is an error that is a failed precondition.
+	// SetDiskReadOnly makes the disk read-only or writable, also after a reboot. It
+	// does nothing if the disk already has that state. It fails with
+	// hosterr.ErrFailedPrecondition if an online disk stays read-only.
 	SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error
-	// GetDiskReadOnly returns whether the disk refuses to be written: because
-	// Windows holds it read-only, or, if it is online, because it refuses by
-	// itself; true with an error.
+	// GetDiskReadOnly reports whether the disk is read-only, because of its Windows
+	// attribute or, if it is online, because the device refuses writes. With an error
+	// it returns true.
 	GetDiskReadOnly(diskNumber uint32) (bool, error)
 }
 
-// DiskLocation says where a disk is attached, in decimal texts; what is not
-// known is empty.
+// DiskLocation is where a disk is attached, in decimal numbers. Unknown fields are
+// empty.
 type DiskLocation struct {
 	Adapter string
 	Bus     string
@@ -71,31 +71,31 @@ type DiskLocation struct {
 
 // DiskIDs are the identifiers of one disk.
 type DiskIDs struct {
-	// Page83 is the first identifier of the device itself in the SCSI vital
-	// product data page 83h: text if it is ASCII, else lower-case hexadecimal.
+	// Page83 is the first identifier of the device itself in the SCSI vital product
+	// data page 83h: text if it is ASCII, otherwise lower-case hexadecimal digits.
 	Page83 string
-	// SerialNumber is without blanks and control characters at its ends.
+	// SerialNumber has no leading and trailing blanks and control characters.
 	SerialNumber string
 }
 
-// DiskAPI is the HostAPI of a node. The zero DiskAPI answers every call with an
-// error. It may be used by several goroutines at once.
+// DiskAPI is the HostAPI of a node. Its methods may be called concurrently. The methods
+// of the zero DiskAPI return errors.
 type DiskAPI struct{ host node.Host }
 
 var _ HostAPI = DiskAPI{}
 
-// New is the HostAPI of the Windows node that the process runs on. Off Windows
-// every method answers that there is none.
+// New returns the HostAPI of the Windows node that the process runs on. On other
+// systems all methods fail with [errors.ErrUnsupported].
 func New() DiskAPI { return DiskAPI{host: node.NativeHost()} }
 
-// On is the HostAPI of a node.
+// On returns the HostAPI of a node.
 func On(n *node.Node) DiskAPI { return DiskAPI{host: node.HostOf(n)} }
 
-// WithContext is the same HostAPI, whose methods end early, between two calls
-// of Windows, when ctx ends.
+// WithContext returns the same HostAPI for one context. When ctx ends, its methods
+// stop before their next Windows call.
 func (d DiskAPI) WithContext(ctx context.Context) HostAPI {
 	return DiskAPI{host: d.host.WithContext(ctx)}
 }
 
-// Node is the node that the methods work on; nil where there is none.
+// Node returns the node that the methods work on, or nil if there is none.
 func (d DiskAPI) Node() *node.Node { return d.host.Node }

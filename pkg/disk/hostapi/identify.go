@@ -29,18 +29,18 @@ func (d DiskAPI) ListDiskIDs() (map[uint32]DiskIDs, error) {
 	return all, nil
 }
 
-// page83 is the disk's page 83h identifier. NVMe and virtual disks often have
-// none, and answer that they do not know the question.
+// page83 returns the disk's page 83h identifier, or "". NVMe and virtual disks often
+// have none and do not support the query.
 func (d DiskAPI) page83(number uint32, disk *storage.Disk) string {
 	ids, err := d.identifiers(disk)
 	if err != nil {
-		d.unanswered(number, "page 83h identifier", err)
+		d.logUnreadable(number, "page 83h identifier", err)
 	}
 	return page83Of(ids)
 }
 
-// identifiers are what the disk tells of itself in page 83h; with an error, those
-// before the bad one.
+// identifiers returns the identifiers in the disk's page 83h. With an error it returns
+// those before the malformed one.
 func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	const size = 4096
 	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceIdProperty, size)
@@ -50,10 +50,9 @@ func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	return win32.DecodeIdentifiers(b)
 }
 
-// page83Of is the first identifier of the device itself (not of its port or
-// target) that is binary or ASCII. Drivers have stored what this choice gives,
-// so a better type of identifier further on is not preferred, and UTF-8 names
-// are not taken.
+// page83Of returns the first binary or ASCII identifier of the device itself, not of
+// its port or target. Drivers have stored the identifiers that this rule selects, so
+// it does not prefer better types that follow, and skips UTF-8 names.
 func page83Of(ids []win32.Identifier) string {
 	for _, id := range ids {
 		if id.Association != win32.StorageIdAssocDevice {
@@ -72,14 +71,14 @@ func page83Of(ids []win32.Identifier) string {
 func (d DiskAPI) serialNumber(number uint32, disk *storage.Disk) string {
 	desc, err := d.descriptor(disk)
 	if err != nil {
-		d.unanswered(number, "serial number", err)
+		d.logUnreadable(number, "serial number", err)
 		return ""
 	}
 	return trimmed(desc.SerialNumber)
 }
 
 func (d DiskAPI) descriptor(disk *storage.Disk) (win32.DeviceDescriptor, error) {
-	const header = 8 // enough to learn the size
+	const header = 8 // enough to read the size
 	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceProperty, header)
 	if err != nil {
 		return win32.DeviceDescriptor{}, err
@@ -87,20 +86,20 @@ func (d DiskAPI) descriptor(disk *storage.Disk) (win32.DeviceDescriptor, error) 
 	return win32.DecodeDeviceDescriptor(b)
 }
 
-// trimmed is a text from a device without blanks and control characters at its ends.
+// trimmed removes leading and trailing blanks and control characters from a device's text.
 func trimmed(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// unanswered logs what a disk does not tell; that a disk does not know a
-// question is nothing special.
-func (d DiskAPI) unanswered(number uint32, what string, err error) {
+// logUnreadable logs that a property of a disk could not be read. Disks that do not
+// support a query are common.
+func (d DiskAPI) logUnreadable(number uint32, property string, err error) {
 	log := d.host.Node.Log.Warn
 	if errors.Is(err, errors.ErrUnsupported) {
 		log = d.host.Node.Log.Debug
 	}
-	log("a disk does not tell its "+what, "disk", number, "error", err)
+	log("Failed to read a property of a disk", "disk", number, "property", property, "err", err)
 }
 
 // ListDiskLocations implements [HostAPI].
@@ -123,8 +122,8 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 	return all, nil
 }
 
-// location is where a disk is attached: as Windows words it if that names five
-// parts or more, else from its SCSI address.
+// location returns where a disk is attached: from Windows' location text if that has
+// at least five parts, otherwise from the SCSI address.
 func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool) {
 	const size = 1024
 	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceLocationProperty, size)
@@ -137,20 +136,20 @@ func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool
 		}
 	}
 	if err != nil {
-		d.unanswered(number, "location", err)
+		d.logUnreadable(number, "location", err)
 	}
 
 	desc, err := d.descriptor(disk)
 	if err != nil {
-		d.unanswered(number, "bus type", err)
+		d.logUnreadable(number, "bus type", err)
 		return DiskLocation{}, false
 	}
 	if desc.BusType == win32.BusTypeAta || desc.BusType == win32.BusTypeFileBackedVirtual {
-		return DiskLocation{}, false // worded with four parts, or as a file path
+		return DiskLocation{}, false // their location texts have four parts or are file paths
 	}
 	addr, err := disk.SCSIAddress(d.host.Ctx)
 	if err != nil {
-		d.unanswered(number, "SCSI address", err)
+		d.logUnreadable(number, "SCSI address", err)
 		return DiskLocation{}, false
 	}
 	return locationOf(addr, desc.BusType), true
@@ -164,13 +163,13 @@ func locationOf(a win32.SCSIAddress, bus uint32) DiskLocation {
 	return loc
 }
 
-// parseLocation reads the words with which Windows says where a disk is, such as
+// parseLocation parses Windows' text for the location of a disk, such as
 //
 //	Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 3 : Port 0 : Target 0 : LUN 5
 //
-// A text of fewer than five parts names no LUN (an ATA disk, a file) and is not
-// used. Parts of another form than "Word number", and words other than Adapter,
-// Bus, Target and LUN, are normal and passed over.
+// A text with fewer than five parts has no LUN (an ATA disk or a file) and is not used.
+// Parts that are not of the form "Word number" and words other than Adapter, Bus,
+// Target and LUN are common and skipped.
 func parseLocation(text string) (loc DiskLocation, ok bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 5 {
@@ -207,7 +206,7 @@ func (d DiskAPI) GetDiskStats(diskNumber uint32) (int64, error) {
 		return -1, err
 	}
 	if size > 1<<63-1 {
-		return -1, hosterr.Text(hosterr.ErrOutOfRange, "the disk says that it has %d bytes", size)
+		return -1, hosterr.Text(hosterr.ErrOutOfRange, "the disk reports %d bytes, which do not fit into 63 bits", size)
 	}
 	return int64(size), nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// layout reads the disk's partition table, which needs no access to the disk.
+// layout reads the disk's partition table, which needs no access rights to the disk.
 func (d DiskAPI) layout(diskNumber uint32) (win32.Layout, error) {
 	if err := d.host.Ready(); err != nil {
 		return win32.Layout{}, err
@@ -59,9 +59,9 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err != nil {
 		return err
 	}
-	// What may be left of an older file system where the partition will begin
-	// would come back to life in it. This is the moment to remove it: once the
-	// disk has a table, nobody can tell whose bytes these are.
+	// Remains of an old file system where the partition will begin would make Windows
+	// recognize that file system in the new partition. They are erased now, because
+	// once the disk has a table it is unknown whose data they are.
 	start := storage.DataStart(size)
 	if err := d.erase(disk, start, size); err != nil {
 		return d.unlessInitialized(disk, err)
@@ -73,7 +73,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := disk.UpdateProperties(d.host.Ctx); err != nil {
 		return err
 	}
-	// Windows may have put a reserved partition of its own size into the table.
+	// Windows may have added a reserved partition of a different size.
 	_, actual, err := d.planned(disk, size)
 	if err != nil || actual == start || actual == 0 {
 		return err
@@ -81,8 +81,8 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	return d.erase(disk, actual, size)
 }
 
-// unlessInitialized is err, or nil if the disk has a table by now: then err may come
-// of what another program has written.
+// unlessInitialized returns err, or nil if the disk has a table by now: then another
+// program has written it, which may have caused err.
 func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
 	if l, failed := disk.Layout(d.host.Ctx); failed == nil && l.Style != win32.PARTITION_STYLE_RAW {
 		return nil
@@ -90,9 +90,9 @@ func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
 	return err
 }
 
-// createGPT makes an empty table, unless another program has made one meanwhile: it
-// would be lost with all that is in it. So nothing comes between a look and the new
-// table, be it the pause before another try.
+// createGPT makes an empty table unless another program has made one in the meantime,
+// which would be lost with all its partitions. So each try checks again right before it
+// writes.
 func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	id, err := storage.NewID(d.host.Node.Rand)
 	if err != nil {
@@ -111,17 +111,17 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	return made, err
 }
 
-// erase removes what a file system could be recognised by, if it began at start.
+// erase erases the signatures of a file system that begins at start.
 func (d DiskAPI) erase(disk *storage.Disk, start, size uint64) error {
-	const trace = 1 << 20
-	if size < start+trace {
+	const signatures = 1 << 20
+	if size < start+signatures {
 		return nil // no partition can begin there
 	}
-	return disk.Zero(d.host.Ctx, start, trace)
+	return disk.Zero(d.host.Ctx, start, signatures)
 }
 
-// planned is the disk's table with the data partition that is still to be made,
-// and where that begins: 0 if another program has made one by now.
+// planned returns the disk's table with the new data partition added, and where that
+// begins. It returns 0 if another program has made a partition by now.
 func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
 	g, err := disk.Geometry(d.host.Ctx)
 	if err != nil {
@@ -134,28 +134,27 @@ func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64,
 	return storage.AddPartition(l, size, g.BytesPerSector, d.host.Node.Rand)
 }
 
-// vacant refuses a disk on which there is something, though it has no partition
-// table that Windows knows: a file system on the whole disk, another system's
-// volume manager, a damaged table. Bytes that are nothing known are no reason to
-// refuse; recycled disks have them.
+// vacant returns an error if a disk without a partition table has known content: a file
+// system on the whole disk, the metadata of another system's volume manager, a damaged
+// table. Unknown content is not an error, because reused disks have it.
 func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk) error {
 	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
 	if err != nil {
 		return err
 	}
 	if content := storage.Content(b); content != "" {
-		return inTheWay(content)
+		return occupied(content)
 	}
 	if !storage.Blank(b) {
-		d.host.Node.Log.Warn("a disk without a partition table is not blank; what it holds is not recognised and will be lost", "disk", diskNumber)
+		d.host.Node.Log.Warn("Initializing a disk that is not blank; its unrecognized content will be lost", "disk", diskNumber)
 	}
 	return nil
 }
 
-func inTheWay(content string) error {
+func occupied(content string) error {
 	return hosterr.WithHint("check that the disk is free", "",
-		hosterr.Text(hosterr.ErrFailedPrecondition, "it holds data (%s) outside of any partition and is not changed", content),
-		"if nobody needs the data, wipe the first MiB of the disk and try again")
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) outside any partition and was not changed", content),
+		"if the data is not needed, wipe the first MiB of the disk and try again")
 }
 
 // CreateBasicPartition implements [HostAPI].
@@ -174,9 +173,9 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 	return err
 }
 
-// addPartition returns the new table and where the new partition begins, 0 if
-// there is one already. The disk is closed when it returns: an open handle can hold up the
-// volume's arrival.
+// addPartition returns the new table and where the new partition begins, or 0 if the
+// disk already has a partition. It closes the disk, because an open handle can delay
+// the arrival of the volume.
 func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
 	if err != nil {
@@ -216,9 +215,9 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	return l, offset, disk.UpdateProperties(d.host.Ctx)
 }
 
-// emptyMBR refuses what Windows takes for an MBR without partitions and is not
-// one: a file system that begins in the disk's first sector ends that sector
-// with the same two bytes.
+// emptyMBR returns an error if the disk's first sector is not an MBR although Windows
+// reports an MBR without partitions: the first sector of a file system ends with the
+// same two bytes.
 func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
 	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
 	if err != nil {
@@ -226,7 +225,7 @@ func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
 	}
 	content := storage.Content(b)
 	if l.Signature == 0 && content == "" {
-		content = "an MBR without signature"
+		content = "an MBR without a signature"
 	}
 	if l.Signature != 0 && content == storage.BootSector {
 		return nil
@@ -234,12 +233,12 @@ func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
 	if content == "" {
 		return nil
 	}
-	return inTheWay(content)
+	return occupied(content)
 }
 
-// AwaitPartition waits for the volume of a partition that CreateBasicPartition
-// made and did not see arrive, because it or its process was stopped. Disks that
-// are offline or were partitioned by somebody else are left alone.
+// AwaitPartition waits for the volume of a partition that CreateBasicPartition made, in
+// case that call or its process was stopped before the volume arrived. It does nothing
+// for offline disks and for disks with other partitions.
 func (d DiskAPI) AwaitPartition(diskNumber uint32) error {
 	l, err := d.layout(diskNumber)
 	if err != nil {

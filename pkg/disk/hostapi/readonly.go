@@ -6,8 +6,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// GetDiskReadOnly implements [HostAPI]. Whether an offline disk refuses
-// by itself is unknown: Windows refuses all writes to it.
+// GetDiskReadOnly implements [HostAPI]. It does not check whether the device of an
+// offline disk refuses writes, because Windows refuses all writes to it.
 func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	if err := d.host.Ready(); err != nil {
 		return true, err
@@ -28,12 +28,12 @@ func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	return protected || err != nil, err
 }
 
-// SetDiskReadOnly implements [HostAPI]. It leaves the disk online or
-// offline, as it is. What Windows needs for itself is not made read-only.
+// SetDiskReadOnly implements [HostAPI]. It does not take the disk online or offline,
+// and refuses to make a disk read-only that Windows needs.
 //
-// IOCTL_DISK_SET_DISK_ATTRIBUTES is documented. What becomes of volumes that are
-// mounted when their disk changes is not, and was not tried on Windows: drivers
-// call this before SetDiskState takes the disk online.
+// IOCTL_DISK_SET_DISK_ATTRIBUTES is documented. What happens to mounted volumes of the
+// disk is not documented and was not tested on Windows: drivers call this before
+// SetDiskState takes the disk online.
 func (d DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error {
 	attrs, err := d.attributes(diskNumber)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d DiskAPI) unprotect(diskNumber uint32) error {
 	return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY)
 }
 
-// stillProtected is an error for a disk that was made writable and is not.
+// stillProtected returns an error if a disk that was made writable is still read-only.
 func (d DiskAPI) stillProtected(diskNumber uint32) error {
 	readOnly, err := d.GetDiskReadOnly(diskNumber)
 	if err != nil || !readOnly {
@@ -86,5 +86,5 @@ func (d DiskAPI) stillProtected(diskNumber uint32) error {
 	}
 	return hosterr.WithHint("make the disk writable", "",
 		hosterr.Text(hosterr.ErrFailedPrecondition, "it stays read-only: %w", win32.ERROR_WRITE_PROTECT),
-		"the device itself refuses to be written, or another machine holds it: check how it is attached")
+		"the device is write-protected, or another machine uses it: check how it is attached")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// attributes are the disk's DISK_ATTRIBUTE_ bits.
+// attributes returns the disk's DISK_ATTRIBUTE_ bits.
 func (d DiskAPI) attributes(diskNumber uint32) (uint64, error) {
 	if err := d.host.Ready(); err != nil {
 		return 0, err
@@ -30,17 +30,17 @@ func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
 	return attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0, err
 }
 
-// SetDiskState implements [HostAPI]. That a disk which is online now is
-// read-only is logged: SetDiskReadOnly changes it. For a disk that is online already
-// it waits all the same: the call that took it online may have ended before its
-// volume came.
+// SetDiskState implements [HostAPI]. It logs a warning if the disk stays read-only,
+// which SetDiskReadOnly would change. It waits for the volume even if the disk is
+// already online, because the call that took it online may have ended before its
+// volume arrived.
 func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	attrs, err := d.attributes(diskNumber)
 	if err != nil {
 		return err
 	}
 	if isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
-		d.host.Node.Log.Warn("a disk that is taken online is read-only and stays so", "disk", diskNumber)
+		d.host.Node.Log.Warn("Taking a read-only disk online; it stays read-only", "disk", diskNumber)
 	}
 	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online != isOnline {
 		err = d.switchState(diskNumber, isOnline)
@@ -48,16 +48,16 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	if err != nil || !isOnline {
 		return err
 	}
-	// Drivers list the disk's volumes next. One that does not come does not make
-	// the disk less online.
+	// Drivers list the disk's volumes next, so wait for the volume. The disk is
+	// online even if no volume arrives.
 	if err := d.AwaitPartition(diskNumber); err != nil {
 		if ended := d.host.Ctx.Err(); ended != nil {
 			return ended
 		}
-		if _, gone := d.attributes(diskNumber); gone != nil {
-			return gone
+		if _, removed := d.attributes(diskNumber); removed != nil {
+			return removed
 		}
-		d.host.Node.Log.Warn("a disk is online and its volume is not", "disk", diskNumber, "error", err)
+		d.host.Node.Log.Warn("Took disk online, but its volume did not arrive", "disk", diskNumber, "err", err)
 	}
 	return nil
 }
@@ -81,15 +81,15 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
 }
 
-// rescanLimit is how long a caller waits for a rescan. The rescan goes on, and
-// the next caller joins it.
+// rescanLimit is how long a caller waits for a rescan. The rescan continues after it,
+// and the next caller joins it.
 const rescanLimit = time.Minute
 
 var errRescanSlow = errors.New("rescan limit")
 
-// Rescan implements [HostAPI]. Rescans at the same time are one: it loads every
-// bus of the node. A caller that comes while one is under way waits for it and
-// then for another, because what it knows of may be new since the first began.
+// Rescan implements [HostAPI]. Only one rescan runs at a time, because it is work for
+// every bus of the node. A caller that arrives during a rescan waits for it and for
+// the next one, because the first may have begun before the caller's change.
 func (d DiskAPI) Rescan() error {
 	if err := d.host.Ready(); err != nil {
 		return err
@@ -106,14 +106,14 @@ func (d DiskAPI) Rescan() error {
 		err = d.host.Node.Join(ctx, "rescan", scan)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errRescanSlow) {
-		return hosterr.Text(hosterr.ErrUnavailable, "the rescan takes longer than %s and goes on", rescanLimit)
+		return hosterr.Text(hosterr.ErrUnavailable, "the rescan is still running after %s; try again later", rescanLimit)
 	}
 	return err
 }
 
 func (d DiskAPI) rescan(ctx context.Context) error {
 	if err := d.host.Node.API.Reenumerate(); err != nil {
-		return hosterr.Wrap("look for new devices", "", err)
+		return hosterr.Wrap("scan for new devices", "", err)
 	}
 	return storage.EachDisk(ctx, d.host.Node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
 		err := disk.UpdateSize(ctx)
@@ -121,7 +121,7 @@ func (d DiskAPI) rescan(ctx context.Context) error {
 			err = disk.UpdateProperties(ctx)
 		}
 		if err != nil {
-			d.host.Node.Log.Warn("a disk's size could not be updated", "disk", number, "error", err)
+			d.host.Node.Log.Warn("Failed to update disk size", "disk", number, "err", err)
 		}
 	})
 }

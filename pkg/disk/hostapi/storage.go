@@ -2,12 +2,11 @@ package api
 
 import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 
-// What follows are declarations that the published package has, for drivers that
-// send control codes themselves with the handle of a disk. Nothing here uses
-// them: what this package exchanges with Windows is encoded field by field, in
-// package win32 of this project, because what a device answers is bytes with
-// claims in them. Names, types and values are the published ones, also where
-// they surprise: of some kinds of constants only the first has the kind's type.
+// The declarations below are published, for drivers that send control codes to disks
+// themselves. This package does not use them: package win32 of this project encodes and
+// decodes field by field, because lengths and offsets from a device cannot be trusted.
+// Names, types and values are the published ones, even where they are surprising: of
+// some groups of constants only the first one is typed.
 
 // Control codes.
 const (
@@ -21,7 +20,7 @@ type Disk struct {
 	SerialNumber string `json:"SerialNumber"`
 }
 
-// DeviceType is a FILE_DEVICE_ number; 7 is a disk.
+// DeviceType is a FILE_DEVICE_ constant; 7 is a disk.
 type DeviceType uint32
 
 // StorageDeviceNumber is Windows' STORAGE_DEVICE_NUMBER.
@@ -34,12 +33,11 @@ type StorageDeviceNumber struct {
 // StoragePropertyID is a STORAGE_PROPERTY_ID.
 type StoragePropertyID uint32
 
-// StorageDeviceProperty is the first of the properties of storage devices.
+// StorageDeviceProperty is the first property of storage devices.
 const StorageDeviceProperty StoragePropertyID = 0
 
-// The other properties of storage devices. From StorageDeviceIoCapabilityProperty
-// on the published values are not those of Windows, whose numbers go on with 48
-// there.
+// The other properties of storage devices. From StorageDeviceIoCapabilityProperty on,
+// the published values differ from those of Windows, which continue with 48.
 const (
 	StorageAdapterProperty                 = 1
 	StorageDeviceIDProperty                = 2
@@ -78,7 +76,7 @@ const (
 // StorageQueryType is a STORAGE_QUERY_TYPE.
 type StorageQueryType uint32
 
-// Kinds of queries for a property.
+// The types of queries.
 const (
 	PropertyStandardQuery   StorageQueryType = 0
 	PropertyExistsQuery     StorageQueryType = 1
@@ -89,17 +87,16 @@ const (
 // AdditionalParameters is a byte of a query.
 type AdditionalParameters byte
 
-// StoragePropertyQuery has the fields of Windows' STORAGE_PROPERTY_QUERY but not
-// its layout: Byte is a Go slice. To send it, encode it.
+// StoragePropertyQuery has the fields of Windows' STORAGE_PROPERTY_QUERY, but not its
+// layout, because Byte is a Go slice. Encode it before you send it.
 type StoragePropertyQuery struct {
 	PropertyID StoragePropertyID
 	QueryType  StorageQueryType
 	Byte       []AdditionalParameters
 }
 
-// StorageDeviceIDDescriptor is the beginning of Windows'
-// STORAGE_DEVICE_ID_DESCRIPTOR: as many StorageIdentifiers follow as the device
-// claims.
+// StorageDeviceIDDescriptor is the beginning of Windows' STORAGE_DEVICE_ID_DESCRIPTOR.
+// NumberOfIdentifiers StorageIdentifiers follow, according to the device.
 type StorageDeviceIDDescriptor struct {
 	Version             uint32
 	Size                uint32
@@ -107,10 +104,10 @@ type StorageDeviceIDDescriptor struct {
 	Identifiers         [1]byte
 }
 
-// StorageIdentifierCodeSet says how an identifier is to be read.
+// StorageIdentifierCodeSet is the encoding of an identifier.
 type StorageIdentifierCodeSet uint32
 
-// StorageIDCodeSetReserved is the first of the code sets.
+// StorageIDCodeSetReserved is the first code set.
 const StorageIDCodeSetReserved StorageIdentifierCodeSet = 0
 
 // The other code sets.
@@ -120,10 +117,10 @@ const (
 	StorageIDCodeSetUtf8   = 3
 )
 
-// StorageIdentifierType says who gives out identifiers of a kind.
+// StorageIdentifierType is the type of an identifier, which says who assigns it.
 type StorageIdentifierType uint32
 
-// StorageIdTypeVendorSpecific is the first of the types of identifiers.
+// StorageIdTypeVendorSpecific is the first type of identifiers.
 const StorageIdTypeVendorSpecific StorageIdentifierType = 0
 
 // The other types of identifiers.
@@ -138,10 +135,10 @@ const (
 	StorageIDTypeScsiNameString           = 8
 )
 
-// StorageAssociationType says what is identified.
+// StorageAssociationType is what an identifier identifies.
 type StorageAssociationType uint32
 
-// StorageIDAssocDevice is the first of the associations.
+// StorageIDAssocDevice is the first association.
 const StorageIDAssocDevice StorageAssociationType = 0
 
 // The other associations.
@@ -150,9 +147,9 @@ const (
 	StorageIDAssocTarget = 2
 )
 
-// StorageIdentifier is the beginning of Windows' STORAGE_IDENTIFIER:
-// IdentifierSize bytes stand where Identifier is, and the next one begins
-// NextOffset bytes behind this one. Both are claims of the device.
+// StorageIdentifier is the beginning of Windows' STORAGE_IDENTIFIER. Identifier has
+// IdentifierSize bytes, and the next identifier begins NextOffset bytes after this one.
+// Both values come from the device and cannot be trusted.
 type StorageIdentifier struct {
 	CodeSet        StorageIdentifierCodeSet
 	Type           StorageIdentifierType
@@ -162,7 +159,7 @@ type StorageIdentifier struct {
 	Identifier     [1]byte
 }
 
-// SetStorageDeviceAttributes resembles Windows' SET_DISK_ATTRIBUTES. Use
+// SetStorageDeviceAttributes is similar to Windows' SET_DISK_ATTRIBUTES. Use
 // [DiskAPI.SetDiskState] or [DiskAPI.SetDiskReadOnly].
 type SetStorageDeviceAttributes struct {
 	Version        uint32

@@ -2,9 +2,8 @@ package api
 
 import "golang.org/x/sys/windows"
 
-// The published structures with a windows.GUID in them. Their unions are Go
-// structs, so they have not the layout of what Windows exchanges; nothing here
-// uses them.
+// The published structures that contain a windows.GUID. Their unions are Go structs, so
+// they do not have Windows' layout. This package does not use them.
 
 // PartitionInfoMbr is named after Windows' PARTITION_INFORMATION_MBR.
 type PartitionInfoMbr struct {
