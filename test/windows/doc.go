@@ -8,8 +8,7 @@
 //
 //	go test ./test/windows -v
 //
-// It has never been run: there was no Windows where it was written. What it
-// compiles to is vetted for amd64 and arm64, and what of it needs no disk, share or
-// target is run under Wine. docs/evidence/windows.md tells how to run it and what to send
-// back.
+// docs/evidence/windows.md describes how to run it, and docs/evidence/verification.md
+// what has been run so far. make test vets it for amd64 and arm64, and runs under Wine
+// the tests that need no disk, share or target.
 package windows
