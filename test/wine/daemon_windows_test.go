@@ -22,52 +22,52 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// program is a program under test: the variable of the environment with its path.
+// program is a program under test, by the environment variable with its path.
 type program string
 
 const (
-	csiProxy    program = "CSI_PROXY_BINARY"     // csi-proxy.exe, over the Windows that it runs on
+	csiProxy    program = "CSI_PROXY_BINARY"     // csi-proxy.exe, over the local Windows
 	csiProxySim program = "CSI_PROXY_SIM_BINARY" // csi-proxy-sim.exe, over a simulated node
 )
 
-// path is where the program is. Without one the test is skipped.
+// path returns the path of the program. Without one it skips the test.
 func (p program) path(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv(string(p))
 	if path == "" {
-		t.Skipf("%s names no program; make test builds one and sets it", p)
+		t.Skipf("needs %s, the path of a program; make test builds one and sets it", p)
 	}
 	return path
 }
 
-// measured shows a number in the summary of make test, though the test passes.
+// measured shows a number in the summary of make test, even if the test passes.
 func measured(t *testing.T, format string, args ...any) {
 	t.Attr("measured", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 }
 
-// patience is how long is waited for what is to come. Only what hangs takes so long.
-const patience = 2 * time.Minute
+// timeout limits every wait. Only a hang takes this long.
+const timeout = 2 * time.Minute
 
 // process is a program under test that runs in the background.
 type process struct {
 	t       *testing.T
 	cmd     *exec.Cmd
 	started time.Time
-	ready   time.Duration // from its start to its word that it serves
-	pipes   int           // as many as it says that it serves
+	ready   time.Duration // from its start to the log line that it serves
+	pipes   int           // the number in that log line
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-// Write is for the process's stderr.
+// Write receives the process's stderr.
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.Write(b)
 }
 
-func (p *process) said() string {
+func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
@@ -75,7 +75,8 @@ func (p *process) said() string {
 
 var serving = regexp.MustCompile(`Serving (\d+) pipes`)
 
-// launch starts a program and does not wait for it. The end of the test ends it.
+// launch starts a program without waiting until it serves. The end of the test
+// kills it.
 func launch(t *testing.T, what program, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(what.path(t), args...), started: time.Now()}
@@ -86,47 +87,47 @@ func launch(t *testing.T, what program, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", p.cmd.Path, p.said())
+			t.Logf("output of %s:\n%s", p.cmd.Path, p.output())
 		}
 	})
 	return p
 }
 
-// start starts a program and waits until it says that it serves.
+// start starts a program and waits until it serves.
 func start(t *testing.T, what program, args ...string) *process {
 	t.Helper()
 	p := launch(t, what, args...)
-	p.pipes, _ = strconv.Atoi(p.awaitSaid(serving)[1])
+	p.pipes, _ = strconv.Atoi(p.awaitOutput(serving)[1])
 	p.ready = time.Since(p.started)
 	return p
 }
 
-// awaitSaid waits until the process has said what matches. What it says before it
-// answers a call may be heard after the answer.
-func (p *process) awaitSaid(what *regexp.Regexp) (match []string) {
+// awaitOutput waits for output that matches. The log line of a call may come
+// after the call has returned.
+func (p *process) awaitOutput(what *regexp.Regexp) (match []string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if m := what.FindStringSubmatch(p.said()); m != nil {
+	for end := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
+		if m := what.FindStringSubmatch(p.output()); m != nil {
 			return m
 		}
 		if time.Now().After(end) {
-			p.t.Fatalf("csi-proxy did not say %s", what)
+			p.t.Fatalf("csi-proxy did not log %s", what)
 		}
 	}
 }
 
-// kill ends the process at once. A process without a console of its own cannot
-// be interrupted on Windows; an orderly end is what the service is tested for.
+// kill kills the process. A process without its own console cannot be interrupted
+// on Windows; the tests of the service cover an orderly end.
 func (p *process) kill() {
-	// Errors mean that it has ended, and that it did not end by itself.
+	// Errors mean that the process has ended, and how.
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
 
-// control is the pipe of a simulated node's own service.
+// control is the pipe of a simulated node's control service.
 const control = simcontrol.Pipe
 
-// apiPipes are the names of the pipes of every published version.
+// apiPipes returns the names of the pipes of every published version.
 func apiPipes() []string {
 	var names []string
 	for _, services := range [][]wire.Service{wire.Disk(nil, nil), wire.Filesystem(nil, nil), wire.ISCSI(nil, nil), wire.SMB(nil, nil), wire.System(nil, nil), wire.Volume(nil, nil)} {
@@ -137,8 +138,8 @@ func apiPipes() []string {
 	return names
 }
 
-// answering counts the pipes on which a server answers that it is healthy. Each
-// gets one try, with a connection of its own.
+// answering counts the pipes whose server reports that it is healthy. Each gets
+// one try, on its own connection.
 func answering(t *testing.T, names []string) int {
 	t.Helper()
 	n := 0
@@ -151,7 +152,7 @@ func answering(t *testing.T, names []string) int {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		out, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 		cancel()
 		conn.Close()

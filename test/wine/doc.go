@@ -1,14 +1,14 @@
-// Package wine tests what we ship as the Windows programs that they are: named
-// pipes, the Windows service, and files through the native side of the boundary.
+// Package wine tests our Windows programs as we ship them: named pipes, the
+// Windows service, and files through the native side of the boundary.
 //
-// All tests but one are built for Windows and want any Windows, with the rights of an
-// administrator; CSI_PROXY_BINARY names the csi-proxy.exe to test, and
-// CSI_PROXY_SIM_BINARY the csi-proxy-sim.exe. So far they
-// have been run under Wine 10 only (hack/wine.sh), as the stage wine of make
-// test does. What Wine cannot show stands in docs/evidence/verification.md: it enforces no
-// access rights, has no reparse points, and disks that answer nothing.
+// All tests but one are built for Windows. They run on any Windows, with
+// administrator rights. CSI_PROXY_BINARY is the path of the csi-proxy.exe to
+// test, and CSI_PROXY_SIM_BINARY that of csi-proxy-sim.exe. So far they have run
+// under Wine 10 only (hack/wine.sh), as the stage wine of make test.
+// docs/evidence/verification.md lists what Wine cannot show: it enforces no
+// access rights, has no reparse points, and its disks support no control codes.
 //
 // TestOperations runs on any system, over the emulated node where there is no
-// Windows; its records, and those of TestOperationsWithDriver (package driver), make
-// docs/evidence/operations.md.
+// Windows. Its records and those of TestOperationsWithDriver (package driver) are
+// the source of docs/evidence/operations.md.
 package wine

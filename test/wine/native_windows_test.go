@@ -23,8 +23,8 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// native is the Windows that the test runs on, confined to dir if that is not
-// empty. At the end of the test no handle may be open.
+// native returns the local Windows, confined to dir if that is not empty. At the
+// end of the test no handle may be open.
 func native(t *testing.T, dir string) *node.Node {
 	t.Helper()
 	n, err := node.Native()
@@ -59,7 +59,7 @@ func native(t *testing.T, dir string) *node.Node {
 	return here
 }
 
-// The filesystem group on files that are really there, judged by package os.
+// The filesystem group on real files, checked with package os.
 func TestFilesystem(t *testing.T) {
 	dir := `C:\var\lib\kubelet\` + t.Name()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -80,18 +80,18 @@ func TestFilesystem(t *testing.T) {
 		}
 		_, statErr := os.Stat(path)
 		if (statErr == nil) != out.Exists {
-			t.Errorf("PathExists(%q) = %t, os.Stat says %v", path, out.Exists, statErr)
+			t.Errorf("PathExists(%q) = %t, but os.Stat returns %v", path, out.Exists, statErr)
 		}
 		return out.Exists
 	}
 	deep := dir + `\a\b\c`
-	for range 2 { // once more changes nothing
+	for range 2 { // the second call changes nothing
 		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: deep}); err != nil {
 			t.Fatalf("Mkdir(%q): %v", deep, err)
 		}
 	}
 	if !exists(deep) || !exists(strings.ToUpper(deep)) || exists(dir+`\z`) || exists(dir+`\z\z`) {
-		t.Error("what was made, in both cases, and no more, must exist")
+		t.Error("want the new directory, in upper case too, and no others")
 	}
 	for i := range 300 { // more than one buffer of names
 		if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf("a file with a long name, number %d", i)), []byte("x"), 0o600); err != nil {
@@ -120,20 +120,20 @@ func TestFilesystem(t *testing.T) {
 		t.Errorf("Rmdir with force: %v", err)
 	}
 	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`}); !errors.Is(err, hosterr.ErrNotFound) {
-		t.Errorf("Rmdir of what is gone: %v, want not found", err)
+		t.Errorf("Rmdir of a missing directory: %v, want not found", err)
 	}
 	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`, Force: true}); err != nil {
-		t.Errorf("Rmdir with force of what is gone: %v, want success", err)
+		t.Errorf("Rmdir with force of a missing directory: %v, want success", err)
 	}
 	for _, outside := range []string{`C:\var\lib\kubelet\elsewhere`, `C:\windows\system32`, dir + `2`} {
 		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: outside}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-			t.Errorf("Mkdir(%q) outside of the working directory: %v, want a permission error", outside, err)
+			t.Errorf("Mkdir(%q) outside the working directory: %v, want a permission error", outside, err)
 		}
 	}
 }
 
-// The group through the pipe of the daemon that ships.
-func TestFilesystemThroughThePipe(t *testing.T) {
+// The group through a pipe of the real daemon.
+func TestFilesystemThroughPipe(t *testing.T) {
 	start(t, csiProxy, `-working-dir=C:\wine`)
 	c, err := fsclient.NewClient()
 	if err != nil {
@@ -151,7 +151,7 @@ func TestFilesystemThroughThePipe(t *testing.T) {
 			t.Errorf("PathExists = %v, %v, want %t", out, err, want)
 		}
 		if _, err := os.Stat(dir); (err == nil) != want {
-			t.Errorf("os.Stat: %v, want that it exists: %t", err, want)
+			t.Errorf("os.Stat: %v, want it to exist: %t", err, want)
 		}
 	}
 	exists(false)
@@ -169,8 +169,8 @@ func TestFilesystemThroughThePipe(t *testing.T) {
 	}
 }
 
-// The volume of C:, by the calls that any Windows answers.
-func TestVolumeOfADriveLetter(t *testing.T) {
+// The volume of C:, with calls that every Windows supports.
+func TestVolumeOfDriveLetter(t *testing.T) {
 	n := native(t, "")
 	s, err := volume.New(volumeapi.On(n))
 	if err != nil {

@@ -21,23 +21,23 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
-// What an operation lacks under Wine.
+// Reasons why an operation does not run under Wine.
 const (
 	onWine      = ""
-	noDisk      = "Wine's disks answer no control codes"
+	noDisk      = "Wine's disks support no control codes"
 	noMounts    = "Wine mounts no volumes"
 	noReparse   = "Wine has no reparse points"
 	noFormatter = "Wine has neither MSFT_Volume nor fmifs.dll"
 )
 
-// world is a node and its services, whose successful calls are recorded.
+// world is a node and its services. It records the successful calls.
 type world struct {
 	disk   *disk.Disk
 	volume *volume.Volume
 	files  *filesystem.Filesystem
 	system *system.System
 
-	number uint32 // of the disk to work on
+	number uint32 // of the disk to use
 	id     string // of the volume
 	letter string // the volume of C:
 
@@ -62,7 +62,7 @@ func (w *world) record(c *win32.Call) error {
 	return nil
 }
 
-// Where a world is.
+// The kinds of a world.
 const (
 	onEmulated = "emulated"
 	onWine10   = "Wine"
@@ -70,8 +70,8 @@ const (
 	onWindows  = "Windows"
 )
 
-// here is Windows itself where the test runs on it, be it Wine, and the emulated
-// node elsewhere.
+// here returns Windows, which may be Wine, if the test runs on it, and otherwise
+// the emulated node.
 func here(t *testing.T) (api win32.API, on string) {
 	t.Helper()
 	if runtime.GOOS != "windows" {
@@ -92,7 +92,7 @@ func here(t *testing.T) (api win32.API, on string) {
 	return n.API, onWindows
 }
 
-// newWorld makes the services over api.
+// newWorld creates the services over api.
 func newWorld(t *testing.T, api win32.API) *world {
 	t.Helper()
 	w := &world{calls: map[string]bool{}, number: 1}
@@ -108,18 +108,18 @@ func newWorld(t *testing.T, api win32.API) *world {
 	return w
 }
 
-// operation is one: its name, what it lacks under Wine, and a call of it.
+// operation is a name, the reason why it does not run under Wine, and a call.
 type operation struct {
 	name, lacks string
 	run         func(context.Context, *world) error
 }
 
-// does makes a run of a method of a service.
+// does returns a run of a service's method.
 func does[S, In, Out any](of func(*world) S, method func(S, context.Context, *In) (*Out, error), in func(*world) *In, check func(*world, *Out) bool) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
 		out, err := method(of(w), ctx, in(w))
 		if err == nil && check != nil && !check(w, out) {
-			return fmt.Errorf("answered %+v", out)
+			return fmt.Errorf("returned %+v", out)
 		}
 		return err
 	}
@@ -131,7 +131,7 @@ func files(w *world) *filesystem.Filesystem   { return w.files }
 func systems(w *world) *system.System         { return w.system }
 func constant[In any](in In) func(*world) *In { return func(*world) *In { return &in } }
 
-// operations are the story of a volume, in the order in which each finds what it
+// operations are the life of a volume, in an order in which each finds what it
 // needs.
 var operations = []operation{
 	{"disk ListDiskIDs", noDisk, does(disks, (*disk.Disk).ListDiskIDs, constant(disk.ListDiskIDsRequest{}),
@@ -207,7 +207,7 @@ var operations = []operation{
 	{"system GetService", onWine, does(systems, (*system.System).GetService, constant(system.GetServiceRequest{Name: "RpcSs"}), nil)},
 }
 
-// lacking is why an operation cannot be run in a world, "" if it can.
+// lacking returns why an operation cannot run in a world, "" if it can.
 func (o operation) lacking(on string) string {
 	switch {
 	case o.lacks == onWine || on == onEmulated:
@@ -215,14 +215,14 @@ func (o operation) lacking(on string) string {
 	case on == onDriver && (o.lacks == noDisk || o.lacks == noFormatter):
 		return ""
 	case on == onWindows && o.lacks != noReparse:
-		return "needs a disk that may be overwritten, which this test does not ask a real Windows for"
+		return "needs a disk that may be overwritten; this test does not use one of a real Windows"
 	case on == onWindows:
 		return ""
 	}
 	return "needs real Windows: " + o.lacks
 }
 
-// runOperations runs what a world has of the operations, and records the calls.
+// runOperations runs the operations that a world supports, and records the calls.
 func runOperations(t *testing.T, w *world, on string) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
@@ -242,8 +242,9 @@ func runOperations(t *testing.T, w *world, on string) {
 	}
 }
 
-// TestOperations runs every operation over the emulated node, and over Windows
-// what there is of it. The attributes that it leaves make docs/evidence/operations.md.
+// TestOperations runs every operation over the emulated node, and those that
+// Windows supports over Windows. Its test attributes are the source of
+// docs/evidence/operations.md.
 func TestOperations(t *testing.T) {
 	api, on := here(t)
 	runOperations(t, newWorld(t, api), on)

@@ -17,13 +17,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
-// driven makes the disks, volumes and formats of Wine those of an emulated node
-// (package driver).
+// driven gives Wine the disks, volumes and formats of an emulated node (package
+// driver).
 func driven(t *testing.T, config emulated.Config) *emulated.Node {
 	t.Helper()
 	dir := os.Getenv("CSI_PROXY_WINE_DRIVER")
 	if dir == "" || !driver.UnderWine() {
-		t.Skip("needs Wine and the driver, which the stage wine of make test builds where mingw-w64 is")
+		t.Skip("needs Wine and the driver, which the stage wine of make test builds with mingw-w64")
 	}
 	if err := driver.Load(dir); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,8 @@ func driven(t *testing.T, config emulated.Config) *emulated.Node {
 // The operations over Windows' own calls, with disks.
 func TestOperationsWithDriver(t *testing.T) {
 	driven(t, emulated.Config{})
-	// csi-proxy.exe formats in a child that is itself; here it is the child.
+	// csi-proxy.exe formats in a child that runs csi-proxy.exe again; here that
+	// is the child.
 	n, err := node.OpenNative(node.NativeOptions{FormatHelper: os.Getenv("CSI_PROXY_BINARY"), Format: "native"})
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +62,7 @@ func TestOperationsWithDriver(t *testing.T) {
 	runOperations(t, newWorld(t, n.API), onDriver)
 }
 
-// csi-proxy.exe takes a disk from blank to a volume that
-// has grown, through its pipes.
+// csi-proxy.exe takes a disk from blank to a grown volume through its pipes.
 func TestDaemonWithDriver(t *testing.T) {
 	const gib = 1 << 30
 	model := driven(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
@@ -123,9 +123,9 @@ func TestDaemonWithDriver(t *testing.T) {
 			t.Errorf("GetDiskState: %+v, %v, want online %t", out, err, online)
 		}
 	}
-	// A request without a number names disk 0, which holds Windows.
+	// A request without a number means disk 0, which holds Windows.
 	if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("SetDiskState of disk 0: %v, want FailedPrecondition", err)
 	}
-	p.awaitSaid(regexp.MustCompile(`"Called Win32" call="DeviceIoControl"`)) // by -v=6
+	p.awaitOutput(regexp.MustCompile(`"Called Win32" call="DeviceIoControl"`)) // with -v=6
 }

@@ -25,28 +25,28 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// Once the daemon says that it serves, every pipe answers the first client that
-// comes, with its first call.
-func TestAllPipesAnswerAtOnce(t *testing.T) {
+// Once the daemon logs that it serves, every pipe serves the first call of its
+// first client.
+func TestPipesServeAtOnce(t *testing.T) {
 	var took []time.Duration
 	pipes := 0
 	for range 5 {
 		p := start(t, csiProxySim)
 		if n := answering(t, append(apiPipes(), control)); n != p.pipes || n < 17 {
-			t.Errorf("%d pipes answer, the daemon says it serves %d", n, p.pipes)
+			t.Errorf("%d pipes respond, but the daemon logs %d", n, p.pipes)
 		}
 		took, pipes = append(took, p.ready), p.pipes
 		p.kill()
 	}
 	slices.Sort(took)
-	measured(t, "from the process's start until its %d pipes take connections: %v the fastest, %v the median, %v the slowest of %d",
+	measured(t, "from the process's start until its %d pipes accept connections: %v the fastest, %v the median, %v the slowest of %d",
 		pipes, took[0], took[len(took)/2], took[len(took)-1], len(took))
 	if took[len(took)/2] > 30*time.Second {
 		t.Errorf("start-up takes %v", took)
 	}
 }
 
-func TestManyCallers(t *testing.T) {
+func TestConcurrentClients(t *testing.T) {
 	start(t, csiProxySim)
 	const clients, calls = 40, 25
 	begin := time.Now()
@@ -71,14 +71,14 @@ func TestManyCallers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	measured(t, "%d clients at once, of which the last was connected after %v, %d calls each: %v", clients, slices.Max(connected[:]), calls, time.Since(begin))
+	measured(t, "%d clients at once, the last one connected after %v, %d calls each: %v", clients, slices.Max(connected[:]), calls, time.Since(begin))
 }
 
-// A client meets a server that is not there, comes, goes, and comes back.
-func TestClientAndServerComeAndGo(t *testing.T) {
+// A client without a server, with one that starts, stops and starts again.
+func TestClientReconnects(t *testing.T) {
 	csiProxySim.path(t)
-	// Each is refused at once: were a pipe waited for that is not there, as one is that
-	// is busy, it would take two seconds.
+	// Each call must fail at once. Waiting for a missing pipe as for a busy one
+	// would take two seconds.
 	begin := time.Now()
 	const times = 30
 	for range times {
@@ -90,8 +90,8 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 		t.Errorf("without a server: NewClient, %d times, took %v", times, took)
 	}
 
-	// While it starts NewClient fails, at once or because the pipe stays busy, or
-	// returns a client that works.
+	// While the server starts, NewClient fails, at once or because the pipe stays
+	// busy, or returns a working client.
 	begin = time.Now()
 	p := launch(t, csiProxySim)
 	var c *filesystem.Client
@@ -101,7 +101,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !os.IsTimeout(err) {
 			t.Errorf("while it starts: NewClient: %v, want fs.ErrNotExist", err)
 		}
-		if time.Since(begin) > patience {
+		if time.Since(begin) > timeout {
 			t.Fatalf("no client in %v: %v", time.Since(begin), err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 	exists := func(opts ...grpc.CallOption) error {
 		out, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`}, opts...)
 		if err == nil && !out.Exists {
-			t.Error("the kubelet's directory is said not to exist")
+			t.Error("PathExists is false for the kubelet's directory")
 		}
 		return err
 	}
@@ -127,15 +127,15 @@ func TestClientAndServerComeAndGo(t *testing.T) {
 	if err := exists(grpc.WaitForReady(true)); err != nil {
 		t.Errorf("after its restart: %v", err)
 	}
-	measured(t, "the client came back after %v", time.Since(begin))
+	measured(t, "the client worked again after %v", time.Since(begin))
 }
 
-// Deadlines of named pipes: who says nothing, or half of what he has to, is hung
-// up on in seconds, and keeps nobody out meanwhile.
-func TestSilentAndHalfOpenClients(t *testing.T) {
+// Deadlines of named pipes: the server disconnects a client that sends nothing or
+// an incomplete message within seconds, and serves others meanwhile.
+func TestSilentClients(t *testing.T) {
 	start(t, csiProxySim)
 	connect := func(group string) net.Conn {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		c, err := pipe.Dial(ctx, client.PipePath(group, apiversion.NewVersionOrPanic("v1")))
 		if err != nil {
@@ -146,26 +146,27 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 	}
 	begin := time.Now()
 	var wg sync.WaitGroup
-	hungUp := func(what string, say string, deaf, within time.Duration) {
+	disconnected := func(what string, send string, deaf, within time.Duration) {
 		c := connect("disk")
 		wg.Go(func() {
-			// A pipe has no buffer: who writes waits for the other one to read.
-			go io.WriteString(c, say)
+			// A pipe has no buffer: a write waits for the other side's read.
+			go io.WriteString(c, send)
 			time.Sleep(deaf)
-			listens := time.Now()
+			reads := time.Now()
 			io.Copy(io.Discard, c)
-			if took := time.Since(listens); took > within {
-				t.Errorf("a client with %s was hung up on after %v, want %v at most", what, took, within)
+			if took := time.Since(reads); took > within {
+				t.Errorf("a client that sends %s was disconnected after %v, want %v at most", what, took, within)
 			}
-			measured(t, "%s: hung up on after %v", what, time.Since(begin).Round(100*time.Millisecond))
+			measured(t, "a client that sends %s: disconnected after %v", what, time.Since(begin).Round(100*time.Millisecond))
 		})
 	}
 	const preface, settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-	hungUp("not a word", "", 0, time.Minute)
-	// It was hung up on before it listens; it has ten seconds only from its connection on.
-	hungUp("not a word, and deaf for 15 s", "", 15*time.Second, 8*time.Second)
-	hungUp("half a preface", preface[:10], 0, time.Minute)
-	hungUp("half a frame", preface+settings+"\x00\x00\x64", 0, time.Minute)
+	disconnected("nothing", "", 0, time.Minute)
+	// The server disconnected it before it reads: it has ten seconds from its
+	// connection on.
+	disconnected("nothing, and does not read for 15 s", "", 15*time.Second, 8*time.Second)
+	disconnected("half a preface", preface[:10], 0, time.Minute)
+	disconnected("half a frame", preface+settings+"\x00\x00\x64", 0, time.Minute)
 	idle, err := disk.NewClient()
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 	}
 	list()
 
-	// Another pipe, more connections than it takes.
+	// On another pipe, more connections than it accepts.
 	for range 300 {
 		connect("filesystem")
 	}
@@ -188,14 +189,15 @@ func TestSilentAndHalfOpenClients(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`}); err != nil {
-		t.Errorf("behind 300 clients that say nothing: %v", err)
+		t.Errorf("behind 300 silent clients: %v", err)
 	}
 	measured(t, "a call behind 300 silent connections: after %v", time.Since(begin).Round(time.Millisecond))
 	wg.Wait()
-	list() // on a connection that was idle for longer than any of them
+	list() // on a connection that has been idle for longer than any of them
 }
 
-// A second daemon says that the pipes are taken, and leaves the first alone.
+// A second daemon reports that the pipes are in use, and does not disturb the
+// first.
 func TestSecondDaemon(t *testing.T) {
 	p := start(t, csiProxySim)
 	second := launch(t, csiProxySim)
@@ -204,6 +206,6 @@ func TestSecondDaemon(t *testing.T) {
 		t.Errorf("the second daemon ended with %v, want exit code 1", err)
 	}
 	if n := answering(t, append(apiPipes(), control)); n != p.pipes {
-		t.Errorf("%d of the first daemon's %d pipes answer", n, p.pipes)
+		t.Errorf("%d of the first daemon's %d pipes respond", n, p.pipes)
 	}
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 )
 
-// watched puts a process into a job, which tells of every process that it starts, and
-// of all that those start, however short they live. The answer is their programs, one
-// that has ended by its number.
+// watched puts a process into a job, which reports every process that it or its
+// descendants start, however short-lived. started returns their programs, or the
+// process ID of one that has ended.
 func watched(t *testing.T, pid int) (started func() []string) {
 	t.Helper()
 	job, err := windows.CreateJobObject(nil, nil)
@@ -73,7 +73,7 @@ func watched(t *testing.T, pid int) (started func() []string) {
 	}
 }
 
-// programOf is the path of a process's program, or its number if it has ended.
+// programOf returns the path of a process's program, or its ID if it has ended.
 func programOf(pid uint32) string {
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {
@@ -88,11 +88,11 @@ func programOf(pid uint32) string {
 	return windows.UTF16ToString(name[:n])
 }
 
-// asStarter makes this test's binary start another process when it is told to.
+// asStarter makes this test's binary start another process on request.
 const asStarter = "CSI_PROXY_TEST_AS_STARTER"
 
-// The job sees a process that is started and ends at once.
-func TestStartedProcessesAreSeen(t *testing.T) {
+// The job reports a process that ends at once.
+func TestStartedProcessesReported(t *testing.T) {
 	if os.Getenv(asStarter) != "" {
 		bufio.NewReader(os.Stdin).ReadString('\n')
 		if err := exec.Command(os.Args[0], "-test.run=^$").Run(); err != nil {
@@ -100,7 +100,7 @@ func TestStartedProcessesAreSeen(t *testing.T) {
 		}
 		return
 	}
-	c := exec.Command(os.Args[0], "-test.run=^TestStartedProcessesAreSeen$")
+	c := exec.Command(os.Args[0], "-test.run=^TestStartedProcessesReported$")
 	c.Env = append(os.Environ(), asStarter+"=1")
 	stdin, err := c.StdinPipe()
 	if err != nil {
@@ -111,7 +111,7 @@ func TestStartedProcessesAreSeen(t *testing.T) {
 	}
 	started := watched(t, c.Process.Pid)
 	if names := started(); len(names) != 0 {
-		t.Errorf("%q before any was started", names)
+		t.Errorf("%q before any process was started", names)
 	}
 	io.WriteString(stdin, "\n")
 	if err := c.Wait(); err != nil {
@@ -122,15 +122,15 @@ func TestStartedProcessesAreSeen(t *testing.T) {
 	}
 }
 
-// No method of any version starts a process, of the daemon on Windows' own calls or
-// on a simulated node. (The one that may, FormatVolume with the native backend on a
+// No method of any version starts a process, neither on Windows' own calls nor on
+// a simulated node. (The exception, FormatVolume with the native backend on a
 // volume that can be formatted, starts csi-proxy.exe: package fmifs.)
-func TestNoMethodStartsAProcess(t *testing.T) {
+func TestNoMethodStartsProcess(t *testing.T) {
 	wine := windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 	for _, what := range []program{csiProxy, csiProxySim} {
 		p := launch(t, what, "-smb-allow-loopback")
 		started := watched(t, p.cmd.Process.Pid)
-		p.awaitSaid(serving)
+		p.awaitOutput(serving)
 		called, done := 0, 0
 		for _, name := range apiPipes() {
 			group, version, _ := strings.Cut(strings.TrimPrefix(name, "csi-proxy-"), "-")
@@ -147,7 +147,7 @@ func TestNoMethodStartsAProcess(t *testing.T) {
 			t.Errorf("%s: called %d methods, of which %d succeeded; want 139 and some", what, called, done)
 		}
 		ours := slices.DeleteFunc(started(), func(name string) bool {
-			// Wine makes its desktop in whichever process first needs one.
+			// Wine creates its desktop in the first process that needs one.
 			return strings.EqualFold(name, `C:\windows\system32\explorer.exe`) && wine
 		})
 		if len(ours) > 0 {
@@ -171,14 +171,14 @@ func callAll(t *testing.T, conn grpc.ClientConnInterface, group, version string)
 				m := s.Methods().Get(j)
 				in := dynamicpb.NewMessage(m.Input())
 				something(in, m)
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, dynamicpb.NewMessage(m.Output()))
 				cancel()
 				called++
 				switch status.Code(err) {
 				case codes.OK:
 					done++
-				case codes.Unimplemented: // also what this Windows does not have
+				case codes.Unimplemented: // this Windows may lack it
 					if strings.Contains(err.Error(), "unknown ") {
 						t.Errorf("%s %s: %v", version, m.FullName(), err)
 					}
@@ -192,8 +192,9 @@ func callAll(t *testing.T, conn grpc.ClientConnInterface, group, version string)
 	return called, done
 }
 
-// something fills in what gets far and harms nothing: a directory of the kubelet, a
-// volume and a disk that there are not, a service that may not be started.
+// something fills a request with harmless values that reach far into the code: a
+// directory of the kubelet, a volume and a disk that do not exist, a service that
+// may not be started.
 func something(in protoreflect.Message, m protoreflect.MethodDescriptor) {
 	for i := range in.Descriptor().Fields().Len() {
 		f := in.Descriptor().Fields().Get(i)

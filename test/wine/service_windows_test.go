@@ -22,7 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// The service as the published instructions create it.
+// The service, created as in the published instructions.
 const (
 	serviceName = "csiproxy"
 	installDir  = `C:\etc\kubernetes\node\bin`
@@ -38,8 +38,8 @@ func sc(t *testing.T, args ...string) {
 	}
 }
 
-// service is the service csiproxy that runs a program; the end of the test stops
-// and deletes it.
+// service returns the service csiproxy that runs a program. The end of the test
+// stops and deletes it.
 func service(t *testing.T, what program) *mgr.Service {
 	t.Helper()
 	path := what.path(t)
@@ -49,9 +49,9 @@ func service(t *testing.T, what program) *mgr.Service {
 		t.Fatal(err)
 	}
 	defer m.Disconnect()
-	if s, err := m.OpenService(serviceName); err == nil { // somebody's, or left by a run that was killed
+	if s, err := m.OpenService(serviceName); err == nil { // another installation, or left by a run that was killed
 		s.Close()
-		t.Fatalf("this machine has a service %s, whose program the test would replace: sc.exe delete %[1]s", serviceName)
+		t.Fatalf("this machine has a service %s, and the test would replace its program: sc.exe delete %[1]s", serviceName)
 	}
 	from, err := os.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func service(t *testing.T, what program) *mgr.Service {
 		}
 		defer m.Disconnect()
 		if left, err := m.OpenService(serviceName); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
-			t.Errorf("after sc.exe delete the service can be opened: %v, %v", left, err)
+			t.Errorf("the service can still be opened after sc.exe delete: %v, %v", left, err)
 		}
 	})
 	return s
@@ -108,7 +108,7 @@ func service(t *testing.T, what program) *mgr.Service {
 // awaitState waits until the service is in a state.
 func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
 	t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
 		st, err := s.Query()
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
 	}
 }
 
-// The service as published, on the Windows that it runs on.
+// The service as published, over the local Windows.
 func TestServiceAsPublished(t *testing.T) {
 	s := service(t, csiProxy)
 	begin := time.Now()
@@ -130,11 +130,11 @@ func TestServiceAsPublished(t *testing.T) {
 	awaitState(t, s, svc.Running)
 	measured(t, "running after %v", time.Since(begin))
 	if n := answering(t, apiPipes()); n < 17 {
-		t.Errorf("the service runs, and %d pipes answer", n)
+		t.Errorf("the service runs, but %d pipes respond", n)
 	}
 	st, err := s.Control(svc.Interrogate)
 	if err != nil || st.State != svc.Running || st.Accepts&svc.AcceptStop == 0 {
-		t.Errorf("interrogated: %+v, %v, want a running service that accepts a stop", st, err)
+		t.Errorf("query: %+v, %v, want a running service that accepts a stop", st, err)
 	}
 
 	c, err := filesystem.NewClient()
@@ -147,7 +147,7 @@ func TestServiceAsPublished(t *testing.T) {
 		t.Errorf("Mkdir: %v", err)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		t.Errorf("the directory that the service made: %v, %v", info, err)
+		t.Errorf("the directory that the service created: %v, %v", info, err)
 	}
 
 	sc(t, "stop", serviceName)
@@ -156,20 +156,20 @@ func TestServiceAsPublished(t *testing.T) {
 		t.Errorf("exit codes %d and %d, want 0", st.Win32ExitCode, st.ServiceSpecificExitCode)
 	}
 	if n := answering(t, apiPipes()); n != 0 {
-		t.Errorf("the service is stopped, and %d pipes answer", n)
+		t.Errorf("the service is stopped, but %d pipes respond", n)
 	}
 	log, err := os.ReadFile(logFile)
 	if err != nil || !strings.Contains(string(log), "CSI-Proxy Server stopped") {
-		t.Errorf("the log does not tell of the stop: %v\n%s", err, log)
+		t.Errorf("the log does not have the stop: %v\n%s", err, log)
 	}
 
-	// And once more: what a stop leaves must not keep it from starting.
+	// Start it again: nothing that a stop leaves may prevent that.
 	sc(t, "start", serviceName)
 	awaitState(t, s, svc.Running)
 }
 
-// A stop lets the call that runs finish, answer and all, and then ends.
-func TestServiceStopsDuringACall(t *testing.T) {
+// A stop waits for the running call, including its response, and then ends.
+func TestServiceStopDuringCall(t *testing.T) {
 	s := service(t, csiProxySim)
 	sc(t, "start", serviceName)
 	awaitState(t, s, svc.Running)
@@ -180,7 +180,7 @@ func TestServiceStopsDuringACall(t *testing.T) {
 	}
 	defer conn.Close()
 	node := simcontrol.NewNodeClient(conn)
-	// Long enough for the stop to be asked for meanwhile.
+	// Long enough to request the stop in the meantime.
 	const delay = 8 * time.Second
 	_, err = node.Fail(t.Context(), &simcontrol.FailRequest{Fault: &simcontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: delay.Milliseconds()}})
 	if err != nil {
@@ -217,26 +217,26 @@ func TestServiceStopsDuringACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st.State != svc.StopPending && st.State != svc.Running {
-		t.Errorf("told to stop in a call, the service is in state %d at once", st.State)
+		t.Errorf("after the request to stop during a call, the service is in state %d at once", st.State)
 	}
 	if got := <-answered; got.err != nil || !got.exists {
-		t.Errorf("the call that ran: exists %t, %v; want its answer", got.exists, got.err)
+		t.Errorf("the running call: exists %t, %v; want its response", got.exists, got.err)
 	}
 	if took := time.Since(begin); took < delay {
-		t.Errorf("the call took %v, so it was not held up", took)
+		t.Errorf("the call took %v, so it was not delayed", took)
 	}
 	if st := awaitState(t, s, svc.Stopped); st.Win32ExitCode != 0 || st.ServiceSpecificExitCode != 0 {
 		t.Errorf("exit codes %d and %d, want 0", st.Win32ExitCode, st.ServiceSpecificExitCode)
 	}
 }
 
-// A service that cannot serve never runs, and says so by its exit code.
-func TestServiceThatCannotServe(t *testing.T) {
+// A service that cannot serve never runs, and reports that by its exit code.
+func TestServiceCannotServe(t *testing.T) {
 	start(t, csiProxySim) // holds the pipes
 	s := service(t, csiProxy)
-	exec.Command("sc.exe", "start", serviceName).Run() // some Windows tell of the failure here
+	exec.Command("sc.exe", "start", serviceName).Run() // some versions of Windows report the failure here
 	st := awaitState(t, s, svc.Stopped)
-	for limit := time.Now().Add(patience); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(timeout); st.ServiceSpecificExitCode == 0 && time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		st = awaitState(t, s, svc.Stopped)
 	}
 	if st.Win32ExitCode != uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) || st.ServiceSpecificExitCode != 1 {
@@ -244,6 +244,6 @@ func TestServiceThatCannotServe(t *testing.T) {
 	}
 	log, err := os.ReadFile(logFile)
 	if err != nil || !strings.Contains(string(log), "cannot create") {
-		t.Errorf("the log does not tell why: %v\n%s", err, log)
+		t.Errorf("the log does not have the reason: %v\n%s", err, log)
 	}
 }

@@ -38,11 +38,11 @@ func versionResource(t *testing.T, original string, what program) {
 		return windows.UTF16PtrToString(p)
 	}
 	p := start(t, what)
-	said := regexp.MustCompile(`Version: (\S+)`).FindStringSubmatch(p.said())
-	if said == nil {
+	logged := regexp.MustCompile(`Version: (\S+)`).FindStringSubmatch(p.output())
+	if logged == nil {
 		t.Fatalf("%s does not log its version", exe)
 	}
-	for name, want := range map[string]string{"ProductName": "CSI Proxy", "ProductVersion": said[1], "FileVersion": said[1], "OriginalFilename": original} {
+	for name, want := range map[string]string{"ProductName": "CSI Proxy", "ProductVersion": logged[1], "FileVersion": logged[1], "OriginalFilename": original} {
 		if got := text(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -54,11 +54,11 @@ func versionResource(t *testing.T, original string, what program) {
 		t.Fatal(err)
 	}
 	numbers := fmt.Sprintf("%d.%d.%d.%d", fixed.FileVersionMS>>16, fixed.FileVersionMS&0xFFFF, fixed.FileVersionLS>>16, fixed.FileVersionLS&0xFFFF)
-	want := "0.0.0.0" // of a version that is no tag
-	if tag := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)`).FindStringSubmatch(said[1]); tag != nil {
+	want := "0.0.0.0" // for a version that is not a tag
+	if tag := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)`).FindStringSubmatch(logged[1]); tag != nil {
 		want = tag[1] + `\.\d+`
 	}
 	if !regexp.MustCompile("^"+want+"$").MatchString(numbers) || fixed.Signature != 0xFEEF04BD {
-		t.Errorf("the numbers are %s of signature %#x, want %s", numbers, fixed.Signature, want)
+		t.Errorf("the numbers are %s with signature %#x, want %s", numbers, fixed.Signature, want)
 	}
 }

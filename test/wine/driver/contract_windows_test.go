@@ -13,26 +13,26 @@ import (
 
 const caseDir = `C:\var\lib\kubelet\plugins\contract`
 
-// Why a case cannot be shown here.
+// Reasons why a case cannot run here.
 const (
-	noFolders = "SetVolumeMountPoint is a stub in Wine 10, and so is a volume in a folder"
+	noFolders = "SetVolumeMountPoint and volumes in folders are stubs in Wine 10"
 	noLinks   = "Wine 10 has no reparse points"
-	noFiles   = "Wine lets no driver serve files, so no directory of the model's volumes can be opened"
-	noShares  = "Wine reaches no server, and has no links by which a mapping is used; TestGlobalMappings shows the calls"
-	noModel   = "what it is about is not behind the driver; TestInProcess of pkg/conformance runs it under Wine too"
+	noFiles   = "a driver cannot serve files under Wine, so no directory of the model's volumes can be opened"
+	noShares  = "Wine reaches no server, and has no links through which a mapping is used; TestGlobalMappings covers the calls"
+	noModel   = "its subject does not involve the driver; TestInProcess of pkg/conformance runs it under Wine too"
 )
 
-// groupsNotHere are groups of cases of which nothing would be shown by the driver.
+// groupsNotHere are the groups of cases that cannot run through the driver.
 var groupsNotHere = map[string]string{
 	"mount": noFolders, "driver": noFolders, "volume_of_a_path": noFolders, "filesystem": noLinks,
 	"smb": noShares, "system": noModel,
 }
 
-// casesNotHere are cases of the other groups.
+// casesNotHere are such cases of the other groups.
 var casesNotHere = map[string]string{
 	"volume/superfloppy_has_one_volume":                                  noFolders,
 	"volume/volume_IDs_ignore_case":                                      noFolders,
-	"format/repeated_format_succeeds_and_formats_once":                   noFiles, // a repeated format looks whether the file system is empty
+	"format/repeated_format_succeeds_and_formats_once":                   noFiles, // a repeated format checks that the file system is empty
 	"format/volume_with_content_is_kept":                                 noFiles,
 	"grow/mounted_volume_grows":                                          noFolders,
 	"iscsi/disk_of_a_target_keeps_its_volume_across_logins":              noFolders,
@@ -47,7 +47,8 @@ var casesNotHere = map[string]string{
 	"arguments/meaningless_texts_return_typed_errors":                    noLinks,
 }
 
-// notHere skips a case that cannot be shown, saying on which machine it can.
+// notHere skips a case that cannot run here, and names the machine that can run
+// it.
 func notHere(t *testing.T) {
 	_, name, _ := strings.Cut(t.Name(), "/")
 	group, _, _ := strings.Cut(name, "/")
@@ -60,7 +61,7 @@ func notHere(t *testing.T) {
 // met are the groups and cases that were skipped.
 var met = map[string]bool{}
 
-// contractNode is the host as the contract's cases see it.
+// contractNode returns the host for the cases of the contract.
 func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	notHere(t)
 	config := emulated.Config{
@@ -118,21 +119,21 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		Fail:     h.fail,
 		Heal:     h.heal,
 		OpenHandles: func() ([]string, error) {
-			time.Sleep(time.Millisecond) // a close goes its way after the call has returned
+			time.Sleep(time.Millisecond) // a close reaches the model after the call has returned
 			return h.openHandles()
 		},
 	}
 }
 
 // The contract of a node, over the disks, volumes and the initiator of the model,
-// by Windows' own calls.
+// through Windows' own calls.
 func TestContract(t *testing.T) {
 	load(t)
 	conformance.Run(t, contractNode)
 	for _, names := range []map[string]string{groupsNotHere, casesNotHere} {
 		for name := range names {
 			if !met[name] {
-				t.Errorf("no case is called %q, or it was not run", name)
+				t.Errorf("case %q does not exist or did not run", name)
 			}
 		}
 	}

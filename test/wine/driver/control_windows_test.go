@@ -8,17 +8,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 )
 
-// readWrite, read and none are accesses of an open.
+// Access rights of an open.
 const (
 	readWrite = win32.GENERIC_READ | win32.GENERIC_WRITE
 	readOnly  = win32.GENERIC_READ
 	query     = 0
 )
 
-// What Windows answers to a control code, through the driver, is what the model
-// answers: the error's number, how much came back, and the bytes. None of these
-// changes anything.
-func TestControlCodesAnswerAsTheModelDoes(t *testing.T) {
+// Control codes through the driver return what the model returns: the same error
+// number, output size and bytes. None of these codes changes anything.
+func TestControlCodesMatchModel(t *testing.T) {
 	h := newHost(t, emulated.Config{
 		Disks: []emulated.DiskConfig{
 			{Content: emulated.ContentSystem},
@@ -75,12 +74,12 @@ func TestControlCodesAnswerAsTheModelDoes(t *testing.T) {
 		code   uint32
 		in     []byte
 		out    int
-		want   win32.Errno // what is expected of both, beside being the same
+		want   win32.Errno // expected of both
 	}{
-		{"a layout, with room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*128, 0},
-		{"a layout, with just room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3, 0},
+		{"a layout, large buffer", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*128, 0},
+		{"a layout, exact buffer", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3, 0},
 		{"a layout, one byte too little", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3 - 1, win32.ERROR_INSUFFICIENT_BUFFER},
-		{"a layout, without room", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 0, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"a layout, no buffer", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 0, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"a length", blank, readOnly, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, 0},
 		{"a length, without access", blank, query, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8, win32.ERROR_ACCESS_DENIED},
 		{"a table, without access to write", blank, readOnly, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 1, MaxPartitions: 128}.Encode(), 0, win32.ERROR_ACCESS_DENIED},
@@ -90,31 +89,31 @@ func TestControlCodesAnswerAsTheModelDoes(t *testing.T) {
 		{"a property, its head", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(win32.StorageDeviceProperty), 8, 0},
 		{"a property, whole", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(win32.StorageDeviceProperty), 1024, 0},
 		{"identifiers", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(2), 4096, 0},
-		{"a property that there is not", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(4711), 1024, win32.ERROR_NOT_SUPPORTED},
-		{"half a question for a property", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(0)[:7], 1024, win32.ERROR_BAD_LENGTH},
-		{"a SCSI address that there is not", blank, query, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION},
+		{"an unknown property", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(4711), 1024, win32.ERROR_NOT_SUPPORTED},
+		{"an incomplete property query", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(0)[:7], 1024, win32.ERROR_BAD_LENGTH},
+		{"a missing SCSI address", blank, query, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION},
 		{"attributes", blank, query, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16, 0},
-		{"half a change of attributes", blank, readWrite, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
-		{"half a table", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, make([]byte, 23), 0, win32.ERROR_BAD_LENGTH},
-		{"a table of no style", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 7, MaxPartitions: 128}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		{"partitions before there is a table", blank, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, data), 0, 0xFFFF},
+		{"an incomplete change of attributes", blank, readWrite, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
+		{"an incomplete table", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, make([]byte, 23), 0, win32.ERROR_BAD_LENGTH},
+		{"a table of an unknown style", blank, readWrite, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 7, MaxPartitions: 128}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"partitions without a table", blank, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, data), 0, 0xFFFF},
 		{"partitions of another style", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_MBR), 0, 0xFFFF},
 		{"a partition beyond the end", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, beyond), 0, win32.ERROR_INVALID_PARAMETER},
 		{"a partition between sectors", used, readWrite, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, layout(win32.PARTITION_STYLE_GPT, odd), 0, win32.ERROR_INVALID_PARAMETER},
-		{"growth of no partition", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 9, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
-		{"growth into the next", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
-		{"a new size without room for it", blank, readWrite, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, 0xFFFF},
-		{"a code that there is not", blank, readWrite, 0x7FFFC, nil, 8, win32.ERROR_INVALID_FUNCTION},
+		{"growth of an unknown partition", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 9, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
+		{"growth into the next partition", used, readWrite, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 1 << 20}.Encode(), 0, 0xFFFF},
+		{"a size update with a short buffer", blank, readWrite, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, 0xFFFF},
+		{"an unknown code", blank, readWrite, 0x7FFFC, nil, 8, win32.ERROR_INVALID_FUNCTION},
 		{"extents", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, 0},
 		{"extents, too short", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"the first of two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, win32.ERROR_MORE_DATA},
 		{"two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 56, 0},
-		{"the disk of a volume on two", spanned, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION},
+		{"the disk of a volume on two disks", spanned, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION},
 		{"a volume's number", ntfs, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, 0},
 		{"NTFS", ntfs, readOnly, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, 0},
 		{"no NTFS", raw, readOnly, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION},
 		{"growth beyond the partition", ntfs, readWrite, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(1 << 40), 0, win32.ERROR_INVALID_PARAMETER},
-		{"half a number of sectors", ntfs, readWrite, win32.FSCTL_EXTEND_VOLUME, make([]byte, 7), 0, win32.ERROR_BAD_LENGTH},
+		{"an incomplete number of sectors", ntfs, readWrite, win32.FSCTL_EXTEND_VOLUME, make([]byte, 7), 0, win32.ERROR_BAD_LENGTH},
 		{"whether a volume is offline", ntfs, query, win32.IOCTL_VOLUME_IS_OFFLINE, nil, 0, win32.ERROR_GEN_FAILURE},
 		{"the system disk's layout", system, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 4096, 0},
 	} {
@@ -134,18 +133,18 @@ func TestControlCodesAnswerAsTheModelDoes(t *testing.T) {
 			wantCode, _ := win32.Code(wantErr)
 			code, _ := win32.Code(err)
 			if code != wantCode || n != wantN || !bytes.Equal(got, want) {
-				t.Errorf("Windows answers %d bytes %x, %v;\nthe model %d bytes %x, %v", n, got, err, wantN, want, wantErr)
+				t.Errorf("Windows returns %d bytes %x, %v;\nthe model %d bytes %x, %v", n, got, err, wantN, want, wantErr)
 			}
-			const some = 0xFFFF // an error, whichever the model has
+			const some = 0xFFFF // any error of the model
 			if c.want == some && wantErr == nil || c.want != some && wantCode != c.want {
-				t.Errorf("the model answers %v, want %v", wantErr, c.want)
+				t.Errorf("the model returns %v, want %v", wantErr, c.want)
 			}
 		})
 	}
 }
 
-// Reading and writing, at offsets and beyond the end, as the model does.
-func TestReadsAndWritesAnswerAsTheModelDoes(t *testing.T) {
+// Reads and writes, at offsets and beyond the end, have the model's results.
+func TestReadsAndWritesMatchModel(t *testing.T) {
 	offline := true
 	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}, {Size: gib, Offline: &offline}}})
 	const disk, off = `\\.\PhysicalDrive1`, `\\.\PhysicalDrive2`
@@ -200,15 +199,15 @@ func TestReadsAndWritesAnswerAsTheModelDoes(t *testing.T) {
 	})
 }
 
-// A disk that goes while it is open.
-func TestDiskThatWasPulledOut(t *testing.T) {
+// A disk that is detached while it is open.
+func TestDetachedDisk(t *testing.T) {
 	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
 	const path = `\\.\PhysicalDrive1`
 	dev, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The model's handle for data is opened with the first request for data.
+	// The model's handle for data is opened by the first request for data.
 	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); err != nil {
 		t.Fatal(err)
 	}
@@ -217,19 +216,19 @@ func TestDiskThatWasPulledOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); !win32.IsCode(err, win32.ERROR_DEVICE_NOT_CONNECTED) {
-		t.Errorf("its length: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
+		t.Errorf("length of the detached disk: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
 	}
 	if h2, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0); !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
-		t.Errorf("opened anew: %d, %v, want ERROR_FILE_NOT_FOUND", h2, err)
+		t.Errorf("open the detached disk: %d, %v, want ERROR_FILE_NOT_FOUND", h2, err)
 	}
 	if is, err := h.bare.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 1 {
-		t.Errorf("interfaces %v, %v, want that of the system disk", is, err)
+		t.Errorf("interfaces %v, %v, want only that of the system disk", is, err)
 	}
 	if number, err := back(); err != nil || number != 1 {
-		t.Fatalf("back as disk %d, %v", number, err)
+		t.Fatalf("attached again as disk %d, %v", number, err)
 	}
 	if _, err := h.bare.DeviceIoControl(dev, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); !win32.IsCode(err, win32.ERROR_DEVICE_NOT_CONNECTED) {
-		t.Errorf("its length by the old handle: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
+		t.Errorf("length through the old handle: %v, want ERROR_DEVICE_NOT_CONNECTED", err)
 	}
 	if err := h.bare.CloseHandle(dev); err != nil {
 		t.Error(err)
@@ -239,7 +238,7 @@ func TestDiskThatWasPulledOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := h.bare.DeviceIoControl(again, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, make([]byte, 8)); err != nil {
-		t.Errorf("its length by a new handle: %v", err)
+		t.Errorf("length through a new handle: %v", err)
 	}
 	if err := h.bare.CloseHandle(again); err != nil {
 		t.Error(err)

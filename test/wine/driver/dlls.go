@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// call answers a call of one of the DLLs.
+// call makes a call of one of the DLLs.
 func (s *Server) call(in []byte) ([]byte, error) {
 	a := &arguments{left: in}
 	if len(in) < 4 {
@@ -27,24 +27,24 @@ func (s *Server) call(in []byte) ([]byte, error) {
 	if what >= callUseAdd {
 		function = s.uses
 	}
-	answer, err := function(what, a)
+	result, err := function(what, a)
 	if a.err != nil {
 		return nil, fmt.Errorf("call %d: %w", what, a.err)
 	}
-	return answer.encode(err), nil
+	return result.encode(err), nil
 }
 
-// arguments are those of a call, each with its length before it.
+// arguments are the arguments of a call. Each follows its length.
 type arguments struct {
 	left []byte
-	err  error // the first thing that was wrong with one
+	err  error // the first error in one of them
 }
 
-// bytes is the next argument; there is false for a NULL pointer.
-func (a *arguments) bytes() (b []byte, there bool) {
+// bytes returns the next argument. ok is false for a NULL pointer.
+func (a *arguments) bytes() (b []byte, ok bool) {
 	const null = 0xFFFFFFFF
 	if len(a.left) < 4 {
-		a.wrong("too few")
+		a.wrong("an argument is missing")
 		return nil, false
 	}
 	n := binary.LittleEndian.Uint32(a.left)
@@ -53,7 +53,7 @@ func (a *arguments) bytes() (b []byte, there bool) {
 		return nil, false
 	}
 	if uint64(n) > uint64(len(a.left)) {
-		a.wrong("one of %d bytes, of which %d are there", n, len(a.left))
+		a.wrong("an argument of %d bytes, but only %d are left", n, len(a.left))
 		return nil, false
 	}
 	b, a.left = a.left[:n], a.left[n:]
@@ -62,14 +62,14 @@ func (a *arguments) bytes() (b []byte, there bool) {
 
 func (a *arguments) wrong(format string, args ...any) {
 	if a.err == nil {
-		a.err = fmt.Errorf("arguments: "+format+": %w", append(args, win32.ERROR_INVALID_PARAMETER)...)
+		a.err = fmt.Errorf(format+": %w", append(args, win32.ERROR_INVALID_PARAMETER)...)
 	}
 }
 
-// want makes what is not so an error.
-func (a *arguments) want(so bool, what string) {
-	if !so {
-		a.wrong("%s", what)
+// refuse sets an error if the arguments are wrong.
+func (a *arguments) refuse(wrong bool, why string) {
+	if wrong {
+		a.wrong("%s", why)
 	}
 }
 
@@ -87,7 +87,7 @@ func (a *arguments) text() string {
 	return textAt(b, 0, len(b)/2)
 }
 
-// structure is the next argument, which has size bytes.
+// structure returns the next argument, which must have size bytes.
 func (a *arguments) structure(size int) []byte {
 	b, _ := a.bytes()
 	if len(b) != size {
@@ -97,7 +97,7 @@ func (a *arguments) structure(size int) []byte {
 	return b
 }
 
-// textAt is the string in b at an offset, of at most n units.
+// textAt returns the string in b at an offset, of at most n units.
 func textAt(b []byte, at, n int) string {
 	var u []uint16
 	for i := at; i+2 <= len(b) && len(u) < n; i += 2 {
@@ -110,13 +110,13 @@ func textAt(b []byte, at, n int) string {
 	return win32.FromUTF16(u)
 }
 
-// Event is what FormatEx2 tells its callback.
+// Event is an event that FormatEx2 passes to its callback.
 type Event struct {
 	Kind uint32
 	Data []byte
 }
 
-// Events that FormatEx2 may tell (winfile's fmifs.h).
+// Events of FormatEx2 (winfile's fmifs.h).
 const (
 	EventProgress       = 0  // percent done, 32 bits
 	EventAccessDenied   = 6  //
@@ -125,15 +125,16 @@ const (
 	EventFinished       = 11 // success, a byte; the result, 32 bits at 4
 )
 
-// TellFormats decides what the callback of fmifs.dll hears of a format that ended
-// with err. nil means what formatEvents says.
-func (s *Server) TellFormats(tell func(err error) []Event) {
+// SetFormatEvents sets the events that the callback of fmifs.dll gets for a
+// format that ended with err. nil restores those of formatEvents.
+func (s *Server) SetFormatEvents(events func(err error) []Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell = tell
+	s.formatEvents = events
 }
 
-// formatEvents is what a format says of itself: progress and success, or why not.
+// formatEvents returns the usual events of a format: progress and success, or the
+// error.
 func formatEvents(err error) []Event {
 	le := binary.LittleEndian
 	percent := func(n uint32) Event { return Event{EventProgress, le.AppendUint32(nil, n)} }
@@ -152,7 +153,7 @@ func formatEvents(err error) []Event {
 	}
 }
 
-// Where FMIFS_FORMATEX2_PARAM has what is read of it.
+// Size, offsets and flags of FMIFS_FORMATEX2_PARAM.
 const (
 	formatParamSize    = 40
 	formatParamFlags   = 4
@@ -162,16 +163,16 @@ const (
 	formatFixedMedia   = 12
 )
 
-// format formats a volume of the model, as FormatEx2 was asked to.
+// format formats a volume of the model for a call of FormatEx2.
 func (s *Server) format(a *arguments) ([]byte, error) {
 	drive, media, fs := a.text(), a.number(), a.text()
 	param := a.structure(formatParamSize)
 	label := a.text()
 	flags := binary.LittleEndian.Uint32(param[formatParamFlags:])
-	a.want(param[0] == 2 && param[1] == 0, "a parameter block of another version than 2.0")
-	a.want(media == formatFixedMedia, "another medium than a fixed disk")
-	a.want(flags&^(formatQuick|formatForce) == 0 && flags&formatForce != 0, "other flags than quick and force, or without force")
-	a.want(!strings.HasSuffix(drive, `\`), "a volume's name with a backslash, which is its root directory")
+	a.refuse(param[0] != 2 || param[1] != 0, "the parameter block does not have version 2.0")
+	a.refuse(media != formatFixedMedia, "the medium is not a fixed disk")
+	a.refuse(flags&^(formatQuick|formatForce) != 0 || flags&formatForce == 0, "the flags are not force, or quick and force")
+	a.refuse(strings.HasSuffix(drive, `\`), "the volume's name ends in a backslash, so it is the root directory")
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -180,13 +181,13 @@ func (s *Server) format(a *arguments) ([]byte, error) {
 		ClusterSize: binary.LittleEndian.Uint32(param[formatParamCluster:]),
 	})
 	s.mu.Lock()
-	tell := s.tell
+	events := s.formatEvents
 	s.mu.Unlock()
-	if tell == nil {
-		tell = formatEvents
+	if events == nil {
+		events = formatEvents
 	}
 	var out []byte
-	for _, e := range tell(err) {
+	for _, e := range events(err) {
 		out = binary.LittleEndian.AppendUint32(out, e.Kind)
 		out = binary.LittleEndian.AppendUint32(out, uint32(len(e.Data)))
 		out = append(out, e.Data...)

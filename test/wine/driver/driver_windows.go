@@ -18,8 +18,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Load copies the driver and the DLLs from dir into Windows' directories and
-// starts the driver, if it does not run yet.
+// Load copies the driver and the DLLs from dir to Windows' directories and starts
+// the driver, if it is not running.
 func Load(dir string) error {
 	if c, err := openControl(); err == nil {
 		return c.close()
@@ -58,7 +58,7 @@ func Load(dir string) error {
 		return fmt.Errorf("create the service %s: %w", name, err)
 	}
 	defer windows.CloseServiceHandle(h)
-	// Right after Windows has come up its service database may be locked.
+	// Right after Windows has started, its service database may be locked.
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		err = windows.StartService(h, 0, nil)
 		if !errors.Is(err, windows.ERROR_SERVICE_DATABASE_LOCKED) || time.Now().After(end) {
@@ -74,7 +74,7 @@ func Load(dir string) error {
 // control is a handle of the driver's control device.
 type control struct {
 	h     windows.Handle
-	known []string // disk interfaces that are in the registry
+	known []string // disk interfaces in the registry
 }
 
 func openControl() (*control, error) {
@@ -116,20 +116,20 @@ func (c *control) dosDevice(letter string) (string, error) {
 	return windows.UTF16ToString(buf[:]), err
 }
 
-// Where Windows keeps what SetupDi finds.
+// Registry keys in which SetupDi finds devices.
 const (
 	enumKey    = `SYSTEM\CurrentControlSet\Enum\`
 	classesKey = `SYSTEM\CurrentControlSet\Control\DeviceClasses\`
 	diskClass  = "{4d36e967-e325-11ce-bfc1-08002be10318}" // GUID_DEVCLASS_DISKDRIVE
 )
 
-// interfaces writes the keys that a class installer leaves for a disk.
+// interfaces writes the keys that a class installer creates for a disk.
 func (c *control) interfaces(paths []string) error {
 	class := classesKey + win32.GUID_DEVINTERFACE_DISK.String()
 	for _, p := range c.known {
 		if !slices.Contains(paths, p) {
 			if err := deleteTree(registry.LOCAL_MACHINE, class+`\##?#`+p[4:]); err != nil {
-				return fmt.Errorf("forget %s: %w", p, err)
+				return fmt.Errorf("unregister %s: %w", p, err)
 			}
 		}
 	}
@@ -187,8 +187,8 @@ func deleteTree(root registry.Key, path string) error {
 	return errors.Join(err, registry.DeleteKey(root, path))
 }
 
-// Serve answers the driver's requests out of model, through api, until stop is
-// called: api is model with what a test wants around it. From then on the disks,
+// Serve serves the driver's requests from model, through api, until stop is
+// called; api is model with a test's hooks around it. From then on the disks,
 // volumes and mount points of this Windows are the model's.
 func Serve(model, api win32.API) (s *Server, stop func() error, err error) {
 	serving, err := openControl()
@@ -201,7 +201,7 @@ func Serve(model, api win32.API) (s *Server, stop func() error, err error) {
 	}
 	s = newServer(model, api, other)
 	if _, err := serving.do(codeStart, nil, nil); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("start to serve: %w", err), serving.close(), other.close())
+		return nil, nil, errors.Join(fmt.Errorf("start serving: %w", err), serving.close(), other.close())
 	}
 	done := make(chan struct{})
 	go func() {
@@ -219,13 +219,13 @@ func Serve(model, api win32.API) (s *Server, stop func() error, err error) {
 	return s, stop, nil
 }
 
-// largest is the longest request that is taken, bytes. Writes are the long ones.
-const largest = 8 << 20
+// maxRequest is the size of the longest request in bytes. The longest are writes.
+const maxRequest = 8 << 20
 
-// loop serves one request after another. Each is answered on its own goroutine,
-// because one may wait for another; opening and closing go in order.
+// loop serves one request after the other. Each gets its own goroutine, because
+// one may wait for another; opens and closes run in order.
 func (s *Server) loop(serving, replies *control) {
-	buf := make([]byte, largest)
+	buf := make([]byte, maxRequest)
 	for {
 		b, err := serving.do(codeServe, nil, buf)
 		if errors.Is(err, windows.ERROR_OPERATION_ABORTED) {
@@ -236,7 +236,7 @@ func (s *Server) loop(serving, replies *control) {
 			r, err = decodeRequest(append([]byte(nil), b...))
 		}
 		if err != nil {
-			slog.Error("the driver's requests are not served any more", "error", err)
+			slog.Error("Stopped serving the driver's requests", "err", err)
 			return
 		}
 		switch r.operation {
@@ -245,13 +245,13 @@ func (s *Server) loop(serving, replies *control) {
 			continue
 		case opClose:
 			if err := s.close(r); err != nil {
-				slog.Error("a close failed", "error", err)
+				slog.Error("Failed to close a handle", "err", err)
 			}
 			continue
 		}
 		go func() {
 			if _, err := replies.do(codeReply, s.answer(r).encode(), nil); err != nil {
-				slog.Error("a reply was not taken", "operation", r.operation, "code", r.code, "error", err)
+				slog.Error("Failed to send a reply to the driver", "operation", r.operation, "code", r.code, "err", err)
 			}
 		}()
 	}

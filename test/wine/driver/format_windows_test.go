@@ -29,30 +29,30 @@ func rawVolume(t *testing.T, h *host) string {
 			return v
 		}
 	}
-	t.Fatalf("Windows lists %q, and no volume that was not there before", after)
+	t.Fatalf("Windows lists %q, but no new volume", after)
 	return ""
 }
 
-// What FormatEx2 tells its callback, in a process of its own, becomes one answer.
-func TestFormatHears(t *testing.T) {
+// The events of FormatEx2, in a child process, become one result.
+func TestFormatEvents(t *testing.T) {
 	h := newHost(t, systemOnly())
 	finished := func(success byte, result uint32) Event {
 		return Event{EventFinished, binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)}
 	}
 	done := Event{EventProgress, []byte{100, 0, 0, 0}}
 	for _, c := range []struct {
-		name string
-		said []Event
-		want win32.Errno // 0 is success
+		name   string
+		events []Event
+		want   win32.Errno // 0 is success
 	}{
 		{"progress and success", []Event{{EventProgress, []byte{0, 0, 0, 0}}, done, finished(1, 0)}, 0},
-		{"nothing but success", []Event{finished(1, 0)}, 0},
-		{"success in one byte, as an older function says it", []Event{{EventFinished, []byte{1}}}, 0},
+		{"only success", []Event{finished(1, 0)}, 0},
+		{"success in one byte, from an older function", []Event{{EventFinished, []byte{1}}}, 0},
 		{"events of a later Windows", []Event{{99, []byte("what?")}, done, finished(1, 0), {4711, nil}}, 0},
 		{"a long packet", []Event{{14, make([]byte, 2000)}, finished(1, 0)}, 0},
 		{"nothing at all", nil, win32.ERROR_GEN_FAILURE},
 		{"progress without an end", []Event{done}, win32.ERROR_GEN_FAILURE},
-		{"an end without a word", []Event{{EventFinished, nil}}, win32.ERROR_GEN_FAILURE},
+		{"an end without data", []Event{{EventFinished, nil}}, win32.ERROR_GEN_FAILURE},
 		{"failure without a reason", []Event{finished(0, 0)}, win32.ERROR_GEN_FAILURE},
 		{"access denied", []Event{{EventAccessDenied, nil}, finished(0, 0)}, win32.ERROR_ACCESS_DENIED},
 		{"write protected", []Event{{EventWriteProtected, nil}, finished(0, 0)}, win32.ERROR_WRITE_PROTECT},
@@ -63,11 +63,11 @@ func TestFormatHears(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := rawVolume(t, h)
-			h.server.TellFormats(func(err error) []Event {
+			h.server.SetFormatEvents(func(err error) []Event {
 				if err != nil {
 					t.Errorf("the model's format: %v", err)
 				}
-				return c.said
+				return c.events
 			})
 			err := h.bare.Format(v, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
 			if c.want == 0 && err != nil || c.want != 0 && !win32.IsCode(err, c.want) {
@@ -77,7 +77,7 @@ func TestFormatHears(t *testing.T) {
 	}
 }
 
-// What a format was asked for arrives.
+// The options of a format reach FormatEx2.
 func TestFormatOptions(t *testing.T) {
 	h := newHost(t, systemOnly())
 	for _, o := range []win32.FormatOptions{
@@ -92,7 +92,7 @@ func TestFormatOptions(t *testing.T) {
 		}
 		info, err := h.bare.VolumeInformation(v)
 		if err != nil || info.Label != o.Label || info.FileSystem != o.FileSystem {
-			t.Errorf("a volume formatted with %+v is %+v, %v", o, info, err)
+			t.Errorf("a volume formatted with %+v has %+v, %v", o, info, err)
 		}
 		dev, err := h.bare.CreateFile(v[:len(v)-1], win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
 		if err != nil {

@@ -30,7 +30,7 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// load loads the driver, or skips the test where that would be wrong or is
+// load loads the driver. It skips the test where loading would be wrong or is
 // impossible.
 func load(t *testing.T) {
 	t.Helper()
@@ -39,7 +39,7 @@ func load(t *testing.T) {
 	}
 	dir := os.Getenv("CSI_PROXY_WINE_DRIVER")
 	if dir == "" {
-		t.Skip("needs the driver: the stage wine of make test builds it, where mingw-w64 is, and sets CSI_PROXY_WINE_DRIVER")
+		t.Skip("needs the driver: the stage wine of make test builds it with mingw-w64, and sets CSI_PROXY_WINE_DRIVER")
 	}
 	if err := Load(dir); err != nil {
 		t.Fatal(err)
@@ -52,9 +52,9 @@ type host struct {
 	model  *emulated.Node
 	server *Server
 	bare   win32.API  // Windows
-	node   *node.Node // Windows, watched
+	node   *node.Node // Windows, with the test's hooks
 
-	inside, outside faults // those of the model's calls, and of Windows'
+	inside, outside faults // of the model's calls and of Windows' calls
 
 	mu   sync.Mutex
 	open map[win32.Handle]string
@@ -63,10 +63,10 @@ type host struct {
 	volume *volume.Volume
 	files  *filesystem.Filesystem
 	iscsi  *iscsi.ISCSI
-	system *system.System // the model's: Wine has no such services
+	system *system.System // over the model: Wine has no such services
 }
 
-// TestMain lets this program be its own format helper, as csi-proxy.exe is.
+// TestMain lets this program be its own format helper, like csi-proxy.exe.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == node.FormatHelper {
 		os.Exit(node.RunFormatHelper(os.Args[2:], os.Stdin, os.Stdout))
@@ -74,7 +74,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openNative opens this Windows, which formats in children of this program.
+// openNative opens this Windows, which formats in child processes of this
+// program.
 func openNative() (*node.Node, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -83,12 +84,13 @@ func openNative() (*node.Node, error) {
 	return node.OpenNative(node.NativeOptions{FormatHelper: self, Format: "native", SMB: "native", Log: quiet})
 }
 
-// native is this Windows, for all tests that teach it nothing.
+// native is this Windows, for all tests that do not change its choice of
+// backends.
 var native = sync.OnceValues(openNative)
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// newHost makes the disks of this Windows those of a new model.
+// newHost gives this Windows the disks of a new model.
 func newHost(t *testing.T, config emulated.Config) *host {
 	t.Helper()
 	load(t)
@@ -149,7 +151,7 @@ func newHost(t *testing.T, config emulated.Config) *host {
 	return h
 }
 
-// changed lets Windows see what was changed of the model.
+// changed makes Windows notice a change of the model.
 func (h *host) changed(err error) error { return errors.Join(err, h.server.Sync()) }
 
 func (h *host) heal() {
@@ -167,7 +169,7 @@ func (h *host) openHandles() ([]string, error) {
 	return paths, nil
 }
 
-// attach attaches a disk of the contract's.
+// attach attaches a disk of the contract.
 func (h *host) attach(d conformance.Disk) (uint32, error) {
 	c := emulated.DiskConfig{
 		Size: emulated.Size(d.Size), SectorSize: d.SectorSize, Content: emulated.Content(d.Table), WriteProtected: d.WriteProtected,
@@ -235,7 +237,7 @@ func (h *host) detach(number uint32) (back func() (uint32, error), err error) {
 	}, h.changed(h.model.Detach(number))
 }
 
-// faults make calls fail, or take longer, or count them.
+// faults make calls fail, delay them, or count them.
 type faults struct {
 	mu   sync.Mutex
 	list []*fault
@@ -290,7 +292,7 @@ func (fs *faults) clear() {
 	fs.list = nil
 }
 
-// forwarded are the calls that the driver passes on one for one, so that a fault
+// forwarded are the calls that the driver passes on one to one, so that a fault
 // of the model comes through it as a status.
 var forwarded = []string{"DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Reenumerate", "Format"}
 
@@ -305,7 +307,7 @@ func (h *host) fail(c conformance.Fault) (hits func() uint32, err error) {
 			}
 		}
 		if f.err == nil {
-			return nil, fmt.Errorf("no error %q: %w", c.Error, errors.ErrUnsupported)
+			return nil, fmt.Errorf("unknown error %q: %w", c.Error, errors.ErrUnsupported)
 		}
 	}
 	at := &h.outside

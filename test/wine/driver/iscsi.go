@@ -7,8 +7,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Structures of iscsidsc.h by sizes and offsets, as literal numbers and apart
-// from those of the native side: two open Go bindings and the SDK's text agree
+// Structures of iscsidsc.h by sizes and offsets, as literal numbers and
+// independent of the native side. Two open Go bindings and the SDK's text agree
 // on them.
 const (
 	portalSize    = 1026 // ISCSI_TARGET_PORTALW
@@ -56,7 +56,7 @@ const (
 	mechanismsInfo = 2 // DiscoveryMechanisms
 )
 
-// Login is what iscsidsc.dll was given to log in with.
+// Login is the arguments of a login through iscsidsc.dll.
 type Login struct {
 	Target    string
 	Address   string
@@ -67,19 +67,20 @@ type Login struct {
 	Secret    string
 }
 
-// Logins are all that iscsidsc.dll was given, failed ones too.
+// Logins returns the arguments of all logins through iscsidsc.dll, including
+// failed ones.
 func (s *Server) Logins() []Login {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Login(nil), s.logins...)
 }
 
-// iscsi is one function of iscsidsc.dll.
+// iscsi makes a call of iscsidsc.dll.
 func (s *Server) iscsi(what uint32, a *arguments) (results, error) {
 	switch what {
 	case callAddPortal:
 		instance, port, p := a.text(), a.number(), a.portal()
-		a.want(instance == "" && port == anyPort, "a certain initiator")
+		a.refuse(instance != "" || port != anyPort, "the call is for a specific initiator")
 		if a.err != nil {
 			return results{}, a.err
 		}
@@ -108,7 +109,7 @@ func (s *Server) iscsi(what uint32, a *arguments) (results, error) {
 		return multiString(list, room, 1, err)
 	case callTargetInformation:
 		target, mechanism, class, room := a.text(), a.text(), a.number(), a.number()
-		a.want(mechanism == "" && class == mechanismsInfo, "another class than the discovery mechanisms")
+		a.refuse(mechanism != "" || class != mechanismsInfo, "the class is not that of the discovery mechanisms")
 		if a.err != nil {
 			return results{}, a.err
 		}
@@ -184,11 +185,11 @@ func (s *Server) login(a *arguments) (results, error) {
 		AuthType: le.Uint32(options[loginAuthType:]), Specified: le.Uint32(options[loginSpecified:]),
 		User: string(user), Secret: string(secret),
 	}
-	a.want(informational == 0 && persistent == 0, "a login that is informational or persistent")
-	a.want(instance == "" && port == anyPort, "a certain initiator")
-	a.want(le.Uint32(options) == 0, "options of another version than 0")
-	a.want(l.Specified&^(specifiedUsername|specifiedPassword|specifiedAuthType) == 0, "options that nobody asked for")
-	a.want(withUser == (l.Specified&specifiedUsername != 0) && withSecret == (l.Specified&specifiedPassword != 0), "credentials that are not said to be there, or are not there")
+	a.refuse(informational != 0 || persistent != 0, "the login is informational or persistent")
+	a.refuse(instance != "" || port != anyPort, "the call is for a specific initiator")
+	a.refuse(le.Uint32(options) != 0, "the options do not have version 0")
+	a.refuse(l.Specified&^(specifiedUsername|specifiedPassword|specifiedAuthType) != 0, "the login has unexpected options")
+	a.refuse(withUser != (l.Specified&specifiedUsername != 0) || withSecret != (l.Specified&specifiedPassword != 0), "the credentials do not match the flags")
 	if a.err != nil {
 		return results{}, a.err
 	}
@@ -205,7 +206,7 @@ func (s *Server) login(a *arguments) (results, error) {
 	}
 	id, err := s.api.LoginIScsiTarget(target, portal, login)
 	b := le.AppendUint64(le.AppendUint64(nil, id.AdapterUnique), id.AdapterSpecific)
-	return results{bytes: append(b, b...)}, err // the session, and its connection
+	return results{bytes: append(b, b...)}, err // the session and its connection
 }
 
 func (a *arguments) portal() win32.ISCSIPortal {
@@ -225,7 +226,7 @@ func put(b []byte, at int, s string) {
 	}
 }
 
-// array is a list as structures of size bytes, if there is room for so many.
+// array returns a list as structures of size bytes, if room is enough for them.
 func array[T any](list []T, size int, room uint32, fill func([]byte, T), err error) (results, error) {
 	r := results{first: uint32(len(list))}
 	if err == nil && len(list) > int(room) {
@@ -241,8 +242,8 @@ func array[T any](list []T, size int, room uint32, fill func([]byte, T), err err
 	return r, nil
 }
 
-// multiString is a list as strings that end in a NUL, and one more. Its length
-// and its room are in units of so many bytes.
+// multiString returns a list as NUL-terminated strings, with a final NUL. The
+// list's length and room are in units of unit bytes.
 func multiString(list []string, room uint32, unit int, err error) (results, error) {
 	var b []byte
 	for _, s := range list {
@@ -261,8 +262,8 @@ func multiString(list []string, room uint32, unit int, err error) (results, erro
 	return r, err
 }
 
-// sessions makes ISCSI_SESSION_INFOW structures, behind them their connections,
-// and behind those the strings.
+// sessions returns ISCSI_SESSION_INFOW structures, followed by their connections,
+// followed by the strings.
 func sessions(list []win32.ISCSISession, room uint32, err error) (results, error) {
 	le := binary.LittleEndian
 	r := results{second: uint32(len(list))}

@@ -18,7 +18,8 @@ const (
 	socket  = 3260
 )
 
-// iscsiHost is a host that reaches targets at one address, and whose initiator runs.
+// iscsiHost returns a host that reaches targets at one address, with a running
+// initiator.
 func iscsiHost(t *testing.T, targets ...emulated.ISCSITargetConfig) *host {
 	t.Helper()
 	config := systemOnly()
@@ -32,7 +33,7 @@ func iscsiHost(t *testing.T, targets ...emulated.ISCSITargetConfig) *host {
 
 var portal = &iscsi.TargetPortal{TargetAddress: address, TargetPort: socket}
 
-// discover asks the portal for its targets.
+// discover queries the portal for its targets.
 func discover(t *testing.T, h *host) []string {
 	t.Helper()
 	if _, err := h.iscsi.AddTargetPortal(t.Context(), &iscsi.AddTargetPortalRequest{TargetPortal: portal}); err != nil {
@@ -45,8 +46,8 @@ func discover(t *testing.T, h *host) []string {
 	return out.IQNs
 }
 
-// What a login says of itself reaches iscsidsc.dll, in the fields that it reads.
-func TestLoginIsWhatTheDLLReads(t *testing.T) {
+// The options of a login reach iscsidsc.dll in the fields that it reads.
+func TestLoginOptions(t *testing.T) {
 	const (
 		iqn    = "iqn.2025-01.com.example:chap"
 		open   = "iqn.2025-01.com.example:open"
@@ -70,7 +71,7 @@ func TestLoginIsWhatTheDLLReads(t *testing.T) {
 		t.Errorf("a login with CHAP: %v", err)
 	}
 	if err := connect(iscsi.ConnectTargetRequest{IQN: open, AuthType: iscsi.NONE}); err != nil {
-		t.Errorf("a login without: %v", err)
+		t.Errorf("a login without CHAP: %v", err)
 	}
 	want := []Login{
 		{iqn, address, socket, win32.ISCSI_CHAP_AUTH_TYPE, 0x20 | 0x40 | 0x80, user, "another secret"},
@@ -78,7 +79,7 @@ func TestLoginIsWhatTheDLLReads(t *testing.T) {
 		{open, address, socket, win32.ISCSI_NO_AUTH_TYPE, 0x80, "", ""},
 	}
 	if got := h.server.Logins(); !slices.Equal(got, want) {
-		t.Errorf("iscsidsc.dll was given %+v, want %+v", got, want)
+		t.Errorf("iscsidsc.dll got %+v, want %+v", got, want)
 	}
 	disks, err := h.iscsi.GetTargetDisks(t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: portal, IQN: iqn})
 	if err != nil || !slices.Equal(disks.DiskIDs, []string{"1"}) {
@@ -86,7 +87,7 @@ func TestLoginIsWhatTheDLLReads(t *testing.T) {
 	}
 }
 
-// More targets, sessions and disks than there is room for at the first try.
+// More targets, sessions and disks than the first buffers have room for.
 func TestISCSIListsGrow(t *testing.T) {
 	const known, connected = 40, 18
 	var targets []emulated.ISCSITargetConfig
@@ -126,7 +127,7 @@ func TestISCSIListsGrow(t *testing.T) {
 	}
 }
 
-// Whatever number iscsidsc.dll answers is the error, known or not.
+// Whatever number iscsidsc.dll returns is the error, known or not.
 func TestISCSIStatuses(t *testing.T) {
 	h := iscsiHost(t, emulated.ISCSITargetConfig{IQN: "iqn.2025-01.com.example:data"})
 	for _, want := range []error{

@@ -10,9 +10,9 @@ import (
 // point is a MOUNTMGR_MOUNT_POINT: a name of a device, and the device.
 type point struct{ link, id, device string }
 
-// points answers IOCTL_MOUNTMGR_QUERY_POINTS, of which FindFirstVolume and its
-// companions are made: the names of the model's volumes, as `\??\Volume{…}` and
-// `\DosDevices\E:`, of those that the input asks for.
+// points returns the result of IOCTL_MOUNTMGR_QUERY_POINTS, the basis of
+// FindFirstVolume and related functions: the names of the model's volumes that
+// the input asks for, as `\??\Volume{…}` and `\DosDevices\E:`.
 func (s *Server) points(in []byte, room uint32) ([]byte, error) {
 	link, id, device, ok := decodePoint(in)
 	if !ok || room < 8 {
@@ -31,7 +31,7 @@ func (s *Server) points(in []byte, room uint32) ([]byte, error) {
 		}
 		p := point{link: `\??\` + name[4:], id: name, device: `\Device\` + name[4:]}
 		if len(names) > 0 {
-			// Wine goes from a letter to its device first.
+			// Wine first looks up the device of a letter.
 			if d, err := s.port.dosDevice(strings.TrimSuffix(names[0], `\`)); err == nil {
 				p.device = d
 			}
@@ -51,15 +51,15 @@ func (s *Server) points(in []byte, room uint32) ([]byte, error) {
 	}
 	b := encodePoints(found)
 	if uint32(len(b)) > room {
-		return b[:4], win32.ERROR_MORE_DATA // the size that is wanted
+		return b[:4], win32.ERROR_MORE_DATA // the required size
 	}
 	return b, nil
 }
 
 const pointSize = 24
 
-// decodePoint reads the three names of a MOUNTMGR_MOUNT_POINT, empty ones for
-// those that do not matter.
+// decodePoint reads the three names of a MOUNTMGR_MOUNT_POINT. A name is empty if
+// any matches.
 func decodePoint(b []byte) (link, id, device string, ok bool) {
 	if len(b) < pointSize {
 		return "", "", "", false
@@ -84,7 +84,7 @@ func decodePoint(b []byte) (link, id, device string, ok bool) {
 	return link, id, device, ok
 }
 
-// encodePoints makes a MOUNTMGR_MOUNT_POINTS.
+// encodePoints returns a MOUNTMGR_MOUNT_POINTS.
 func encodePoints(list []point) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 8+pointSize*len(list))

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// What forward.h says, in Go.
+// The protocol of forward.h, in Go.
 
 // Control codes of `\\.\CSIProxyNode`.
 const (
@@ -56,7 +56,7 @@ const (
 	callUseDel
 )
 
-// request is what the driver was asked.
+// request is a request to the driver.
 type request struct {
 	id        uint64
 	operation uint32
@@ -65,7 +65,7 @@ type request struct {
 	offset    int64
 	code      uint32
 	share     uint32
-	out       uint32 // room for output
+	out       uint32 // size of the output buffer
 	in        []byte
 }
 
@@ -86,7 +86,7 @@ func decodeRequest(b []byte) (request, error) {
 	}, nil
 }
 
-// reply is what it is to answer.
+// reply is the reply to a request.
 type reply struct {
 	id     uint64
 	status win32.NTStatus
@@ -101,7 +101,7 @@ func (r reply) encode() []byte {
 	return append(b, r.out...)
 }
 
-// encodeDevice is a device to add, by the names that it shall have.
+// encodeDevice returns a device to add, with its names.
 func encodeDevice(number uint32, names []string) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, number)
 	for _, name := range append(names, "") {

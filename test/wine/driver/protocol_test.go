@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// enumerators are the names of an enum in forward.h, in their order.
+// enumerators returns the names of an enum in forward.h, in order.
 func enumerators(t *testing.T, header, enum string) []string {
 	t.Helper()
 	m := regexp.MustCompile(`enum ` + enum + ` \{([^}]*)\}`).FindStringSubmatch(header)
@@ -27,8 +27,8 @@ func enumerators(t *testing.T, header, enum string) []string {
 	return names
 }
 
-// What is numbered in C is numbered the same in Go.
-func TestNumbersAreThoseOfTheHeader(t *testing.T) {
+// The numbers in C and in Go are the same.
+func TestNumbersMatchHeader(t *testing.T) {
 	b, err := os.ReadFile("c/forward.h")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestNumbersAreThoseOfTheHeader(t *testing.T) {
 	}
 	for i, name := range []string{"START", "SERVE", "REPLY", "STOP", "ADD", "REMOVE", "CALL"} {
 		if !regexp.MustCompile(fmt.Sprintf(`FORWARD_%s FORWARD_CODE\(%d\)`, name, i)).MatchString(header) {
-			t.Errorf("FORWARD_%s is not the code %d", name, i)
+			t.Errorf("FORWARD_%s does not have the code %d", name, i)
 		}
 	}
 	if codeStart != 0x80002000 || codeCall != 0x80002000+6*4 {
@@ -54,7 +54,7 @@ func TestNumbersAreThoseOfTheHeader(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNone(t *testing.T) {
+func TestMalformedRequests(t *testing.T) {
 	whole := make([]byte, requestSize+3)
 	binary.LittleEndian.PutUint32(whole[40:], 3)
 	copy(whole[requestSize:], "abc")
@@ -63,41 +63,41 @@ func TestRequestsThatAreNone(t *testing.T) {
 	}
 	for n := range len(whole) {
 		if r, err := decodeRequest(whole[:n]); err == nil {
-			t.Errorf("of %d bytes %d are a request: %+v", len(whole), n, r)
+			t.Errorf("of %d bytes, %d are accepted as a request: %+v", len(whole), n, r)
 		}
 	}
 }
 
-// What asks for mount points may claim what it likes.
-func TestQuestionsForPointsThatAreNone(t *testing.T) {
+// A query for mount points may contain any bytes.
+func TestMalformedPointQueries(t *testing.T) {
 	question := make([]byte, pointSize+4)
 	binary.LittleEndian.PutUint32(question, pointSize)
 	binary.LittleEndian.PutUint16(question[4:], 4)
 	copy(question[pointSize:], "a\x00b\x00")
 	if link, _, _, ok := decodePoint(question); !ok || link != "ab" {
-		t.Errorf("a whole question: %q, %t", link, ok)
+		t.Errorf("a complete query: %q, %t", link, ok)
 	}
 	for n := range len(question) {
 		if link, _, _, ok := decodePoint(question[:n]); ok {
-			t.Errorf("of %d bytes %d are a question for %q", len(question), n, link)
+			t.Errorf("of %d bytes, %d are accepted as a query for %q", len(question), n, link)
 		}
 	}
 }
 
-func TestPointsAreWrittenAsTheyAreRead(t *testing.T) {
+func TestEncodePoints(t *testing.T) {
 	list := []point{{`\??\Volume{x}`, "id", `\Device\A`}, {`\DosDevices\E:`, "id", `\Device\B`}}
 	b := encodePoints(list)
 	if size, n := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]); int(size) != len(b) || n != 2 {
 		t.Fatalf("a size of %d and %d points in %d bytes", size, n, len(b))
 	}
 	for i, p := range list {
-		// A MOUNTMGR_MOUNT_POINT that is alone has its offsets from itself.
+		// A single MOUNTMGR_MOUNT_POINT has offsets relative to itself.
 		one := slices.Clone(b[8+i*pointSize:])
 		for _, at := range []int{0, 8, 16} {
 			binary.LittleEndian.PutUint32(one[at:], binary.LittleEndian.Uint32(one[at:])-uint32(8+i*pointSize))
 		}
 		if link, id, device, ok := decodePoint(one); !ok || (point{link, id, device}) != p {
-			t.Errorf("point %d is read as %q %q %q, want %+v", i, link, id, device, p)
+			t.Errorf("point %d decodes to %q %q %q, want %+v", i, link, id, device, p)
 		}
 	}
 }

@@ -12,35 +12,35 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// port is how a server reaches the driver and the registry.
+// port is a server's connection to the driver and the registry.
 type port interface {
-	// add makes a device, remove takes its names away.
+	// add creates a device; remove removes its names.
 	add(number uint32, names []string) error
 	remove(number uint32) error
-	// interfaces makes the present disk interfaces known to SetupDi.
+	// interfaces makes SetupDi report these disk interfaces.
 	interfaces(paths []string) error
-	// dosDevice is the device behind a drive letter, "E:".
+	// dosDevice returns the device of a drive letter, "E:".
 	dosDevice(letter string) (string, error)
 }
 
-// Server answers the driver's requests out of a model of a node: requests about
-// disks and volumes, the mount manager's, and those of the DLLs (dlls.go).
+// Server serves the driver's requests from a model of a node: requests about
+// disks and volumes, those of the mount manager, and those of the DLLs (dlls.go).
 type Server struct {
-	model win32.API // what there is
-	api   win32.API // how it answers: the model, with what a test puts around it
+	model win32.API // the state
+	api   win32.API // the calls: the model with a test's hooks around it
 	port  port
 
-	mu      sync.Mutex
-	devices map[string]device // by all of their names
-	number  uint32
-	paths   []string // the disk interfaces that are known
-	handles map[uint64]*opened
-	tell    func(error) []Event
-	logins  []Login
+	mu           sync.Mutex
+	devices      map[string]device // by all of their names
+	number       uint32
+	paths        []string // the known disk interfaces
+	handles      map[uint64]*opened
+	formatEvents func(error) []Event // nil for the usual ones
+	logins       []Login
 
 	mappings    []Mapping
 	sessionOnly bool
-	own         []win32.Use // of the logon session
+	own         []win32.Use // mappings of the logon session
 }
 
 type device struct {
@@ -49,22 +49,22 @@ type device struct {
 	volume bool
 }
 
-// opened is a file that is open at the driver.
+// opened is an open file of the driver.
 type opened struct {
 	device
 	share uint32
 
 	mu     sync.Mutex
 	query  win32.Handle // without access to data
-	data   win32.Handle // with all of it, once something needs it
-	failed error        // why there is no query
+	data   win32.Handle // with all access, opened when needed
+	failed error        // the error of opening query
 }
 
 func newServer(model, api win32.API, p port) *Server {
 	return &Server{model: model, api: api, port: p, devices: map[string]device{}, handles: map[uint64]*opened{}}
 }
 
-// Sync makes the devices of the driver those that the model has now.
+// Sync updates the driver's devices to those of the model.
 func (s *Server) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,12 +98,12 @@ func (s *Server) Sync() error {
 	return s.port.interfaces(paths)
 }
 
-// separator stands between names in a key.
+// separator separates the names in a key.
 const separator = "|"
 
-// present lists the model's devices by their names in the object manager, and
-// the disk interfaces. A disk that comes back under another number is another
-// device.
+// present returns the model's devices by their names in the object manager, and
+// the disk interfaces. A disk that is attached again under another number is a
+// new device.
 func (s *Server) present() (devices map[string]device, interfaces []string, err error) {
 	devices = map[string]device{}
 	disks, err := s.model.Interfaces(win32.GUID_DEVINTERFACE_DISK)
@@ -152,11 +152,11 @@ func (s *Server) diskNumber(path string) (uint32, error) {
 	return number.DeviceNumber, err
 }
 
-// answer is the reply to a request.
+// answer returns the reply to a request.
 func (s *Server) answer(r request) reply {
 	out, err := s.do(r)
 	if uint64(len(out)) > uint64(r.out) {
-		slog.Error("an answer is longer than its room", "operation", r.operation, "code", r.code, "bytes", len(out), "room", r.out)
+		slog.Error("Dropped a reply that is longer than the output buffer", "operation", r.operation, "code", r.code, "bytes", len(out), "bufferSize", r.out)
 		out, err = nil, win32.ERROR_INSUFFICIENT_BUFFER
 	}
 	return reply{id: r.id, status: statusOf(err), out: out}
@@ -215,9 +215,9 @@ func (s *Server) do(r request) ([]byte, error) {
 	return nil, win32.ERROR_INVALID_FUNCTION
 }
 
-// create opens a device of the model. The driver is not told with which access,
-// so the handle is one without access to data until it is used for data. Nor does
-// Wine wait for it: an error is that of the first use.
+// create opens a device of the model. The driver does not learn the access, so
+// the handle has no access to data until it is used for data. Wine does not wait
+// for the reply either: an error is returned by the first use.
 func (s *Server) create(r request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Server) close(r request) error {
 	return o.close(s.api)
 }
 
-// forData is the handle with access to data.
+// forData returns the handle with access to data.
 func (o *opened) forData(api win32.API) (win32.Handle, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -272,7 +272,8 @@ func (o *opened) close(api win32.API) error {
 }
 
 // control passes a control code on. Wine has checked that the handle has the
-// access that the code names; one for a file system goes to a handle with data.
+// access that the code requires. Codes for a file system go to a handle with
+// access to data.
 func (s *Server) control(o *opened, r request) ([]byte, error) {
 	h := o.query
 	if r.code>>14&3 != 0 || r.code>>16 == fileSystem {
@@ -284,7 +285,7 @@ func (s *Server) control(o *opened, r request) ([]byte, error) {
 	out := make([]byte, r.out)
 	n, err := s.api.DeviceIoControl(h, r.code, r.in, out)
 	if r.code>>15&1 != 0 || r.code == win32.IOCTL_DISK_UPDATE_PROPERTIES {
-		if err := s.Sync(); err != nil { // disks and volumes may have come and gone
+		if err := s.Sync(); err != nil { // disks and volumes may have appeared or disappeared
 			return nil, err
 		}
 	}
@@ -302,7 +303,7 @@ const (
 	fsFullSize  = 7
 )
 
-// volumeInformation is what GetVolumeInformation and GetDiskFreeSpaceEx are made of.
+// volumeInformation is the basis of GetVolumeInformation and GetDiskFreeSpaceEx.
 func (s *Server) volumeInformation(o *opened, class, room uint32) ([]byte, error) {
 	le := binary.LittleEndian
 	if class == fsDevice {
@@ -357,7 +358,7 @@ func (s *Server) volumeInformation(o *opened, class, room uint32) ([]byte, error
 	return b, nil
 }
 
-// closeAll closes what a client has left open.
+// closeAll closes the handles that a client has left open.
 func (s *Server) closeAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 )
 
-// noDriver is where there is none: it notes what it is told.
+// noDriver replaces the driver: it records the calls.
 type noDriver struct {
-	devices map[uint32][]byte // as the driver would be given them
+	devices map[uint32][]byte // in the form for the driver
 	paths   []string
 }
 
@@ -39,7 +39,7 @@ func (d *noDriver) interfaces(paths []string) error {
 
 func (d *noDriver) dosDevice(letter string) (string, error) { return `\Device\Of` + letter, nil }
 
-// device finds the number of a device by one of its names.
+// device returns the number of a device by one of its names.
 func (d *noDriver) device(t *testing.T, name string) uint32 {
 	t.Helper()
 	for number, b := range d.devices {
@@ -51,12 +51,12 @@ func (d *noDriver) device(t *testing.T, name string) uint32 {
 			return number
 		}
 	}
-	t.Fatalf("no device is called %s", name)
+	t.Fatalf("no device has the name %s", name)
 	return 0
 }
 
-// asked is a server over a model, and what the driver would ask it.
-type asked struct {
+// client is a server over a model, and sends it requests like the driver.
+type client struct {
 	t      *testing.T
 	server *Server
 	model  *emulated.Node
@@ -64,14 +64,14 @@ type asked struct {
 	last   uint64
 }
 
-func newAsked(t *testing.T, c emulated.Config) *asked {
+func newClient(t *testing.T, c emulated.Config) *client {
 	t.Helper()
 	c.StateDir, c.Log = t.TempDir(), slog.New(slog.DiscardHandler)
 	model, err := emulated.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &asked{t: t, model: model, driver: &noDriver{devices: map[uint32][]byte{}}}
+	a := &client{t: t, model: model, driver: &noDriver{devices: map[uint32][]byte{}}}
 	a.server = newServer(model, model, a.driver)
 	t.Cleanup(func() {
 		if err := errors.Join(a.server.closeAll(), model.Close()); err != nil {
@@ -87,15 +87,15 @@ func newAsked(t *testing.T, c emulated.Config) *asked {
 	return a
 }
 
-func (a *asked) open(name string) uint64 {
+func (a *client) open(name string) uint64 {
 	a.t.Helper()
 	a.last++
 	a.server.create(request{device: a.driver.device(a.t, name), handle: a.last, share: 3})
 	return a.last
 }
 
-// ask is the reply to a request, as the driver reads it.
-func (a *asked) ask(r request) ([]byte, win32.NTStatus) {
+// ask returns the reply to a request, in the form that the driver reads.
+func (a *client) ask(r request) ([]byte, win32.NTStatus) {
 	a.t.Helper()
 	r.id = 4711
 	b := a.server.answer(r).encode()
@@ -105,33 +105,33 @@ func (a *asked) ask(r request) ([]byte, win32.NTStatus) {
 	return b[replySize:], win32.NTStatus(binary.LittleEndian.Uint32(b[8:]))
 }
 
-func TestServerFollowsTheModel(t *testing.T) {
-	a := newAsked(t, systemOnly())
+func TestServerFollowsModel(t *testing.T) {
+	a := newClient(t, systemOnly())
 	if len(a.driver.paths) != 1 || a.driver.device(t, `\??\PhysicalDrive0`) != a.driver.device(t, `\??\`+a.driver.paths[0][4:]) {
 		t.Errorf("the system disk's interface is %q, want a name of PhysicalDrive0", a.driver.paths)
 	}
 	before := len(a.driver.devices)
 	number, err := a.model.Attach(emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}})
 	if err := errors.Join(err, a.server.Sync()); err != nil || len(a.driver.devices) != before+2 {
-		t.Fatalf("%d devices after a disk with a volume has come, %v, want %d", len(a.driver.devices), err, before+2)
+		t.Fatalf("%d devices after attaching a disk with a volume, %v, want %d", len(a.driver.devices), err, before+2)
 	}
 	out, status := a.ask(request{operation: opControl, handle: a.open(`\??\E:`), code: win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, out: 32})
 	if es, err := win32.DecodeExtents(out); status != 0 || err != nil || es[0].Disk != number {
-		t.Errorf("the volume of E: lies at %+v, %v, %#x, want disk %d", es, err, uint32(status), number)
+		t.Errorf("the volume of E: is at %+v, %v, %#x, want disk %d", es, err, uint32(status), number)
 	}
 	if err := errors.Join(a.model.Detach(number), a.server.Sync()); err != nil || len(a.driver.devices) != before || len(a.driver.paths) != 1 {
-		t.Errorf("%d devices after it has gone, %v, want %d", len(a.driver.devices), err, before)
+		t.Errorf("%d devices after detaching it, %v, want %d", len(a.driver.devices), err, before)
 	}
 }
 
-func TestServerAnswers(t *testing.T) {
-	a := newAsked(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
+func TestServerReplies(t *testing.T) {
+	a := newClient(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
 	disk := a.open(`\??\PhysicalDrive1`)
 	if out, status := a.ask(request{operation: opControl, handle: disk, code: win32.IOCTL_DISK_GET_LENGTH_INFO, out: 8}); status != 0 || binary.LittleEndian.Uint64(out) != gib {
 		t.Errorf("a length: %x, %#x", out, uint32(status))
 	}
 	if _, status := a.ask(request{operation: opControl, handle: disk, code: win32.IOCTL_DISK_GET_LENGTH_INFO, out: 7}); status != win32.STATUS_BUFFER_TOO_SMALL {
-		t.Errorf("a length without room: %#x", uint32(status))
+		t.Errorf("a length without a buffer: %#x", uint32(status))
 	}
 	sector := []byte(strings.Repeat("sector! ", 64))
 	if _, status := a.ask(request{operation: opWrite, handle: disk, offset: 4096, in: sector}); status != 0 {
@@ -148,7 +148,7 @@ func TestServerAnswers(t *testing.T) {
 	}
 	for what, r := range map[string]request{
 		"a closed handle":       {operation: opRead, handle: disk, out: 512},
-		"a handle of nobody":    {operation: opFlush, handle: 99},
+		"an unknown handle":     {operation: opFlush, handle: 99},
 		"an unknown operation":  {operation: 77, handle: a.open(`\??\PhysicalDrive1`)},
 		"a call without number": {operation: opCall, in: []byte{1}},
 	} {
@@ -167,7 +167,7 @@ func TestServerAnswers(t *testing.T) {
 			t.Errorf("the file system of %s: %x, %#x, want %s", name, info, uint32(status), have.FileSystem)
 		}
 		if info, status := a.ask(request{operation: opVolume, handle: v, code: fsAttribute, out: 13}); status != win32.STATUS_BUFFER_OVERFLOW || len(info) != 13 {
-			t.Errorf("a part of it: %x, %#x", info, uint32(status))
+			t.Errorf("the first part of it: %x, %#x", info, uint32(status))
 		}
 		space, status := a.ask(request{operation: opVolume, handle: v, code: fsFullSize, out: 32})
 		_, total, _, _ := a.model.FreeSpace(name)
@@ -180,23 +180,23 @@ func TestServerAnswers(t *testing.T) {
 		t.Errorf("%d mount points, %#x, want %d", n, uint32(status), len(names)+1)
 	}
 	if out, status := a.ask(request{operation: opPoints, in: make([]byte, pointSize), out: 8}); status != win32.STATUS_BUFFER_OVERFLOW || len(out) != 4 {
-		t.Errorf("mount points without room: %x, %#x", out, uint32(status))
+		t.Errorf("mount points without a buffer: %x, %#x", out, uint32(status))
 	}
 }
 
-// Calls of the DLLs whose arguments are none are errors, at whatever byte they end.
-func TestCallsThatAreNone(t *testing.T) {
-	a := newAsked(t, systemOnly())
+// Malformed calls of the DLLs are errors, at whatever byte they end.
+func TestMalformedCalls(t *testing.T) {
+	a := newClient(t, systemOnly())
 	for call := uint32(callFormat); call <= callUseDel; call++ {
 		for n := range 64 {
 			in := append(binary.LittleEndian.AppendUint32(nil, call), make([]byte, n)...)
 			if out, status := a.ask(request{operation: opCall, in: in, out: 1 << 16}); status == 0 && call != callSecret {
-				t.Errorf("call %d with %d zeroes: %x, want an error", call, n, out)
+				t.Errorf("call %d with %d zeros: %x, want an error", call, n, out)
 			}
 		}
 	}
 	if s := fmt.Sprint(a.server.Logins(), a.server.Mappings()); s != "[] []" {
-		t.Errorf("logins and mappings of nothing: %s", s)
+		t.Errorf("unexpected logins and mappings: %s", s)
 	}
 }
 

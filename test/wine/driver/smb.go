@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// USE_INFO_2 by its offsets, apart from the native side's.
+// USE_INFO_2 by its offsets, independent of the native side.
 const (
 	useSize   = 56
 	useRemote = 8
@@ -18,17 +18,18 @@ const (
 	useDomain = 48
 )
 
-// usesAtOnce is how many mappings one NetUseEnum lists: whoever wants all of them
-// has to go on.
+// usesAtOnce is how many mappings one NetUseEnum returns. A caller that wants all
+// of them must continue.
 const usesAtOnce = 2
 
-// Mapping is what netapi32.dll was given to make a mapping.
+// Mapping is the arguments of a mapping through netapi32.dll.
 type Mapping struct {
 	Remote, User, Domain, Password string
 	Flags                          uint32
 }
 
-// Mappings are all that netapi32.dll was given, failed ones too.
+// Mappings returns the arguments of all mappings through netapi32.dll, including
+// failed ones.
 func (s *Server) Mappings() []Mapping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,14 +37,14 @@ func (s *Server) Mappings() []Mapping {
 }
 
 // IgnoreGlobalFlag makes NetUseAdd behave like a Windows that does not know its
-// flag: what it makes is for one logon session.
+// flag: a new mapping is for one logon session.
 func (s *Server) IgnoreGlobalFlag() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessionOnly = true
 }
 
-// uses is one function of netapi32.dll.
+// uses makes a call of netapi32.dll.
 func (s *Server) uses(what uint32, a *arguments) (results, error) {
 	switch what {
 	case callUseAdd:
@@ -92,7 +93,7 @@ func (s *Server) uses(what uint32, a *arguments) (results, error) {
 func (s *Server) useAdd(a *arguments) error {
 	local := a.text()
 	m := Mapping{Remote: a.text(), Password: a.text(), User: a.text(), Domain: a.text(), Flags: a.number()}
-	a.want(local == "", "a drive letter")
+	a.refuse(local != "", "the mapping has a drive letter")
 	if a.err != nil {
 		return a.err
 	}
@@ -109,7 +110,7 @@ func (s *Server) useAdd(a *arguments) error {
 	return s.api.UseAdd(win32.NewUse{Remote: m.Remote, User: m.User, Domain: m.Domain, Password: win32.NewSecret(m.Password), Flags: m.Flags})
 }
 
-// useInfos makes USE_INFO_2 structures, and behind them their strings.
+// useInfos returns USE_INFO_2 structures, followed by their strings.
 func useInfos(list []win32.Use) results {
 	le := binary.LittleEndian
 	r := results{first: uint32(len(list)), bytes: make([]byte, useSize*len(list))}

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
-// smbHost is a host that reaches a server with shares.
+// smbHost returns a host that reaches a server with shares.
 func smbHost(t *testing.T) *host {
 	t.Helper()
 	config := systemOnly()
@@ -21,8 +21,8 @@ func smbHost(t *testing.T) *host {
 	return newHost(t, config)
 }
 
-// Global mappings by the flat functions: what is asked for arrives where Windows
-// has the fields of its structures, and long lists are read to their end.
+// Global mappings through the flat functions: arguments arrive in the fields
+// where Windows' structures have them, and long lists are read to their end.
 func TestGlobalMappings(t *testing.T) {
 	h := smbHost(t)
 	add := func(share, password string) error {
@@ -48,24 +48,24 @@ func TestGlobalMappings(t *testing.T) {
 	given := h.server.Mappings()
 	if len(given) != 6 || given[0].Password != "wrong" ||
 		given[5] != (Mapping{`\\nas\five`, "ann", "CORP", "pässword", win32.REQUIRE_CONNECTION_PRIVACY}) {
-		t.Errorf("netapi32.dll was given %+v", given)
+		t.Errorf("netapi32.dll got %+v", given)
 	}
 	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); err != nil {
 		t.Errorf("remove: %v", err)
 	}
 	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
-		t.Errorf("remove once more: %v, want ERROR_NOT_CONNECTED", err)
+		t.Errorf("remove again: %v, want ERROR_NOT_CONNECTED", err)
 	}
 	if have, err := h.bare.UseEnum(); err != nil || len(have) != 4 {
 		t.Errorf("mappings %+v, %v, want four", have, err)
 	}
 }
 
-// A mapping that is no global one is not left behind.
-func TestMappingForOneSession(t *testing.T) {
+// A mapping that is not global is removed again.
+func TestMappingNotGlobal(t *testing.T) {
 	h := smbHost(t)
 	h.server.IgnoreGlobalFlag()
-	own, err := openNative() // it learns that it has no global mappings
+	own, err := openNative() // it will find that it has no global mappings
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func TestMappingForOneSession(t *testing.T) {
 		t.Errorf("a mapping for one session: %v, want ErrUnavailable", err)
 	}
 	if given := h.server.Mappings(); len(given) != 1 {
-		t.Errorf("netapi32.dll was given %+v, want one mapping", given)
+		t.Errorf("netapi32.dll got %+v, want one mapping", given)
 	}
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
 	if len(h.server.own) != 0 {
-		t.Errorf("left behind: %+v", h.server.own)
+		t.Errorf("mappings left: %+v", h.server.own)
 	}
 }

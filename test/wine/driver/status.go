@@ -6,10 +6,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// A driver answers NTSTATUS, and Windows makes a Win32 number of it
-// (RtlNtStatusToDosError). The model answers Win32 numbers, so the way back is
-// needed: of the statuses that become a number, the one that a storage driver
-// would answer.
+// A driver returns NTSTATUS, which Windows converts to a Win32 number
+// (RtlNtStatusToDosError). The model returns Win32 numbers, so this is the
+// reverse conversion: of the statuses that become a number, the one that a
+// storage driver would return.
 var statuses = map[win32.Errno]win32.NTStatus{
 	win32.ERROR_INVALID_FUNCTION:     win32.STATUS_INVALID_DEVICE_REQUEST,
 	win32.ERROR_FILE_NOT_FOUND:       win32.STATUS_OBJECT_NAME_NOT_FOUND,
@@ -37,12 +37,11 @@ var statuses = map[win32.Errno]win32.NTStatus{
 	win32.ERROR_NO_SYSTEM_RESOURCES:  win32.STATUS_INSUFFICIENT_RESOURCES,
 }
 
-// noStatus is the class of statuses that carry a Win32 number as it is
-// (FACILITY_NTWIN32). Windows' drivers do not answer them; it stands for numbers
-// that no status becomes.
+// noStatus is the class of statuses that carry a Win32 number (FACILITY_NTWIN32).
+// Windows' drivers do not return them; it is for numbers that no status becomes.
 const noStatus = 0xC0010000
 
-// statusOf is err as a driver answers it.
+// statusOf returns err as a driver's status.
 func statusOf(err error) win32.NTStatus {
 	if err == nil {
 		return 0
@@ -57,7 +56,7 @@ func statusOf(err error) win32.NTStatus {
 	return noStatus | win32.NTStatus(e)
 }
 
-// represented lists the Win32 numbers that a driver can answer.
+// represented returns the Win32 numbers that a driver can return.
 func represented() []win32.Errno {
 	var list []win32.Errno
 	for e := range statuses {

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Where package win32 knows a status too, it goes back to the number it came from.
-func TestStatusesComeBack(t *testing.T) {
+// If package win32 has a status too, it converts it back to the same number.
+func TestStatusesInvertible(t *testing.T) {
 	known := 0
 	for _, e := range represented() {
 		s := statuses[e]
@@ -17,11 +17,11 @@ func TestStatusesComeBack(t *testing.T) {
 		}
 		known++
 		if s.Errno() != e {
-			t.Errorf("%s stands for %s, and package win32 makes %s of it", s.Name(), e.Name(), s.Errno().Name())
+			t.Errorf("%s is for %s, but package win32 converts it to %s", s.Name(), e.Name(), s.Errno().Name())
 		}
 	}
 	if known < 15 {
-		t.Errorf("package win32 knows %d of the statuses", known)
+		t.Errorf("package win32 has only %d of the statuses", known)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Windows (Wine) makes of each status the number that it stands for. A number that
-// no status becomes is passed through it as it is.
-func TestStatusesBecomeTheirNumbers(t *testing.T) {
+// Windows (Wine) converts each status to its number. A number without a status
+// passes through unchanged.
+func TestStatusNumbers(t *testing.T) {
 	for _, e := range represented() {
 		if got := win32.Errno(windows.NTStatus(statuses[e]).Errno()); got != e {
 			t.Errorf("%#x becomes %s, want %s", uint32(statuses[e]), got.Name(), e.Name())

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The story by way of Windows' own calls is the one over the model, call by call
-// and byte by byte, but for the differences that are listed.
-func TestTraceThroughTheDriver(t *testing.T) {
+// The story makes the same calls through Windows as over the model, to the byte,
+// except for the listed differences.
+func TestTraceThroughDriver(t *testing.T) {
 	h := newHost(t, tracedConfig())
 	windows := newTrace()
 	err := windows.story(t.Context(), h.bare, func(number uint32, size uint64) error { return h.changed(h.model.Grow(number, size)) })
@@ -38,7 +38,7 @@ func TestTraceThroughTheDriver(t *testing.T) {
 	}
 	for _, d := range differences {
 		if met[d] == 0 {
-			t.Errorf("there is no difference any more between %q and %q", d.model, d.windows)
+			t.Errorf("the listed difference between %q and %q no longer exists", d.model, d.windows)
 		}
 	}
 	for i := range max(len(model.buffers), len(windows.buffers)) {

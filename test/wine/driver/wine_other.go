@@ -2,5 +2,5 @@
 
 package driver
 
-// UnderWine tells Wine from Windows, of which this is neither.
+// UnderWine reports whether this Windows is Wine. This is neither.
 func UnderWine() bool { return false }

@@ -1,5 +1,5 @@
-/* How a DLL of ours asks the program that answers for the node: a packet of its
- * arguments goes through the driver, and results come back. */
+/* How our DLLs call the program that implements the node: a packet of arguments
+ * goes through the driver, and the results come back. */
 #ifndef CALL_H
 #define CALL_H
 
@@ -13,8 +13,7 @@ struct packet {
 };
 
 /* put_bytes adds an argument, which may be NULL; put_number and put_text are
- * short for what they say. Arguments that do not fit are cut: the other side
- * notices. */
+ * shorthands. Arguments that do not fit are left out: the other side notices. */
 static inline void put_bytes(struct packet *p, const void *b, ULONG size)
 {
 	ULONG room = sizeof p->bytes - p->size, claimed = b ? size : 0xFFFFFFFF;
@@ -39,7 +38,7 @@ static inline void begin(struct packet *p, enum call what)
 	memcpy(p->bytes, &n, sizeof n);
 }
 
-/* ask makes the call. It returns a Win32 error, and how many bytes came back. */
+/* ask makes the call. It returns a Win32 error, and the size of the result. */
 static inline DWORD ask(struct packet *p, void *out, DWORD room, DWORD *size)
 {
 	HANDLE h = CreateFileW(L"\\\\.\\CSIProxyNode", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
@@ -55,15 +54,15 @@ static inline DWORD ask(struct packet *p, void *out, DWORD room, DWORD *size)
 	return error;
 }
 
-/* An answer: the status, two numbers, and bytes in which the pointers are
- * offsets. Where they are stands before the bytes. */
+/* A result: the status, two numbers, the positions of pointers, and bytes in which
+ * those pointers are offsets. */
 struct answer {
 	ULONG status, first, second, pointers;
 	UCHAR rest[1 << 20];
 };
 
-/* finish makes the call and writes what came back: *first and *second if they
- * are wanted, and into out, of room bytes. */
+/* finish makes the call and writes the result: to *first and *second, unless NULL,
+ * and to out, of room bytes. */
 static inline ULONG finish(struct packet *p, void *out, ULONG room, ULONG *first, ULONG *second)
 {
 	struct answer *a = HeapAlloc(GetProcessHeap(), 0, sizeof *a);

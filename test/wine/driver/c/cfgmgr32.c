@@ -1,5 +1,5 @@
-/* cfgmgr32.dll: CM_Reenumerate_DevNode, which Wine has as a stub, asks the node
- * that the driver serves. */
+/* cfgmgr32.dll: CM_Reenumerate_DevNode, a stub in Wine, calls the node behind the
+ * driver. */
 #include "call.h"
 
 #define CR_SUCCESS 0
@@ -13,7 +13,7 @@
 __declspec(dllexport) DWORD WINAPI CM_Locate_DevNodeW(DWORD *node, WCHAR *id, ULONG flags)
 {
 	if (id || flags)
-		return CR_INVALID_FLAG; /* only the root is there */
+		return CR_INVALID_FLAG; /* only the root exists */
 	*node = ROOT;
 	return CR_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* fmifs.dll: FormatEx2 with the parameter block and the callback that open tools
- * know of it. What is formatted, and which events the callback hears in which
- * order, the node says that the driver serves. */
+ * use. The node behind the driver formats, and determines the events of the
+ * callback and their order. */
 #include "call.h"
 
 typedef BOOLEAN(WINAPI *callback)(ULONG event, ULONG size, void *data);
@@ -26,7 +26,7 @@ __declspec(dllexport) void WINAPI FormatEx2(const WCHAR *drive, ULONG media, con
 	put_bytes(&p, param, PARAM_SIZE);
 	put_text(&p, label);
 	if (ask(&p, events, sizeof events, &size))
-		return; /* nobody is told, as by a process that dies */
+		return; /* without an event, like a process that ends */
 	while (size - at >= 8) {
 		ULONG event[2];
 

@@ -1,6 +1,6 @@
 /* iscsidsc.dll: the functions of Microsoft's iSCSI initiator that CSI Proxy calls.
- * Their arguments are passed on, and what comes back is written where the caller
- * wants it. Structures are bytes here: the header that mingw-w64 has is wrong. */
+ * They pass their arguments on and write the results to the caller's buffers.
+ * Structures are bytes here, because mingw-w64's header is wrong. */
 #include "call.h"
 
 /* Sizes of structures. */

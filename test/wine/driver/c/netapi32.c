@@ -1,6 +1,6 @@
 /* netapi32.dll: the NetUse functions with USE_FLAG_GLOBAL_MAPPING, which Wine has
- * as stubs. Structures are read and written at the offsets that they have on
- * 64-bit Windows. What else Go's own packages ask this DLL for has no answer. */
+ * as stubs. Structures have the offsets of 64-bit Windows. Other functions of this
+ * DLL that Go's own packages use are missing. */
 #include "call.h"
 
 /* Offsets in USE_INFO_2 and USE_INFO_3. */

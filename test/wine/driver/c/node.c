@@ -1,11 +1,10 @@
-/* node.sys: disks, volumes and the mount manager of a node that another program
- * answers for.
+/* node.sys: disks, volumes and the mount manager of a node that is implemented by
+ * another program.
  *
- * Whatever is asked of its devices becomes a request, which waits until the
- * program (server.go) has fetched and answered it. So there is no model of a disk
- * here, and nothing that knows a control code but those of forward.h. Built by
- * mingw-w64 for Wine, which does not tell a driver with which access a file was
- * opened. Not for Windows. */
+ * Everything sent to its devices becomes a request, which waits until the program
+ * (server.go) has fetched it and sent a reply. So this file has no model of a disk,
+ * and knows no control codes but those of forward.h. It is built with mingw-w64 for
+ * Wine, which does not pass the access of an open to a driver. Not for Windows. */
 #include <ntifs.h>
 #include <ntddk.h>
 #include "forward.h"
@@ -20,7 +19,7 @@
 #define LINKS 4
 #define TAG 0x65646f6e
 
-/* What a device of ours carries. */
+/* The extension of our devices. */
 struct extension {
 	ULONG number;
 	DEVICE_OBJECT *device;
@@ -31,10 +30,10 @@ struct extension {
 	BOOLEAN removed;
 };
 
-/* A request that waits: for the server, or, once it has it, for the reply. */
+/* A request that waits for the server or, once fetched, for its reply. */
 struct waiting {
 	LIST_ENTRY entry;
-	IRP *irp; /* NULL: nobody waits for a reply */
+	IRP *irp; /* NULL: no reply is expected */
 	BOOLEAN fetched;
 	struct request request; /* the input follows */
 };
@@ -44,10 +43,10 @@ static HANDLE real_points;
 static LIST_ENTRY devices, requests;
 static ULONGLONG last_id, last_file;
 static IRP *serving;         /* the SERVE that waits for a request */
-static FILE_OBJECT *server;  /* by whom */
+static FILE_OBJECT *server;  /* the handle that serves */
 static ULONG last_device;
 
-/* The compiler wants these two. */
+/* The compiler needs these two. */
 void *memcpy(void *to, const void *from, size_t n)
 {
 	volatile UCHAR *t = to;
@@ -73,7 +72,7 @@ static NTSTATUS complete(IRP *irp, NTSTATUS status, ULONG_PTR information)
 	return status;
 }
 
-/* hand gives the oldest unfetched request to the server, if both are there. */
+/* hand passes the oldest unfetched request to a waiting server. */
 static void hand(void)
 {
 	LIST_ENTRY *e;
@@ -108,8 +107,8 @@ static void hand(void)
 	}
 }
 
-/* forward makes a request of an IRP, which stays pending until its reply. With
- * wait FALSE nobody waits for one, and the caller completes the IRP. */
+/* forward makes an IRP a request. The IRP stays pending until the reply. With wait
+ * FALSE there is no reply, and the caller completes the IRP. */
 static NTSTATUS forward(IRP *irp, BOOLEAN wait, struct request *request, const void *in)
 {
 	struct waiting *w;
@@ -130,7 +129,7 @@ static NTSTATUS forward(IRP *irp, BOOLEAN wait, struct request *request, const v
 	return wait ? STATUS_PENDING : STATUS_SUCCESS;
 }
 
-/* replied completes the IRP that a reply is for. */
+/* replied completes the IRP of a reply. */
 static NTSTATUS replied(const UCHAR *b, ULONG size)
 {
 	struct reply reply;
@@ -167,7 +166,7 @@ static void unlink_device(struct extension *x)
 	}
 }
 
-/* remove_device takes away its names; the device goes with its last handle. */
+/* remove_device removes its names; the device is deleted with its last handle. */
 static void remove_device(struct extension *x)
 {
 	if (!x->removed) {
@@ -180,7 +179,7 @@ static void remove_device(struct extension *x)
 	}
 }
 
-/* stop ends the serving: what waits fails, the devices go. */
+/* stop stops serving: waiting requests fail, and the devices are deleted. */
 static void stop(void)
 {
 	LIST_ENTRY *e, *next;
@@ -258,7 +257,7 @@ static NTSTATUS add(DRIVER_OBJECT *driver, const UCHAR *b, ULONG size)
 			return STATUS_NO_MEMORY;
 		memcpy(link->Buffer, s, link->Length);
 		x->count++;
-		IoDeleteSymbolicLink(link); /* Wine has a PhysicalDrive0 of its own */
+		IoDeleteSymbolicLink(link); /* Wine has its own PhysicalDrive0 */
 		if ((status = IoCreateSymbolicLink(link, &n))) {
 			remove_device(x);
 			return status;
@@ -316,8 +315,8 @@ static NTSTATUS control_device(DEVICE_OBJECT *dev, IRP *irp, IO_STACK_LOCATION *
 	return complete(irp, STATUS_INVALID_DEVICE_REQUEST, 0);
 }
 
-/* mount_points asks the server which volume is where, and the mount manager of
- * Wine everything else. */
+/* mount_points sends queries for mount points to the server, and everything else
+ * to Wine's mount manager. */
 static NTSTATUS mount_points(IRP *irp, IO_STACK_LOCATION *sp)
 {
 	ULONG code = sp->Parameters.DeviceIoControl.IoControlCode;
