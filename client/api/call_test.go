@@ -26,7 +26,6 @@ func TestClientMethodsCallService(t *testing.T) {
 	go s.Serve(l)
 	defer s.Stop()
 
-	methods := 0
 	for _, v := range load(t).versions() {
 		out := reflect.ValueOf(published[v.String()].newWrapperNamed).Call([]reflect.Value{reflect.ValueOf(path)})
 		if err, _ := out[1].Interface().(error); err != nil {
@@ -34,7 +33,6 @@ func TestClientMethodsCallService(t *testing.T) {
 		}
 		c := out[0]
 		for _, r := range v.RPCs {
-			methods++
 			m := c.MethodByName(r.Name)
 			req := reflect.New(m.Type().In(1).Elem())
 			out := m.Call([]reflect.Value{reflect.ValueOf(t.Context()), req})
@@ -52,9 +50,6 @@ func TestClientMethodsCallService(t *testing.T) {
 		if out := c.MethodByName("Close").Call(nil); !out[0].IsNil() {
 			t.Errorf("%s: Close: %v", v, out[0])
 		}
-	}
-	if methods != 139 {
-		t.Errorf("called %d methods, want 139", methods)
 	}
 	l.WaitOpen(t, 0)
 }

@@ -17,7 +17,7 @@ func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
 		c.AttachNeedsRescan = setup.AttachNeedsRescan
 	})
-	var disks disk.Interface = n.Disk() // your implementation here
+	var disks disk.Service = n.Disk() // your implementation here
 	return &conformance.Node{
 		Disk: disks, Volume: n.Volume(), Filesystem: n.Filesystem(),
 		Dir: `C:\var\lib\kubelet`,

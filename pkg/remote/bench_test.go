@@ -29,8 +29,8 @@ import (
 type bench struct {
 	b      *testing.B
 	win    *emulated.Node
-	disk   disk.Interface
-	volume volume.Interface
+	disk   disk.Service
+	volume volume.Service
 	calls  atomic.Int64
 }
 
@@ -91,7 +91,7 @@ func (e *bench) volumeOn(number uint32) (string, error) {
 }
 
 // through serves the volume service on sockets and returns a client of it.
-func (e *bench) through() volume.Interface {
+func (e *bench) through() volume.Service {
 	b := e.b
 	dir, err := os.MkdirTemp("", "csi") // b.TempDir may be too long for a socket
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
@@ -130,16 +131,23 @@ const control = simcontrol.Pipe
 // apiPipes returns the names of the pipes of every published version.
 func apiPipes() []string {
 	var names []string
-	for _, services := range [][]wire.Service{wire.Disk(nil, nil), wire.Filesystem(nil, nil), wire.ISCSI(nil, nil), wire.SMB(nil, nil), wire.System(nil, nil), wire.Volume(nil, nil)} {
-		for _, s := range services {
-			names = append(names, "csi-proxy-"+s.Group+"-"+s.Version.String())
-		}
+	for _, s := range wire.Services(wiretest.Groups(nil)) {
+		names = append(names, "csi-proxy-"+s.Group+"-"+s.Version.String())
 	}
 	return names
 }
 
-// answering counts the pipes whose server reports that it is healthy. Each gets
-// one try, on its own connection.
+// apiMethods is the number of methods of all versions.
+func apiMethods() int {
+	n := 0
+	for _, s := range wire.Services(wiretest.Groups(nil)) {
+		n += len(s.Desc.Methods)
+	}
+	return n
+}
+
+// answering counts the pipes on which a server answers that it is healthy. Each
+// gets one try, with a connection of its own.
 func answering(t *testing.T, names []string) int {
 	t.Helper()
 	n := 0

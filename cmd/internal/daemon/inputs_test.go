@@ -72,7 +72,7 @@ var nonsense = map[string]string{
 	"a path of the drive":      `C:var`,
 	"a stream":                 `C:\var\lib\kubelet\in:stream:$DATA`,
 	"wildcards":                `C:\var\lib\kubelet\*?`,
-	"slashes":                  `C:/var/lib/kubelet/in`,
+	"slashes":                  `C:/Windows/in`,
 	"another drive":            `Z:\var\lib\kubelet\in`,
 	"no drive":                 `1:\var\lib\kubelet\in`,
 	"a verb of printf":         `%s%n%!v(MISSING)`,
@@ -256,12 +256,13 @@ func (asItIs) Name() string                    { return "proto" }
 func TestEveryFieldOfEveryMethod(t *testing.T) {
 	sockets(t)
 	config := filepath.Join(t.TempDir(), "node.yaml")
-	if err := os.WriteFile(config, []byte(`
-iscsi:
-  targets:
-    - {iqn: "iqn.2025-01.com.example:v1alpha1", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}]}
-    - {iqn: "iqn.2025-01.com.example:v1alpha2", portals: [{address: 192.0.2.11}], luns: [{disk: {size: 1GiB}}]}
-`), 0o600); err != nil {
+	targets := "iscsi:\n  targets:\n"
+	for _, s := range publishedServices(t) {
+		if s.Name() == "Iscsi" {
+			targets += fmt.Sprintf("    - {iqn: %q, portals: [{address: %s}], luns: [{disk: {size: 1GiB}}]}\n", iqnOf(s), portalOf(t, s))
+		}
+	}
+	if err := os.WriteFile(config, []byte(targets), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, "-node-config="+config)
@@ -304,8 +305,15 @@ iscsi:
 			})
 		}
 	})
-	if methods != 139 || portals != 12 {
-		t.Errorf("%d methods were called, and %d without a portal, want 139 and 12", methods, portals)
+	wantMethods, wantPortals := 0, 0
+	for _, m := range publishedMethods(t) {
+		wantMethods++
+		if m.Input().Fields().ByName("target_portal") != nil {
+			wantPortals++
+		}
+	}
+	if methods != wantMethods || portals != wantPortals {
+		t.Errorf("%d methods were called, and %d without a portal, want %d and %d", methods, portals, wantMethods, wantPortals)
 	}
 	t.Attr("measured", fmt.Sprintf("%d requests of %d methods in %v: %v", requests, methods, time.Since(begin).Round(time.Second), got))
 
@@ -319,6 +327,18 @@ iscsi:
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
+}
+
+// iqnOf is the iSCSI target that the requests of a version name.
+func iqnOf(s protoreflect.Descriptor) string {
+	return "iqn.2025-01.com.example:" + string(s.ParentFile().Package())
+}
+
+// portalOf is the address of the portal of that target.
+func portalOf(t *testing.T, s protoreflect.Descriptor) string {
+	t.Helper()
+	i := slices.IndexFunc(publishedServices(t), func(p protoreflect.ServiceDescriptor) bool { return p.ParentFile() == s.ParentFile() })
+	return fmt.Sprintf("192.0.2.%d", 10+i)
 }
 
 // try sends one request and judges its answer. portal tells that the request was
@@ -395,14 +415,11 @@ func (n *testNode) prepare(t *testing.T, m protoreflect.MethodDescriptor) map[st
 		"diskid": "1", "disk_id": "1", "disk_name": "nothing",
 		"path": path, "target_path": path, "mount": path, "source_path": `C:\var\lib\kubelet\src`,
 		"remote_path": `\\files.example.com\data`, "local_path": link, "username": "csi", "password": "csi",
-		"target_address": "192.0.2.10", "iqn": "iqn.2025-01.com.example:" + string(m.ParentFile().Package()),
+		"target_address": portalOf(t, m), "iqn": iqnOf(m),
 		"chap_username": "csi", "chap_secret": "123456789012", "mutualchapsecret": "123456789012",
 		"name": "MSiSCSI",
 	}
 	if m.Parent().Name() == "Iscsi" {
-		if m.ParentFile().Package() == "v1alpha2" {
-			ids["target_address"] = "192.0.2.11"
-		}
 		portal := &iscsi.TargetPortal{TargetAddress: ids["target_address"]}
 		must(n.system.StartService(t.Context(), &systemv1.StartServiceRequest{Name: "MSiSCSI"}))
 		must(n.iscsi.AddTargetPortal(t.Context(), &iscsi.AddTargetPortalRequest{TargetPortal: portal}))

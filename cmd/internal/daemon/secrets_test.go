@@ -24,6 +24,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
 // A password or CHAP secret that goes through the daemon is written nowhere: not
@@ -77,8 +79,8 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 			t.Errorf("%s never succeeded, so its secret did not get far", done)
 		}
 	}
-	if methods < 2*139 || secrets < 2*7 {
-		t.Fatalf("called %d methods with %d secrets, want at least 278 and 14", methods, secrets)
+	if want := 2 * len(publishedMethods(t)); methods != want || secrets < 2*7 {
+		t.Fatalf("called %d methods with %d secrets, want %d and at least 14", methods, secrets, want)
 	}
 	told := scrape(t, p)
 	p.cmd.Process.Signal(syscall.SIGTERM)
@@ -134,8 +136,8 @@ func publishedServices(t *testing.T) []protoreflect.ServiceDescriptor {
 		}
 		return true
 	})
-	if len(services) < 23 {
-		t.Fatalf("%d services are linked, want the 23 that were published", len(services))
+	if want := len(wire.Services(wiretest.Groups(nil))); len(services) != want {
+		t.Fatalf("%d services are linked, want the %d that are served", len(services), want)
 	}
 	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int {
 		rank := func(s protoreflect.ServiceDescriptor) string {
@@ -147,6 +149,18 @@ func publishedServices(t *testing.T) []protoreflect.ServiceDescriptor {
 		return strings.Compare(rank(a), rank(b))
 	})
 	return services
+}
+
+// publishedMethods are the methods of all versions.
+func publishedMethods(t *testing.T) []protoreflect.MethodDescriptor {
+	t.Helper()
+	var methods []protoreflect.MethodDescriptor
+	for _, s := range publishedServices(t) {
+		for i := range s.Methods().Len() {
+			methods = append(methods, s.Methods().Get(i))
+		}
+	}
+	return methods
 }
 
 // fill gives a message values that get far, and returns how many were secrets.
