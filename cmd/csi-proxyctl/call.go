@@ -20,15 +20,16 @@ func (a *app) callCommand() *cobra.Command {
 	template := false
 	c := &cobra.Command{
 		Use:   "call GROUP/VERSION METHOD [FIELD=VALUE... | JSON | @FILE | -]",
-		Short: "Call a method and print its answer",
-		Long: `Call a method of any version and print its answer as JSON, or as YAML with -o yaml.
+		Short: "Call a method and print its response",
+		Long: `Call a method of any version and print its response as JSON, or as YAML with
+-o yaml.
 
-The request is given by its fields, each as FIELD=VALUE, which no shell has to be
-told how to quote: a text stands as it is, and a field of a field after a dot. Or
-it is JSON: as one argument, from a file by @FILE, from standard input by "-".
-Without any it is empty. Fields have the names of the .proto file, or those that
-JSON has for them (disk_number or diskNumber). --template prints a request with
-all its fields, and calls nothing.`,
+The request consists of fields, each as FIELD=VALUE. Values need no quotes and no
+escaping, and a nested field is written as FIELD.FIELD=VALUE. Alternatively, the
+request is JSON: an argument, the contents of a file (@FILE), or standard input
+("-"). Without any, it is empty. Field names are those of the .proto file or of
+JSON (disk_number or diskNumber). --template prints a request with all fields and
+does not call the method.`,
 		Example: `  csi-proxyctl call disk/v1 ListDiskIDs
   csi-proxyctl call disk/v1 PartitionDisk --template
   csi-proxyctl call filesystem/v1 Mkdir 'path=C:\var\lib\kubelet\plugins'
@@ -79,15 +80,15 @@ all its fields, and calls nothing.`,
 			return a.printMessage(out)
 		},
 	}
-	c.Flags().BoolVar(&template, "template", false, "print a request with all its fields, and call nothing")
+	c.Flags().BoolVar(&template, "template", false, "print a request with all fields, and do not call the method")
 	return c
 }
 
-// callArgs wants a method, and tells which there are.
+// callArgs fails with the possible values if the API or the method is missing.
 func callArgs(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return &hinted{errors.New("call needs GROUP/VERSION METHOD"), "csi-proxyctl versions tells the groups and versions"}
+		return &hinted{errors.New("call needs GROUP/VERSION METHOD"), "csi-proxyctl versions lists the groups and versions"}
 	case 1:
 		svc, err := findAPI(args[0])
 		if err != nil {
@@ -98,7 +99,7 @@ func callArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// fill puts an empty message into every field that holds one.
+// fill sets every field that is a message to an empty message.
 func fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		if f := m.Descriptor().Fields().Get(i); f.Message() != nil && !f.IsList() && !f.IsMap() {
@@ -107,7 +108,7 @@ func fill(m protoreflect.Message) {
 	}
 }
 
-// requestText is the JSON of the request that arguments give, or say where to read.
+// requestText returns the request as JSON, from arguments, a file or standard input.
 func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]byte, error) {
 	if len(args) == 1 {
 		argument := strings.TrimSpace(args[0])
@@ -127,7 +128,7 @@ func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]by
 	}
 	tree := map[string]any{}
 	for i, arg := range args {
-		// Errors do not tell the values: they may be secrets.
+		// Errors must not contain values, which may be secrets.
 		path, value, ok := strings.Cut(arg, "=")
 		if !ok {
 			return nil, fmt.Errorf("argument %d after the method: want FIELD=VALUE", i+1)
@@ -139,12 +140,12 @@ func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]by
 	return json.Marshal(tree)
 }
 
-// set puts a value into the tree of a request, below its names. Names that no
-// field has are put there, too, for checkFields to find.
+// set sets a value in the tree of a request. It also sets names that are not fields;
+// checkFields reports them later.
 func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, value string) error {
 	name, field := names[0], fieldOf(d, names[0])
 	if field != nil {
-		name = string(field.Name()) // each field has two
+		name = string(field.Name()) // a field also has a JSON name
 	}
 	if len(names) > 1 {
 		inner, _ := tree[name].(map[string]any)
@@ -158,7 +159,7 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 		return nil
 	}
 	if _, twice := tree[name]; twice {
-		return errors.New("is given twice")
+		return errors.New("given twice")
 	}
 	tree[name] = value
 	if field != nil && (field.Kind() == protoreflect.BoolKind || field.Message() != nil) {
@@ -171,7 +172,7 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 	return nil
 }
 
-// fieldOf finds a field by either of its names.
+// fieldOf returns a field by its .proto or JSON name.
 func fieldOf(d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
 	if f := d.Fields().ByName(protoreflect.Name(name)); f != nil {
 		return f
@@ -179,8 +180,8 @@ func fieldOf(d protoreflect.MessageDescriptor, name string) protoreflect.FieldDe
 	return d.Fields().ByJSONName(name)
 }
 
-// otherVersions is the hint where a version is not served, but others of its
-// group are; empty if there are none.
+// otherVersions returns a hint with the versions of the group that are served, if the
+// pipe of svc does not exist.
 func otherVersions(svc api, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -201,7 +202,7 @@ func otherVersions(svc api, err error) string {
 	return "this node serves " + strings.Join(served, ", ")
 }
 
-// request makes a message of JSON.
+// request converts JSON to a message.
 func request(d protoreflect.MessageDescriptor, text []byte) (proto.Message, error) {
 	var tree any
 	if err := json.Unmarshal(text, &tree); err != nil {
@@ -224,8 +225,8 @@ func request(d protoreflect.MessageDescriptor, text []byte) (proto.Message, erro
 	return m, nil
 }
 
-// checkFields finds names that no field has, for a better answer than
-// protojson has for them. No request has messages in lists or maps.
+// checkFields finds unknown field names and wrong types. Its errors are better than those
+// of protojson. No request has messages in lists or maps.
 func checkFields(d protoreflect.MessageDescriptor, tree any, where string) error {
 	object, ok := tree.(map[string]any)
 	if !ok {
@@ -240,7 +241,7 @@ func checkFields(d protoreflect.MessageDescriptor, tree any, where string) error
 			}
 			err := fmt.Errorf("%s has no field %q", where, name)
 			if len(known) == 0 {
-				return &hinted{err, where + " has no fields at all"}
+				return &hinted{err, where + " has no fields"}
 			}
 			return &hinted{err, didYouMean(name, known)}
 		}
@@ -251,7 +252,7 @@ func checkFields(d protoreflect.MessageDescriptor, tree any, where string) error
 			continue
 		}
 		if _, isText := value.(string); field.Kind() == protoreflect.StringKind && !field.IsList() && !field.IsMap() && value != nil && !isText {
-			return fmt.Errorf("%s.%s: want a string", where, field.Name()) // protojson would tell a password
+			return fmt.Errorf("%s.%s: want a string", where, field.Name()) // protojson would print the value, which may be a password
 		}
 		if err := checkEnum(field, value, where+"."+string(field.Name())); err != nil {
 			return err
@@ -260,7 +261,7 @@ func checkFields(d protoreflect.MessageDescriptor, tree any, where string) error
 	return nil
 }
 
-// checkEnum finds names that no value of an enumeration has.
+// checkEnum finds unknown names of enum values.
 func checkEnum(field protoreflect.FieldDescriptor, value any, where string) error {
 	name, ok := value.(string)
 	if field.Enum() == nil || !ok {
@@ -276,6 +277,6 @@ func checkEnum(field protoreflect.FieldDescriptor, value any, where string) erro
 	return &hinted{fmt.Errorf("%s cannot be %q", where, name), didYouMean(name, known)}
 }
 
-// errIncomplete is the end of a listing of which some parts failed; they have
-// been reported.
-var errIncomplete = errors.New("the list is incomplete")
+// errIncomplete is the error of a list if some parts of it failed; these errors have been
+// reported.
+var errIncomplete = errors.New("the list is incomplete; the errors above name what is missing")

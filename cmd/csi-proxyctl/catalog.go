@@ -28,11 +28,11 @@ type api struct {
 
 func (a api) String() string { return a.group + "/" + a.version.String() }
 
-// pipe is the path of the pipe that serves it.
+// pipe returns the path of its pipe.
 func (a api) pipe() string { return pipe.Path("csi-proxy-" + a.group + "-" + a.version.String()) }
 
-// catalog lists every API that this command knows, by group and age: those that
-// a csi-proxy of the same release serves.
+// catalog returns all APIs that this command knows, sorted by group and version. A
+// csi-proxy of the same release serves them.
 func catalog() []api {
 	var all []api
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -49,7 +49,7 @@ func catalog() []api {
 	return all
 }
 
-// findAPI finds a group and version by a name such as disk/v1.
+// findAPI returns the API with a name such as disk/v1.
 func findAPI(name string) (api, error) {
 	all := catalog()
 	for _, a := range all {
@@ -71,7 +71,7 @@ func findAPI(name string) (api, error) {
 	case !ok && versions != nil:
 		newest := versions[len(versions)-1]
 		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name),
-			fmt.Sprintf("%s has the versions %s; csi-proxyctl call %s/%s tells the methods", name, strings.Join(versions, ", "), name, newest)}
+			fmt.Sprintf("%s has the versions %s; csi-proxyctl call %s/%s lists the methods", name, strings.Join(versions, ", "), name, newest)}
 	case !ok:
 		return api{}, &hinted{fmt.Errorf("%q: want GROUP/VERSION", name), didYouMean(name, groups)}
 	case versions == nil:
@@ -80,7 +80,7 @@ func findAPI(name string) (api, error) {
 	return api{}, &hinted{fmt.Errorf("%s has no version %q", group, version), didYouMean(version, versions)}
 }
 
-// method finds a method by its name.
+// method returns a method by its name.
 func (a api) method(name string) (protoreflect.MethodDescriptor, error) {
 	methods := a.service.Methods()
 	if m := methods.ByName(protoreflect.Name(name)); m != nil {
@@ -94,12 +94,12 @@ func (a api) method(name string) (protoreflect.MethodDescriptor, error) {
 	}
 	hint := didYouMean(name, a.methods())
 	if elsewhere != nil {
-		hint = "it is in " + strings.Join(elsewhere, ", ")
+		hint = "these versions have it: " + strings.Join(elsewhere, ", ")
 	}
 	return nil, &hinted{fmt.Errorf("%s has no method %q", a, name), hint}
 }
 
-// methods are the names of all methods.
+// methods returns the names of all methods.
 func (a api) methods() []string {
 	var all []string
 	for i := range a.service.Methods().Len() {
@@ -108,7 +108,7 @@ func (a api) methods() []string {
 	return all
 }
 
-// newMessage makes an empty message of a type.
+// newMessage returns an empty message of a type.
 func newMessage(d protoreflect.MessageDescriptor) (proto.Message, error) {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
 	if err != nil {
@@ -126,16 +126,16 @@ func connect(path string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// quickly is ctx with the time that an answer may take which is expected at once,
-// unless --timeout says how long to wait.
-func (a *app) quickly(ctx context.Context, usual time.Duration) (context.Context, context.CancelFunc) {
-	if a.patient() {
-		usual = a.timeout
+// withShortLimit returns ctx with the time limit of an operation that is usually fast. If
+// --timeout is given, it is the limit instead.
+func (a *app) withShortLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if a.timeoutSet() {
+		limit = a.timeout
 	}
-	return context.WithTimeout(ctx, usual)
+	return context.WithTimeout(ctx, limit)
 }
 
-// limited is ctx with the time that an answer may take.
+// limited returns ctx with the time limit for a response.
 func (a *app) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.timeout)
 }

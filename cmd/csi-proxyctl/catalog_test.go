@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestCatalogHasEveryPublishedVersion(t *testing.T) {
+func TestCatalogHasEveryVersion(t *testing.T) {
 	protos, err := filepath.Glob("../../client/api/*/*/api.proto")
 	if err != nil || len(protos) == 0 {
 		t.Fatalf("no .proto files found: %v", err)
@@ -36,7 +36,7 @@ func TestCatalogHasEveryPublishedVersion(t *testing.T) {
 	}
 }
 
-func TestEveryMethodHasGoMessages(t *testing.T) {
+func TestMethodsHaveGoMessages(t *testing.T) {
 	for _, a := range catalog() {
 		for i := range a.service.Methods().Len() {
 			m := a.service.Methods().Get(i)
@@ -56,7 +56,7 @@ func TestDidYouMean(t *testing.T) {
 		"ListDiskIds": `did you mean "ListDiskIDs"?`,
 		"rescan":      `did you mean "Rescan"?`,
 		"Recsan":      `did you mean "Rescan"?`,
-		"Format":      "there are ListDiskIDs, ListDiskLocations, Rescan",
+		"Format":      "choose one of: ListDiskIDs, ListDiskLocations, Rescan",
 	} {
 		if got := didYouMean(word, known); got != want {
 			t.Errorf("didYouMean(%q) = %q, want %q", word, got, want)
@@ -87,9 +87,9 @@ func TestBytesText(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	t.Setenv("CSI_PROXY_DIR", t.TempDir()) // nobody serves there
+	t.Setenv("CSI_PROXY_DIR", t.TempDir()) // no server
 	if runtime.GOOS == "windows" {
-		t.Skip("a CSI Proxy may run on this machine, on the pipes of its own: run it on Linux, where sockets have a directory each")
+		t.Skip("a CSI Proxy may be running on this machine: run it on Linux, where the test has its own sockets")
 	}
 	for _, c := range []struct {
 		args []string

@@ -17,15 +17,14 @@ import (
 	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
 )
 
-// Completions are asked for while somebody types: what needs the node has this
-// long, or --timeout if that is on the line, and its failure completes nothing.
+// completionLimit is the time limit for completions that need the node, unless --timeout
+// is given. If they fail they return nothing.
 const completionLimit = time.Second
 
 // completer completes the arguments of a command.
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeCall completes the group and version, the method, and then the fields
-// of a call.
+// completeCall completes the group and version, the method, and the fields of a call.
 func completeCall(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var words []string
 	if len(args) == 0 {
@@ -51,7 +50,7 @@ func completeCall(_ *cobra.Command, args []string, typed string) ([]string, cobr
 	return fieldWords(method.Input(), ""), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// fieldWords are the fields of a request as FIELD=, those of its fields after a dot.
+// fieldWords returns the fields of a request as FIELD=, and nested fields as FIELD.FIELD=.
 func fieldWords(d protoreflect.MessageDescriptor, before string) []string {
 	var words []string
 	for i := range d.Fields().Len() {
@@ -68,9 +67,9 @@ func fieldWords(d protoreflect.MessageDescriptor, before string) []string {
 	return words
 }
 
-// completeFirst completes the first argument of a command by what the node
-// has; each further one too if there can be any number. What list waits for may
-// have no end that ctx could bring, as a pipe that is busy has none: it is left behind.
+// completeFirst completes the first argument of a command with values from the node, and
+// all arguments if many is set. list may ignore ctx, for example while it waits for a
+// busy pipe, so it runs in the background and is abandoned.
 func (a *app) completeFirst(many bool, list func(context.Context) []string) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !many {
@@ -80,7 +79,7 @@ func (a *app) completeFirst(many bool, list func(context.Context) []string) comp
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		ctx, cancel := a.quickly(ctx, completionLimit)
+		ctx, cancel := a.withShortLimit(ctx, completionLimit)
 		defer cancel()
 		listed := make(chan []string, 1)
 		go func() { listed <- list(ctx) }()
@@ -97,7 +96,7 @@ func (a *app) completeFirst(many bool, list func(context.Context) []string) comp
 	}
 }
 
-// diskWords are the numbers of the disks, told by their serial numbers.
+// diskWords returns the numbers of the disks, described by their serial numbers.
 func diskWords(ctx context.Context) []string {
 	client, err := disk.NewClient()
 	if err != nil {
@@ -115,7 +114,7 @@ func diskWords(ctx context.Context) []string {
 	return words
 }
 
-// portalWords are the registered portals.
+// portalWords returns the registered portals.
 func portalWords(ctx context.Context) []string {
 	client, err := iscsi.NewClient()
 	if err != nil {

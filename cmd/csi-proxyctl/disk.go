@@ -36,7 +36,7 @@ func (a *app) diskCommand() *cobra.Command {
 	}))
 }
 
-// diskEntry is a disk in the list. What the node did not tell is nil.
+// diskEntry is a disk in the list. Values that the node did not return are nil.
 type diskEntry struct {
 	Number    uint32        `json:"number"`
 	SizeBytes *int64        `json:"sizeBytes"`
@@ -53,7 +53,7 @@ type diskLocation struct {
 	LUN     string `json:"lun"`
 }
 
-// listDisks prints the disks of these numbers, without any all.
+// listDisks prints the disks with these numbers, or all disks if there are none.
 func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	entries, err := a.disks(ctx, only)
 	if err != nil && !errors.Is(err, errIncomplete) {
@@ -76,8 +76,8 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	return cmp.Or(a.print(entries, "NUMBER SIZE STATE SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN", rows), err)
 }
 
-// disks asks for what is known of disks. With errIncomplete the list is
-// usable; what is missing has been said.
+// disks returns information about disks. If it fails with errIncomplete, the list is
+// usable, and the missing parts have been reported.
 func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
 	client, err := disk.NewClient()
 	if err != nil {
@@ -108,13 +108,13 @@ func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, err
 		e := diskEntry{Number: n, Serial: ids.DiskIDs[n].SerialNumber, Page83: ids.DiskIDs[n].Page83}
 		if stats, err := client.GetDiskStats(ctx, &v1.GetDiskStatsRequest{DiskNumber: n}); err != nil {
 			complete = false
-			a.note("disk %d: its size: %s", n, brief(err))
+			a.note("disk %d: cannot get size: %s", n, brief(err))
 		} else {
 			e.SizeBytes = &stats.TotalBytes
 		}
 		if s, err := client.GetDiskState(ctx, &v1.GetDiskStateRequest{DiskNumber: n}); err != nil {
 			complete = false
-			a.note("disk %d: its state: %s", n, brief(err))
+			a.note("disk %d: cannot get state: %s", n, brief(err))
 		} else {
 			e.Online = &s.IsOnline
 		}

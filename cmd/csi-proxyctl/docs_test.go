@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// The fields of lists are told in docs/csi-proxyctl.md, and scripts rely on them.
-func TestFieldsOfListsAreThoseOfTheGuide(t *testing.T) {
+// docs/csi-proxyctl.md documents the fields of lists, on which scripts depend.
+func TestListFieldsMatchDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/csi-proxyctl.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]string{}
+	documented := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.Contains(cells[2], "`") {
-			told[strings.Trim(cells[1], " `")] = cells[2]
+			documented[strings.Trim(cells[1], " `")] = cells[2]
 		}
 	}
 	for command, entry := range map[string]any{
@@ -26,13 +26,13 @@ func TestFieldsOfListsAreThoseOfTheGuide(t *testing.T) {
 	} {
 		fields := fieldNames(reflect.TypeOf(entry))
 		for _, f := range fields {
-			if !strings.Contains(told[command], "`"+f+"`") {
-				t.Errorf("%s: docs/csi-proxyctl.md does not tell the field %s: %s", command, f, told[command])
+			if !strings.Contains(documented[command], "`"+f+"`") {
+				t.Errorf("%s: docs/csi-proxyctl.md does not document the field %s: %s", command, f, documented[command])
 			}
 		}
 		const values = 3 // ok, note and problem
-		if n := strings.Count(told[command], "`") / 2; n != len(fields) && command != "doctor" || command == "doctor" && n != len(fields)+values {
-			t.Errorf("%s has the fields %v; docs/csi-proxyctl.md tells others, too: %s", command, fields, told[command])
+		if n := strings.Count(documented[command], "`") / 2; n != len(fields) && command != "doctor" || command == "doctor" && n != len(fields)+values {
+			t.Errorf("%s has the fields %v, but docs/csi-proxyctl.md documents %s", command, fields, documented[command])
 		}
 	}
 }

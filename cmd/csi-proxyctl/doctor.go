@@ -25,11 +25,11 @@ import (
 // The results of a check.
 const (
 	resultOK      = "ok"
-	resultNote    = "note"    // worth knowing, and may be meant to be so
-	resultProblem = "problem" // somebody should look at it
+	resultNote    = "note"    // may be intended
+	resultProblem = "problem" // should be fixed
 )
 
-// finding is what a check says about a thing.
+// finding is a result of a check.
 type finding struct {
 	Result string `json:"result"`
 	Check  string `json:"check"`
@@ -37,26 +37,24 @@ type finding struct {
 	Hint   string `json:"hint"`
 }
 
-// errFindings is the end of a doctor that found problems; they have been
-// printed.
+// errFindings is the error of doctor if it found problems; they have been printed.
 var errFindings = errors.New("problems were found")
 
 func (a *app) doctorCommand() *cobra.Command {
 	kubelet := `C:\var\lib\kubelet`
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong on the node, and say what to do",
-		Long: `Look for what is wrong on the node, and say what to do about it. Nothing is
-changed. What is looked at:
+		Short: "Find problems of the node and suggest what to do",
+		Long: `Find problems of the node and suggest what to do. It changes nothing. The checks:
 
-  pipes    whether csi-proxy answers, with every version, and lets this account in
-  versions whether all pipes are of one build, and this command too
-  kubelet  whether the kubelet's directory is there and a working directory
-  disks    disks that are offline or read-only
-  smb      SMB mappings that no link uses, and mappings that do not work
-  iscsi    the service MSiSCSI
+  pipes    csi-proxy serves every version, and this account has access
+  versions all pipes are served by one build, of the same release as csi-proxyctl
+  kubelet  the kubelet's directory exists and is a working directory
+  disks    all disks are online and writable
+  smb      every SMB mapping works and is used by a link
+  iscsi    the service MSiSCSI is running
 
-The exit code is 3 if there is a problem, 0 if there are only notes.`,
+The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.examine(c.Context(), kubelet) },
 	}
@@ -64,7 +62,7 @@ The exit code is 3 if there is a problem, 0 if there are only notes.`,
 	return a.watchable(c)
 }
 
-// examine makes all checks and prints what they found.
+// examine makes all checks and prints their findings.
 func (a *app) examine(ctx context.Context, kubelet string) error {
 	var pipes []probed
 	for _, svc := range catalog() {
@@ -83,7 +81,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	return nil
 }
 
-// printFindings prints a line for each finding, and its hint below it.
+// printFindings prints a line for each finding, followed by its hint.
 func (a *app) printFindings(found []finding) error {
 	if a.output != formatTable {
 		return a.printValue(found)
@@ -106,54 +104,54 @@ func (a *app) printFindings(found []finding) error {
 	return nil
 }
 
-// notAsked is the finding of a check that could not be made.
-func notAsked(check string, err error) []finding {
+// checkFailed returns the finding for a check that could not be made.
+func checkFailed(check string, err error) []finding {
 	text, hint, _ := strings.Cut(explain(err), "\nhint: ")
-	return []finding{{resultProblem, check, "cannot be checked: " + text, hint}}
+	return []finding{{resultProblem, check, "check failed: " + text, hint}}
 }
 
-// examinePipes looks at which pipes answer. A csi-proxy of this command's release
-// has all of them; another one may be older.
+// examinePipes checks which pipes respond. A csi-proxy of the same release as this command
+// has all of them; another release may have fewer.
 func examinePipes(pipes []probed, own string) []finding {
 	by := map[pipeState][]string{}
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
 	}
-	start := "start it, and look at its log: csi-proxy.exe -windows-service as a service, sc.exe query csiproxy shows it"
+	start := "start csi-proxy, and check its log; sc.exe query csiproxy shows the state of the Windows service"
 	if runtime.GOOS != "windows" {
-		start = "start csi-proxy-sim; it is looked for in the directory that " + pipe.DirVariable + " names, else in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy"
+		start = "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy"
 	}
 	if len(by[absent]) == len(pipes) {
-		return []finding{{resultProblem, "pipes", "csi-proxy does not run: there is no pipe", start}}
+		return []finding{{resultProblem, "pipes", "csi-proxy is not running: no pipe exists", start}}
 	}
 	found := []finding{}
 	if n := len(by[served]); n > 0 {
-		found = append(found, finding{resultOK, "pipes", fmt.Sprintf("%d of %d versions of the API answer", n, len(pipes)), ""})
+		found = append(found, finding{resultOK, "pipes", fmt.Sprintf("%d of %d versions of the API are served", n, len(pipes)), ""})
 	}
 	if l := by[absent]; l != nil {
-		text := "not there: " + strings.Join(l, ", ")
+		text := "missing: " + strings.Join(l, ", ")
 		if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served && p.server == "csi-proxy "+own }) {
-			found = append(found, finding{resultProblem, "pipes", text, "the log of csi-proxy says why it does not serve them"})
+			found = append(found, finding{resultProblem, "pipes", text, "the log of csi-proxy contains the reason"})
 		} else {
-			found = append(found, finding{resultNote, "pipes", text, "if a driver needs them: this csi-proxy is of another release than csi-proxyctl, perhaps an older one"})
+			found = append(found, finding{resultNote, "pipes", text, "csi-proxy is of another release than csi-proxyctl; upgrade it if a driver needs these versions"})
 		}
 	}
 	if l := by[stale]; l != nil {
-		found = append(found, finding{resultProblem, "pipes", "csi-proxy was killed; what is left answers nobody: " + strings.Join(l, ", "), start})
+		found = append(found, finding{resultProblem, "pipes", "csi-proxy was killed, and left these sockets: " + strings.Join(l, ", "), start})
 	}
 	if l := by[refused]; l != nil {
-		found = append(found, finding{resultProblem, "pipes", "access is denied: " + strings.Join(l, ", "),
-			"run this command as the account that runs csi-proxy, or as an administrator; a container needs the pipe among its mounts"})
+		found = append(found, finding{resultProblem, "pipes", "access denied: " + strings.Join(l, ", "),
+			"run this command with the account of csi-proxy or as an administrator; a container must mount the pipe"})
 	}
 	for _, p := range pipes {
 		if p.state == ill {
-			found = append(found, finding{resultProblem, "pipes", p.String() + ": " + p.detail, "look at the log of csi-proxy, and restart it if it hangs"})
+			found = append(found, finding{resultProblem, "pipes", p.String() + ": " + p.detail, "check the log of csi-proxy, and restart it if it hangs"})
 		}
 	}
 	return found
 }
 
-// examineBuilds looks at what answers, and at this command.
+// examineBuilds compares the builds of the servers and of this command.
 func examineBuilds(pipes []probed, own string) []finding {
 	by := map[string][]string{}
 	var servers []string
@@ -161,7 +159,7 @@ func examineBuilds(pipes []probed, own string) []finding {
 		if p.state != served {
 			continue
 		}
-		server := cmp.Or(p.server, "a csi-proxy that does not tell its version")
+		server := cmp.Or(p.server, "a csi-proxy of unknown version")
 		if by[server] == nil {
 			servers = append(servers, server)
 		}
@@ -172,20 +170,20 @@ func examineBuilds(pipes []probed, own string) []finding {
 		for _, s := range servers {
 			text = append(text, s+" serves "+strings.Join(by[s], ", "))
 		}
-		return []finding{{resultProblem, "versions", strings.Join(text, "; "), "two of them run on this node: stop the one that is not wanted, then restart the other"}}
+		return []finding{{resultProblem, "versions", strings.Join(text, "; "), "two csi-proxies run on this node: stop one of them, then restart the other"}}
 	}
 	if servers[0] != "csi-proxy "+own {
-		return []finding{{resultNote, "versions", servers[0] + " serves, and this is csi-proxyctl " + own, "a csi-proxyctl of the same release knows the same versions"}}
+		return []finding{{resultNote, "versions", servers[0] + " is running, but this is csi-proxyctl " + own, "use a csi-proxyctl of the same release, which knows the same versions"}}
 	}
-	return []finding{{resultOK, "versions", servers[0] + ", and csi-proxyctl of the same release", ""}}
+	return []finding{{resultOK, "versions", servers[0] + ", same release as csi-proxyctl", ""}}
 }
 
-// examineKubelet looks at the kubelet's directory through the pipe.
+// examineKubelet checks the kubelet's directory, through the pipe.
 func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 	const check = "kubelet"
 	client, err := filesystem.NewClient()
 	if err != nil {
-		return notAsked(check, &failure{err: err})
+		return checkFailed(check, &failure{err: err})
 	}
 	defer client.Close()
 	ctx, cancel := a.limited(ctx)
@@ -193,21 +191,21 @@ func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 	out, err := client.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: dir})
 	switch {
 	case status.Code(err) == codes.PermissionDenied:
-		return []finding{{resultProblem, check, status.Convert(err).Message(), "start csi-proxy with -kubelet-path=" + dir + ", or tell doctor by --kubelet-path where the kubelet is"}}
+		return []finding{{resultProblem, check, status.Convert(err).Message(), "start csi-proxy with -kubelet-path=" + dir + ", or run doctor with --kubelet-path if the kubelet is elsewhere"}}
 	case err != nil:
-		return notAsked(check, &failure{"filesystem/v1 PathExists", err})
+		return checkFailed(check, &failure{"filesystem/v1 PathExists", err})
 	case !out.Exists:
-		return []finding{{resultProblem, check, dir + " is a working directory and does not exist", "start the kubelet, or tell doctor and csi-proxy by -kubelet-path where it is"}}
+		return []finding{{resultProblem, check, dir + " is a working directory but does not exist", "start the kubelet, or set -kubelet-path of csi-proxy and doctor to its directory"}}
 	}
-	return []finding{{resultOK, check, dir + " is there and a working directory", ""}}
+	return []finding{{resultOK, check, dir + " exists and is a working directory", ""}}
 }
 
-// examineDisks looks for disks that are not as a volume needs them.
+// examineDisks finds disks that are not usable for volumes.
 func (a *app) examineDisks(ctx context.Context) []finding {
 	const check = "disks"
 	disks, err := a.disks(ctx, nil)
 	if err != nil && !errors.Is(err, errIncomplete) {
-		return notAsked(check, err)
+		return checkFailed(check, err)
 	}
 	readOnly, known := a.readOnlyDisks(ctx, disks)
 	var found []finding
@@ -218,11 +216,11 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 		}
 		switch {
 		case d.SizeBytes == nil || d.Online == nil:
-			found = append(found, finding{resultProblem, check, what + " does not answer", fmt.Sprintf("csi-proxyctl disk list %d says why; detach a disk that is broken", d.Number)})
+			found = append(found, finding{resultProblem, check, what + " does not respond", fmt.Sprintf("csi-proxyctl disk list %d shows the reason; detach the disk if it is broken", d.Number)})
 		case !*d.Online:
-			found = append(found, finding{resultProblem, check, what + " is offline", fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true, unless the SAN policy or a cluster keeps it so", d.Number)})
+			found = append(found, finding{resultProblem, check, what + " is offline", fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true, unless the SAN policy or a cluster keeps it offline", d.Number)})
 		case readOnly[d.Number]:
-			found = append(found, finding{resultProblem, check, what + " is read-only", fmt.Sprintf("PartitionDisk makes a blank disk writable; else on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)})
+			found = append(found, finding{resultProblem, check, what + " is read-only", fmt.Sprintf("PartitionDisk makes a blank disk writable; for other disks run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)})
 		}
 	}
 	if found != nil {
@@ -230,14 +228,14 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 	}
 	text := fmt.Sprintf("%d disks, all online and writable", len(disks))
 	if !known {
-		text = fmt.Sprintf("%d disks, all online; whether they are writable the API does not tell", len(disks))
+		text = fmt.Sprintf("%d disks, all online; the API does not report whether they are writable", len(disks))
 	}
 	return []finding{{resultOK, check, text, ""}}
 }
 
-// readOnlyDisks are the disks that cannot be written to, if that is known: of the
-// simulated node if such a node is served here, else of the Windows that this
-// command runs on. The API has no method that tells it.
+// readOnlyDisks returns the read-only disks of the simulated node, if one is served,
+// otherwise of this Windows. The API has no method for it. known is false if the disks
+// cannot be checked.
 func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map[uint32]bool, known bool) {
 	numbers = map[uint32]bool{}
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
@@ -263,33 +261,33 @@ func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map
 	return numbers, true
 }
 
-// examineMappings looks at the node's SMB mappings.
+// examineMappings checks the node's SMB mappings.
 func (a *app) examineMappings(ctx context.Context) []finding {
 	mappings, err := a.smbMappings(ctx)
 	if err != nil {
-		return notAsked("smb", err)
+		return checkFailed("smb", err)
 	}
 	return examineSMB(mappings)
 }
 
-// examineSMB finds mappings that were left behind or do not work.
+// examineSMB finds mappings that are unused or do not work.
 func examineSMB(mappings []smbMapping) []finding {
 	found := []finding{}
 	for _, m := range mappings {
 		switch {
 		case len(m.UsedBy) == 0:
-			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless somebody uses it by its path; it stays if a link in another place uses it"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless a program uses it by its path; it is kept if a link elsewhere uses it"})
 		case m.Status != "ok":
-			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping makes it anew; restart the pod, or check the server"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + " and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping replaces the mapping; restart the pod, or check the server"})
 		}
 	}
 	if len(found) == 0 {
-		return []finding{{resultOK, "smb", fmt.Sprintf("%d mappings, each works and is used", len(mappings)), ""}}
+		return []finding{{resultOK, "smb", fmt.Sprintf("%d mappings, all working and used", len(mappings)), ""}}
 	}
 	return found
 }
 
-// examineISCSI looks at the service that everything about iSCSI needs.
+// examineISCSI checks the service that iSCSI needs.
 func (a *app) examineISCSI(ctx context.Context) []finding {
 	const check = "iscsi"
 	var s *systemv1alpha1.GetServiceResponse
@@ -299,13 +297,13 @@ func (a *app) examineISCSI(ctx context.Context) []finding {
 	})
 	switch {
 	case status.Code(err) == codes.NotFound:
-		return []finding{{resultNote, check, "the service MSiSCSI is not there: no iSCSI volumes on this node", ""}}
+		return []finding{{resultNote, check, "the service MSiSCSI does not exist: this node cannot use iSCSI volumes", ""}}
 	case err != nil:
-		return notAsked(check, err)
+		return checkFailed(check, err)
 	case s.StartType == systemv1alpha1.StartType_DISABLED:
-		return []finding{{resultNote, check, "the service MSiSCSI is disabled: no iSCSI volumes on this node", "to have them: sc.exe config MSiSCSI start= auto"}}
+		return []finding{{resultNote, check, "the service MSiSCSI is disabled: this node cannot use iSCSI volumes", "to enable it: sc.exe config MSiSCSI start= auto"}}
 	case s.Status != systemv1alpha1.ServiceStatus_RUNNING:
-		return []finding{{resultNote, check, "the service MSiSCSI is " + strings.ToLower(s.Status.String()) + ", and Windows does not start it by itself", "if the node has iSCSI volumes: csi-proxyctl system start MSiSCSI"}}
+		return []finding{{resultNote, check, "the service MSiSCSI is " + strings.ToLower(s.Status.String()) + "; Windows does not start it automatically", "if the node uses iSCSI volumes: csi-proxyctl system start MSiSCSI"}}
 	}
-	return []finding{{resultOK, check, "the service MSiSCSI runs", ""}}
+	return []finding{{resultOK, check, "the service MSiSCSI is running", ""}}
 }

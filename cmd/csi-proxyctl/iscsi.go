@@ -14,32 +14,32 @@ import (
 	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
 )
 
-// Where CHAP secrets are taken from. They are never arguments, which every
-// process of the machine can see.
+// Environment variables for CHAP secrets. They must not be arguments, which are visible to
+// every process.
 const (
 	chapVariable   = "CSI_PROXY_CHAP_SECRET"
 	mutualVariable = "CSI_PROXY_MUTUAL_CHAP_SECRET"
 )
 
 func (a *app) iscsiCommand() *cobra.Command {
-	return group("iscsi", "Show and change what the node's iSCSI initiator is connected to",
+	return group("iscsi", "Show and change the connections of the node's iSCSI initiator",
 		a.iscsiPortalsCommand(),
-		a.iscsiPortalCommand("add-portal", "Register a portal, and ask it for its targets", "AddTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("add-portal", "Register a portal and discover its targets", "AddTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
 			_, err := c.AddTargetPortal(ctx, &v1alpha2.AddTargetPortalRequest{TargetPortal: p})
 			return nil, err
 		}),
-		a.iscsiPortalCommand("discover", "Ask a registered portal for its targets", "DiscoverTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("discover", "List the targets of a registered portal", "DiscoverTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
 			out, err := c.DiscoverTargetPortal(ctx, &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: p})
 			return append([]string{}, out.GetIqns()...), err
 		}),
-		a.iscsiPortalCommand("remove-portal", "Forget a portal", "RemoveTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("remove-portal", "Remove a registered portal", "RemoveTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
 			_, err := c.RemoveTargetPortal(ctx, &v1alpha2.RemoveTargetPortalRequest{TargetPortal: p})
 			return nil, err
 		}),
 		a.iscsiConnectCommand(), a.iscsiDisksCommand(), a.iscsiDisconnectCommand(), a.iscsiMutualCommand())
 }
 
-// onISCSI makes one call of the API.
+// onISCSI makes one call to the API.
 func (a *app) onISCSI(ctx context.Context, method string, call func(context.Context, *iscsi.Client) error) error {
 	client, err := iscsi.NewClient()
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *app) onISCSI(ctx context.Context, method string, call func(context.Cont
 	return nil
 }
 
-// portalArgument reads ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+// portalArgument parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
 func portalArgument(text string) (*v1alpha2.TargetPortal, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *app) iscsiPortalsCommand() *cobra.Command {
 	})
 }
 
-// The lists about iSCSI have these entries.
+// The entries of iSCSI lists.
 type (
 	portalEntry struct {
 		Address string `json:"address"`
@@ -102,13 +102,13 @@ type (
 	}
 )
 
-// portalText is a portal as arguments and tables have it.
+// portalText formats a portal for arguments and tables.
 func portalText(p *v1alpha2.TargetPortal) string {
 	return net.JoinHostPort(p.TargetAddress, number(p.TargetPort))
 }
 
-// iscsiPortalCommand is a command about a portal; call returns the targets that
-// are to be printed, nil for none.
+// iscsiPortalCommand returns a command with a portal as argument. call returns the targets
+// to print, or nil.
 func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, *iscsi.Client, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " PORTAL",
@@ -144,7 +144,7 @@ func (a *app) iscsiConnectCommand() *cobra.Command {
 		Short: "Log in to a target",
 		Long: `Log in to a target through a portal.
 
-With --auth chap or mutual the secret is taken from the environment variable
+With --auth chap or mutual the secret is read from the environment variable
 ` + chapVariable + `.`,
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
@@ -173,16 +173,16 @@ With --auth chap or mutual the secret is taken from the environment variable
 			})
 		},
 	}
-	c.Flags().StringVar(&auth, "auth", auth, "`how` to prove who logs in: none, chap or mutual")
+	c.Flags().StringVar(&auth, "auth", auth, "authentication `method`: none, chap or mutual")
 	c.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{"none", "chap", "mutual"}, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().StringVar(&in.ChapUsername, "user", "", "CHAP user `name`; without one that of the initiator")
+	c.Flags().StringVar(&in.ChapUsername, "user", "", "CHAP user `name`; default: the name of the initiator")
 	return c
 }
 
 func (a *app) iscsiDisksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "disks PORTAL TARGET",
-		Short:             "List the disks that a target provides",
+		Short:             "List the disks of a target",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -212,7 +212,7 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 func (a *app) iscsiDisconnectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "disconnect PORTAL TARGET",
-		Short:             "Log out of a target, through whichever portal",
+		Short:             "Log out of a target",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -231,14 +231,15 @@ func (a *app) iscsiDisconnectCommand() *cobra.Command {
 func (a *app) iscsiMutualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "mutual-secret",
-		Short: "Set the secret by which targets prove themselves to the node",
-		Long: `Set the secret by which targets prove themselves to the node, of which a node
-has one for all. It is taken from the environment variable ` + mutualVariable + `.`,
+		Short: "Set the secret with which targets authenticate to the node",
+		Long: `Set the secret with which targets authenticate to the node. The node has one
+secret for all targets. It is read from the environment variable
+` + mutualVariable + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			secret := os.Getenv(mutualVariable)
 			if strings.TrimSpace(secret) == "" {
-				return fmt.Errorf("the environment variable %s is not set", mutualVariable)
+				return fmt.Errorf("the environment variable %s is not set; set it to the secret", mutualVariable)
 			}
 			return a.onISCSI(c.Context(), "SetMutualChapSecret", func(ctx context.Context, client *iscsi.Client) error {
 				_, err := client.SetMutualChapSecret(ctx, &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: secret})

@@ -1,5 +1,6 @@
-// Command csi-proxyctl shows what a CSI Proxy on this node serves, and calls
-// any method of any version of its API. It also controls a simulated node.
+// Command csi-proxyctl shows what the CSI Proxy of this node serves, calls any method
+// of any version of its API, and finds problems of the node. It also controls a
+// simulated node.
 //
 //	csi-proxyctl versions
 //	csi-proxyctl disk list

@@ -24,9 +24,8 @@ const (
 
 func formats() []string { return []string{formatTable, formatJSON, formatYAML} }
 
-// print prints rows as a table, or value for a program. A list is an array
-// of objects, also where a table has one column, so that a column more changes
-// nothing for who reads it.
+// print prints rows as a table, or value as JSON or YAML. A list is always an array of
+// objects, even if the table has one column, so that fields can be added later.
 func (a *app) print(value any, header string, rows [][]string) error {
 	if a.output != formatTable {
 		return a.printValue(value)
@@ -47,7 +46,7 @@ func (a *app) print(value any, header string, rows [][]string) error {
 	return nil
 }
 
-// printValue prints value as YAML if that is asked for, else as JSON.
+// printValue prints value as YAML if --output is yaml, otherwise as JSON.
 func (a *app) printValue(value any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -59,7 +58,7 @@ func (a *app) printValue(value any) error {
 	return a.printJSON(b.Bytes())
 }
 
-// printJSON prints indented JSON, as YAML if that is asked for.
+// printJSON prints indented JSON, converted to YAML if --output is yaml.
 func (a *app) printJSON(text []byte) error {
 	if a.output == formatYAML {
 		var err error
@@ -73,14 +72,14 @@ func (a *app) printJSON(text []byte) error {
 	return nil
 }
 
-// printMessage prints an answer of the API with the names of its .proto file, and
-// with the fields that are zero: whether a disk is not online is an answer.
+// printMessage prints a response of the API, with the field names of its .proto file. It
+// includes zero values: that a disk is not online is information.
 func (a *app) printMessage(m proto.Message) error {
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return err
 	}
-	// protojson varies its blanks on purpose.
+	// The output of protojson has a random number of blanks.
 	var b bytes.Buffer
 	if err := json.Indent(&b, text, "", "  "); err != nil {
 		return err
@@ -89,9 +88,9 @@ func (a *app) printMessage(m proto.Message) error {
 	return a.printJSON(b.Bytes())
 }
 
-// plain is a message of the node's control service as lists print it: names as
-// sizeBytes, and numbers as numbers, which protojson makes texts of if they
-// have 64 bits.
+// plain converts a message of the simulated node's control service to the form that lists
+// print: names such as sizeBytes, and all numbers as numbers. protojson would print
+// 64-bit numbers as strings.
 func plain(m protoreflect.Message) map[string]any {
 	value := func(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 		if f.Message() != nil {
@@ -116,8 +115,7 @@ func plain(m protoreflect.Message) map[string]any {
 	return all
 }
 
-// printEmpty prints an answer that only says that it was done: nothing, or an
-// empty object for a program.
+// printEmpty prints an empty result: nothing in a table, otherwise an empty object.
 func (a *app) printEmpty() error {
 	if a.output == formatTable {
 		return nil
@@ -125,7 +123,7 @@ func (a *app) printEmpty() error {
 	return a.printValue(map[string]any{})
 }
 
-// line prints a line that is no part of a table.
+// line prints a line outside of a table.
 func (a *app) line(format string, args ...any) error {
 	if _, err := fmt.Fprintf(a.stdout, format+"\n", args...); err != nil {
 		return &failure{err: err}
@@ -133,17 +131,17 @@ func (a *app) line(format string, args ...any) error {
 	return nil
 }
 
-// note says something that is no result.
+// note prints a message to stderr.
 func (a *app) note(format string, args ...any) { note(a.stderr, format, args...) }
 
-// note says something that is no result, each line with the command's name before it.
+// note prints a message, with the name of the command at the start of each line.
 func note(w io.Writer, format string, args ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
 		fmt.Fprintf(w, "csi-proxyctl: %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
-// size is a number of bytes as the table shows it.
+// size formats a number of bytes for a table.
 func (a *app) size(n uint64) string {
 	if a.exact {
 		return strconv.FormatUint(n, 10)
@@ -151,7 +149,7 @@ func (a *app) size(n uint64) string {
 	return bytesText(n)
 }
 
-// bytesText is a size as a person reads it.
+// bytesText formats a size with a unit.
 func bytesText(n uint64) string {
 	for _, unit := range []struct {
 		name string

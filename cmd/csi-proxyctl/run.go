@@ -19,36 +19,36 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The exit codes, as docs/csi-proxyctl.md tells them.
+// The exit codes; docs/csi-proxyctl.md documents them.
 const (
 	exitOK          = 0
-	exitFailure     = 1   // what was asked for failed, or is incomplete
-	exitUsage       = 2   // what was asked for is not understood; nothing was done
-	exitFindings    = 3   // doctor ran, and found something
-	exitInterrupted = 130 // Ctrl-C, but for --watch, which ends that way
+	exitFailure     = 1   // the command failed, or its result is incomplete
+	exitUsage       = 2   // wrong usage; nothing was done
+	exitFindings    = 3   // doctor found problems
+	exitInterrupted = 130 // Ctrl-C, except with --watch, which ends that way
 )
 
-// app is what the subcommands share.
+// app is the state that subcommands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	output         string
-	exact          bool // sizes in bytes
+	exact          bool // print sizes in bytes
 	timeout        time.Duration
-	patient        func() bool // whether --timeout was given
+	timeoutSet     func() bool // whether --timeout was given
 }
 
-// run is the command. Results go to stdout, everything else to stderr, each
-// line with the command's name before it.
+// run runs the command. It prints results to stdout and everything else to stderr; each
+// line on stderr begins with the name of the command.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout) // help that was asked for is a result
+	root.SetOut(stdout) // --help prints a result
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -74,10 +74,10 @@ func (a *app) command() *cobra.Command {
 		Version: version,
 		Short:   "Show and call the CSI Proxy of this node",
 		Long: `Show what the CSI Proxy of this node serves, call any method of any version of
-its API, and look for what is wrong with the node.
+its API, and find problems of the node.
 
-Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage, 3 doctor found
-something, 130 interrupted.`,
+Exit codes: 0 success, 1 failed or incomplete, 2 wrong usage, 3 doctor found
+problems, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -95,10 +95,10 @@ something, 130 interrupted.`,
 	}
 	f := root.PersistentFlags()
 	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
-	f.BoolVar(&a.exact, "bytes", false, "sizes in tables as exact numbers of bytes")
-	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long to wait for each answer")
-	a.patient = func() bool { return f.Changed("timeout") }
-	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy answers, up to --timeout")
+	f.BoolVar(&a.exact, "bytes", false, "print sizes in tables in bytes")
+	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "time limit for each response")
+	a.timeoutSet = func() bool { return f.Changed("timeout") }
+	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy responds, up to --timeout")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())
@@ -122,7 +122,7 @@ func flagError(c *cobra.Command, err error) error {
 	return &hinted{err, didYouMean("--"+unknown.GetSpecifiedName(), known)}
 }
 
-// group is a command that only has subcommands.
+// group returns a command that has only subcommands.
 func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.AddCommand(subcommands...)
@@ -130,7 +130,7 @@ func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// needsSubcommand makes a command say which subcommands it has.
+// needsSubcommand makes a command fail with the list of its subcommands.
 func needsSubcommand(c *cobra.Command) {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -156,9 +156,9 @@ func names(commands []*cobra.Command) []string {
 	return all
 }
 
-// failure is an error of what was asked for, and not of how it was asked.
+// failure is an error of the operation, in contrast to wrong usage.
 type failure struct {
-	what string // "disk/v1 GetDiskStats", or "" if the error says it
+	what string // the operation, "disk/v1 GetDiskStats", or "" if the error contains it
 	err  error
 }
 
@@ -174,8 +174,8 @@ type hinted struct {
 func (h *hinted) Error() string { return h.err.Error() }
 func (h *hinted) Unwrap() error { return h.err }
 
-// explain is what a person is told about err: what failed, the gRPC code, the
-// message, and the hint on a line of its own.
+// explain returns the text for err: the operation, the gRPC code, the message, and the
+// hint on a separate line.
 func explain(err error) string {
 	var text, hint string
 	var f *failure
@@ -184,8 +184,8 @@ func explain(err error) string {
 	}
 	if s := statusIn(err); s != nil {
 		text += brief(err)
-		if s.Code() == codes.DeadlineExceeded { // said by the client itself, if there are no details
-			hint = "csi-proxy gave no answer within --timeout: its log tells whether it still works at this, or hangs"
+		if s.Code() == codes.DeadlineExceeded { // without details it comes from the client
+			hint = "csi-proxy did not respond within --timeout; its log shows whether it is still working on the request or hangs"
 		}
 		for _, d := range s.Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok {
@@ -207,7 +207,7 @@ func explain(err error) string {
 	return text
 }
 
-// statusIn is the gRPC status in err, as its server sent it, or nil.
+// statusIn returns the gRPC status in err, or nil.
 func statusIn(err error) *status.Status {
 	var s interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &s) {
@@ -216,7 +216,7 @@ func statusIn(err error) *status.Status {
 	return nil
 }
 
-// brief is err on one line, a gRPC status as its code and message.
+// brief returns err in one line, and a gRPC status as its code and message.
 func brief(err error) string {
 	if s := statusIn(err); s != nil {
 		return s.Code().String() + ": " + s.Message()

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A daemon that hangs says nothing, so the hint is not its own.
-func TestSilenceHasAHint(t *testing.T) {
+// A daemon that hangs does not respond, so the hint comes from csi-proxyctl.
+func TestDeadlineHasHint(t *testing.T) {
 	err := &failure{what: "disk/v1 ListDiskIDs", err: status.FromContextError(context.DeadlineExceeded).Err()}
-	if got := explain(err); !strings.Contains(got, "\nhint: csi-proxy gave no answer within --timeout") {
+	if got := explain(err); !strings.Contains(got, "\nhint: csi-proxy did not respond within --timeout") {
 		t.Errorf("explain = %q, want a hint", got)
 	}
 }

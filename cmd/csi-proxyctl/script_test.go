@@ -23,27 +23,26 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 )
 
-// The scripts run csi-proxyctl, and the daemon that it calls, as programs of
-// their own: both are this test's binary.
+// The scripts run csi-proxyctl and the daemon as separate processes of this test's
+// binary.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"csi-proxyctl": func() {
 			version = "test"
-			// What people do not wait for is not what the scripts are about, and a
-			// busy machine may need longer.
-			os.Args = slices.Insert(os.Args, 1, "--timeout="+hung.String())
+			// A busy machine may need more than the usual time limits.
+			os.Args = slices.Insert(os.Args, 1, "--timeout="+longLimit.String())
 			main()
 		},
 		"csi-proxy-sim": func() { os.Exit(daemon.Run(context.Background(), simhost.Program("test"), os.Args[1:], os.Stderr)) },
 	})
 }
 
-// hung is how long something takes that will never be.
-const hung = 2 * time.Minute
+// longLimit is the time limit for things that should happen soon.
+const longLimit = 2 * time.Minute
 
 func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("named pipes are one for the whole machine, sockets have a directory each: run it on Linux")
+		t.Skip("all tests of a machine share named pipes: run it on Linux, where each has its own sockets")
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -59,19 +58,19 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// absent TEXT DIRECTORY wants no file below a directory to hold text.
+			// absent TEXT DIRECTORY fails if a file below a directory contains a text.
 			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 2 {
 					ts.Fatalf("usage: absent TEXT DIRECTORY")
 				}
 				files := 0
 				err := filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
-					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large, and hold no state
+					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
 						return err
 					}
 					files++
 					if strings.Contains(ts.ReadFile(path), args[0]) {
-						ts.Fatalf("%s holds %q", path, args[0])
+						ts.Fatalf("%s contains %q", path, args[0])
 					}
 					return nil
 				})
@@ -79,7 +78,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("%s: %d files, %v", args[1], files, err)
 				}
 			},
-			// exits CODE PROGRAM ARGUMENT... wants a program to end with an exit code.
+			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {
 					ts.Fatalf("usage: exits CODE PROGRAM ARGUMENT...")
@@ -96,15 +95,14 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("%s ended with exit code %s, want %s", args[1], code, args[0])
 				}
 			},
-			// saw FILE PATTERN waits until a file that a program writes has a line
-			// that matches.
+			// saw FILE PATTERN waits until a file has a line that matches.
 			"saw": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 2 {
 					ts.Fatalf("usage: saw FILE PATTERN")
 				}
 				want, err := regexp.Compile("(?m)" + args[1])
 				ts.Check(err)
-				for limit := time.Now().Add(hung); ; time.Sleep(5 * time.Millisecond) {
+				for limit := time.Now().Add(longLimit); ; time.Sleep(5 * time.Millisecond) {
 					text, err := os.ReadFile(ts.MkAbs(args[0]))
 					if err == nil && want.Match(text) {
 						return
@@ -114,14 +112,14 @@ func TestScripts(t *testing.T) {
 					}
 				}
 			},
-			// await NAME waits until somebody answers at a pipe: one that is there is
-			// not yet one that a client can wait for.
+			// await NAME waits until a server responds on a pipe. A pipe may exist before
+			// it is served.
 			"await": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 1 {
 					ts.Fatalf("usage: await NAME")
 				}
 				socket := filepath.Join(ts.Getenv(pipe.DirVariable), args[0]+".sock")
-				ctx, cancel := context.WithTimeout(context.Background(), hung)
+				ctx, cancel := context.WithTimeout(context.Background(), longLimit)
 				defer cancel()
 				for {
 					conn, err := transport.ConnectContext(ctx, socket)

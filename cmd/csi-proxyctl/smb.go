@@ -19,12 +19,11 @@ import (
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
-// passwordVariable is where passwords are taken from. They are never arguments,
-// which every process of the machine can see.
+// passwordVariable is the environment variable for passwords. They must not be
+// arguments, which are visible to every process.
 const passwordVariable = "CSI_PROXY_SMB_PASSWORD"
 
-// password reads a password: from standard input if it is to come from there,
-// else from the environment.
+// password reads a password from standard input or from the environment.
 func (a *app) password(fromStdin bool) (string, error) {
 	if !fromStdin {
 		return os.Getenv(passwordVariable), nil
@@ -39,7 +38,7 @@ func (a *app) password(fromStdin bool) (string, error) {
 }
 
 func (a *app) smbCommand() *cobra.Command {
-	return group("smb", "Show, make and remove the SMB mappings of the node", a.smbListCommand(), a.smbNewCommand(), a.smbRemoveCommand())
+	return group("smb", "List, create and remove the SMB mappings of the node", a.smbListCommand(), a.smbNewCommand(), a.smbRemoveCommand())
 }
 
 // smbMapping is a mapping in the list.
@@ -50,14 +49,13 @@ type smbMapping struct {
 	UsedBy []string `json:"usedBy"`
 }
 
-// smbMappings are the mappings of the node: of the simulated one if such a node
-// is served here, else of the Windows that this command runs on. The API has no
-// method that lists them.
+// smbMappings returns the mappings of the simulated node, if one is served, otherwise of
+// this Windows. The API has no method that lists mappings.
 func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		if runtime.GOOS != "windows" {
-			return nil, &hinted{&failure{err: err}, "mappings are listed of a simulated node, or on the Windows node itself"}
+			return nil, &hinted{&failure{err: err}, "run this command on the Windows node, or with a simulated node"}
 		}
 		return thisNodesMappings()
 	}
@@ -75,12 +73,12 @@ func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 	return list, nil
 }
 
-// thisNodesMappings asks Windows. Links are looked for below the kubelet's
-// default directory.
+// thisNodesMappings returns the mappings of this Windows. It searches for links below the
+// kubelet's default directory.
 func thisNodesMappings() ([]smbMapping, error) {
 	api, ok := smbapi.New().(smbapi.SMBAPI)
 	if !ok {
-		return nil, &failure{err: errors.New("SMB mappings cannot be listed here")}
+		return nil, &failure{err: errors.New("cannot list SMB mappings on this system")}
 	}
 	mappings, err := api.Mappings()
 	if err != nil {
@@ -106,7 +104,7 @@ func thisNodesMappings() ([]smbMapping, error) {
 func (a *app) smbListCommand() *cobra.Command {
 	return a.watchable(&cobra.Command{
 		Use:   "list",
-		Short: "List the global mappings, with the links that use them",
+		Short: "List the global mappings and the links that use them",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := a.smbMappings(c.Context())
@@ -127,10 +125,10 @@ func (a *app) smbNewCommand() *cobra.Command {
 	stdin := false
 	c := &cobra.Command{
 		Use:   "new REMOTE",
-		Short: "Map a share, and link a directory to it",
-		Long: `Map a share for every account of the node and, with --local, make a link to it.
+		Short: "Map a share and create a link to it",
+		Long: `Map a share for every account of the node and, with --local, create a link to it.
 
-The password is taken from the environment variable ` + passwordVariable + `,
+The password is read from the environment variable ` + passwordVariable + `,
 or with --password-stdin from the first line of standard input.`,
 		Example: `  csi-proxyctl smb new '\\files.example.com\data' --user CORP\\ann --password-stdin < password.txt
   csi-proxyctl smb new //files.example.com/data/team --user ann --local 'C:\var\lib\kubelet\plugins\smb\v1\globalmount'`,
@@ -146,8 +144,8 @@ or with --password-stdin from the first line of standard input.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&in.LocalPath, "local", "", "`path` of the link to be made")
-	c.Flags().StringVar(&in.Username, "user", "", "user `name`, or DOMAIN\\name; without one the node's own account")
+	c.Flags().StringVar(&in.LocalPath, "local", "", "`path` of the link to create")
+	c.Flags().StringVar(&in.Username, "user", "", "user `name` or DOMAIN\\name; default: the account of the node")
 	c.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
 	return c
 }
@@ -156,8 +154,8 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove REMOTE",
 		Short: "Remove the mapping of a share, unless a link uses it",
-		Long: `Remove the mapping of a share. The mapping stays while a link uses it, and
-goes with the last one.`,
+		Long: `Remove the mapping of a share. If links use the mapping, it is kept until the
+last link is removed.`,
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
@@ -175,7 +173,7 @@ goes with the last one.`,
 			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
 				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})
 				if err == nil {
-					a.tellWhatStays(ctx, args[0])
+					a.noteKeptMapping(ctx, args[0])
 				}
 				return err
 			})
@@ -183,27 +181,27 @@ goes with the last one.`,
 	}
 }
 
-// tellWhatStays says so if a share is still mapped: a mapping that links use goes
-// with the last of them, and the response does not say so.
-func (a *app) tellWhatStays(ctx context.Context, remote string) {
+// noteKeptMapping prints a note if the share is still mapped. A mapping that is used by
+// links is removed with the last link, which the response does not report.
+func (a *app) noteKeptMapping(ctx context.Context, remote string) {
 	mappings, err := a.smbMappings(ctx)
 	if err != nil {
 		return
 	}
-	path, _ := winpath.Parse(remote) // the zero Path, of a text that is none, has no share
+	path, _ := winpath.Parse(remote) // if remote is not valid, path is the zero Path, which has no share
 	share, _ := path.Share()
 	for _, m := range mappings {
 		switch {
 		case !winpath.SameShare(m.Remote, share.String()):
 		case len(m.UsedBy) > 0:
-			a.note("%s stays: %s links to it", m.Remote, m.UsedBy[0])
+			a.note("%s is kept: %s links to it", m.Remote, m.UsedBy[0])
 		default:
-			a.note("%s stays: a link to it is in a place where csi-proxyctl does not look; the log of csi-proxy names it", m.Remote)
+			a.note("%s is kept: a link that csi-proxyctl cannot find uses it; the log of csi-proxy names the link", m.Remote)
 		}
 	}
 }
 
-// onSMB makes one call of the API.
+// onSMB makes one call to the API.
 func (a *app) onSMB(ctx context.Context, method string, call func(context.Context, *smb.Client) error) error {
 	client, err := smb.NewClient()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// didYouMean is a hint that names what most likely was meant by word, or all
-// that is possible if nothing is like it.
+// didYouMean returns a hint with the known word that is most similar to word, or with all
+// known words if none is similar.
 func didYouMean(word string, known []string) string {
 	best, distance := "", len(word)/3+2
 	for _, k := range known {
@@ -23,10 +23,11 @@ func didYouMean(word string, known []string) string {
 	}
 	known = slices.Clone(known)
 	slices.Sort(known)
-	return "there are " + strings.Join(known, ", ")
+	return "choose one of: " + strings.Join(known, ", ")
 }
 
-// editDistance counts the letters to insert, delete or replace between a and b.
+// editDistance returns the number of insertions, deletions and replacements between a and
+// b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -14,7 +14,7 @@ func (a *app) systemCommand() *cobra.Command {
 		a.systemServiceCommand(), a.systemStartCommand(), a.systemStopCommand(), a.systemSerialCommand())
 }
 
-// onSystem makes one call of the API.
+// onSystem makes one call to the API.
 func (a *app) onSystem(ctx context.Context, method string, call func(context.Context, *system.Client) error) error {
 	client, err := system.NewClient()
 	if err != nil {
@@ -29,7 +29,7 @@ func (a *app) onSystem(ctx context.Context, method string, call func(context.Con
 	return nil
 }
 
-// serviceEntry is a service as it is printed.
+// serviceEntry is a service in the output.
 type serviceEntry struct {
 	Name        string `json:"name"`
 	DisplayName string `json:"displayName"`
@@ -37,8 +37,8 @@ type serviceEntry struct {
 	Status      string `json:"status"`
 }
 
-// serviceWords are the services that a storage node is about; the API does not
-// list all.
+// serviceWords returns the usual services of a storage node. The API cannot list
+// services.
 func serviceWords(context.Context) []string { return []string{"MSiSCSI", "kubelet"} }
 
 func (a *app) systemServiceCommand() *cobra.Command {
@@ -73,7 +73,7 @@ func (a *app) systemServiceCommand() *cobra.Command {
 func (a *app) systemStartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "start NAME",
-		Short:             "Start a service and wait until it runs",
+		Short:             "Start a service and wait until it is running",
 		Example:           "  csi-proxyctl system start MSiSCSI",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(false, serviceWords),
@@ -104,7 +104,7 @@ func (a *app) systemStopCommand() *cobra.Command {
 	return c
 }
 
-// serialEntry is the answer of system serial.
+// serialEntry is the output of system serial.
 type serialEntry struct {
 	SerialNumber string `json:"serialNumber"`
 }
@@ -112,7 +112,7 @@ type serialEntry struct {
 func (a *app) systemSerialCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serial",
-		Short: "Show the serial number in the machine's firmware",
+		Short: "Show the serial number of the machine's firmware",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.onSystem(c.Context(), "GetBIOSSerialNumber", func(ctx context.Context, client *system.Client) error {

@@ -49,33 +49,32 @@ func (a *app) versionsCommand() *cobra.Command {
 	})
 }
 
-// pipeState is how a pipe answers.
+// pipeState is the state of a pipe.
 type pipeState int
 
 const (
 	served  pipeState = iota
-	absent            // there is no pipe
-	stale             // its server was killed
-	refused           // this account may not open it
-	ill               // it answers that it does not serve, or not at all
+	absent            // the pipe does not exist
+	stale             // a socket whose server was killed
+	refused           // this account may not open the pipe
+	ill               // the server does not respond, or reports that it is not serving
 )
 
-// probed is what a pipe answers.
+// probed is the result of probing a pipe.
 type probed struct {
 	api
 	state  pipeState
-	server string // the build that serves, if it says so
-	detail string // what is special
+	server string // the build that serves it, if known
+	detail string // additional information
 }
 
-// probeLimit is how long a server that lives takes at most to say so, unless
-// somebody says by --timeout how slow the node is.
+// probeLimit is the time limit for a health check, unless --timeout is given.
 const probeLimit = 5 * time.Second
 
-// awaitInterval is how long await sleeps between looks.
+// awaitInterval is the time between two attempts of await.
 const awaitInterval = 50 * time.Millisecond
 
-// probe asks the pipe of an API whether it is served, by its health service.
+// probe checks whether an API is served, with the health service of its pipe.
 func (a *app) probe(ctx context.Context, svc api) probed {
 	p := probed{api: svc}
 	conn, err := connect(svc.pipe())
@@ -95,7 +94,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 		return p
 	}
 	defer conn.Close()
-	ctx, cancel := a.quickly(ctx, probeLimit)
+	ctx, cancel := a.withShortLimit(ctx, probeLimit)
 	defer cancel()
 	var header metadata.MD
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: string(svc.service.FullName())}, grpc.Header(&header))
@@ -113,8 +112,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	return p
 }
 
-// await waits until csi-proxy answers: any pipe of it does so only when all are
-// there.
+// await waits until csi-proxy responds on a pipe. Then all its pipes exist.
 func (a *app) await(ctx context.Context) error {
 	limited, cancel := a.limited(ctx)
 	defer cancel()
@@ -127,5 +125,5 @@ func (a *app) await(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return &failure{err: ctx.Err()}
 	}
-	return &hinted{&failure{err: fmt.Errorf("csi-proxy did not answer within %v", a.timeout)}, "csi-proxyctl doctor tells more"}
+	return &hinted{&failure{err: fmt.Errorf("csi-proxy did not respond within %v", a.timeout)}, "run csi-proxyctl doctor for details"}
 }

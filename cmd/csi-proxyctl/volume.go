@@ -22,7 +22,7 @@ func (a *app) volumeCommand() *cobra.Command {
 	}))
 }
 
-// volumeEntry is a volume in the list. What the node did not tell is nil.
+// volumeEntry is a volume in the list. Values that the node did not return are nil.
 type volumeEntry struct {
 	ID        string `json:"id"`
 	Disk      uint32 `json:"disk"`
@@ -54,7 +54,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 		list, err := volumes.ListVolumesOnDisk(ctx, &v1.ListVolumesOnDiskRequest{DiskNumber: n})
 		if err != nil {
 			complete = false
-			a.note("disk %d: its volumes: %s", n, brief(err))
+			a.note("disk %d: cannot list volumes: %s", n, brief(err))
 			continue
 		}
 		for _, id := range list.VolumeIds {
@@ -64,12 +64,12 @@ func (a *app) listVolumes(ctx context.Context) error {
 			switch {
 			case err != nil:
 				complete = false
-				a.note("volume %s: is it formatted: %s", id, brief(err))
+				a.note("volume %s: cannot check format: %s", id, brief(err))
 			case f.Formatted:
 				stats, err := volumes.GetVolumeStats(ctx, &v1.GetVolumeStatsRequest{VolumeId: id})
 				if err != nil {
 					complete = false
-					a.note("volume %s: its size: %s", id, brief(err))
+					a.note("volume %s: cannot get size: %s", id, brief(err))
 				} else {
 					e.SizeBytes, e.UsedBytes = &stats.TotalBytes, &stats.UsedBytes
 					size, used = a.size(uint64(stats.TotalBytes)), a.size(uint64(stats.UsedBytes))

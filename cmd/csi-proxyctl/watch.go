@@ -11,44 +11,43 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-// watchable gives a command that only looks the flags --watch and --interval.
+// watchable adds the flags --watch and --interval to a command that changes nothing.
 func (a *app) watchable(c *cobra.Command) *cobra.Command {
-	look := c.RunE
+	show := c.RunE
 	watch, interval := false, 2*time.Second
-	c.Flags().BoolVarP(&watch, "watch", "w", watch, "look again and again, and print what has changed, until Ctrl-C")
-	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, how long to wait between looks")
+	c.Flags().BoolVarP(&watch, "watch", "w", watch, "repeat until Ctrl-C, and print the result when it changes")
+	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, the time between repetitions")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case interval <= 0:
 			return fmt.Errorf("--interval %v: want more than 0", interval)
 		case watch:
-			return a.watch(c, args, interval, look)
+			return a.watch(c, args, interval, show)
 		case c.Flags().Changed("interval"):
 			return errors.New("--interval needs --watch")
 		}
-		return look(c, args)
+		return show(c, args)
 	}
 	return c
 }
 
-// watch calls look until its context ends, and prints what it prints whenever
-// that differs from the last time. A failure is something that look says: the
-// daemon may be restarted while somebody watches. Nothing is cleared or
-// coloured, so the output may go to a file.
-func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, look func(*cobra.Command, []string) error) error {
+// watch calls show until its context ends, and prints its output when it changes. A
+// failure is printed, too, and watch continues, because the daemon may be restarting.
+// The output has no control characters, so it can be redirected to a file.
+func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, show func(*cobra.Command, []string) error) error {
 	stdout, stderr := a.stdout, a.stderr
 	defer func() { a.stdout, a.stderr = stdout, stderr }()
 	last, printed := "", false
 	err := node.Poll(c.Context(), node.SystemClock{}, node.Pace{Pause: interval}, func() (bool, error) {
 		var out, notes bytes.Buffer
 		a.stdout, a.stderr = &out, &notes
-		err := look(c, args)
+		err := show(c, args)
 		if c.Context().Err() != nil {
 			return true, nil
 		}
 		if err != nil {
 			if !errors.As(err, new(*failure)) {
-				return true, err // that the line is wrong does not pass
+				return true, err // wrong usage is permanent
 			}
 			note(&notes, "%s", explain(err))
 		}
@@ -75,8 +74,7 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, loo
 	return err
 }
 
-// separator is what stands between two results of a watch. JSON needs none:
-// programs read one value after the other.
+// separator returns the text between two results of a watch. JSON needs none.
 func (a *app) separator() string {
 	switch a.output {
 	case formatJSON:
