@@ -43,6 +43,9 @@ type Node struct {
 	// all, which a driver in process uses.
 	AllowedServices []string
 
+	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
+	FormatExisting bool
+
 	Locks Locks
 
 	mu      sync.Mutex

@@ -23,6 +23,9 @@ type Rules struct {
 	// AllowedServices, when not nil, are the only services that may be started
 	// or stopped, as in the daemon. nil means all.
 	AllowedServices []string `json:"-"`
+	// FormatExisting lets FormatVolume format an NTFS file system that holds data, as
+	// the daemon does with -format-existing=ntfs.
+	FormatExisting bool `json:"-"`
 	// NoSMBPrivacy lets SMB mappings be made without encryption, as the daemon
 	// does with -require-privacy=false.
 	NoSMBPrivacy bool `json:"-"`
@@ -45,6 +48,7 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	host.Rand = cmp.Or(n.rand, host.Rand)
 	host.WorkingDirs = rules.WorkingDirs
 	host.AllowedServices = rules.AllowedServices
+	host.FormatExisting = rules.FormatExisting
 
 	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {

@@ -503,6 +503,37 @@ func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+// The local static provisioner reclaims a volume by formatting it.
+func TestFormatVolumeExisting(t *testing.T) {
+	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f.mkdir(kubelet + `\m`)
+	id := f.id(1)
+	if err := f.mount(id, kubelet+`\m`); err != nil {
+		t.Fatal(err)
+	}
+	f.mkdir(kubelet + `\m\data`)
+	err := f.format(id)
+	wantKind(t, err, hosterr.ErrFailedPrecondition, "data")
+	if hint := hosterr.HintOf(err); !strings.Contains(hint, "-format-existing=ntfs") {
+		t.Errorf("hint %q, want the flag in it", hint)
+	}
+	f.node.FormatExisting = true
+	for range 2 { // again after a lost response
+		if err := f.format(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if exists, err := winfs.Exists(t.Context(), f.node, kubelet+`\m\data`); err != nil || exists {
+		t.Errorf("the data is still there: %t, %v", exists, err)
+	}
+	other := node.New(otherFS{f.node.API, "ReFS"})
+	other.FormatExisting = true
+	wantKind(t, volumeapi.On(other).FormatVolume(id), hosterr.ErrFailedPrecondition, "ReFS")
+	for _, system := range f.list(0, 0) {
+		wantKind(t, f.format(system), hosterr.ErrFailedPrecondition)
+	}
+}
+
 // Another program formats the volume, and fills it, before each call of a format in
 // turn. What it wrote is lost only where nothing is asked any more.
 func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {

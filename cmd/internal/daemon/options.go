@@ -18,6 +18,7 @@ type options struct {
 	workingDirs    []string
 	services       []string
 	requirePrivacy bool
+	formatExisting bool
 	anyPassword    bool
 	smb            policy.SMBRules
 	metricsAddress string
@@ -52,6 +53,13 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 			return errors.New("want the key name of one service, without wildcards")
 		}
 		o.services = append(o.services, name)
+		return nil
+	})
+	f.Func("format-existing", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it (default refuse)", func(what string) error {
+		if what != "refuse" && what != "ntfs" {
+			return errors.New("want refuse or ntfs")
+		}
+		o.formatExisting = what == "ntfs"
 		return nil
 	})
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
@@ -95,7 +103,7 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 // rules are those for the host.
 func (o *options) rules() Rules {
 	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(),
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting,
 		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

@@ -35,6 +35,8 @@ type Rules struct {
 	WorkingDirs []string
 	// AllowedServices are the only services that may be started and stopped.
 	AllowedServices []string
+	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
+	FormatExisting bool
 	// RequirePrivacy makes new SMB mappings encrypted.
 	RequirePrivacy bool
 	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a

@@ -56,6 +56,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	n.API = win32.Trace(n.API, n.Log)
 	n.WorkingDirs = rules.WorkingDirs
 	n.AllowedServices = rules.AllowedServices
+	n.FormatExisting = rules.FormatExisting
 	s, err := services.Open(n, services.Options{NoSMBPrivacy: !rules.RequirePrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {
 		return nil, err

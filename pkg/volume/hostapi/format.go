@@ -135,7 +135,13 @@ func (v volumeAPI) formatted(volumeID string) (bool, error) {
 		if err != nil || name == "" {
 			return err == nil, err
 		}
-		return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it has an NTFS file system that is not empty (it holds %q) and is not formatted", name)
+		if v.host.Node.FormatExisting {
+			v.host.Node.Log.Warn("Formatting an NTFS volume that holds data", "volume", volumeID, "holds", name)
+			return false, nil
+		}
+		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
+			"if the volume is to lose its data, as the local static provisioner wants, empty it first or start csi-proxy with -format-existing=ntfs",
+			"it has an NTFS file system that is not empty (it holds %q) and is not formatted", name)
 	}
 	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it has a file system (%s) and is not formatted", fs)
 }
