@@ -11,8 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// A volume that is staged is published in a pod by a link, and the link is
-// removed without what it leads to.
+// A staged volume is published to a pod with a link. Removing the link keeps its target.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{}) // on Windows: filesystem.New(filesystemapi.New())
@@ -55,7 +54,7 @@ func Example() {
 	// C:\var\lib\kubelet\plugins\kubernetes.io\csi\vol-1\globalmount true
 }
 
-// Paths are Windows paths on every system, and absolute.
+// Paths are absolute Windows paths on every system.
 func ExampleValidatePathWindows() {
 	for _, path := range []string{`C:\var\lib\kubelet\pods`, `\var\lib\kubelet`, `\\server\share`, `C:\var\..\Windows`} {
 		fmt.Println(errors.Is(filesystem.ValidatePathWindows(path), hosterr.ErrInvalid), path)

@@ -8,42 +8,41 @@ import (
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 )
 
-// Filesystem is the Interface over a HostAPI.
+// Filesystem implements [Service] with a HostAPI.
 //
-// A context that ends stops a method between two calls of Windows, and its
-// caller at once. A call of Windows itself cannot be stopped: it goes on, and
-// holds the path's lock until it returns, so that whoever asks next does not
-// work beside it.
+// When the context of a call ends, the method returns immediately and its work stops
+// before the next Windows call. A Windows call itself cannot be stopped: it continues
+// and holds the path's lock until it returns, so that no other request changes the path
+// at the same time.
 type Filesystem struct {
 	base service.Base[filesystemapi.HostAPI]
 }
 
 var _ Service = (*Filesystem)(nil)
 
-// New makes the service. Its locks are those of the node that hostAPI works on,
-// shared with the other services of that node; a hostAPI of another make gets
-// locks of its own.
+// New returns a service that uses hostAPI. With the HostAPI of this project it shares
+// its locks with the other services of the same node; any other HostAPI gets locks of
+// its own.
 func New(hostAPI filesystemapi.HostAPI) (*Filesystem, error) {
 	base, err := service.New("filesystem", hostAPI)
 	return service.Response(&Filesystem{base}, err)
 }
 
-// ValidatePathWindows tells whether a path is one that this package takes: at
-// most 260 bytes, absolute, without any of " : ? * | and ".." behind its drive, and with no name in it that Windows takes for another one or
-// for a device. The error is invalid, and the first rule that is broken is told.
+// ValidatePathWindows checks that this package accepts a path: it has at most 260 bytes,
+// is absolute, does not contain any of " : ? * | or ".." after the drive, and contains no
+// name that Windows would change or use for a device. It returns an error of the kind
+// hosterr.ErrInvalid that names the first rule that the path breaks.
 func ValidatePathWindows(path string) error {
 	_, err := winpath.Validate(path)
 	return err
 }
 
-// ask asks the host about a path. Questions take no lock: the answer is about
-// one moment anyway.
-func (f *Filesystem) ask(ctx context.Context, question func(filesystemapi.HostAPI) (bool, error)) (bool, error) {
-	return service.Get(ctx, f.base, nil, question)
+// ask runs a query. Queries take no lock, because a result is only true at one moment.
+func (f *Filesystem) ask(ctx context.Context, query func(filesystemapi.HostAPI) (bool, error)) (bool, error) {
+	return service.Get(ctx, f.base, nil, query)
 }
 
-// change lets the host change what stands at path, while nothing else changes it
-// or what is above it.
+// change runs work that changes path, while no other call changes it or its parents.
 func (f *Filesystem) change(ctx context.Context, path winpath.Path, work func(filesystemapi.HostAPI) error) error {
 	return service.Do(ctx, f.base, []service.Lock{service.Path(f.base.Node, path)}, work)
 }
@@ -60,9 +59,9 @@ func (f *Filesystem) PathExists(ctx context.Context, in *PathExistsRequest) (*Pa
 	return service.Response(&PathExistsResponse{Exists: exists}, err)
 }
 
-// PathValid implements [Interface]. The path is not held to the rules of the
-// other methods. With an error the answer is "not valid", never nil: published
-// callers read it first.
+// PathValid implements [Interface]. It does not check the path with [ValidatePathWindows].
+// With an error the response is "not valid" and never nil, because published callers read
+// it first.
 func (f *Filesystem) PathValid(ctx context.Context, in *PathValidRequest) (*PathValidResponse, error) {
 	if in == nil {
 		return &PathValidResponse{}, service.NoRequest("PathValid")
@@ -100,8 +99,8 @@ func (f *Filesystem) Rmdir(ctx context.Context, in *RmdirRequest) (*RmdirRespons
 	return &RmdirResponse{}, nil
 }
 
-// RmdirContents implements [Interface]. A link or mount point at the path is
-// refused: what it leads to was not named.
+// RmdirContents implements [Interface]. It refuses a link or mount point, because the
+// caller did not name its target.
 func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest) (*RmdirContentsResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("RmdirContents")
@@ -117,8 +116,8 @@ func (f *Filesystem) RmdirContents(ctx context.Context, in *RmdirContentsRequest
 	return &RmdirContentsResponse{}, nil
 }
 
-// CreateSymlink implements [Interface]. The same link there already is success,
-// so that a driver may repeat the call after a lost answer.
+// CreateSymlink implements [Interface]. It succeeds if the same link already exists, so
+// drivers may repeat the call after a lost response.
 func (f *Filesystem) CreateSymlink(ctx context.Context, in *CreateSymlinkRequest) (*CreateSymlinkResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("CreateSymlink")

@@ -1,63 +1,62 @@
-// Package filesystem makes, looks at and removes directories and symbolic
-// links on a Windows node.
+// Package filesystem makes, checks and removes directories and symbolic links on a
+// Windows node.
 //
-// Paths are absolute Windows paths with a drive letter, such as
-// C:\var\lib\kubelet\pods; forward slashes, wildcards and ".." are refused. This
-// package does not know which directories a caller may touch: the daemon adds
-// its working directories above it, and a driver that calls it in process is
-// trusted with every path that its own account can reach.
+// Paths are absolute Windows paths such as C:\var\lib\kubelet\pods. A path without a
+// drive is on C:, and forward slashes are separators. Wildcards and ".." are refused.
+// This package does not restrict which directories a caller may use: the daemon checks
+// its working directories, and a driver in process may use every path that its account
+// can access.
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every
+// published version of the API to them; a driver in a HostProcess container calls the
+// same [Interface] in process.
 package filesystem
 
 import "context"
 
-// Interface is what can be asked of the directory tree of one node.
+// Interface is the published API of the directory tree of one node.
 //
-// Every method may be called from several goroutines at once; calls that change
-// one path wait for each other. A path that breaks the rules above is an
-// error that is invalid, and nothing has been touched.
+// The methods may be called concurrently; calls that change one path wait for each
+// other. They fail with hosterr.ErrInvalid, without any change, if a path breaks the
+// rules above.
 type Interface interface {
-	// CreateSymlink makes TargetPath a symbolic link that points to
-	// SourcePath. The parent of the link must exist. The very same link at
-	// TargetPath is success, so the call may be repeated; anything else there
-	// is an error that is already-exists. Windows tells links to directories
-	// from links to files: a SourcePath that does not exist at this moment gets
-	// a link to a file.
+	// CreateSymlink makes a symbolic link at TargetPath that points to SourcePath. The
+	// parent directory of the link must exist. It succeeds if the same link already
+	// exists, and fails with hosterr.ErrAlreadyExists if anything else exists at
+	// TargetPath. Windows distinguishes links to directories from links to files: if
+	// SourcePath does not exist, the link is one to a file.
 	CreateSymlink(context.Context, *CreateSymlinkRequest) (*CreateSymlinkResponse, error)
 
-	// IsSymlink tells whether a path is a symbolic link or a volume mount
-	// point whose direct target exists. A path at which nothing exists is an
-	// error: ask PathExists first.
+	// IsSymlink returns whether a path is a symbolic link or a volume mount point whose
+	// direct target exists. It fails with hosterr.ErrNotFound if the path does not
+	// exist: call PathExists first.
 	IsSymlink(context.Context, *IsSymlinkRequest) (*IsSymlinkResponse, error)
 
-	// Mkdir makes a directory and all its missing parents. A directory that
-	// exists is success, a file in its place is an error.
+	// Mkdir makes a directory and all missing parents. It succeeds if the directory
+	// exists, and fails with hosterr.ErrAlreadyExists if the path is a file.
 	Mkdir(context.Context, *MkdirRequest) (*MkdirResponse, error)
 
-	// PathExists tells whether something exists at a path: a file, a
-	// directory, or a link, whether or not the link leads anywhere.
+	// PathExists returns whether a path exists: a file, a directory, or a link, even if
+	// the target of the link does not exist.
 	PathExists(context.Context, *PathExistsRequest) (*PathExistsResponse, error)
 
-	// PathValid tells whether the node can reach a path at the moment. Links on
-	// the way are followed, one at the path itself is not. A path that does not
-	// exist is not valid, and no error; a share that refuses to answer is an
-	// error.
+	// PathValid returns whether the node can currently reach a path. It follows links in
+	// the parent directories, but not a link at the path itself. It returns false without
+	// an error for a path that does not exist, and an error for a share that does not
+	// respond.
 	PathValid(context.Context, *PathValidRequest) (*PathValidResponse, error)
 
-	// Rmdir removes a file, a directory, a link or a mount point. Links are
-	// removed, never followed. Without Force something must be there, and a
-	// directory be empty; with Force all below it is removed too, and a missing
-	// path is success. A volume that is mounted below the directory is an error
-	// that is a failed precondition: unmount it first.
+	// Rmdir removes a file, a directory, a link or a mount point. It removes links and
+	// never follows them. Without Force the path must exist, and a directory must be
+	// empty. With Force the content of a directory is removed, too, and a missing path
+	// is not an error. It fails with hosterr.ErrFailedPrecondition if a volume is mounted
+	// below the directory: unmount it first.
 	Rmdir(context.Context, *RmdirRequest) (*RmdirResponse, error)
 
-	// RmdirContents removes all that is in a directory and keeps the directory.
-	// Links in it are removed, never followed. A link or a mount point at the
-	// path itself is refused, because what it leads to was not named, and so
-	// is a volume that is mounted below it.
+	// RmdirContents removes the content of a directory and keeps the directory. It
+	// removes links and never follows them. It fails with hosterr.ErrFailedPrecondition
+	// if the path itself is a link or a mount point, because the caller did not name its
+	// target, and if a volume is mounted below it.
 	RmdirContents(context.Context, *RmdirContentsRequest) (*RmdirContentsResponse, error)
 }
 
@@ -68,27 +67,27 @@ type Service interface {
 	Interface
 }
 
-// PathExistsRequest names the path that is asked about.
+// PathExistsRequest is the request of PathExists.
 type PathExistsRequest struct {
 	Path string
 }
 
-// PathExistsResponse tells whether something is there.
+// PathExistsResponse says whether the path exists.
 type PathExistsResponse struct {
 	Exists bool
 }
 
-// PathValidRequest names the path that is asked about. It may be a UNC path.
+// PathValidRequest is the request of PathValid. The path may be a UNC path.
 type PathValidRequest struct {
 	Path string
 }
 
-// PathValidResponse tells whether the path can be reached.
+// PathValidResponse says whether the path can be reached.
 type PathValidResponse struct {
 	Valid bool
 }
 
-// MkdirRequest names the directory to be made.
+// MkdirRequest is the request of Mkdir.
 type MkdirRequest struct {
 	Path string
 }
@@ -96,17 +95,17 @@ type MkdirRequest struct {
 // MkdirResponse is empty.
 type MkdirResponse struct{}
 
-// RmdirRequest names what is to be removed.
+// RmdirRequest is the request of Rmdir.
 type RmdirRequest struct {
 	Path string
-	// Force removes all below the directory too.
+	// Force also removes the content of a directory.
 	Force bool
 }
 
 // RmdirResponse is empty.
 type RmdirResponse struct{}
 
-// RmdirContentsRequest names the directory to be emptied.
+// RmdirContentsRequest is the request of RmdirContents.
 type RmdirContentsRequest struct {
 	Path string
 }
@@ -114,23 +113,23 @@ type RmdirContentsRequest struct {
 // RmdirContentsResponse is empty.
 type RmdirContentsResponse struct{}
 
-// CreateSymlinkRequest names a link and where it leads.
+// CreateSymlinkRequest has a link and its target.
 type CreateSymlinkRequest struct {
-	// SourcePath is what the link points to.
+	// SourcePath is the path that the link points to.
 	SourcePath string
-	// TargetPath is the link that is made.
+	// TargetPath is the path of the link.
 	TargetPath string
 }
 
 // CreateSymlinkResponse is empty.
 type CreateSymlinkResponse struct{}
 
-// IsSymlinkRequest names the path that is asked about.
+// IsSymlinkRequest is the request of IsSymlink.
 type IsSymlinkRequest struct {
 	Path string
 }
 
-// IsSymlinkResponse tells whether the path is a link that leads somewhere.
+// IsSymlinkResponse says whether the path is a link whose target exists.
 type IsSymlinkResponse struct {
 	IsSymlink bool
 }

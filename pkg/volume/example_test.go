@@ -11,8 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// The volume of a disk is formatted and mounted, grows with its disk, and is
-// unmounted again.
+// A volume is formatted, mounted, grown with its disk, and unmounted.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{}) // on Windows: volume.New(volumeapi.New())
@@ -40,7 +39,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	// A volume is mounted at an empty directory that is there.
+	// A volume is mounted on an existing empty directory.
 	if _, err := node.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: target}); err != nil {
 		log.Fatal(err)
 	}
@@ -49,8 +48,8 @@ func Example() {
 	}
 	size(ctx, volumes, id)
 
-	// The cloud has made the disk larger. Windows sees that with a rescan; size
-	// 0 is all that there is.
+	// The cloud has made the disk larger. Windows finds that with a rescan. Size 0 means
+	// the largest possible size.
 	if err := node.GrowDisk(number, 20<<30); err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func Example() {
 	}
 	size(ctx, volumes, id)
 
-	// What a path is on tells which volume to unmount, as in NodeUnstageVolume.
+	// The path gives the volume to unmount, as in NodeUnstageVolume.
 	mounted, err := volumes.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
 		log.Fatal(err)

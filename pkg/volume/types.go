@@ -1,78 +1,77 @@
-// Package volume formats, mounts, measures and grows the volumes of a Windows
-// node.
+// Package volume formats, mounts, measures and grows the volumes of a Windows node.
 //
-// A volume is named by its volume ID, the path that Windows gives it, trailing
-// backslash included:
+// A volume is identified by its volume ID, which is Windows' path of the volume,
+// including the trailing backslash:
 //
 //	\\?\Volume{6e1f3a48-0000-0000-0000-100000000000}\
 //
-// IDs come from ListVolumesOnDisk or from one of the methods that look a
-// volume up by a path; they are compared without regard to case. A volume is mounted on a
-// directory of an NTFS volume, called the target path.
+// ListVolumesOnDisk and the methods that look up the volume of a path return IDs. They
+// are compared without regard to case. A volume is mounted on a directory of an NTFS
+// volume, the target path.
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every
+// published version of the API to them; a driver in a HostProcess container calls the
+// same [Interface] in process.
 package volume
 
 import "context"
 
-// Interface is what can be asked of the volumes of one node.
+// Interface is the published API of the volumes of one node.
 //
-// Every method may be called from several goroutines at once; calls for one
-// volume wait for each other. An empty volume ID or target path is an
-// error that is invalid; a volume that the node does not have is an error that is
-// not-found. An error is never accompanied by a response that has a meaning.
+// The methods may be called concurrently; calls for one volume wait for each other.
+// They fail with hosterr.ErrInvalid if the volume ID or target path is empty, and with
+// hosterr.ErrNotFound if there is no such volume. If a method returns an error, its
+// response is nil.
 type Interface interface {
-	// FormatVolume makes an NTFS file system on a volume that has none. A
-	// volume that this node formatted before and that is still empty is
-	// success; a volume with any other content is refused and left as it is.
+	// FormatVolume makes an NTFS file system on a volume without one. It succeeds
+	// without a change if the volume has an empty NTFS file system. It fails with
+	// hosterr.ErrFailedPrecondition if the volume has any other content, which is not
+	// changed.
 	FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error)
 
-	// GetClosestVolumeIDFromTargetPath returns the volume on which a path
-	// lies: that of the nearest mount point at or above it, links followed,
-	// or that of its drive. The path must exist.
+	// GetClosestVolumeIDFromTargetPath returns the volume that a path is on: the
+	// volume of the nearest mount point at or above the path, following links, or of
+	// the path's drive. The path must exist.
 	GetClosestVolumeIDFromTargetPath(context.Context, *GetClosestVolumeIDFromTargetPathRequest) (*GetClosestVolumeIDFromTargetPathResponse, error)
 
-	// GetDiskNumberFromVolumeID returns the disk on which a volume begins.
+	// GetDiskNumberFromVolumeID returns the number of the disk that a volume begins on.
 	GetDiskNumberFromVolumeID(context.Context, *GetDiskNumberFromVolumeIDRequest) (*GetDiskNumberFromVolumeIDResponse, error)
 
-	// GetVolumeIDFromTargetPath returns the volume that is mounted on a
-	// directory. A directory on which nothing is mounted is an error.
+	// GetVolumeIDFromTargetPath returns the volume that is mounted on a directory. It
+	// fails with hosterr.ErrFailedPrecondition if no volume is mounted there.
 	GetVolumeIDFromTargetPath(context.Context, *GetVolumeIDFromTargetPathRequest) (*GetVolumeIDFromTargetPathResponse, error)
 
-	// GetVolumeStats returns size and use of a volume's file system in bytes.
+	// GetVolumeStats returns the size and the used bytes of a volume's file system.
 	GetVolumeStats(context.Context, *GetVolumeStatsRequest) (*GetVolumeStatsResponse, error)
 
-	// IsVolumeFormatted tells whether a volume has a file system. A volume that
-	// cannot be read at the moment is an error, never "no": a driver formats
-	// what it is told is not formatted.
+	// IsVolumeFormatted returns whether a volume has a file system. It returns an error,
+	// and never false, for a volume that cannot be read, because drivers format volumes
+	// that are reported as not formatted.
 	IsVolumeFormatted(context.Context, *IsVolumeFormattedRequest) (*IsVolumeFormattedResponse, error)
 
-	// ListVolumesOnDisk returns the volumes on a disk, or on one partition of
-	// it, in the order in which they lie on the disk. A disk without volumes,
-	// and a disk that the node does not have, give an empty list.
+	// ListVolumesOnDisk returns the volumes on a disk, or on one of its partitions, in
+	// the order of their offsets. It returns an empty list for a disk without volumes,
+	// and for a disk that does not exist.
 	ListVolumesOnDisk(context.Context, *ListVolumesOnDiskRequest) (*ListVolumesOnDiskResponse, error)
 
-	// MountVolume mounts a volume on an existing empty directory. A directory
-	// on which the same volume is mounted already is success.
+	// MountVolume mounts a volume on an existing empty directory. It succeeds without a
+	// change if the volume is already mounted there.
 	MountVolume(context.Context, *MountVolumeRequest) (*MountVolumeResponse, error)
 
-	// ResizeVolume grows a volume, its partition and its file system, to a size or
-	// to all that its disk has room for. A size at or below the
-	// present one is success and changes nothing: volumes never shrink. A size
-	// above the maximum is an error that is out of range. After its disk was
-	// grown, disk.Interface.Rescan comes first.
+	// ResizeVolume grows the partition and the file system of a volume to a size, or to
+	// the largest possible size. Volumes never shrink: if the size is not larger than
+	// the current size, ResizeVolume succeeds without a change. It fails with
+	// hosterr.ErrOutOfRange if the size is larger than possible. After a disk was grown,
+	// call disk.Interface.Rescan first.
 	ResizeVolume(context.Context, *ResizeVolumeRequest) (*ResizeVolumeResponse, error)
 
-	// UnmountVolume writes the cache of a volume out and removes its mount
-	// point from a directory. The directory stays. A volume that is gone can be
-	// unmounted; a path at which nothing is mounted is success; one at which
-	// another volume is mounted, or which is a link, is refused.
+	// UnmountVolume flushes the cache of a volume and unmounts it from a directory, which
+	// it keeps. It also works if the volume no longer exists. It succeeds if nothing is
+	// mounted at the path, and fails with hosterr.ErrFailedPrecondition if another volume
+	// is mounted there or the path is a link.
 	UnmountVolume(context.Context, *UnmountVolumeRequest) (*UnmountVolumeResponse, error)
 
-	// WriteVolumeCache writes what the node holds in memory for a volume to
-	// its disk.
+	// WriteVolumeCache flushes the node's cache of a volume to its disk.
 	WriteVolumeCache(context.Context, *WriteVolumeCacheRequest) (*WriteVolumeCacheResponse, error)
 }
 
@@ -83,22 +82,21 @@ type Service interface {
 	Interface
 }
 
-// ListVolumesOnDiskRequest names a disk and, if not all of it is meant, a
-// partition.
+// ListVolumesOnDiskRequest is the request of ListVolumesOnDisk.
 type ListVolumesOnDiskRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
-	// PartitionNumber is the Windows partition number, counted from 1. With 0
-	// all partitions are meant.
+	// PartitionNumber is the Windows partition number, counted from 1. 0 means all
+	// partitions.
 	PartitionNumber uint32
 }
 
-// ListVolumesOnDiskResponse holds volume IDs.
+// ListVolumesOnDiskResponse has volume IDs.
 type ListVolumesOnDiskResponse struct {
 	VolumeIDs []string
 }
 
-// MountVolumeRequest names a volume and the directory to mount it on.
+// MountVolumeRequest has a volume and the directory to mount it on.
 type MountVolumeRequest struct {
 	VolumeID   string
 	TargetPath string
@@ -107,7 +105,7 @@ type MountVolumeRequest struct {
 // MountVolumeResponse is empty.
 type MountVolumeResponse struct{}
 
-// UnmountVolumeRequest names a volume and the directory it is mounted on.
+// UnmountVolumeRequest has a volume and the directory that it is mounted on.
 type UnmountVolumeRequest struct {
 	VolumeID   string
 	TargetPath string
@@ -116,17 +114,17 @@ type UnmountVolumeRequest struct {
 // UnmountVolumeResponse is empty.
 type UnmountVolumeResponse struct{}
 
-// IsVolumeFormattedRequest names the volume that is asked about.
+// IsVolumeFormattedRequest is the request of IsVolumeFormatted.
 type IsVolumeFormattedRequest struct {
 	VolumeID string
 }
 
-// IsVolumeFormattedResponse tells whether the volume has a file system.
+// IsVolumeFormattedResponse says whether the volume has a file system.
 type IsVolumeFormattedResponse struct {
 	Formatted bool
 }
 
-// FormatVolumeRequest names the volume to be formatted.
+// FormatVolumeRequest is the request of FormatVolume.
 type FormatVolumeRequest struct {
 	VolumeID string
 }
@@ -134,7 +132,7 @@ type FormatVolumeRequest struct {
 // FormatVolumeResponse is empty.
 type FormatVolumeResponse struct{}
 
-// WriteVolumeCacheRequest names the volume whose cache is written out.
+// WriteVolumeCacheRequest is the request of WriteVolumeCache.
 type WriteVolumeCacheRequest struct {
 	VolumeID string
 }
@@ -142,59 +140,57 @@ type WriteVolumeCacheRequest struct {
 // WriteVolumeCacheResponse is empty.
 type WriteVolumeCacheResponse struct{}
 
-// ResizeVolumeRequest names a volume and the size it shall have.
+// ResizeVolumeRequest has a volume and its new size.
 type ResizeVolumeRequest struct {
 	VolumeID string
-	// SizeBytes is the wanted size in bytes. 0 means as large as possible; a
-	// negative size is invalid.
+	// SizeBytes is the new size in bytes. 0 means the largest possible size; a negative
+	// size is invalid.
 	SizeBytes int64
 }
 
 // ResizeVolumeResponse is empty.
 type ResizeVolumeResponse struct{}
 
-// GetVolumeStatsRequest names the volume to be measured.
+// GetVolumeStatsRequest is the request of GetVolumeStats.
 type GetVolumeStatsRequest struct {
 	VolumeID string
 }
 
-// GetVolumeStatsResponse holds size and use of a volume.
+// GetVolumeStatsResponse has the size and the used bytes of a volume.
 type GetVolumeStatsResponse struct {
 	// TotalBytes is the size of the file system in bytes.
 	TotalBytes int64
-	// UsedBytes is how much of it is in use, in bytes.
+	// UsedBytes is the number of bytes in use.
 	UsedBytes int64
 }
 
-// GetDiskNumberFromVolumeIDRequest names the volume to be looked up.
+// GetDiskNumberFromVolumeIDRequest is the request of GetDiskNumberFromVolumeID.
 type GetDiskNumberFromVolumeIDRequest struct {
 	VolumeID string
 }
 
-// GetDiskNumberFromVolumeIDResponse holds a disk.
+// GetDiskNumberFromVolumeIDResponse has a disk number.
 type GetDiskNumberFromVolumeIDResponse struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
 }
 
-// GetVolumeIDFromTargetPathRequest names a directory on which a volume is
-// mounted.
+// GetVolumeIDFromTargetPathRequest has a directory that a volume is mounted on.
 type GetVolumeIDFromTargetPathRequest struct {
 	TargetPath string
 }
 
-// GetVolumeIDFromTargetPathResponse holds the ID of the mounted volume.
+// GetVolumeIDFromTargetPathResponse has the ID of the mounted volume.
 type GetVolumeIDFromTargetPathResponse struct {
 	VolumeID string
 }
 
-// GetClosestVolumeIDFromTargetPathRequest names an existing path.
+// GetClosestVolumeIDFromTargetPathRequest has an existing path.
 type GetClosestVolumeIDFromTargetPathRequest struct {
 	TargetPath string
 }
 
-// GetClosestVolumeIDFromTargetPathResponse holds the ID of the volume on which
-// the path lies.
+// GetClosestVolumeIDFromTargetPathResponse has the ID of the volume that the path is on.
 type GetClosestVolumeIDFromTargetPathResponse struct {
 	VolumeID string
 }

@@ -12,21 +12,21 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// Volume is the Interface over a HostAPI.
+// Volume implements [Service] with a HostAPI.
 //
-// A context that ends stops a method between two calls of Windows, and its
-// caller at once. A call of Windows itself, such as a format, cannot be stopped:
-// it goes on, and holds its locks until it returns, so that whoever asks next
-// waits for it and finds done what it did.
+// When the context of a call ends, the method returns immediately and its work stops
+// before the next Windows call. A Windows call itself, such as a format, cannot be
+// stopped: it continues and holds its locks until it returns, so that a retry waits for
+// it and finds its work done.
 type Volume struct {
 	base service.Base[volumeapi.HostAPI]
 }
 
 var _ Service = (*Volume)(nil)
 
-// New makes the service. Its locks are those of the node that hostAPI works on,
-// shared with the other services of that node; a hostAPI of another make gets
-// locks of its own.
+// New returns a service that uses hostAPI. With the HostAPI of this project it shares
+// its locks with the other services of the same node; any other HostAPI gets locks of
+// its own.
 func New(hostAPI volumeapi.HostAPI) (*Volume, error) {
 	base, err := service.New("volume", hostAPI)
 	return service.Response(&Volume{base}, err)
@@ -64,7 +64,7 @@ func (v *Volume) diskOf(id string, lock func(*keymutex.Set, string) service.Lock
 	}
 }
 
-// change runs work on a volume.
+// change runs work on a volume under locks.
 func (v *Volume) change(ctx context.Context, op, id string, locks locks, work func(volumeapi.HostAPI) error) error {
 	return hosterr.Wrap(op, hosterr.Quote(id), service.Do(ctx, v.base, locks, work))
 }
@@ -75,8 +75,8 @@ func ask[T any](ctx context.Context, v *Volume, op, id string, locks locks, work
 	return out, hosterr.Wrap(op, hosterr.Quote(id), err)
 }
 
-// empty is the error for a field that was left empty. Drivers of the published
-// API match on these texts.
+// empty is the error for an empty field. The texts are published, and drivers match on
+// them.
 func empty(text string) error { return hosterr.Text(hosterr.ErrInvalid, "%s", text) }
 
 // ListVolumesOnDisk implements [Interface].
@@ -110,8 +110,8 @@ func (v *Volume) MountVolume(ctx context.Context, in *MountVolumeRequest) (*Moun
 	return service.Response(&MountVolumeResponse{}, err)
 }
 
-// UnmountVolume implements [Interface]. It may be repeated, and works after the
-// volume is gone.
+// UnmountVolume implements [Interface]. It may be repeated, and also works if the volume
+// no longer exists.
 func (v *Volume) UnmountVolume(ctx context.Context, in *UnmountVolumeRequest) (*UnmountVolumeResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("UnmountVolume")
@@ -129,8 +129,8 @@ func (v *Volume) UnmountVolume(ctx context.Context, in *UnmountVolumeRequest) (*
 	return service.Response(&UnmountVolumeResponse{}, err)
 }
 
-// IsVolumeFormatted implements [Interface]. What another system put on the
-// volume is neither "yes" nor "no" but an error that names it.
+// IsVolumeFormatted implements [Interface]. Content of another operating system is an
+// error that names the content.
 func (v *Volume) IsVolumeFormatted(ctx context.Context, in *IsVolumeFormattedRequest) (*IsVolumeFormattedResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("IsVolumeFormatted")
@@ -139,13 +139,13 @@ func (v *Volume) IsVolumeFormatted(ctx context.Context, in *IsVolumeFormattedReq
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	formatted, err := ask(ctx, v, "find the file system of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) (bool, error) {
+	formatted, err := ask(ctx, v, "check the file system of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) (bool, error) {
 		return host.IsVolumeFormatted(id)
 	})
 	return service.Response(&IsVolumeFormattedResponse{Formatted: formatted}, err)
 }
 
-// FormatVolume implements [Interface]. Meanwhile the disk of the volume is not
+// FormatVolume implements [Interface]. While it runs, the disk of the volume cannot be
 // taken offline.
 func (v *Volume) FormatVolume(ctx context.Context, in *FormatVolumeRequest) (*FormatVolumeResponse, error) {
 	if in == nil {
@@ -170,15 +170,15 @@ func (v *Volume) WriteVolumeCache(ctx context.Context, in *WriteVolumeCacheReque
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
-	err := v.change(ctx, "write the cache of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) error {
+	err := v.change(ctx, "flush cache of volume", id, locks{v.readVolume(id)}, func(host volumeapi.HostAPI) error {
 		return host.WriteVolumeCache(id)
 	})
 	return service.Response(&WriteVolumeCacheResponse{}, err)
 }
 
-// ResizeVolume implements [Interface]. A partition ends on a multiple of 1 MiB, so
-// the volume may become up to 1 MiB smaller than asked, and never larger. A size
-// that is less than 1 MiB above the present one is success without a change.
+// ResizeVolume implements [Interface]. A partition ends on a multiple of 1 MiB, so the
+// volume may become up to 1 MiB smaller than requested, and never larger. If the size is
+// less than 1 MiB above the current size, it succeeds without a change.
 func (v *Volume) ResizeVolume(ctx context.Context, in *ResizeVolumeRequest) (*ResizeVolumeResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("ResizeVolume")
@@ -228,8 +228,7 @@ func (v *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *GetDiskNumbe
 	return service.Response(&GetDiskNumberFromVolumeIDResponse{DiskNumber: n}, err)
 }
 
-// GetVolumeIDFromTargetPath implements [Interface]. A link is followed to where
-// it leads.
+// GetVolumeIDFromTargetPath implements [Interface]. It follows a link.
 func (v *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *GetVolumeIDFromTargetPathRequest) (*GetVolumeIDFromTargetPathResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("GetVolumeIDFromTargetPath")

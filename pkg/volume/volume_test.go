@@ -583,8 +583,8 @@ func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
 	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	for code, text := range map[win32.Errno]string{
-		win32.ERROR_DISK_CORRUPT: "damaged or was not finished", win32.ERROR_FILE_CORRUPT: "damaged or was not finished",
-		win32.ERROR_UNRECOGNIZED_VOLUME: "it holds data (NTFS) that Windows cannot read",
+		win32.ERROR_DISK_CORRUPT: "damaged or incomplete", win32.ERROR_FILE_CORRUPT: "damaged or incomplete",
+		win32.ERROR_UNRECOGNIZED_VOLUME: "it contains data (NTFS) that Windows cannot read",
 	} {
 		f.observe(func(c *win32.Call) error {
 			if changes(c) {

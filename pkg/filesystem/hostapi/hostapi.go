@@ -1,19 +1,20 @@
-// Package api is what is done to the directory tree of a Windows node: which
-// calls of Windows, in which order. Package filesystem decides when; drivers that
-// need one step alone call it here.
+// Package api implements operations on the directory tree of a Windows node: which
+// Windows calls are made, in which order. Package filesystem calls them. Drivers that need
+// a single step can call it here.
 //
-// Everything is done through handles (package winfs of this project), so that a
-// path cannot become another one between a look and a change. If the node has
-// working directories, a path that leads out of them is refused with a
-// permission error, wherever the link on the way came from. Methods hold no
-// locks: two at once on one path are for
-// [github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem] to keep apart.
+// All work is done on open handles (package winfs of this project), so that nothing can
+// replace a path between a check and a change. If the node has working directories,
+// methods fail with hosterr.ErrPermissionDenied if a path leads out of them, also through
+// a link. Methods take no locks: package
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem] prevents concurrent changes of
+// one path.
 //
 // Paths are absolute: with a drive letter, in the long form `\\?\C:\…`, or without a
-// drive, which means C: (the kubelet's staging paths have none). Names
-// that Windows takes for other names or for devices are refused as invalid.
+// drive, which means C: (the kubelet's staging paths have none). Methods fail with
+// hosterr.ErrInvalid if a path contains a name that Windows would change or use for a
+// device.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// docs/evidence/verification.md says what has been verified, and on which systems.
 package api
 
 import (
@@ -28,53 +29,53 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// HostAPI is what the filesystem service asks of a node.
+// HostAPI is what the filesystem service needs from a node.
 type HostAPI interface {
-	// PathExists tells whether a file, a directory, or a link, be it dangling,
-	// stands at path.
+	// PathExists reports whether path is a file, a directory, or a link, even if the
+	// target of the link does not exist.
 	PathExists(path string) (bool, error)
-	// PathValid tells whether path can be reached at present: links on the way
-	// are followed, one at path itself is not. path may be on a share, which may take its time to answer. It says
-	// nothing about what the working directories allow.
+	// PathValid reports whether path can currently be reached. It follows links in the
+	// parent directories, but not a link at path itself. path may be on a share, which
+	// can take long to respond. Working directories do not restrict it.
 	PathValid(path string) (bool, error)
-	// Mkdir makes a directory and all missing ones above it. One that is there
-	// is success.
+	// Mkdir makes a directory and all missing parents. It succeeds if the directory
+	// exists.
 	Mkdir(path string) error
-	// Rmdir removes a file, an empty directory, a link or a mount point; with
-	// force also what is in a directory, and then nothing at path is success.
+	// Rmdir removes a file, an empty directory, a link or a mount point. With force it
+	// also removes the content of a directory, and succeeds if path does not exist.
 	Rmdir(path string, force bool) error
-	// RmdirContents removes all that is in a directory. A link or mount point at
-	// path is refused.
+	// RmdirContents removes the content of a directory. It refuses a link or mount
+	// point.
 	RmdirContents(path string) error
-	// CreateSymlink makes newname a symbolic link to oldname: one to a
-	// directory if oldname is one now, else one to a file. The very same link
-	// at newname is success, anything else there an error.
+	// CreateSymlink makes a symbolic link at newname to oldname: a directory link if
+	// oldname is a directory now, otherwise a file link. It succeeds if the same link
+	// already exists, and fails if anything else exists at newname.
 	CreateSymlink(oldname, newname string) error
-	// IsSymlink tells whether path is a symbolic link, a junction or a mount
-	// point whose direct target exists. Nothing at path is an error.
+	// IsSymlink reports whether path is a symbolic link, a junction or a mount point
+	// whose direct target exists. It fails if path does not exist.
 	IsSymlink(path string) (bool, error)
 }
 
-// FilesystemAPI is the HostAPI of a node. The zero FilesystemAPI answers every
-// call with an error. It may be used by several goroutines at once.
+// FilesystemAPI is the HostAPI of a node. Its methods may be called concurrently. The
+// methods of the zero FilesystemAPI return errors.
 type FilesystemAPI struct{ host node.Host }
 
 var _ HostAPI = FilesystemAPI{}
 
-// New is the HostAPI of the Windows node that the process runs on. Off Windows
-// every method answers that there is none.
+// New returns the HostAPI of the Windows node that the process runs on. On other systems
+// all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return FilesystemAPI{host: node.NativeHost()} }
 
-// On is the HostAPI of a node.
+// On returns the HostAPI of a node.
 func On(n *node.Node) FilesystemAPI { return FilesystemAPI{host: node.HostOf(n)} }
 
-// WithContext is the same HostAPI, whose methods end early, between two calls
-// of Windows, when ctx ends.
+// WithContext returns the same HostAPI for one context. When ctx ends, its methods stop
+// before their next Windows call.
 func (f FilesystemAPI) WithContext(ctx context.Context) HostAPI {
 	return FilesystemAPI{host: f.host.WithContext(ctx)}
 }
 
-// Node is the node that the methods work on; nil where there is none.
+// Node returns the node that the methods work on, or nil if there is none.
 func (f FilesystemAPI) Node() *node.Node { return f.host.Node }
 
 // PathExists implements [HostAPI].
@@ -85,9 +86,9 @@ func (f FilesystemAPI) PathExists(path string) (bool, error) {
 	return winfs.Exists(f.host.Ctx, f.host.Node, path)
 }
 
-// PathValid implements [HostAPI]. What Windows says is not there, or cannot be a
-// name, is not valid; any other failure, such as a share that refuses the
-// session it has, is an error.
+// PathValid implements [HostAPI]. A path is not valid if Windows reports that it does not
+// exist or is malformed. Any other failure, such as a share that refuses its session, is
+// an error.
 func (f FilesystemAPI) PathValid(path string) (bool, error) {
 	if err := f.host.Ready(); err != nil {
 		return false, err

@@ -9,8 +9,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// ListVolumesOnDisk implements [HostAPI]. A disk that the node does not have,
-// and a partition that the disk does not have, give an empty list.
+// ListVolumesOnDisk implements [HostAPI]. It returns an empty list for a disk or
+// partition that does not exist.
 func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]string, error) {
 	if err := v.host.Ready(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, 
 	return win32.Partition{}, false, nil
 }
 
-// extents says where a volume lies.
+// extents returns the extents of a volume.
 func (v volumeAPI) extents(volumeID string) ([]win32.Extent, error) {
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Query)
 	if err != nil {
@@ -66,7 +66,7 @@ func (v volumeAPI) extents(volumeID string) ([]win32.Extent, error) {
 	defer vol.Close()
 	es, err := vol.Extents(v.host.Ctx)
 	if err == nil && len(es) == 0 {
-		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume is not found")
+		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume was not found")
 	}
 	return es, err
 }
@@ -83,13 +83,12 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 	return es[0].Disk, nil
 }
 
-// GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to where a
-// volume is mounted. A mount point names its volume even after that is gone, so
-// that it can be unmounted.
+// GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to a mount point. It
+// also returns the ID of a volume that no longer exists, so that it can be unmounted.
 //
-// AWS's EBS driver goes on after a failure only if its text has one of the two phrases
-// that releases of CSI Proxy up to v1.2.1 made; v1.3.0 ends its texts with "not a
-// mounted folder" and Windows' own message. Both errors here have both.
+// The AWS EBS driver continues after an error only if the text contains one of two
+// phrases from CSI Proxy up to v1.2.1. The texts of v1.3.0 end with "not a mounted folder"
+// and with Windows' message. The errors here contain both.
 func (v volumeAPI) GetVolumeIDFromTargetPath(targetPath string) (string, error) {
 	if err := v.host.Ready(); err != nil {
 		return "", err

@@ -14,9 +14,9 @@ import (
 
 const ntfs = "NTFS"
 
-// fileSystem is the name of the volume's file system, "" if Windows says that
-// it recognises none. Any other failure to tell is an error: who hears "none"
-// goes on to format.
+// fileSystem returns the name of the volume's file system, or "" if Windows reports that
+// it recognizes none. Every other failure is an error, because the caller formats volumes
+// without a file system.
 func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	var info win32.VolumeInfo
 	err := storage.Retry(v.host.Ctx, v.host.Node, func() (err error) {
@@ -27,21 +27,21 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	case win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME), err == nil && info.FileSystem == "RAW":
 		return "", nil
 	case win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT):
-		// As a format leaves it whose process died, or as damage does: nobody can
-		// tell the two apart, so nothing is written.
-		return "", hosterr.WithHint("ask for the file system", "",
-			hosterr.Text(hosterr.ErrFailedPrecondition, "it has a file system that is damaged or was not finished, and is not changed: %w", err),
-			"repair it with chkdsk; or, if nobody needs the data, wipe the first MiB of the volume and try again")
+		// Either a format was interrupted or the file system is damaged. The two look
+		// the same, so nothing is written.
+		return "", hosterr.WithHint("get the file system", "",
+			hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
+			"repair it with chkdsk or, if the data is not needed, wipe the first MiB of the volume, and try again")
 	case err != nil:
-		return "", hosterr.Wrap("ask for the file system", "", storage.Gone(err))
+		return "", hosterr.Wrap("get the file system", "", storage.Gone(err))
 	case info.FileSystem == "":
-		return "", hosterr.Text(hosterr.ErrUnavailable, "Windows names no file system, and does not say that there is none")
+		return "", hosterr.Text(hosterr.ErrUnavailable, "Windows returned an empty file system name")
 	}
 	return info.FileSystem, nil
 }
 
-// vacant refuses a volume that Windows takes for empty and that holds what
-// another system put there.
+// vacant returns an error if a volume without a file system that Windows recognizes has
+// content of another system.
 func (v volumeAPI) vacant(volumeID string) error {
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
 	if err != nil {
@@ -54,26 +54,26 @@ func (v volumeAPI) vacant(volumeID string) error {
 	}
 	if content := storage.Content(b); content != "" {
 		return hosterr.WithHint("check that the volume is free", "",
-			hosterr.Text(hosterr.ErrFailedPrecondition, "it holds data (%s) that Windows cannot read and is not changed", content),
-			"if nobody needs the data, wipe the first MiB of the volume and try again")
+			hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) that Windows cannot read, so it was not changed", content),
+			"if the data is not needed, wipe the first MiB of the volume and try again")
 	}
 	return nil
 }
 
-// content is fileSystem of a volume that, if it has none, is vacant.
+// content returns the volume's file system, or "" if it has none and is vacant.
 func (v volumeAPI) content(volumeID string) (string, error) {
 	fs, err := v.fileSystem(volumeID)
 	if err != nil || fs != "" {
 		return fs, err
 	}
-	taken := v.vacant(volumeID)
-	if errors.Is(taken, hosterr.ErrFailedPrecondition) {
-		// What is there now may be what another program has formatted just now.
+	occupied := v.vacant(volumeID)
+	if errors.Is(occupied, hosterr.ErrFailedPrecondition) {
+		// Another program may have formatted the volume in the meantime.
 		if fs, err := v.fileSystem(volumeID); err == nil && fs != "" {
 			return fs, nil
 		}
 	}
-	return "", taken
+	return "", occupied
 }
 
 // IsVolumeFormatted implements [HostAPI].
@@ -85,8 +85,8 @@ func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
 	return fs != "" && err == nil, err
 }
 
-// FormatVolume implements [HostAPI]. Formats of one volume at the same time are
-// one. A format that has begun goes on to its end, whatever becomes of the context.
+// FormatVolume implements [HostAPI]. Concurrent calls for one volume share one format. A
+// format that has begun continues to its end, even if the context ends.
 func (v volumeAPI) FormatVolume(volumeID string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
@@ -97,16 +97,16 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 
 func (v volumeAPI) format(volumeID string) error {
 	return v.host.Poll(node.Pace{Pause: time.Second, Tries: 3}, func() (bool, error) {
-		// Each try looks first what is there: the last one may have done more than
-		// it says.
+		// Each try checks the volume first: the last one may have formatted it although
+		// it failed.
 		if done, err := v.formatted(volumeID); err != nil || done {
 			return true, err
 		}
 		if err := v.formattable(volumeID); err != nil {
 			return true, err
 		}
-		// That took a while, in which another program may have formatted and
-		// filled the volume: nothing comes between this look and the format.
+		// In the meantime another program may have formatted and filled the volume, so
+		// check again right before the format.
 		if done, err := v.formatted(volumeID); err != nil || done {
 			return true, err
 		}
@@ -114,14 +114,14 @@ func (v volumeAPI) format(volumeID string) error {
 		if err == nil {
 			return true, v.verify(volumeID)
 		}
-		// Other programs may hold a fresh volume for a moment.
+		// Other programs may have a new volume open for a moment.
 		inUse := win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY)
 		return !inUse, hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
 	})
 }
 
-// formatted tells whether the volume is as a format leaves it; anything else
-// that is on it is an error.
+// formatted reports whether the volume has an empty NTFS file system. Other content is an
+// error.
 func (v volumeAPI) formatted(volumeID string) (bool, error) {
 	fs, err := v.content(volumeID)
 	if err != nil {
@@ -136,18 +136,18 @@ func (v volumeAPI) formatted(volumeID string) (bool, error) {
 			return err == nil, err
 		}
 		if v.host.Node.FormatExisting {
-			v.host.Node.Log.Warn("Formatting an NTFS volume that holds data", "volume", volumeID, "holds", name)
+			v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
 			return false, nil
 		}
 		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
-			"if the volume is to lose its data, as the local static provisioner wants, empty it first or start csi-proxy with -format-existing=ntfs",
-			"it has an NTFS file system that is not empty (it holds %q) and is not formatted", name)
+			"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
+			"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
 	}
-	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it has a file system (%s) and is not formatted", fs)
+	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", fs)
 }
 
-// formattable refuses volumes that are not one basic data partition of a disk
-// that may be changed.
+// formattable returns an error if the volume is not a basic data partition, or if its
+// disk must not be changed.
 func (v volumeAPI) formattable(volumeID string) error {
 	at, err := v.place(volumeID)
 	if err != nil {
@@ -168,11 +168,11 @@ func (v volumeAPI) formattable(volumeID string) error {
 	return storage.Guard(v.host.Ctx, disk, l)
 }
 
-// place is the one extent of a basic volume.
+// place returns the only extent of a basic volume.
 func (v volumeAPI) place(volumeID string) (win32.Extent, error) {
 	es, err := v.extents(volumeID)
 	if err == nil && len(es) != 1 {
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "it is spread over %d places of its disks (a dynamic volume) and is not changed", len(es))
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "it has %d extents (a dynamic or spanned volume), so it was not changed", len(es))
 	}
 	if err != nil {
 		return win32.Extent{}, err
@@ -180,9 +180,8 @@ func (v volumeAPI) place(volumeID string) (win32.Extent, error) {
 	return es[0], nil
 }
 
-// openDiskOf opens the disk of the volume at a place. The number can have passed
-// to another disk since the volume was asked for its place, so it is asked again
-// while the disk is open.
+// openDiskOf opens the disk of a volume with the given extent. Another disk may have got
+// the number since the extent was read, so it is read again while the disk is open.
 func (v volumeAPI) openDiskOf(volumeID string, at win32.Extent, access uint32) (*storage.Disk, error) {
 	disk, err := storage.OpenDisk(v.host.Ctx, v.host.Node, at.Disk, access)
 	if err != nil {
@@ -190,7 +189,7 @@ func (v volumeAPI) openDiskOf(volumeID string, at win32.Extent, access uint32) (
 	}
 	now, err := v.place(volumeID)
 	if err == nil && (now.Disk != at.Disk || now.Offset != at.Offset) {
-		err = hosterr.Text(hosterr.ErrUnavailable, "it moved from disk %d to disk %d meanwhile; try again", at.Disk, now.Disk)
+		err = hosterr.Text(hosterr.ErrUnavailable, "it moved from disk %d to disk %d during the operation; try again", at.Disk, now.Disk)
 	}
 	if err != nil {
 		disk.Close()
@@ -199,24 +198,24 @@ func (v volumeAPI) openDiskOf(volumeID string, at win32.Extent, access uint32) (
 	return disk, nil
 }
 
-// basicData is the partition that begins where the volume does, if it is one
-// for data.
+// basicData returns the partition that begins where the volume does. It is an error if
+// that is not a basic data partition.
 func basicData(l win32.Layout, at win32.Extent) (win32.Partition, error) {
 	p, ok := storage.At(l, at.Offset)
 	switch {
 	case !ok:
-		return p, hosterr.Text(hosterr.ErrFailedPrecondition, "no partition of disk %d begins where it does (byte %d); it is not changed", at.Disk, at.Offset)
+		return p, hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d has no partition that begins at byte %d, as the volume does, so it was not changed", at.Disk, at.Offset)
 	case !storage.IsBasicData(l, p):
-		return p, hosterr.Text(hosterr.ErrFailedPrecondition, "partition %d of disk %d is not a basic data partition and is not changed", p.Number, at.Disk)
+		return p, hosterr.Text(hosterr.ErrFailedPrecondition, "partition %d of disk %d is not a basic data partition, so it was not changed", p.Number, at.Disk)
 	}
 	return p, nil
 }
 
-// verify is nil if the volume has the file system that it was formatted with.
+// verify returns an error if the volume does not have the new file system.
 func (v volumeAPI) verify(volumeID string) error {
 	fs, err := v.fileSystem(volumeID)
 	if err == nil && fs != ntfs {
-		err = hosterr.Text(hosterr.ErrUnavailable, "Windows said that the format succeeded, and finds no NTFS file system (but %q)", fs)
+		err = hosterr.Text(hosterr.ErrUnavailable, "the format succeeded, but Windows finds the file system %q instead of NTFS", fs)
 	}
 	return err
 }
@@ -235,10 +234,10 @@ func (v volumeAPI) GetVolumeStats(volumeID string) (totalBytes, usedBytes int64,
 		return 0, 0, nil
 	}
 	if err != nil {
-		return -1, -1, hosterr.Wrap("ask for the free space", "", storage.Gone(err))
+		return -1, -1, hosterr.Wrap("get the free space", "", storage.Gone(err))
 	}
 	if total > 1<<63-1 || free > total {
-		return -1, -1, hosterr.Text(hosterr.ErrUnavailable, "Windows says that %d of %d bytes are free", free, total)
+		return -1, -1, hosterr.Text(hosterr.ErrUnavailable, "Windows reports %d free bytes of %d", free, total)
 	}
 	return int64(total), int64(total - free), nil
 }

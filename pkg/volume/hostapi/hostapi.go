@@ -1,15 +1,14 @@
-// Package api is what is done to the volumes of a Windows node: which calls of
-// Windows, in which order, with which bytes. Package volume decides when;
-// drivers that need one step alone call it here.
+// Package api implements operations on the volumes of a Windows node: which Windows calls
+// are made, in which order, with which bytes. Package volume calls them. Drivers that
+// need a single step can call it here.
 //
-// Methods that change something may be repeated. They hold no locks: two at once
-// on one volume or path are for
-// [github.com/kubernetes-csi/csi-proxy/v2/pkg/volume] to keep apart. A volume
-// that the node does not have, and an ID that is not of the form of one, are
-// errors that are not-found. What Windows needs for itself, and content that is
-// not known to be free, is refused with a failed precondition.
+// Methods that change something may be repeated. They take no locks: package
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/volume] prevents concurrent changes of one
+// volume or path. Methods fail with hosterr.ErrNotFound if there is no such volume or the
+// volume ID is malformed. They fail with hosterr.ErrFailedPrecondition rather than change
+// a volume that Windows needs, or content that may belong to someone else.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// docs/evidence/verification.md says what has been verified, and on which systems.
 package api
 
 import (
@@ -21,39 +20,40 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// VolumeRegexp finds the name of a volume in a text.
+// VolumeRegexp matches the name of a volume in a text.
 var VolumeRegexp = regexp.MustCompile(`Volume\{[\w-]*\}`)
 
-// HostAPI is what the volume service asks of a node. Volumes are named by their
-// ID, `\\?\Volume{…}\`; sizes are bytes.
+// HostAPI is what the volume service needs from a node. Volume IDs have the form
+// `\\?\Volume{…}\`, and sizes are in bytes.
 type HostAPI interface {
-	// ListVolumesOnDisk returns the volumes on a disk, or with a partition
-	// number other than 0 on that partition, in the order in which they begin.
+	// ListVolumesOnDisk returns the volumes on a disk, or on one partition if its number
+	// is not 0, in the order of their offsets.
 	ListVolumesOnDisk(diskNumber uint32, partitionNumber uint32) (volumeIDs []string, err error)
-	// MountVolume mounts the volume on an existing empty directory. If it is
-	// mounted there, that is success.
+	// MountVolume mounts the volume on an existing empty directory. It succeeds without
+	// a change if the volume is already mounted there.
 	MountVolume(volumeID, targetPath string) error
-	// UnmountVolume writes the volume's cache out, if the volume is there, and
-	// removes its mount point. A path at which nothing is mounted is success.
+	// UnmountVolume flushes the volume's cache, if the volume exists, and removes its
+	// mount point. It succeeds if nothing is mounted at the path.
 	UnmountVolume(volumeID, targetPath string) error
-	// IsVolumeFormatted tells whether the volume has a file system of Windows.
+	// IsVolumeFormatted reports whether the volume has a file system that Windows
+	// recognizes.
 	IsVolumeFormatted(volumeID string) (bool, error)
-	// FormatVolume makes an NTFS file system on a volume that has nothing known
-	// on it. An empty NTFS file system is success.
+	// FormatVolume makes an NTFS file system on a volume without known content. It
+	// succeeds without a change if there is an empty NTFS file system.
 	FormatVolume(volumeID string) error
-	// ResizeVolume grows partition and file system to sizeBytes, or with 0 as
-	// far as there is room. It never shrinks.
+	// ResizeVolume grows partition and file system to sizeBytes, or to the largest
+	// possible size if sizeBytes is 0. It never shrinks them.
 	ResizeVolume(volumeID string, sizeBytes int64) error
-	// GetVolumeStats returns size and use of the file system, both -1 with an
-	// error, both 0 if there is none.
+	// GetVolumeStats returns the size and the used bytes of the file system. Both are
+	// -1 with an error, and 0 if there is no file system.
 	GetVolumeStats(volumeID string) (totalBytes, usedBytes int64, err error)
-	// GetDiskNumberFromVolumeID returns the disk on which the volume begins.
+	// GetDiskNumberFromVolumeID returns the disk that the volume begins on.
 	GetDiskNumberFromVolumeID(volumeID string) (uint32, error)
-	// GetVolumeIDFromTargetPath returns the volume mounted at a path.
+	// GetVolumeIDFromTargetPath returns the volume that is mounted at a path.
 	GetVolumeIDFromTargetPath(targetPath string) (string, error)
-	// WriteVolumeCache writes what Windows holds in memory for the volume.
+	// WriteVolumeCache flushes Windows' cache of the volume.
 	WriteVolumeCache(volumeID string) error
-	// GetClosestVolumeIDFromTargetPath returns the volume on which a path lies.
+	// GetClosestVolumeIDFromTargetPath returns the volume that a path is on.
 	GetClosestVolumeIDFromTargetPath(targetPath string) (string, error)
 }
 
@@ -62,23 +62,23 @@ type volumeAPI struct{ host node.Host }
 
 var _ HostAPI = volumeAPI{}
 
-// New is the HostAPI of the Windows node that the process runs on. Off Windows
-// every method answers that there is none.
+// New returns the HostAPI of the Windows node that the process runs on. On other systems
+// all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return volumeAPI{host: node.NativeHost()} }
 
-// On is the HostAPI of a node.
+// On returns the HostAPI of a node.
 func On(n *node.Node) HostAPI { return volumeAPI{host: node.HostOf(n)} }
 
-// WithContext is the same HostAPI, whose methods end early, between two calls
-// of Windows, when ctx ends.
+// WithContext returns the same HostAPI for one context. When ctx ends, its methods stop
+// before their next Windows call.
 func (v volumeAPI) WithContext(ctx context.Context) HostAPI {
 	return volumeAPI{host: v.host.WithContext(ctx)}
 }
 
-// Node is the node that the methods work on; nil where there is none.
+// Node returns the node that the methods work on, or nil if there is none.
 func (v volumeAPI) Node() *node.Node { return v.host.Node }
 
-// known is ready, and refuses what cannot be the ID of a volume.
+// known checks that there is a node, and that volumeID is well-formed.
 func (v volumeAPI) known(volumeID string) error {
 	if err := v.host.Ready(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// MountVolume implements [HostAPI]. Volumes that are Windows' own are refused.
+// MountVolume implements [HostAPI]. It refuses volumes that Windows needs.
 func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
 	}
-	// SetVolumeMountPoint takes a path. The directory is held, so that it cannot
-	// be swapped for another between the look at it and the call.
+	// SetVolumeMountPoint takes a path. The directory is held open, so that it cannot be
+	// replaced between this check and the call.
 	held, err := winfs.HoldDirectory(v.host.Ctx, v.host.Node, targetPath)
 	if err != nil {
 		return err
@@ -37,8 +37,8 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	}
 	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.SetMountPoint(root(held.Path), volumeID) })
 	if win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) {
-		// The same answer for a directory with something in it and for one on
-		// which a volume was mounted just now.
+		// Windows returns this error for a directory with content, and also for one that
+		// a volume was just mounted on.
 		if link, ok, linkErr := winfs.Readlink(v.host.Ctx, v.host.Node, held.Path); linkErr == nil && ok {
 			return v.mounted(link, volumeID)
 		}
@@ -47,10 +47,10 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	return hosterr.Wrap("set mount point", hosterr.Quote(held.Path), err)
 }
 
-// root is a directory as the mount point functions want it.
+// root returns a directory with the trailing backslash that mount point functions need.
 func root(dir string) string { return strings.TrimSuffix(dir, `\`) + `\` }
 
-// mounted is nil if link mounts the volume.
+// mounted returns nil if link is a mount point of the volume.
 func (v volumeAPI) mounted(link winfs.Link, volumeID string) error {
 	switch {
 	case link.Volume == "":
@@ -61,8 +61,8 @@ func (v volumeAPI) mounted(link winfs.Link, volumeID string) error {
 	return nil
 }
 
-// same tells whether two IDs name one volume. Windows may know a volume by more
-// than one; it calls each by the same first name.
+// same reports whether two IDs are of the same volume. Windows can have several IDs for
+// a volume, and returns the same one for all of them.
 func (v volumeAPI) same(a, b string) bool {
 	if storage.SameVolume(a, b) {
 		return true
@@ -72,10 +72,9 @@ func (v volumeAPI) same(a, b string) bool {
 	return errA == nil && errB == nil && storage.SameVolume(a, b)
 }
 
-// UnmountVolume implements [HostAPI]. The volume may be gone, its mount point
-// stays behind and must go too. The target path may be gone or be a plain
-// directory: then somebody, perhaps this call before its answer was lost,
-// unmounted it.
+// UnmountVolume implements [HostAPI]. If the volume no longer exists, its mount point is
+// left and is removed here. If the target path does not exist or is a plain directory,
+// the volume was already unmounted, perhaps by an earlier call whose response was lost.
 func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
@@ -100,7 +99,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	}
 	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.DeleteMountPoint(root(held.Path)) })
 	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
-		return nil // somebody was faster
+		return nil // already removed by another program
 	}
 	return hosterr.Wrap("delete mount point", hosterr.Quote(held.Path), err)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// ResizeVolume implements [HostAPI]. First the partition grows, then the file
-// system in it; a call that stopped between the two is finished by the next.
+// ResizeVolume implements [HostAPI]. It grows the partition first, and then the file
+// system. If it stops between the two, the next call completes the work.
 func (v volumeAPI) ResizeVolume(volumeID string, sizeBytes int64) error {
 	if sizeBytes < 0 {
 		return hosterr.Text(hosterr.ErrInvalid, "invalid negative size %d for volume (%s)", sizeBytes, volumeID)
@@ -38,12 +38,11 @@ type resize struct {
 	v        volumeAPI
 	volumeID string
 	at       win32.Extent
-	want     uint64 // bytes; 0: as far as there is room
-	fs       string // "" for none
+	want     uint64 // bytes; 0 means as large as possible
+	fs       string // "" means none
 }
 
-// satisfied tells whether partition and file system have the size that is
-// wanted, without a change to anything.
+// satisfied reports whether partition and file system already have the requested size.
 func (r resize) satisfied() (bool, error) {
 	if r.want == 0 {
 		return false, nil
@@ -65,8 +64,8 @@ func (r resize) satisfied() (bool, error) {
 	return !lags || r.want <= size, err
 }
 
-// lags tells whether the file system is smaller than a partition of length
-// bytes allows, and how large it is.
+// lags reports whether the file system is smaller than possible in a partition of length
+// bytes, and returns its size.
 func (r resize) lags(length uint64) (bool, uint64, error) {
 	if r.fs != ntfs {
 		return false, 0, nil
@@ -91,7 +90,7 @@ func (r resize) run() error {
 	}
 	defer disk.Close()
 
-	// The disk may have been grown, and Windows not have noticed.
+	// The disk may have grown without Windows knowing.
 	if err := disk.UpdateSize(r.v.host.Ctx); err != nil && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 		return err
 	}
@@ -116,7 +115,7 @@ func (r resize) run() error {
 	}
 	most := storage.MaxLength(l, p, size, g.BytesPerSector)
 	if r.want > most {
-		return hosterr.Text(hosterr.ErrOutOfRange, "size %d is more than the volume can have, which is %d bytes", r.want, most)
+		return hosterr.Text(hosterr.ErrOutOfRange, "size %d exceeds the largest possible size of %d bytes", r.want, most)
 	}
 	length := most
 	if r.want != 0 {
@@ -131,7 +130,7 @@ func (r resize) run() error {
 	}
 
 	if r.fs != ntfs && r.fs != "" {
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot be grown; only NTFS can", r.fs)
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot grow; only NTFS can", r.fs)
 	}
 	if err := storage.Guard(r.v.host.Ctx, disk, l); err != nil {
 		return err
@@ -149,8 +148,8 @@ func (r resize) run() error {
 	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
-// growPartition moves the partition's end. A GPT that still names the old end
-// of a disk makes Windows refuse; it is then written anew with the new end.
+// growPartition grows the partition. Windows refuses if the GPT still has the old end of
+// the disk. Then growPartition rewrites the table with the new end and tries again.
 func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partition, length, size uint64, sector uint32) error {
 	delta := int64(length - p.Length)
 	err := disk.Grow(r.v.host.Ctx, p.Number, delta)
@@ -170,8 +169,8 @@ func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partit
 	return disk.Grow(r.v.host.Ctx, p.Number, delta)
 }
 
-// growFileSystem extends the file system to a partition of length bytes, as
-// soon as the volume is that long.
+// growFileSystem waits until the volume has length bytes, and extends the file system to
+// that size.
 func (r resize) growFileSystem(length uint64) error {
 	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.ReadWrite)
 	if err != nil {
@@ -184,7 +183,7 @@ func (r resize) growFileSystem(length uint64) error {
 		if err != nil || have >= length {
 			return true, err
 		}
-		return false, hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, and after %s the volume still has %d", length, limit, have)
+		return false, hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, but after %s the volume still has %d; try again", length, limit, have)
 	})
 	if err != nil {
 		return err
