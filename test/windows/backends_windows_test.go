@@ -27,18 +27,18 @@ import (
 
 var smbLocalhost = flag.Bool("smb-localhost", false, "let TestGlobalMappings make an account and a share on this machine")
 
-// told collects what a backend says in the log: that it is not the one that was
-// asked for would make a comparison of it with itself.
-type told struct{ strings.Builder }
+// backendLog collects what a backend logs. If it logs that it is not the
+// requested one, the test would compare a backend with itself.
+type backendLog struct{ strings.Builder }
 
-// backends are the two ways to format and to map.
+// backends are the two ways to format volumes and to map shares.
 var backends = [...]backend.Name{backend.WMI, backend.Native}
 
-// with is this Windows with one backend for both. The test fails if Windows does not
-// have it.
+// with returns this Windows with one backend for both. It fails the test if
+// Windows does not have the backend.
 func with(t *testing.T, b backend.Name) *node.Node {
 	t.Helper()
-	var log told
+	var log backendLog
 	n, err := node.OpenNative(node.NativeOptions{
 		Format: b, SMB: b, FormatHelper: *ours, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -47,19 +47,19 @@ func with(t *testing.T, b backend.Name) *node.Node {
 	}
 	t.Cleanup(func() {
 		if log.Len() > 0 {
-			t.Errorf("backend %s said:\n%s", b, log.String())
+			t.Errorf("log of backend %s:\n%s", b, log.String())
 		}
 	})
 	return n
 }
 
-// Question: do both backends format, do they make the same file system, and does
-// Windows agree with it? Sector sizes and sizes are those at which defaults differ:
-// the cluster has 4 KiB up to 16 TiB, and more above.
+// Question: do both backends format, do they create the same file system, and
+// does Windows agree? The tested sector sizes and disk sizes are those at which
+// defaults change: clusters have 4 KiB up to 16 TiB, and more above.
 func TestFormatBackendsAgree(t *testing.T) {
 	administrator(t)
 	if *ours == "" {
-		t.Skip("needs the executable that becomes the format helper: -csi-proxy names it, on any Windows Server")
+		t.Skip("needs -csi-proxy, the executable that becomes the format helper, on any Windows Server")
 	}
 	for _, d := range []struct {
 		name string
@@ -98,24 +98,24 @@ func TestFormatBackendsAgree(t *testing.T) {
 					t.Fatalf("%s: %v", b, err)
 				}
 			}
-			// It differs from one format to the next.
+			// It is different for every format.
 			for i := range backends {
 				info[i].SerialNumber = 0
 			}
 			if made[0] != made[1] || info[0] != info[1] {
-				t.Errorf("%s made %+v, %+v\n%s made %+v, %+v", backends[0], made[0], info[0], backends[1], made[1], info[1])
+				t.Errorf("%s created %+v, %+v\n%s created %+v, %+v", backends[0], made[0], info[0], backends[1], made[1], info[1])
 			}
 		})
 	}
 }
 
-// ntfsSizes are the fields of NTFS_VOLUME_DATA_BUFFER that a format decides.
+// ntfsSizes are the fields of NTFS_VOLUME_DATA_BUFFER that a format determines.
 type ntfsSizes struct {
 	sectors, clusters                                                   uint64
 	perSector, perCluster, perFileRecordSegment, clustersPerFileRecords uint32
 }
 
-// ntfs is what NTFS tells of a volume.
+// ntfs returns NTFS's information about a volume.
 func ntfs(t *testing.T, n *node.Node, id string) ntfsSizes {
 	t.Helper()
 	h, err := n.API.CreateFile(strings.TrimSuffix(id, `\`), win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
@@ -132,28 +132,28 @@ func ntfs(t *testing.T, n *node.Node, id string) ntfsSizes {
 	return ntfsSizes{le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[40:]), le.Uint32(b[44:]), le.Uint32(b[48:]), le.Uint32(b[52:])}
 }
 
-// mappingAsTold is what Get-SmbGlobalMapping tells of a mapping.
-type mappingAsTold struct {
+// psMapping is a mapping in the output of Get-SmbGlobalMapping.
+type psMapping struct {
 	RemotePath     string
 	Status         string
 	RequirePrivacy bool
 }
 
-func mappingsAsTold(t *testing.T) []mappingAsTold {
+func psMappings(t *testing.T) []psMapping {
 	t.Helper()
-	var list []mappingAsTold
-	askList(t, &list, "Get-SmbGlobalMapping", `@{RemotePath="$($_.RemotePath)"; Status="$($_.Status)"; RequirePrivacy=[bool]$_.RequirePrivacy}`)
+	var list []psMapping
+	queryList(t, &list, "Get-SmbGlobalMapping", `@{RemotePath="$($_.RemotePath)"; Status="$($_.Status)"; RequirePrivacy=[bool]$_.RequirePrivacy}`)
 	return list
 }
 
-// Questions: is a mapping of either backend a global one, that Get-SmbGlobalMapping
-// lists with its encryption, and that files can be read through; which error is a
-// wrong password; is a mapping of one backend seen and removed by the other; and which
-// form of the link's target do programs resolve?
+// Questions: does each backend create a global mapping that Get-SmbGlobalMapping
+// lists with its encryption, and through which files can be read? What is the
+// error for a wrong password? Is a mapping of one backend seen and removed by the
+// other? Which form of a link's target do programs resolve?
 func TestGlobalMappings(t *testing.T) {
 	administrator(t)
 	if !*smbLocalhost {
-		t.Skip("makes an account and a share on the machine: -smb-localhost allows it, on any Windows Server")
+		t.Skip("needs -smb-localhost, on any Windows Server: it creates an account and a share on the machine")
 	}
 	share, user, password := localShare(t)
 	for i, b := range backends {
@@ -166,19 +166,19 @@ func TestGlobalMappings(t *testing.T) {
 				t.Errorf("with a wrong password: %v, want an error of credentials", err)
 			}
 			request.Password = password
-			for range 2 { // once more is success
+			for range 2 { // repeating it succeeds
 				if _, err := s.NewSMBGlobalMapping(ctx, &request); err != nil {
 					t.Fatal(err)
 				}
 			}
-			list := mappingsAsTold(t)
-			at := slices.IndexFunc(list, func(m mappingAsTold) bool { return strings.EqualFold(m.RemotePath, share) })
+			list := psMappings(t)
+			at := slices.IndexFunc(list, func(m psMapping) bool { return strings.EqualFold(m.RemotePath, share) })
 			if at < 0 || list[at].Status != "OK" || !list[at].RequirePrivacy {
-				t.Errorf("Get-SmbGlobalMapping tells %+v, want %s, OK, encrypted", list, share)
+				t.Errorf("Get-SmbGlobalMapping returns %+v, want %s, OK, encrypted", list, share)
 			}
 			text, err := os.ReadFile(filepath.Join(link, "hello.txt"))
 			if err != nil || string(text) != "hello" {
-				t.Errorf("through the link: %q, %v", text, err)
+				t.Errorf("read through the link: %q, %v", text, err)
 			}
 			target, err := os.Readlink(link)
 			t.Logf("the link's target reads as %q, %v", target, err)
@@ -190,8 +190,8 @@ func TestGlobalMappings(t *testing.T) {
 			if _, err := other.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: share}); err != nil {
 				t.Errorf("removed by the other backend: %v", err)
 			}
-			if list := mappingsAsTold(t); slices.ContainsFunc(list, func(m mappingAsTold) bool { return strings.EqualFold(m.RemotePath, share) }) {
-				t.Errorf("after its removal Get-SmbGlobalMapping tells %+v", list)
+			if list := psMappings(t); slices.ContainsFunc(list, func(m psMapping) bool { return strings.EqualFold(m.RemotePath, share) }) {
+				t.Errorf("after its removal Get-SmbGlobalMapping returns %+v", list)
 			}
 		})
 	}
@@ -220,8 +220,8 @@ func linkDirectory(t *testing.T) string {
 	return root
 }
 
-// localShare makes an encrypted share of this machine, and the account that may use
-// it, both gone after the test.
+// localShare creates an encrypted share of this machine, and the account that may
+// use it. Both are removed after the test.
 func localShare(t *testing.T) (share, user, password string) {
 	t.Helper()
 	const name = "csi-proxy-test"
@@ -237,12 +237,12 @@ func localShare(t *testing.T) (share, user, password string) {
 	var ok string
 	share = `\\` + host + `\` + name
 	remove := func() {
-		ask(t, &ok, `& { Get-SmbGlobalMapping | Where-Object RemotePath -eq '%[2]s' | Remove-SmbGlobalMapping -Force -ErrorAction SilentlyContinue; `+
+		query(t, &ok, `& { Get-SmbGlobalMapping | Where-Object RemotePath -eq '%[2]s' | Remove-SmbGlobalMapping -Force -ErrorAction SilentlyContinue; `+
 			`Remove-SmbShare -Name %[1]s -Force -ErrorAction SilentlyContinue; Remove-LocalUser -Name %[1]s -ErrorAction SilentlyContinue; 'gone' }`, name, share)
 	}
-	remove() // what a run that was killed left
+	remove() // leftovers of a run that was killed
 	t.Cleanup(remove)
-	ask(t, &ok, `& { New-LocalUser -Name %[1]s -Password (ConvertTo-SecureString '%[2]s' -AsPlainText -Force) | Out-Null; `+
+	query(t, &ok, `& { New-LocalUser -Name %[1]s -Password (ConvertTo-SecureString '%[2]s' -AsPlainText -Force) | Out-Null; `+
 		`icacls '%[3]s' /grant '%[1]s:(OI)(CI)F' | Out-Null; `+
 		`New-SmbShare -Name %[1]s -Path '%[3]s' -FullAccess %[1]s -EncryptData $true | Out-Null; 'made' }`, name, password, dir)
 	return share, host + `\` + name, password

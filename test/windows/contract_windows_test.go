@@ -23,7 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// asService is the first argument of the test binary where the service manager
+// asService is the first argument of the test binary when the service manager
 // starts it as a service of the contract.
 const asService = "contract-service"
 
@@ -55,11 +55,11 @@ func (idle) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<-
 	return false, 0
 }
 
-// administrator skips the test for users that may not do any of this.
+// administrator skips the test for users without the necessary rights.
 func administrator(t *testing.T) {
 	t.Helper()
 	if underWine() {
-		t.Skip("this is Wine, whose disks answer nothing; any Windows Server runs the test")
+		t.Skip("needs Windows Server: Wine's disks support no control codes")
 	}
 	if !windows.GetCurrentProcessToken().IsElevated() {
 		t.Skip("needs an administrator: run it from an elevated prompt")
@@ -70,8 +70,8 @@ func underWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 }
 
-// native is the Windows that the test runs on. At the end of the test no handle may
-// be open.
+// native returns the Windows that the test runs on. At the end of the test no
+// handle may be open.
 func native(t *testing.T) (n *node.Node, open func() ([]string, error)) {
 	t.Helper()
 	real, err := node.Native()
@@ -105,14 +105,14 @@ func native(t *testing.T) (n *node.Node, open func() ([]string, error)) {
 	}
 }
 
-// TestContract holds this Windows, with our code on it, to the contract that the
-// simulated node passes everywhere else. A case that fails here is a place where
-// our reading of Windows is wrong.
+// TestContract runs the contract, which the simulated node passes everywhere
+// else, over this Windows and our code. A failing case is a place where our
+// reading of Windows is wrong.
 func TestContract(t *testing.T) {
 	administrator(t)
 	conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
 		if setup != (conformance.Setup{}) {
-			t.Skipf("Windows cannot be told to be %+v; the simulated node runs the case", setup)
+			t.Skipf("Windows cannot be set up as %+v; the simulated node runs the case", setup)
 		}
 		n, open := native(t)
 		n.AllowedServices = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
@@ -149,8 +149,8 @@ func volumeOf(t *testing.T, n *node.Node, root string) string {
 	return id
 }
 
-// workingDirectory is an empty directory that is gone after the test, without
-// what was mounted in it.
+// workingDirectory returns an empty directory that is removed after the test,
+// without the volumes mounted in it.
 func workingDirectory(t *testing.T, f filesystem.Interface) string {
 	t.Helper()
 	if err := os.MkdirAll(`C:\var\lib\kubelet\plugins`, 0o755); err != nil {
@@ -161,8 +161,8 @@ func workingDirectory(t *testing.T, f filesystem.Interface) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A case leaves its volumes mounted. Removal refuses mount points, so they
-		// go first.
+		// A case leaves its volumes mounted. Removal refuses mount points, so
+		// unmount them first.
 		err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 			if err == nil && e.Type()&os.ModeIrregular != 0 {
 				windows.DeleteVolumeMountPoint(windows.StringToUTF16Ptr(path + `\`))
@@ -179,7 +179,7 @@ func workingDirectory(t *testing.T, f filesystem.Interface) string {
 	return dir
 }
 
-// services are Windows services of the test, which are the test's own binary.
+// services are the test's Windows services, which run the test's own binary.
 type services struct {
 	t    *testing.T
 	made []string
@@ -199,9 +199,9 @@ func (s *services) set(want conformance.Service) error {
 	made, err := m.CreateService(want.Name, exe, config, asService, want.Name)
 	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		switch {
-		case errors.Is(err, windows.ERROR_SERVICE_EXISTS): // left by a run that was killed
+		case errors.Is(err, windows.ERROR_SERVICE_EXISTS): // from a run that was killed
 			err = discard(m, want.Name)
-		case errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE): // somebody has it open
+		case errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE): // a program has it open
 			err = nil
 		}
 		if err != nil {
@@ -210,7 +210,7 @@ func (s *services) set(want conformance.Service) error {
 		made, err = m.CreateService(want.Name, exe, config, asService, want.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("make service %s: %w", want.Name, err)
+		return fmt.Errorf("create service %s: %w", want.Name, err)
 	}
 	defer made.Close()
 	if s.made = append(s.made, want.Name); len(s.made) == 1 {
@@ -225,7 +225,7 @@ func (s *services) set(want conformance.Service) error {
 	return nil
 }
 
-// remove stops and deletes the services, those first that need others.
+// remove stops and deletes the services, dependents first.
 func (s *services) remove() {
 	m, err := mgr.Connect()
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *services) remove() {
 	}
 }
 
-// discard stops a service, which needs those stopped that depend on it, and deletes it.
+// discard stops a service, after the services that depend on it, and deletes it.
 func discard(m *mgr.Mgr, name string) error {
 	s, err := m.OpenService(name)
 	if err != nil {
@@ -269,7 +269,7 @@ func awaitState(s *mgr.Service, want svc.State) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("it is in state %d, want %d", status.State, want)
+			return fmt.Errorf("the service is in state %d, want %d", status.State, want)
 		}
 	}
 }

@@ -22,14 +22,14 @@ var (
 	existing = flag.String("existing", "", "the csi-proxy.exe of the existing project, to be timed beside ours")
 )
 
-// BenchmarkCalls times calls that change nothing through the pipes of our daemon, and
-// of the existing one if there is its binary. They serve the same pipes, so one runs
-// at a time, and no service csiproxy may.
+// BenchmarkCalls measures calls that change nothing through the pipes of our
+// daemon, and of the existing one if its binary is given. Both serve the same
+// pipes, so one runs at a time, and no service csiproxy may run.
 func BenchmarkCalls(b *testing.B) {
 	for _, d := range []struct{ name, exe string }{{"ours", *ours}, {"existing", *existing}} {
 		b.Run(d.name, func(b *testing.B) {
 			if d.exe == "" {
-				b.Skipf("needs the executable: -csi-proxy and -existing name them, on any Windows Server")
+				b.Skipf("needs -csi-proxy and -existing, the executables, on any Windows Server")
 			}
 			daemon(b, d.exe)
 			calls(b)
@@ -43,7 +43,7 @@ func daemon(b *testing.B, exe string) {
 	const name = `\\.\pipe\csi-proxy-disk-v1`
 	if c, err := pipe.Dial(b.Context(), name); err == nil {
 		c.Close()
-		b.Fatalf("somebody serves %s already: stop the service csiproxy", name)
+		b.Fatalf("%s is already served: stop the service csiproxy", name)
 	}
 	cmd := exec.Command(exe)
 	if err := cmd.Start(); err != nil {
@@ -132,7 +132,7 @@ func calls(b *testing.B) {
 	}
 }
 
-// formatted is a volume of disk 0 with a file system.
+// formatted returns a volume of disk 0 with a file system.
 func formatted(b *testing.B, v *volume.Client) string {
 	b.Helper()
 	list, err := v.ListVolumesOnDisk(b.Context(), &volumeapi.ListVolumesOnDiskRequest{})

@@ -16,7 +16,7 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// bench is a machine with the disk and volume services on it.
+// bench is a machine with the disk and volume services.
 type bench struct {
 	*machine
 	disk disk.Interface
@@ -52,26 +52,26 @@ func (b *bench) attach(d conformance.Disk) uint32 {
 	return number
 }
 
-// Question: does storage property 58 hold the text that Get-Disk prints, and do we
-// read of it what the published proxy reads of that text? Where the property is not
-// there, are the numbers of the SCSI address the same ones?
-func TestLocationsAreThoseOfGetDisk(t *testing.T) {
+// Question: does storage property 58 have the text that Get-Disk prints, and do
+// we read the same from it as the published proxy from that text? Without the
+// property, does the SCSI address have the same numbers?
+func TestLocationsMatchGetDisk(t *testing.T) {
 	b := newBench(t)
 	got, err := b.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range disksAsTold(t) {
+	for _, d := range psDisks(t) {
 		want, ok := publishedLocation(d.Location)
 		have, listed := got.DiskLocations[d.Number]
 		if listed != ok || ok && *have != want {
-			t.Errorf("disk %d (%s), whose location Get-Disk tells as %q: listed %t as %+v, want %t, %+v", d.Number, d.BusType, d.Location, listed, have, ok, want)
+			t.Errorf("disk %d (%s), with the location %q in Get-Disk: listed %t as %+v, want %t, %+v", d.Number, d.BusType, d.Location, listed, have, ok, want)
 		}
 	}
 }
 
-// publishedLocation is how the published proxy reads a location: the parts between
-// colons, of which there must be five, each two words.
+// publishedLocation parses a location like the published proxy: five parts
+// between colons, of two words each.
 func publishedLocation(text string) (loc disk.DiskLocation, ok bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 5 {
@@ -96,25 +96,25 @@ func publishedLocation(text string) (loc disk.DiskLocation, ok bool) {
 	return loc, true
 }
 
-// Question: are serial numbers, to the letter, those of Get-Disk?
-func TestSerialNumbersAreThoseOfGetDisk(t *testing.T) {
+// Question: are serial numbers exactly those of Get-Disk?
+func TestSerialNumbersMatchGetDisk(t *testing.T) {
 	b := newBench(t)
 	got, err := b.disk.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range disksAsTold(t) {
+	for _, d := range psDisks(t) {
 		ids := got.DiskIDs[d.Number]
 		if ids == nil || ids.SerialNumber != strings.TrimSpace(d.SerialNumber) {
-			t.Errorf("disk %d (%s): identifiers %+v, and Get-Disk tells the serial number %q", d.Number, d.BusType, ids, d.SerialNumber)
+			t.Errorf("disk %d (%s): identifiers %+v, but Get-Disk returns the serial number %q", d.Number, d.BusType, ids, d.SerialNumber)
 		}
 	}
 }
 
-// Question: does IOCTL_DISK_CREATE_DISK make a Microsoft reserved partition by itself?
-// Is the table that we make, 17 KiB to 16 MiB reserved and the rest data, taken as it
-// is, and does its volume get no drive letter?
-func TestTableThatWeMake(t *testing.T) {
+// Question: does IOCTL_DISK_CREATE_DISK create a Microsoft reserved partition by
+// itself? Does Windows accept our table, with 17 KiB to 16 MiB reserved and the
+// rest data, and does its volume get no drive letter?
+func TestPartitionTable(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		b := newBench(t)
 		number := b.attach(conformance.Disk{Size: 2 << 30, SectorSize: sector})
@@ -130,7 +130,7 @@ func TestTableThatWeMake(t *testing.T) {
 			l, err := d.Layout(ctx)
 			if err == nil {
 				reserved := slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.Type == win32.PARTITION_MSFT_RESERVED_GUID })
-				t.Logf("sectors of %d: IOCTL_DISK_CREATE_DISK made a reserved partition by itself: %t", sector, reserved)
+				t.Logf("sectors of %d: IOCTL_DISK_CREATE_DISK created a reserved partition by itself: %t", sector, reserved)
 			}
 			return err
 		})
@@ -138,26 +138,26 @@ func TestTableThatWeMake(t *testing.T) {
 			t.Errorf("sectors of %d: %v", sector, err)
 			continue
 		}
-		for range 2 { // once more changes nothing
+		for range 2 { // repeating it changes nothing
 			if _, err := b.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
 				t.Fatalf("sectors of %d: PartitionDisk: %v", sector, err)
 			}
 		}
-		var told []struct {
+		var got []struct {
 			Type        string
 			Offset      uint64
 			DriveLetter string
 		}
-		askList(t, &told, fmt.Sprintf("Get-Partition -DiskNumber %d", number), `@{Type="$($_.Type)"; Offset=$_.Offset; DriveLetter="$($_.DriveLetter)".Trim([char]0)}`)
-		if len(told) != 2 || told[0].Type != "Reserved" || told[1].Type != "Basic" || told[1].Offset != 16<<20 || told[1].DriveLetter != "" {
-			t.Errorf("sectors of %d: Get-Partition tells %+v, want a reserved one and a basic one from 16 MiB without a letter", sector, told)
+		queryList(t, &got, fmt.Sprintf("Get-Partition -DiskNumber %d", number), `@{Type="$($_.Type)"; Offset=$_.Offset; DriveLetter="$($_.DriveLetter)".Trim([char]0)}`)
+		if len(got) != 2 || got[0].Type != "Reserved" || got[1].Type != "Basic" || got[1].Offset != 16<<20 || got[1].DriveLetter != "" {
+			t.Errorf("sectors of %d: Get-Partition returns %+v, want a reserved partition and a basic one from 16 MiB without a letter", sector, got)
 		}
 	}
 }
 
-// Question: how large is a volume after its disk grew, and is it what Windows itself
-// would make of it?
-func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
+// Question: how large is a volume after its disk has grown, and would Windows
+// itself choose the same size?
+func TestGrowthMatchesGetPartitionSupportedSize(t *testing.T) {
 	b := newBench(t)
 	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 1 << 30, Partitions: []conformance.Partition{{FileSystem: "NTFS"}}})
 	if err := b.Grow(number, 3<<30); err != nil {
@@ -166,8 +166,8 @@ func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
 	if _, err := b.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	var told struct{ SizeMax uint64 }
-	ask(t, &told, `Get-PartitionSupportedSize -DiskNumber %d -PartitionNumber 2 | ForEach-Object { @{SizeMax=$_.SizeMax} }`, number)
+	var supported struct{ SizeMax uint64 }
+	query(t, &supported, `Get-PartitionSupportedSize -DiskNumber %d -PartitionNumber 2 | ForEach-Object { @{SizeMax=$_.SizeMax} }`, number)
 	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
 	if err != nil || len(list.VolumeIDs) != 1 {
 		t.Fatalf("volumes %+v, %v", list, err)
@@ -176,9 +176,9 @@ func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
 		t.Fatal(err)
 	}
 	var size uint64
-	ask(t, &size, `(Get-Partition -DiskNumber %d -PartitionNumber 2).Size`, number)
-	if told.SizeMax < size || told.SizeMax-size > 2<<20 {
-		t.Errorf("the partition has %d bytes, and Windows says that it may have %d", size, told.SizeMax)
+	query(t, &size, `(Get-Partition -DiskNumber %d -PartitionNumber 2).Size`, number)
+	if supported.SizeMax < size || supported.SizeMax-size > 2<<20 {
+		t.Errorf("the partition has %d bytes, but Windows reports a maximum of %d", size, supported.SizeMax)
 	}
 	stats, err := b.volume.GetVolumeStats(t.Context(), &volume.GetVolumeStatsRequest{VolumeID: list.VolumeIDs[0]})
 	if err != nil || uint64(stats.TotalBytes) > size || size-uint64(stats.TotalBytes) > 64<<10 {
@@ -186,23 +186,23 @@ func TestGrowthTakesWhatGetPartitionSupportedSizeTells(t *testing.T) {
 	}
 }
 
-// Question: what does a rescan cost, and may this process do it?
+// Question: how long does a rescan take, and may this process do it?
 func TestRescan(t *testing.T) {
 	b := newBench(t)
 	start := time.Now()
 	if _, err := b.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
 		t.Error(err)
 	}
-	t.Logf("a rescan of %d disks took %v", len(disksAsTold(t)), time.Since(start).Round(time.Millisecond))
+	t.Logf("a rescan of %d disks took %v", len(psDisks(t)), time.Since(start).Round(time.Millisecond))
 }
 
-// Question: does a volume whose file system is not NTFS, but Windows knows it,
+// Question: does a volume with a file system other than NTFS that Windows knows
 // count as formatted, and is it safe from being formatted?
-func TestReFSIsSafe(t *testing.T) {
+func TestReFSNotFormatted(t *testing.T) {
 	b := newBench(t)
 	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 8 << 30, Partitions: []conformance.Partition{{}}})
 	var done any
-	ask(t, &done, `Get-Partition -DiskNumber %d -PartitionNumber 2 | Format-Volume -FileSystem ReFS -Confirm:$false | ForEach-Object { "$($_.FileSystem)" }`, number)
+	query(t, &done, `Get-Partition -DiskNumber %d -PartitionNumber 2 | Format-Volume -FileSystem ReFS -Confirm:$false | ForEach-Object { "$($_.FileSystem)" }`, number)
 	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
 	if err != nil || len(list.VolumeIDs) != 1 {
 		t.Fatalf("volumes %+v, %v", list, err)

@@ -17,9 +17,9 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
 
-// The target of TestISCSI: one with at least one LUN that nothing else uses. Where
-// the role iSCSI Target Server can be installed, the workflow makes it on the machine
-// itself.
+// The target of TestISCSI: it must have at least one LUN that nothing else uses.
+// Where the role iSCSI Target Server can be installed, the workflow creates the
+// target on the machine itself.
 var (
 	iscsiPortal = flag.String("iscsi-portal", "", "`address:port` of an iSCSI target for TestISCSI")
 	iscsiIQN    = flag.String("iscsi-iqn", "", "its name")
@@ -27,13 +27,13 @@ var (
 	iscsiSecret = flag.String("iscsi-chap-secret", "", "its CHAP secret")
 )
 
-// Questions: how does Windows spell a discovery mechanism, do the sessions that we
-// ask for survive a restart of the initiator by default, and after how long are the
-// disks there?
+// Questions: what does Windows call a discovery mechanism, do our sessions
+// survive a restart of the initiator by default, and how long does it take until
+// the disks appear?
 func TestISCSI(t *testing.T) {
 	administrator(t)
 	if *iscsiPortal == "" || *iscsiIQN == "" {
-		t.Skip("needs a target: -iscsi-portal and -iscsi-iqn name one on a Windows that can reach it")
+		t.Skip("needs -iscsi-portal and -iscsi-iqn, a target that this Windows can reach")
 	}
 	at, err := netip.ParseAddrPort(*iscsiPortal)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestISCSI(t *testing.T) {
 			}
 		}
 	}()
-	for range 2 { // once more is success
+	for range 2 { // repeating it succeeds
 		if _, err := i.ConnectTarget(ctx, &login); err != nil {
 			t.Fatalf("ConnectTarget: %v", err)
 		}
@@ -104,10 +104,10 @@ func TestISCSI(t *testing.T) {
 			t.Errorf("disk %s: %+v, %v", id, stats, err)
 		}
 	}
-	var told []struct {
+	var sessions []struct {
 		TargetNodeAddress string
 		IsPersistent      bool
 	}
-	askList(t, &told, "Get-IscsiSession", `@{TargetNodeAddress="$($_.TargetNodeAddress)"; IsPersistent=$_.IsPersistent}`)
-	t.Logf("Get-IscsiSession tells %+v", told)
+	queryList(t, &sessions, "Get-IscsiSession", `@{TargetNodeAddress="$($_.TargetNodeAddress)"; IsPersistent=$_.IsPersistent}`)
+	t.Logf("Get-IscsiSession returns %+v", sessions)
 }

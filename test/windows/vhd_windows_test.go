@@ -24,15 +24,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// machine is the Windows of the test, with the virtual disks that were plugged
-// into it. A disk is a VHDX file that is attached for as long as its handle is open,
-// so that none outlives the process, however that ends.
+// machine is the test's Windows with its virtual disks. A disk is a VHDX file
+// that is attached while its handle is open, so that none outlives the process,
+// however it ends.
 type machine struct {
 	t      *testing.T
 	node   *node.Node
 	volume volume.Interface
 	disks  map[uint32]*virtualDisk
-	dir    string // of their files
+	dir    string // directory of the disk files
 	files  int
 }
 
@@ -43,7 +43,8 @@ type virtualDisk struct {
 }
 
 func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
-	// Cleanups run in reverse: the directory goes after the disks in it are detached.
+	// Cleanups run in reverse order: the directory is removed after its disks are
+	// detached.
 	m := &machine{t: t, node: n, volume: v, disks: map[uint32]*virtualDisk{}, dir: t.TempDir()}
 	t.Cleanup(func() {
 		for _, d := range m.disks {
@@ -55,32 +56,32 @@ func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
 	return m
 }
 
-// newFile is the name of another disk's file.
+// newFile returns the name of a new disk file.
 func (m *machine) newFile() string {
 	m.files++
 	return filepath.Join(m.dir, fmt.Sprintf("disk%d.vhdx", m.files))
 }
 
-// The files of attached disks cannot be removed, so they are there until these are
-// detached.
-func TestFilesOutliveTheirDisks(t *testing.T) {
+// The files of attached disks cannot be removed, so they exist until their disks
+// are detached.
+func TestDiskFilesOutliveDisks(t *testing.T) {
 	m := newMachine(t, nil, nil)
 	var file string
-	t.Cleanup(func() { // as newMachine's own
+	t.Cleanup(func() { // like newMachine's own
 		if _, err := os.Stat(file); err != nil {
-			t.Errorf("when disks are detached: %v", err)
+			t.Errorf("removing the files after the disks are detached: %v", err)
 		}
 	})
 	file = m.newFile()
 	if file == m.newFile() {
-		t.Errorf("two disks are %s", file)
+		t.Errorf("two disks have the file %s", file)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// create makes the file of an empty disk.
+// create creates the file of an empty disk.
 func create(file string, size uint64, sector uint32) error {
 	h, err := vhd.CreateVirtualDisk(file, vhd.VirtualDiskAccessNone, vhd.CreateVirtualDiskFlagNone, &vhd.CreateVirtualDiskParameters{
 		Version: 2,
@@ -91,12 +92,12 @@ func create(file string, size uint64, sector uint32) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("make %s of %d bytes: %w", file, size, err)
+		return fmt.Errorf("create %s of %d bytes: %w", file, size, err)
 	}
 	return syscall.CloseHandle(h)
 }
 
-// plug attaches d and tells its number.
+// plug attaches d and returns its number.
 func (m *machine) plug(d *virtualDisk) (uint32, error) {
 	h, err := vhd.OpenVirtualDisk(d.file, vhd.VirtualDiskAccessNone, vhd.OpenVirtualDiskFlagNone)
 	if err != nil {
@@ -107,7 +108,7 @@ func (m *machine) plug(d *virtualDisk) (uint32, error) {
 		flags |= vhd.AttachVirtualDiskFlagReadOnly
 	}
 	number, err := func() (uint32, error) {
-		// Version 2 of the parameters is not known to Windows Server 2019.
+		// Windows Server 2019 does not have version 2 of the parameters.
 		if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 1}); err != nil {
 			return 0, fmt.Errorf("attach %s: %w", d.file, err)
 		}
@@ -130,11 +131,11 @@ func (d *virtualDisk) detach() error {
 	return errors.Join(vhd.DetachVirtualDisk(d.handle), syscall.CloseHandle(d.handle))
 }
 
-// Detach is conformance.Node's.
+// Detach implements conformance.Node's Detach.
 func (m *machine) Detach(number uint32) (attach func() (uint32, error), err error) {
 	d := m.disks[number]
 	if d == nil {
-		return nil, fmt.Errorf("disk %d is none of the test's: %w", number, errors.ErrUnsupported)
+		return nil, fmt.Errorf("disk %d does not belong to the test: %w", number, errors.ErrUnsupported)
 	}
 	delete(m.disks, number)
 	return func() (uint32, error) { return m.plug(d) }, d.detach()
@@ -142,10 +143,11 @@ func (m *machine) Detach(number uint32) (attach func() (uint32, error), err erro
 
 var procExpandVirtualDisk = windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
 
-// Grow is conformance.Node's. Windows wants a disk detached for that
+// Grow implements conformance.Node's Grow. Windows requires a detached disk for
+// that
 // (https://learn.microsoft.com/windows/win32/api/virtdisk/nf-virtdisk-expandvirtualdisk),
-// so it goes away and comes back larger: a storage array would not do so, and a case
-// that needs the volume mounted meanwhile has to find it again.
+// so Grow detaches it and attaches it again. A storage array would not do so, and
+// a case that needs the volume mounted meanwhile has to find it again.
 func (m *machine) Grow(number uint32, size uint64) error {
 	d := m.disks[number]
 	back, err := m.Detach(number)
@@ -157,7 +159,7 @@ func (m *machine) Grow(number uint32, size uint64) error {
 	}
 	again, err := back()
 	if err == nil && again != number {
-		err = fmt.Errorf("disk %d came back as disk %d: %w", number, again, errors.ErrUnsupported)
+		err = fmt.Errorf("disk %d was attached again as disk %d: %w", number, again, errors.ErrUnsupported)
 	}
 	return err
 }
@@ -179,11 +181,12 @@ func (d *virtualDisk) expand(size uint64) error {
 	return nil
 }
 
-// Attach is conformance.Node's. What a virtual disk cannot be is ErrUnsupported: its
-// bus, identifiers and location are its own, and only Windows makes file systems.
+// Attach implements conformance.Node's Attach. What a virtual disk does not
+// support is ErrUnsupported: its bus, identifiers and location are fixed, and
+// only Windows creates file systems.
 func (m *machine) Attach(d conformance.Disk) (uint32, error) {
 	if d.Bus != "" || d.Serial != "" || d.Identifiers != nil || d.Location != "" || d.Address != nil || d.Table == conformance.Superfloppy {
-		return 0, fmt.Errorf("virtual disks cannot be like that: %w", errors.ErrUnsupported)
+		return 0, fmt.Errorf("virtual disks do not support these properties: %w", errors.ErrUnsupported)
 	}
 	sector := d.SectorSize
 	if sector == 0 {
@@ -237,8 +240,8 @@ func (m *machine) withDisk(ctx context.Context, number uint32, do func(*storage.
 	return do(d)
 }
 
-// fill writes the table and the bytes of d, as an installer of another system would,
-// and lets Windows look again.
+// fill writes the table and the content of d, like another system's installer,
+// and makes Windows read them.
 func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance.Disk) error {
 	writes, err := table(d, sector)
 	if err != nil {
@@ -266,7 +269,7 @@ func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance
 	return m.withDisk(ctx, number, func(h *storage.Disk) error { return h.UpdateProperties(ctx) })
 }
 
-// write writes whole sectors, which is all that a disk takes.
+// write writes whole sectors, as a disk requires.
 func (m *machine) write(h win32.Handle, w ptable.Write, sector uint64) error {
 	first := w.Offset - w.Offset%sector
 	end := w.Offset + uint64(len(w.Data))
@@ -288,7 +291,7 @@ var partitionTypes = map[string]win32.GUID{
 	"recovery": win32.PARTITION_MSFT_RECOVERY_GUID,
 }
 
-// table is what makes the table of d.
+// table returns the partition table of d.
 func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 	const mib = 1 << 20
 	geometry := ptable.Disk{Size: d.Size, Sector: sector}
@@ -357,7 +360,7 @@ func newGUID() (win32.GUID, error) {
 	return win32.ParseGUID(g.String())
 }
 
-// fileSystems formats and mounts partitions as they want, once their volumes have
+// fileSystems formats and mounts partitions as specified, once their volumes have
 // arrived.
 func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []conformance.Partition) error {
 	var ids []string
@@ -374,7 +377,7 @@ func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []c
 			break
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("disk %d: %d volumes wanted, there are %+v, %v", number, want, out, err)
+			return fmt.Errorf("disk %d: want %d volumes, got %+v, %v", number, want, out, err)
 		}
 	}
 	for i, p := range partitions {
@@ -392,7 +395,7 @@ func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []c
 		if p.Letter != "" {
 			root := p.Letter + `:\`
 			if kind := windows.GetDriveType(windows.StringToUTF16Ptr(root)); kind != windows.DRIVE_NO_ROOT_DIR {
-				return fmt.Errorf("this machine has a drive %s: %w", p.Letter, errors.ErrUnsupported)
+				return fmt.Errorf("this machine already has a drive %s: %w", p.Letter, errors.ErrUnsupported)
 			}
 			if err := m.node.API.SetMountPoint(root, ids[i]); err != nil {
 				return fmt.Errorf("drive %s: %w", p.Letter, err)
