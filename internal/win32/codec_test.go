@@ -64,7 +64,6 @@ var codecs = map[string]codec{
 	"DecodeSCSIAddress": of(DecodeSCSIAddress, SCSIAddress.Encode, SCSIAddress{1, 2, 3, 4}),
 	"DecodeLength":      of(DecodeLength, EncodeLength, uint64(0x1122334455667788)),
 	"DecodeGeometry":    of(DecodeGeometry, Geometry.Encode, Geometry{4096, 0x1122334455667788}).atLeast(32),
-	"DecodeAlignment":   of(DecodeAlignment, Alignment.Encode, Alignment{512, 4096}),
 	"DecodeCreateDisk": of(DecodeCreateDisk, CreateDisk.Encode,
 		CreateDisk{Style: PARTITION_STYLE_GPT, DiskID: pGUID, MaxPartitions: 128}),
 	"DecodeLayout": named(of(DecodeLayout, Layout.Encode, sampleLayout), true, func(l Layout) (names []string) {
@@ -96,8 +95,6 @@ var codecs = map[string]codec{
 	}),
 	"DecodeAttributeTag": of(DecodeAttributeTag, AttributeTag.Encode,
 		AttributeTag{FILE_ATTRIBUTE_REPARSE_POINT, IO_REPARSE_TAG_SYMLINK}),
-	"DecodeFileStandard": of(DecodeFileStandard, FileStandard.Encode,
-		FileStandard{0x1122334455667788, 5, true, false}).atLeast(22),
 }
 
 var sampleLayout = Layout{
@@ -346,10 +343,6 @@ func TestDecodeGolden(t *testing.T) {
 		"5000", "2030312000", "5858"))
 	if want := (DeviceDescriptor{BusType: BusTypeSas, Product: "P", SerialNumber: " 01 "}); err != nil || d != want {
 		t.Errorf("DecodeDeviceDescriptor: got %+v, %v; want %+v", d, err, want)
-	}
-	f, err := DecodeFileStandard(hex("0010000000000000 0500000000000000 02000000 01 00 0000"))
-	if want := (FileStandard{5, 2, true, false}); err != nil || f != want {
-		t.Errorf("DecodeFileStandard: got %+v, %v; want %+v", f, err, want)
 	}
 	es2, err := DecodeExtents(hex("02000000 00000000",
 		"01000000 00000000 0000100000000000 0000000800000000", "03000000 ffffffff 0000200000000000 0000000400000000"))

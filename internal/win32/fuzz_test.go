@@ -63,7 +63,6 @@ func FuzzDecodeLocation(f *testing.F)          { fuzz(f, "DecodeLocation") }
 func FuzzDecodeSCSIAddress(f *testing.F)       { fuzz(f, "DecodeSCSIAddress") }
 func FuzzDecodeLength(f *testing.F)            { fuzz(f, "DecodeLength") }
 func FuzzDecodeGeometry(f *testing.F)          { fuzz(f, "DecodeGeometry") }
-func FuzzDecodeAlignment(f *testing.F)         { fuzz(f, "DecodeAlignment") }
 func FuzzDecodeCreateDisk(f *testing.F)        { fuzz(f, "DecodeCreateDisk") }
 func FuzzDecodeLayout(f *testing.F)            { fuzz(f, "DecodeLayout") }
 func FuzzDecodeGrowPartition(f *testing.F)     { fuzz(f, "DecodeGrowPartition") }
@@ -75,7 +74,6 @@ func FuzzDecodeSectors(f *testing.F)           { fuzz(f, "DecodeSectors") }
 func FuzzDecodeReparse(f *testing.F)           { fuzz(f, "DecodeReparse") }
 func FuzzDecodeDirectory(f *testing.F)         { fuzz(f, "DecodeDirectory") }
 func FuzzDecodeAttributeTag(f *testing.F)      { fuzz(f, "DecodeAttributeTag") }
-func FuzzDecodeFileStandard(f *testing.F)      { fuzz(f, "DecodeFileStandard") }
 
 // A GUID that was parsed prints as the same text, except for braces and case.
 func FuzzGUID(f *testing.F) {

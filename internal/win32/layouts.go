@@ -334,14 +334,6 @@ func (a Alignment) Encode() []byte {
 	return b
 }
 
-// DecodeAlignment reads a STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR.
-func DecodeAlignment(b []byte) (Alignment, error) {
-	if len(b) < sizeofAlignment {
-		return Alignment{}, short("STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR", len(b), sizeofAlignment)
-	}
-	return Alignment{le.Uint32(b[16:]), le.Uint32(b[20:])}, nil
-}
-
 // CreateDisk is CREATE_DISK. PARTITION_STYLE_MBR uses only Signature,
 // PARTITION_STYLE_GPT DiskID and MaxPartitions, and RAW none of them.
 type CreateDisk struct {
@@ -878,14 +870,6 @@ func (f FileStandard) Encode() []byte {
 	le.PutUint32(b[16:], f.Links)
 	b[20], b[21] = flag(f.DeletePending), flag(f.Directory)
 	return b
-}
-
-// DecodeFileStandard reads a FILE_STANDARD_INFORMATION.
-func DecodeFileStandard(b []byte) (FileStandard, error) {
-	if len(b) < 22 {
-		return FileStandard{}, short("FILE_STANDARD_INFORMATION", len(b), 22)
-	}
-	return FileStandard{int64(le.Uint64(b[8:])), le.Uint32(b[16:]), b[20] != 0, b[21] != 0}, nil
 }
 
 // EncodeDisposition returns FILE_DISPOSITION_INFORMATION_EX with

@@ -95,21 +95,6 @@ func Lstat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	return info, err
 }
 
-// Stat returns the Info of path. It follows all links.
-func Stat(ctx context.Context, n *node.Node, path string) (Info, error) {
-	var info Info
-	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
-		h, err := o.follow(p, reading)
-		if err != nil {
-			return err
-		}
-		defer o.close(h)
-		info, err = o.info(h)
-		return err
-	})
-	return info, err
-}
-
 // Exists reports whether path exists. A link exists even if its target does not.
 // Exists returns false if a parent is missing or is a file, and fails if an existing
 // parent is outside the working directories.

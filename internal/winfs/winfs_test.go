@@ -255,7 +255,7 @@ func operations() []operation {
 	ctx := context.Background()
 	return []operation{
 		{"Lstat", func(w *world, p string) error { _, err := winfs.Lstat(ctx, w.Node, p); return err }, false},
-		{"Stat", func(w *world, p string) error { _, err := winfs.Stat(ctx, w.Node, p); return err }, true},
+		{"ReadDir", func(w *world, p string) error { _, err := winfs.ReadDir(ctx, w.Node, p); return err }, true},
 		{"Exists", func(w *world, p string) error { _, err := winfs.Exists(ctx, w.Node, p); return err }, false},
 		{"Readlink", func(w *world, p string) error { _, _, err := winfs.Readlink(ctx, w.Node, p); return err }, false},
 		{"LinkTargetExists", func(w *world, p string) error { _, err := winfs.LinkTargetExists(ctx, w.Node, p); return err }, true},
@@ -534,9 +534,9 @@ func TestLinkLoopsFail(t *testing.T) {
 	w.plant(pods+`\ping`, relative(`pong`), true)
 	w.plant(pods+`\pong`, relative(`ping`), true)
 	for _, path := range []string{pods + `\self\x`, pods + `\ping\x`} {
-		_, err := winfs.Stat(t.Context(), w.Node, path)
+		_, err := winfs.ReadDir(t.Context(), w.Node, path)
 		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
-			t.Errorf("Stat(%q) = %v, want ErrFailedPrecondition for ERROR_CANT_RESOLVE_FILENAME", path, err)
+			t.Errorf("ReadDir(%q) = %v, want ErrFailedPrecondition for ERROR_CANT_RESOLVE_FILENAME", path, err)
 		}
 	}
 	// Windows follows at most 63 links.
@@ -547,11 +547,11 @@ func TestLinkLoopsFail(t *testing.T) {
 		w.plant(pods+`\`+from, relative(to), true)
 		to = from
 	}
-	if _, err := winfs.Stat(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks)); err != nil {
-		t.Errorf("Stat through %d links = %v, want nil", winfs.MaxLinks, err)
+	if _, err := winfs.ReadDir(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks)); err != nil {
+		t.Errorf("ReadDir through %d links = %v, want nil", winfs.MaxLinks, err)
 	}
-	if _, err := winfs.Stat(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks+1)); !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
-		t.Errorf("Stat through %d links = %v, want ERROR_CANT_RESOLVE_FILENAME", winfs.MaxLinks+1, err)
+	if _, err := winfs.ReadDir(t.Context(), w.Node, fmt.Sprintf(`%s\hop%d`, pods, winfs.MaxLinks+1)); !errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME) {
+		t.Errorf("ReadDir through %d links = %v, want ERROR_CANT_RESOLVE_FILENAME", winfs.MaxLinks+1, err)
 	}
 }
 
@@ -622,7 +622,7 @@ func TestSharesAreReadOnly(t *testing.T) {
 		}
 		err := op.do(w, pods+`\share\x`)
 		switch op.name {
-		case "Lstat", "Stat", "Exists", "Readlink", "LinkTargetExists", "Symlink to", "MountedVolume", "VolumeOf":
+		case "Lstat", "ReadDir", "Exists", "Readlink", "LinkTargetExists", "Symlink to", "MountedVolume", "VolumeOf":
 			if errors.Is(err, hosterr.ErrPermissionDenied) || !touched {
 				t.Errorf("%s below a link to a share = %v, share opened %t; want an error of the share", op.name, err, touched)
 			}

@@ -2,16 +2,13 @@ package wire_test
 
 import (
 	"context"
-	"net"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -20,28 +17,17 @@ import (
 	diskv1beta2 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	diskv1beta3 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
 // serve runs all services in one server and returns a connection to it.
 func serve(t *testing.T, r *recorder) *grpc.ClientConn {
 	t.Helper()
-	s := grpc.NewServer()
-	for _, svc := range wire.Services(groups(r)) {
-		svc.Register(s)
-	}
-	reflection.RegisterV1(s)
-	l := bufconn.Listen(1 << 16)
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient("passthrough:///node",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+	return wiretest.Serve(t, func(s *grpc.Server) {
+		wiretest.Register(s, groups(r))
+		reflection.RegisterV1(s)
+	})
 }
 
 func TestSeveralVersionsInOneServer(t *testing.T) {

@@ -26,9 +26,6 @@ type Service struct {
 	Impl any
 }
 
-// Register adds the service to a gRPC server.
-func (s Service) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.Desc, s.Impl) }
-
 // String returns the group and version, such as "disk/v1beta3".
 func (s Service) String() string { return s.Group + "/" + s.Version.String() }
 

@@ -21,9 +21,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
@@ -31,6 +29,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -563,31 +562,9 @@ func TestRequestTooLarge(t *testing.T) {
 	}
 }
 
-// serveOn serves a connection with what register puts into the server.
-func serveOn(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
-	t.Helper()
-	s := grpc.NewServer()
-	register(s)
-	l := bufconn.Listen(1 << 16)
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient("passthrough:///node",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
-}
-
 func TestConnectionThatIsGivenStaysOpen(t *testing.T) {
 	r := &recorder{}
-	conn := serveOn(t, func(s *grpc.Server) {
-		for _, svc := range wire.Services(r.groups()) {
-			svc.Register(s)
-		}
-	})
+	conn := wiretest.Serve(t, func(s *grpc.Server) { wiretest.Register(s, r.groups()) })
 	for range 2 {
 		for _, m := range methods(connectAll(t, remote.WithConn(conn))) {
 			if _, err := m.call(t.Context(), m.client, m.request()); err != nil {
@@ -644,7 +621,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 		{"gRPC itself", status.Error(codes.ResourceExhausted, "message too large"),
 			"disk/v1 Rescan: the call through the connection that was given failed: message too large", nil},
 	} {
-		conn := serveOn(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
+		conn := wiretest.Serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
 		d, err := remote.NewDisk(t.Context(), remote.WithConn(conn))
 		if err != nil {
 			t.Fatal(err)
@@ -658,7 +635,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 }
 
 func TestProxyThatIsTooOld(t *testing.T) {
-	conn := serveOn(t, func(s *grpc.Server) { s.RegisterService(oldDisk{}.rescan(), nil) })
+	conn := wiretest.Serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{}.rescan(), nil) })
 	for _, m := range methods(connectAll(t, remote.WithConn(conn))) {
 		if m.String() == "disk.Rescan" {
 			continue

@@ -110,8 +110,8 @@ func TestDiskQueries(t *testing.T) {
 	if text, err := win32.DecodeLocation(query(win32.StorageDeviceLocationProperty)); err != nil || text != "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1" {
 		t.Errorf("location %q, %v", text, err)
 	}
-	if a, err := win32.DecodeAlignment(query(win32.StorageAccessAlignmentProperty)); err != nil || a.PhysicalSector != 4096 {
-		t.Errorf("alignment %+v, %v", a, err)
+	if a, want := query(win32.StorageAccessAlignmentProperty), (win32.Alignment{LogicalSector: 4096, PhysicalSector: 4096}).Encode(); !bytes.Equal(a, want) {
+		t.Errorf("alignment % x, want % x", a, want)
 	}
 	if a, err := win32.DecodeSCSIAddress(ioctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)); err != nil || a.Lun != 1 || a.Port != 3 {
 		t.Errorf("address %+v, %v", a, err)

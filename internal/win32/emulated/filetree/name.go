@@ -44,9 +44,6 @@ func CheckName(name string) error {
 // and back does.
 func clean(name string) string { return string([]rune(name)) }
 
-// Equal reports whether two names are the same to a case-insensitive file system.
-func Equal(a, b string) bool { return a == b || fold(a) == fold(b) }
-
 // fold returns the key of name in a directory: its upper-cased UTF-16 units,
 // big-endian, so that keys sort in NTFS's order (by unit).
 func fold(name string) string {
