@@ -139,12 +139,16 @@ func hashPassword(password string, salt []byte) ([]byte, error) {
 	return pbkdf2.Key(sha256.New, password, salt, passwordRounds, sha256.Size)
 }
 
-// account finds the account of the credentials, by its name or by domain and
-// name. An account without a domain also matches the server's own name as domain.
+// account finds the account of the credentials. A domain is known if an account of
+// the server has it; its users are looked up in it. Any other domain (AZURE, a
+// workgroup, the server's own name) means the server's own accounts: drivers pass such
+// domains and mount with them (docs/contract/smb.md#errors-of-a-mapping).
 func (s smbServer) account(domain, user string) (key string, ok bool) {
 	key = foldSMB(user)
-	if domain != "" && domain != "." && !strings.EqualFold(domain, s.Name) {
-		key = foldSMB(domain + `\` + user)
+	for known := range s.Accounts {
+		if d, _, ok := strings.Cut(known, `\`); ok && d == foldSMB(domain) {
+			key = foldSMB(domain + `\` + user)
+		}
 	}
 	_, ok = s.Accounts[key]
 	return key, ok
