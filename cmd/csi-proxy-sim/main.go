@@ -1,7 +1,7 @@
-// Command csi-proxy-sim is csi-proxy over a simulated node, for tests of CSI
-// drivers where there is no Windows, or none to spare. It serves the same API
-// on the same pipes, or on unix sockets off Windows, and in addition the
-// service with which csi-proxyctl node changes the simulated node.
+// Command csi-proxy-sim is csi-proxy with a simulated node, for tests of CSI drivers
+// without a Windows node. It serves the same API on the same pipes, or on unix sockets on
+// other systems. It also serves the control service that csi-proxyctl node uses to change
+// the simulated node.
 package main
 
 import (

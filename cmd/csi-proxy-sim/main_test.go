@@ -15,15 +15,15 @@ func TestFlags(t *testing.T) {
 	}{
 		{[]string{"-h"}, 0, "-node-config file"},
 		{[]string{"-state-dir=/x", "-h"}, 0, "-state-dir directory"},
-		// What is about Windows is csi-proxy's.
+		// csi-proxy-sim does not have the flags of csi-proxy.
 		{[]string{"-format-backend=wmi"}, 2, "flag provided but not defined: -format-backend"},
 		{[]string{"-smb-backend=native"}, 2, "flag provided but not defined: -smb-backend"},
 		{[]string{"-host=windows"}, 2, "flag provided but not defined: -host"},
 	} {
 		var stderr bytes.Buffer
 		code := run(context.Background(), c.args, strings.NewReader(""), &stderr, &stderr)
-		if said := stderr.String(); code != c.code || !strings.Contains(said, c.want) || !strings.Contains(said, "Usage of csi-proxy-sim:") {
-			t.Errorf("csi-proxy-sim %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, said)
+		if output := stderr.String(); code != c.code || !strings.Contains(output, c.want) || !strings.Contains(output, "Usage of csi-proxy-sim:") {
+			t.Errorf("csi-proxy-sim %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, output)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Started as the format helper the daemon is that: it does not serve, and does
-// nothing before it is told to.
+// As the format helper, the program does not serve, and it waits for a command before it
+// formats.
 func TestFormatHelper(t *testing.T) {
 	run := func(stdin string, args ...string) (string, int) {
 		c := program(append([]string{"format-helper"}, args...)...)
@@ -16,7 +16,7 @@ func TestFormatHelper(t *testing.T) {
 			out, _ := c.Output()
 			return string(out), c.ProcessState.ExitCode()
 		}
-		// The end of its input is the end of its parent: it stays open.
+		// The end of its input means that its parent has ended, so keep it open.
 		in, err := c.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -34,12 +34,12 @@ func TestFormatHelper(t *testing.T) {
 		t.Errorf("without a parent: exit code %d and %q, want 3 and only %q", code, out, hello)
 	}
 	if out, code := run("go\n", "-volume=C:", "-file-system=NTFS"); !strings.HasPrefix(out, hello+"refused ") || code != 2 {
-		t.Errorf("asked for C: it ends with %d and %q, want 2 and a refusal", code, out)
+		t.Errorf("with C: exit code %d and %q, want 2 and a refusal", code, out)
 	}
 	if runtime.GOOS == "windows" {
 		return // the rest needs a system without fmifs.dll
 	}
 	if out, code := run("go\n", good...); !strings.HasPrefix(out, hello+"missing ") || code != 1 {
-		t.Errorf("off Windows the exit code is %d and the output %q, want 1 and that there is no fmifs.dll", code, out)
+		t.Errorf("without Windows: exit code %d and %q, want 1 and that fmifs.dll is missing", code, out)
 	}
 }

@@ -1,9 +1,8 @@
-// Command csi-proxy does the privileged work of CSI drivers on a Windows node,
-// so that the drivers need no privileges of their own. It serves every version
-// of the API on a named pipe.
+// Command csi-proxy performs privileged operations for CSI drivers on a Windows node, so
+// that the drivers need no privileges. It serves every version of the API on its own
+// named pipe.
 //
-// It needs Windows. Command csi-proxy-sim is the same daemon over a simulated
-// node, on any system.
+// It needs Windows. Command csi-proxy-sim serves a simulated node on any system.
 package main
 
 import (
@@ -21,7 +20,7 @@ var version = "Unknown"
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the daemon, or the child process in which a daemon formats a volume.
+// run runs the daemon, or the child process in which a daemon formats a volume.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == node.FormatHelper {
 		return node.RunFormatHelper(args[1:], stdin, stdout)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is csi-proxy with arguments.
+// program returns a command that runs csi-proxy with arguments.
 func program(args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), asProgram+"=1")
@@ -35,16 +35,16 @@ func runProgram(t *testing.T, args ...string) (string, int) {
 	return stderr.String(), code
 }
 
-func TestOffWindowsItNamesTheOtherProgram(t *testing.T) {
+func TestOtherSystemsNeedCSIProxySim(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("here it serves: run it on Linux")
+		t.Skip("csi-proxy serves on Windows: run it on Linux")
 	}
 	c := program()
 	out, _ := c.CombinedOutput()
 	lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy: ") })
 	if code := c.ProcessState.ExitCode(); code != 1 || len(lines) != 1 ||
 		!strings.Contains(lines[0], "csi-proxy needs Windows") || !strings.Contains(lines[0], "run csi-proxy-sim") {
-		t.Errorf("exit code %d and %q, want 1 and one line that names csi-proxy-sim", code, lines)
+		t.Errorf("exit code %d and %q, want 1 and one line with csi-proxy-sim", code, lines)
 	}
 }
 
@@ -58,14 +58,14 @@ func TestFlags(t *testing.T) {
 		{[]string{"-smb-backend=native", "--format-backend", "wmi", "-h"}, 0, "-smb-backend wmi"},
 		{[]string{"-format-backend=powershell"}, 2, "want wmi or native"},
 		{[]string{"-smb-backend="}, 2, "want wmi or native"},
-		// What is about simulated nodes is csi-proxy-sim's.
+		// csi-proxy does not have the flags of csi-proxy-sim.
 		{[]string{"-state-dir=/x"}, 2, "flag provided but not defined: -state-dir"},
 		{[]string{"-node-config=x.yaml"}, 2, "flag provided but not defined: -node-config"},
 		{[]string{"-host=simulated"}, 2, "flag provided but not defined: -host"},
 	} {
-		said, code := runProgram(t, c.args...)
-		if code != c.code || !strings.Contains(said, c.want) || !strings.Contains(said, "Usage of csi-proxy:") {
-			t.Errorf("csi-proxy %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, said)
+		output, code := runProgram(t, c.args...)
+		if code != c.code || !strings.Contains(output, c.want) || !strings.Contains(output, "Usage of csi-proxy:") {
+			t.Errorf("csi-proxy %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, output)
 		}
 	}
 }

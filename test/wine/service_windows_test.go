@@ -159,7 +159,7 @@ func TestServiceAsPublished(t *testing.T) {
 		t.Errorf("the service is stopped, but %d pipes respond", n)
 	}
 	log, err := os.ReadFile(logFile)
-	if err != nil || !strings.Contains(string(log), "CSI-Proxy Server stopped") {
+	if err != nil || !strings.Contains(string(log), "Stopped CSI-Proxy Server") {
 		t.Errorf("the log does not have the stop: %v\n%s", err, log)
 	}
 

@@ -38,7 +38,7 @@ func versionResource(t *testing.T, original string, what program) {
 		return windows.UTF16PtrToString(p)
 	}
 	p := start(t, what)
-	logged := regexp.MustCompile(`Version: (\S+)`).FindStringSubmatch(p.output())
+	logged := regexp.MustCompile(`version="([^"]+)"`).FindStringSubmatch(p.output())
 	if logged == nil {
 		t.Fatalf("%s does not log its version", exe)
 	}

@@ -1,7 +1,7 @@
-// Package daemon is what csi-proxy and csi-proxy-sim have in common, which is
-// all but the node: it serves every version of the API, and stops without
-// breaking off calls that still run. A [Host] opens the node. Package
-// windowshost has that of csi-proxy, package simhost that of csi-proxy-sim.
+// Package daemon contains everything that csi-proxy and csi-proxy-sim share. It parses
+// the command line, serves every version of the API, and lets running calls finish when
+// it stops. A [Host] opens the node: package windowshost for csi-proxy, and package
+// simhost for csi-proxy-sim.
 package daemon
 
 import (
@@ -37,9 +37,9 @@ const (
 	exitUsage   = 2
 )
 
-// Run runs the program: it serves until ctx ends or the process gets a signal to
-// stop, and returns the exit code. Logs go where the flags say. Errors that keep
-// it from serving go to stderr too.
+// Run runs the program until ctx ends or the process receives a signal to stop, and
+// returns the exit code. The flags determine where it logs. An error that ends the
+// program is also printed to stderr.
 func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	o, err := parse(p, args, stderr)
 	switch {
@@ -66,25 +66,24 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	return serving(ctx, func() {})
 }
 
-// fail reports the error that ends the command: to whoever started it, and in
-// the log where that is elsewhere.
+// fail reports the error that ends the program on stderr and, if logs do not go there,
+// in the log.
 func (o *options) fail(p Program, stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 	if !o.logsToStderr {
-		klog.ErrorS(err, "CSI-Proxy Server ends")
+		klog.ErrorS(err, "Stopped CSI-Proxy Server")
 	}
 	return exitFailure
 }
 
-// serve opens the node and serves it until ctx ends; ready is called once all
-// pipes take connections.
+// serve opens the node and serves it until ctx ends. It calls ready when all pipes accept
+// connections.
 func serve(ctx context.Context, p Program, o *options, ready func()) error {
-	klog.Infof("Starting CSI-Proxy Server ... host: %s", p.Host.Name())
-	klog.Infof("Version: %s", p.Version)
+	klog.InfoS("Starting CSI-Proxy Server", "host", p.Host.Name(), "version", p.Version)
 	var background sync.WaitGroup
 	defer background.Wait()
 	ctx, end := context.WithCancel(ctx)
@@ -97,11 +96,11 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			return fmt.Errorf("flag -metrics-bind-address=%s: %w", o.metricsAddress, err)
 		}
 		config.Interceptors = append(config.Interceptors, m.Interceptor())
-		klog.Infof("Metrics at http://%s/metrics", m.Addr())
+		klog.InfoS("Started metrics server", "url", "http://"+m.Addr().String()+"/metrics")
 		background.Go(func() {
-			// A node whose metrics end goes on serving volumes.
+			// Without metrics, the node must still serve volumes.
 			if err := m.Serve(ctx); err != nil {
-				klog.ErrorS(err, "Metrics are no longer served")
+				klog.ErrorS(err, "Stopped serving metrics")
 			}
 		})
 	}
@@ -116,15 +115,13 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	pipes := n.pipes(o, dirs)
 	defer func() {
 		if err := n.close(); err != nil {
-			klog.ErrorS(err, "The node did not close")
+			klog.ErrorS(err, "Failed to close node")
 		}
 	}()
-	klog.Infof("Working directories: %v", o.allWorkingDirs())
-	klog.Infof("Services that may be started and stopped: %v", o.allowedServices())
-	klog.Infof("Require privacy: %t", o.requirePrivacy)
+	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy)
 
 	config.Ready = func() {
-		klog.Infof("Serving %d pipes", len(pipes))
+		klog.InfoS("Serving API", "pipes", len(pipes))
 		ready()
 	}
 	server, err := apiserver.Open(config, pipes...)
@@ -133,18 +130,18 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	}
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "What earlier processes left on the node is not known; the first SMB request looks again")
+			klog.ErrorS(err, "Failed to find SMB mappings of earlier processes, retrying with the first SMB request")
 		}
 	})
 	err = server.Serve(ctx)
 	end()
 	background.Wait()
-	klog.Info("CSI-Proxy Server stopped")
+	klog.InfoS("Stopped CSI-Proxy Server")
 	return err
 }
 
-// survey has the log report what earlier processes left on the node, if the SMB
-// service can.
+// survey makes the SMB service log the mappings that earlier processes left on the node,
+// if it supports that.
 func survey(ctx context.Context, s smb.Service) error {
 	if s, ok := s.(interface{ Survey(context.Context) error }); ok {
 		return s.Survey(ctx)

@@ -38,8 +38,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// asDaemon makes this test's binary run as csi-proxy-sim: signals and exit codes
-// are those of a process.
+// asDaemon makes this test's binary run as csi-proxy-sim, in a separate process, to test
+// signals and exit codes.
 const asDaemon = "CSI_PROXY_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a daemon that runs.
+// process is a running daemon.
 type process struct {
 	cmd *exec.Cmd
 
@@ -66,15 +66,15 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.stderr.Write(b)
 }
 
-// said returns what the daemon has said, and a channel that is closed when it
-// says more.
-func (p *process) said() (string, <-chan struct{}) {
+// output returns the stderr of the daemon so far, and a channel that is closed when there
+// is more.
+func (p *process) output() (string, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String(), p.grown
 }
 
-// start starts a daemon; the test ends it if nobody else does.
+// start starts a daemon, which is stopped at the end of the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startProgram(t, os.Args[0], args...)
@@ -89,36 +89,35 @@ func startProgram(t *testing.T, program string, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A killed one could not remove its temporary files. Errors mean that
-		// it has ended.
+		// SIGTERM lets it remove its temporary files. Errors mean that it has ended.
 		p.cmd.Process.Signal(syscall.SIGTERM)
 		p.cmd.Wait()
 	})
 	return p
 }
 
-// hung is how long something takes that will never be: a busy machine takes
-// seconds for what takes milliseconds, and these tests are not about that.
-const hung = 2 * time.Minute
+// longLimit is the time limit for things that should happen soon. A busy machine may need
+// seconds instead of milliseconds.
+const longLimit = 2 * time.Minute
 
-// await waits until the daemon has said text.
+// await waits until the stderr of the daemon contains text.
 func (p *process) await(t *testing.T, text string) {
 	t.Helper()
-	limit := time.After(hung)
+	limit := time.After(longLimit)
 	for {
-		said, grown := p.said()
-		if strings.Contains(said, text) {
+		output, grown := p.output()
+		if strings.Contains(output, text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-limit:
-			t.Fatalf("csi-proxy did not say %q; it said\n%s", text, said)
+			t.Fatalf("the output does not contain %q:\n%s", text, output)
 		}
 	}
 }
 
-// exit waits for the end of the daemon and returns its exit code.
+// exit waits until the daemon ends, and returns its exit code.
 func (p *process) exit(t *testing.T) int {
 	t.Helper()
 	err := p.cmd.Wait()
@@ -129,11 +128,11 @@ func (p *process) exit(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// sockets gives daemons and clients of this test a directory of their own.
+// sockets sets a socket directory for the daemons and clients of this test.
 func sockets(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("named pipes are one for the whole machine, sockets have a directory each: run it on Linux")
+		t.Skip("all tests of a machine share named pipes: run it on Linux, where each has its own sockets")
 	}
 	dir, err := os.MkdirTemp("", "csi")
 	if err != nil {
@@ -164,20 +163,20 @@ func diskClient(t *testing.T) *disk.Client {
 	return c
 }
 
-func TestDaemonServesAndSaysWhatItIs(t *testing.T) {
+func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	dir := sockets(t)
 	p := start(t, `-working-dir=C:\csi`)
 	p.await(t, "Serving ")
-	said, _ := p.said()
+	output, _ := p.output()
 	for _, want := range []string{
-		"Starting CSI-Proxy Server ...", "simulated", "Version: v0.0.0-test",
-		`Working directories: [C:\csi C:\var\lib\kubelet]`, "Require privacy: true",
+		`"Starting CSI-Proxy Server" host="simulated" version="v0.0.0-test"`,
+		`"Opened node" workingDirs=["C:\\csi","C:\\var\\lib\\kubelet"] allowedServices=["MSiSCSI"] requirePrivacy=true`,
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the log lacks %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the log does not contain %q:\n%s", want, output)
 		}
 	}
-	if first, _, _ := strings.Cut(said, "\n"); !strings.Contains(first, "simulated") {
+	if first, _, _ := strings.Cut(output, "\n"); !strings.Contains(first, "simulated") {
 		t.Errorf("the first line is %q, want the host in it", first)
 	}
 
@@ -208,50 +207,49 @@ func TestDaemonServesAndSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestSecondDaemonSaysWhyItCannotServe(t *testing.T) {
+func TestSecondDaemonReportsEachPipe(t *testing.T) {
 	dir := sockets(t)
 	start(t).await(t, "Serving ")
 	second := start(t)
 	if code := second.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	said, _ := second.said()
+	output, _ := second.output()
 	served, err := filepath.Glob(filepath.Join(dir, "*.sock"))
 	if err != nil || len(served) == 0 {
 		t.Fatalf("sockets of the first daemon: %v, %v", served, err)
 	}
 	for _, s := range served {
 		name := strings.TrimSuffix(filepath.Base(s), ".sock")
-		if !strings.Contains(said, "  "+name+": ") {
-			t.Errorf("the error does not name %s:\n%s", name, said)
+		if !strings.Contains(output, "  "+name+": ") {
+			t.Errorf("the error does not contain %s:\n%s", name, output)
 		}
 	}
-	if strings.Contains(said, "panic") || !strings.Contains(said, "another CSI Proxy is listening on it") {
-		t.Errorf("the second daemon said\n%s", said)
+	if strings.Contains(output, "panic") || !strings.Contains(output, "another CSI Proxy is listening on it") {
+		t.Errorf("the output of the second daemon is\n%s", output)
 	}
 	if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Errorf("the first daemon now answers %v", err)
+		t.Errorf("the first daemon now returns %v", err)
 	}
 }
 
-// The call has to run from before the signal until new clients are turned away.
-// A busy machine may need longer for that than the call runs; then a call that
-// runs longer tells.
-func TestSIGTERMLetsARunningCallFinish(t *testing.T) {
+// The call must run from before the signal until new clients are rejected. If a busy
+// machine is too slow for that, the test repeats with a longer call.
+func TestSIGTERMFinishesRunningCall(t *testing.T) {
 	sockets(t)
 	for _, long := range []time.Duration{time.Second, 10 * time.Second, 45 * time.Second} { // the server's grace is a minute
-		told := false
-		t.Run(long.String(), func(t *testing.T) { told = stopWhileACallRuns(t, long) })
-		if told || t.Failed() {
+		ran := false
+		t.Run(long.String(), func(t *testing.T) { ran = stopDuringCall(t, long) })
+		if ran || t.Failed() {
 			return
 		}
 	}
-	t.Error("new clients were turned away only when the running call had ended")
+	t.Error("new clients were rejected only after the running call had ended")
 }
 
-// stopWhileACallRuns tells the daemon to stop while a call of that length runs,
-// and whether the call still ran when the daemon took no more connections.
-func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
+// stopDuringCall stops the daemon during a call of that length, and reports whether the
+// call was still running when the daemon rejected new connections.
+func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 	p := start(t)
 	p.await(t, "Serving ")
 	node := control(t)
@@ -265,7 +263,7 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 		_, err := c.Rescan(context.Background(), &diskv1.RescanRequest{})
 		answer <- err
 	}()
-	for { // until the call is in the middle of its work
+	for { // until the call is running
 		state, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +276,7 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for { // it takes no new connections, in a moment
+	for { // until it rejects new connections
 		other, err := disk.NewClient()
 		if err != nil {
 			break
@@ -288,18 +286,18 @@ func stopWhileACallRuns(t *testing.T, long time.Duration) (ran bool) {
 	}
 	ran = len(answer) == 0
 	if err := <-answer; err != nil {
-		t.Errorf("the running call = %v, want its answer", err)
+		t.Errorf("the running call = %v, want success", err)
 	}
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	if said, _ := p.said(); ran && !strings.Contains(said, "Waiting for running calls to finish") {
-		t.Errorf("the log does not tell that a call still ran:\n%s", said)
+	if output, _ := p.output(); ran && !strings.Contains(output, "Waiting for running calls to finish") {
+		t.Errorf("the log does not mention the running call:\n%s", output)
 	}
 	return ran
 }
 
-func TestStateDirOutlivesTheDaemon(t *testing.T) {
+func TestStateDirSurvivesKill(t *testing.T) {
 	sockets(t)
 	state := "-state-dir=" + t.TempDir()
 	p := start(t, state)
@@ -322,9 +320,8 @@ func TestStateDirOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// The daemon puts both checks of paths before its services: that of the text, and
-// that of where the path leads.
-func TestPathsAreConfined(t *testing.T) {
+// The daemon applies both checks of paths: of the text and of the location.
+func TestPathsOutsideAreRefused(t *testing.T) {
 	sockets(t)
 	state := "-state-dir=" + t.TempDir()
 	mkdir := func(path string) error {
@@ -339,12 +336,12 @@ func TestPathsAreConfined(t *testing.T) {
 	denied := func(err error, text string) {
 		t.Helper()
 		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), text) {
-			t.Errorf("error %v, want PermissionDenied that says %q", err, text)
+			t.Errorf("error %v, want PermissionDenied with %q", err, text)
 		}
 	}
 	const link = `C:\var\lib\kubelet\link`
 
-	// While C:\data is allowed, a link to it is made below the other directory.
+	// While C:\data is allowed, create a link to it in the other directory.
 	p := start(t, state, `-working-dir=C:\data`)
 	p.await(t, "Serving ")
 	if err := mkdir(`C:\data`); err != nil {
@@ -359,7 +356,7 @@ func TestPathsAreConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := mkdir(link + `\allowed`); err != nil {
-		t.Errorf("through the link while it may: %v", err)
+		t.Errorf("through the link while that is allowed: %v", err)
 	}
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
@@ -378,7 +375,7 @@ func TestPathsAreConfined(t *testing.T) {
 	denied(err, `path: C:\data is not within the working directories`)
 }
 
-func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
+func TestStartFailureIsReported(t *testing.T) {
 	sockets(t)
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(file, []byte("diks: []\n"), 0o600); err != nil {
@@ -394,25 +391,25 @@ func TestDaemonThatCannotStartSaysWhy(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"a port that is taken", []string{"-metrics-bind-address=" + taken.Addr().String()}, "-metrics-bind-address=" + taken.Addr().String() + ": listen tcp"},
-		{"metrics at no address", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
+		{"port in use", []string{"-metrics-bind-address=" + taken.Addr().String()}, "-metrics-bind-address=" + taken.Addr().String() + ": listen tcp"},
+		{"invalid address of metrics", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
-		{"no services here", []string{"-windows-service"}, "csiproxy needs Windows"},
-		{"a working directory that is no path", []string{"-working-dir=kubelet"}, "kubelet"},
+		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},
+		{"invalid working directory", []string{"-working-dir=kubelet"}, "kubelet"},
 	} {
 		p := start(t, c.args...)
 		if code := p.exit(t); code != 1 {
 			t.Errorf("%s: exit code %d, want 1", c.name, code)
 		}
-		said, _ := p.said()
-		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(said), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy-sim: ") })
+		output, _ := p.output()
+		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(output), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy-sim: ") })
 		if len(lines) != 1 || !strings.Contains(lines[0], c.want) {
-			t.Errorf("%s: said %q, want one line of csi-proxy-sim with %q", c.name, said, c.want)
+			t.Errorf("%s: output %q, want one line of csi-proxy-sim with %q", c.name, output, c.want)
 		}
 	}
 }
 
-func TestErrorsGoToTheLogFileToo(t *testing.T) {
+func TestErrorsAreLogged(t *testing.T) {
 	sockets(t)
 	log := filepath.Join(t.TempDir(), "csi-proxy.log")
 	p := start(t, "-log_file="+log, "-logtostderr=false", "-metrics-bind-address=nowhere")
@@ -420,13 +417,13 @@ func TestErrorsGoToTheLogFileToo(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	text, err := os.ReadFile(log)
-	if err != nil || !bytes.Contains(text, []byte("Starting CSI-Proxy Server ...")) || !bytes.Contains(text, []byte("metrics-bind-address")) {
+	if err != nil || !bytes.Contains(text, []byte("Starting CSI-Proxy Server")) || !bytes.Contains(text, []byte("metrics-bind-address")) {
 		t.Errorf("log file: %v\n%s", err, text)
 	}
 }
 
-// Every version that the wire has for the served groups has a pipe.
-func TestEveryServedVersionHasItsPipe(t *testing.T) {
+// Every version of the served groups has a pipe.
+func TestEveryVersionHasPipe(t *testing.T) {
 	dir := sockets(t)
 	start(t).await(t, "Serving ")
 	for _, group := range []string{"disk", "volume", "filesystem", "system", "smb", "iscsi"} {
@@ -443,9 +440,8 @@ func TestEveryServedVersionHasItsPipe(t *testing.T) {
 	}
 }
 
-// A mapping that an earlier process left behind is told of at start, before
-// anybody asks.
-func TestOrphanedMappingsAreToldAtStart(t *testing.T) {
+// The daemon logs mappings of earlier processes when it starts.
+func TestOrphanedMappingsAreLogged(t *testing.T) {
 	sockets(t)
 	state := t.TempDir()
 	p := start(t, "-state-dir="+state)

@@ -34,26 +34,25 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 )
 
-// input is a request as it goes over the wire.
+// input is an encoded request.
 type input struct {
 	what  string // "remote_path: a NUL"
 	bytes []byte
-	// nonsense is something that no method may take for a value.
-	nonsense bool
+	// invalid means that no method may accept the request.
+	invalid bool
 }
 
-// gone is the ID of a volume that the node does not have.
-const gone = "a volume that is not"
+// gone is the name of the invalid value that is the ID of a missing volume.
+const gone = "a missing volume"
 
-// nonsense are texts that are no path, volume, disk, share, portal, target or
-// service of a node.
-var nonsense = map[string]string{
+// invalidTexts are not a path, volume, disk, share, portal, target or service of a node.
+var invalidTexts = map[string]string{
 	"60 KiB":                   strings.Repeat("a", 60<<10),
 	"60 KiB of path":           `C:\var\lib\kubelet\` + strings.Repeat(`a\`, 30<<10),
 	"a NUL":                    "\x00",
 	"a NUL at the end":         "C:\\var\\lib\\kubelet\\in\x00",
 	"control characters":       "C:\\var\\lib\\kubelet\\in\r\n\x1b[2J",
-	"no UTF-8":                 "C:\\var\\lib\\kubelet\\\xff\xfe",
+	"invalid UTF-8":            "C:\\var\\lib\\kubelet\\\xff\xfe",
 	"half a surrogate pair":    "C:\\var\\lib\\kubelet\\\xed\xa0\x80",
 	"a device":                 "CON",
 	"a device in a directory":  `C:\var\lib\kubelet\NUL`,
@@ -66,7 +65,7 @@ var nonsense = map[string]string{
 	"a device path":            `\\.\PhysicalDrive0`,
 	"a native path":            `\??\C:\Windows`,
 	gone:                       `\\?\Volume{00000000-0000-0000-0000-000000000000}\`,
-	"a volume of nonsense":     `\\?\Volume{zzzzzzzz}\`,
+	"an invalid volume":        `\\?\Volume{zzzzzzzz}\`,
 	"a drive":                  `C:`,
 	"a relative path":          `var\lib\kubelet\in`,
 	"a path of the drive":      `C:var`,
@@ -88,24 +87,23 @@ var nonsense = map[string]string{
 	"a blank":                  " ",
 }
 
-// numbers are at the ends of what fits into a field.
+// numbers are the limits of numeric fields.
 var numbers = []uint64{0, 1, 2, math.MaxInt32, 1 << 31, math.MaxUint32, 1 << 32, math.MaxInt64, 1 << 63, math.MaxUint64}
 
-// free are fields that may hold any text: the server or target compares them with
-// what it knows, or is not asked.
+// free are fields that may have any value, because only a server or target checks them.
 var free = map[protoreflect.Name]bool{"chap_username": true, "chap_secret": true, "MutualChapSecret": true, "username": true, "password": true}
 
-// odd are those of nonsense that such fields get.
-var odd = []string{"60 KiB", "a NUL", "control characters", "no UTF-8", "another script"}
+// odd are the invalidTexts for such fields.
+var odd = []string{"60 KiB", "a NUL", "control characters", "invalid UTF-8", "another script"}
 
-// base gives a request values that get far. ids are of things on the node.
+// base sets the fields of a request to valid values. ids are names of existing objects.
 func base(in protoreflect.Message, ids map[string]string) {
 	fields := in.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch {
 		case f.IsList(), f.IsMap():
-			panic("no request has a list or a map; now " + f.FullName() + " is one, and has to be filled")
+			panic("lists and maps are not supported: " + f.FullName())
 		case f.Kind() == protoreflect.MessageKind:
 			base(in.Mutable(f).Message(), ids)
 		case f.Kind() == protoreflect.StringKind:
@@ -122,10 +120,10 @@ func base(in protoreflect.Message, ids map[string]string) {
 	}
 }
 
-// tooMuch is more than a request may have.
+// tooMuch is an input that exceeds the size limit.
 const tooMuch = "a field of 64 KiB"
 
-// inputs are requests of one method: whole ones, and ones in which one field is
+// inputs returns requests of a method: complete ones, and ones in which one field is
 // absent, empty, extreme or wrong.
 func inputs(m protoreflect.MethodDescriptor, ids map[string]string) []input {
 	whole := dynamicpb.NewMessage(m.Input())
@@ -139,10 +137,10 @@ func inputs(m protoreflect.MethodDescriptor, ids map[string]string) []input {
 		{what: "every field", bytes: full},
 		{what: "an unknown field", bytes: protowire.AppendString(protowire.AppendTag(full, protowire.MaxValidNumber, protowire.BytesType), "x")},
 		{what: "unknown groups, a thousand deep", bytes: groups(full, 1000)},
-		{what: "unknown groups, deeper than may be", bytes: groups(full, 15000)},
-		{what: "field 0", bytes: append(full[:len(full):len(full)], 0, 0), nonsense: true},
-		{what: "a group that ends and has not begun", bytes: protowire.AppendTag(full[:len(full):len(full)], 999, protowire.EndGroupType), nonsense: true},
-		{what: tooMuch, bytes: protowire.AppendBytes(protowire.AppendTag(nil, 999, protowire.BytesType), make([]byte, 64<<10)), nonsense: true},
+		{what: "unknown groups, too deep", bytes: groups(full, 15000)},
+		{what: "field 0", bytes: append(full[:len(full):len(full)], 0, 0), invalid: true},
+		{what: "end of a group that has not started", bytes: protowire.AppendTag(full[:len(full):len(full)], 999, protowire.EndGroupType), invalid: true},
+		{what: tooMuch, bytes: protowire.AppendBytes(protowire.AppendTag(nil, 999, protowire.BytesType), make([]byte, 64<<10)), invalid: true},
 	}
 	for i := range 8 {
 		if cut := len(full) * i / 8; cut > 0 {
@@ -171,8 +169,8 @@ func groups(before []byte, depth int) []byte {
 	return b
 }
 
-// fields are inputs for each field of in, which is whole or, below above, a
-// message in it.
+// fields returns inputs for each field of in. in is whole or, if above is not empty, a
+// message inside it.
 func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message) []input {
 	var all []input
 	for i := range in.Descriptor().Fields().Len() {
@@ -181,7 +179,7 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 		for _, a := range above {
 			name = string(a.Name()) + "." + name
 		}
-		// with is the whole request, in it value in the place of f.
+		// with adds the whole request with value in the place of f.
 		with := func(what string, wrong bool, value []byte) {
 			m := proto.Clone(whole.Interface()).ProtoReflect()
 			inner := m
@@ -196,7 +194,7 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 			for _, a := range above {
 				value = protowire.AppendBytes(protowire.AppendTag(nil, a.Number(), protowire.BytesType), value)
 			}
-			all = append(all, input{what: name + ": " + what, bytes: append(b, value...), nonsense: wrong})
+			all = append(all, input{what: name + ": " + what, bytes: append(b, value...), invalid: wrong})
 		}
 		tag := func(t protowire.Type) []byte { return protowire.AppendTag(nil, f.Number(), t) }
 		with("absent", false, nil)
@@ -205,25 +203,25 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 		with("as fixed32", false, protowire.AppendFixed32(tag(protowire.Fixed32Type), 1))
 		with("as fixed64", false, protowire.AppendFixed64(tag(protowire.Fixed64Type), 1))
 		with("as a group", false, protowire.AppendTag(tag(protowire.StartGroupType), f.Number(), protowire.EndGroupType))
-		with("of a type that is not", true, protowire.AppendTag(nil, f.Number(), 7))
-		with("longer than what follows", true, append(protowire.AppendVarint(tag(protowire.BytesType), 1000), 'x'))
-		with("of a length beyond all", true, append(protowire.AppendVarint(tag(protowire.BytesType), math.MaxUint64), 'x'))
+		with("of an invalid type", true, protowire.AppendTag(nil, f.Number(), 7))
+		with("longer than the input", true, append(protowire.AppendVarint(tag(protowire.BytesType), 1000), 'x'))
+		with("of the maximum length", true, append(protowire.AppendVarint(tag(protowire.BytesType), math.MaxUint64), 'x'))
 		with("a number of 70 bits", true, append(tag(protowire.VarintType), 255, 255, 255, 255, 255, 255, 255, 255, 255, 127))
 
 		switch f.Kind() {
 		case protoreflect.StringKind:
 			with("empty", false, protowire.AppendBytes(tag(protowire.BytesType), nil))
-			for _, what := range slices.Sorted(maps.Keys(nonsense)) {
+			for _, what := range slices.Sorted(maps.Keys(invalidTexts)) {
 				if free[f.Name()] && !slices.Contains(odd, what) {
 					continue
 				}
-				// A volume may be gone before it is unmounted (docs/contract/defects.md#d17).
+				// A volume may be missing when it is unmounted (docs/contract/defects.md#d17).
 				wrong := !free[f.Name()] && (what != gone || f.Name() != "volume_id" || !strings.HasSuffix(string(in.Descriptor().Name()), "mountVolumeRequest"))
-				with(what, wrong, protowire.AppendString(tag(protowire.BytesType), nonsense[what]))
+				with(what, wrong, protowire.AppendString(tag(protowire.BytesType), invalidTexts[what]))
 			}
 		case protoreflect.Uint32Kind, protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.EnumKind, protoreflect.BoolKind:
 			for _, n := range numbers {
-				// More than a field holds is cut by protobuf: 2³² is 0 in 32 bits.
+				// Protobuf truncates numbers that are too large for a field: 2³² is 0 in 32 bits.
 				wrong := f.Name() == "auth_type" && uint32(n) > 2 || f.Kind() == protoreflect.Int64Kind && int64(n) < 0 ||
 					f.Name() == "target_port" && uint32(n) > math.MaxUint16
 				with(strconv.FormatInt(int64(n), 10), wrong, protowire.AppendVarint(tag(protowire.VarintType), n))
@@ -238,34 +236,24 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 	return all
 }
 
-// answers are the codes that say what is wrong with a request, or what is in its
-// way on the node. Internal and Unknown say that nobody knows.
+// answers are the codes that describe a problem of a request or of the node. Internal and
+// Unknown do not.
 var answers = []codes.Code{codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
 	codes.FailedPrecondition, codes.OutOfRange, codes.Unavailable}
 
-// asItIs is a codec for bytes that may be no message.
-type asItIs struct{}
+// rawCodec sends bytes, which need not be a valid message.
+type rawCodec struct{}
 
-func (asItIs) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
-func (asItIs) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
-func (asItIs) Name() string                    { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
+func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
+func (rawCodec) Name() string                    { return "proto" }
 
-// Every method of every version, with each field absent, empty, extreme and wrong:
-// an answer each time that says what is wrong. The first of them that has no
-// portal ends the existing CSI Proxy (docs/contract/defects.md#d1).
-func TestEveryFieldOfEveryMethod(t *testing.T) {
+// The test calls every method of every version with each field absent, empty, extreme and
+// wrong. Each call must fail with an error that describes the problem. The first request
+// without a portal crashes the published CSI Proxy (docs/contract/defects.md#d1).
+func TestInvalidFieldsAreRefused(t *testing.T) {
 	sockets(t)
-	config := filepath.Join(t.TempDir(), "node.yaml")
-	targets := "iscsi:\n  targets:\n"
-	for _, s := range publishedServices(t) {
-		if s.Name() == "Iscsi" {
-			targets += fmt.Sprintf("    - {iqn: %q, portals: [{address: %s}], luns: [{disk: {size: 1GiB}}]}\n", iqnOf(s), portalOf(t, s))
-		}
-	}
-	if err := os.WriteFile(config, []byte(targets), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, "-node-config="+config)
+	p := start(t, "-node-config="+targetsConfig(t))
 	p.await(t, "Serving ")
 	n := newTestNode(t)
 
@@ -277,7 +265,7 @@ func TestEveryFieldOfEveryMethod(t *testing.T) {
 		for _, s := range publishedServices(t) {
 			t.Run(string(s.FullName()), func(t *testing.T) {
 				if s.Name() == "Iscsi" {
-					t.Parallel() // they wait for disks, each for those of its own target
+					t.Parallel() // the methods wait for disks of their own target
 				}
 				conn := n.connect(t, strings.ToLower(string(s.Name())), string(s.ParentFile().Package()))
 				for i := range s.Methods().Len() {
@@ -295,8 +283,8 @@ func TestEveryFieldOfEveryMethod(t *testing.T) {
 						}
 						mu.Unlock()
 					}
-					if !far && m.Name() != "GetDiskNumberByName" { // of a disk that is not there
-						t.Errorf("%s never succeeded, so its requests did not get far", m.Name())
+					if !far && m.Name() != "GetDiskNumberByName" { // the disk does not exist
+						t.Errorf("%s never succeeded, so its requests were not executed", m.Name())
 					}
 					mu.Lock()
 					methods++
@@ -318,10 +306,10 @@ func TestEveryFieldOfEveryMethod(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("%d requests of %d methods in %v: %v", requests, methods, time.Since(begin).Round(time.Second), got))
 
 	if _, err := n.disks.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("a call afterwards: %v", err)
 	}
-	if said, _ := p.said(); strings.Contains(said, "panic") || strings.Contains(said, "goroutine ") {
-		t.Errorf("the log tells of a panic:\n%s", said)
+	if output, _ := p.output(); strings.Contains(output, "panic") || strings.Contains(output, "goroutine ") {
+		t.Errorf("the log contains a panic:\n%s", output)
 	}
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
@@ -329,25 +317,42 @@ func TestEveryFieldOfEveryMethod(t *testing.T) {
 	}
 }
 
-// iqnOf is the iSCSI target that the requests of a version name.
+// targetsConfig writes the description of a node that has an iSCSI target for each version
+// of the API, and returns the file.
+func targetsConfig(t *testing.T) string {
+	t.Helper()
+	targets := "iscsi:\n  targets:\n"
+	for _, s := range publishedServices(t) {
+		if s.Name() == "Iscsi" {
+			targets += fmt.Sprintf("    - {iqn: %q, portals: [{address: %s}], luns: [{disk: {size: 1GiB}}]}\n", iqnOf(s), portalOf(t, s))
+		}
+	}
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte(targets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// iqnOf returns the iSCSI target for requests of a version.
 func iqnOf(s protoreflect.Descriptor) string {
 	return "iqn.2025-01.com.example:" + string(s.ParentFile().Package())
 }
 
-// portalOf is the address of the portal of that target.
+// portalOf returns the address of the portal of that target.
 func portalOf(t *testing.T, s protoreflect.Descriptor) string {
 	t.Helper()
 	i := slices.IndexFunc(publishedServices(t), func(p protoreflect.ServiceDescriptor) bool { return p.ParentFile() == s.ParentFile() })
 	return fmt.Sprintf("192.0.2.%d", 10+i)
 }
 
-// try sends one request and judges its answer. portal tells that the request was
-// one of those without a portal.
+// try sends a request and checks the response. portal is true for a request without a
+// portal.
 func try(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, in input) (code codes.Code, portal bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), longLimit)
 	defer cancel()
 	var out []byte
-	err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), in.bytes, &out, grpc.ForceCodec(asItIs{}))
+	err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), in.bytes, &out, grpc.ForceCodec(rawCodec{}))
 	code = status.Code(err)
 	switch {
 	case in.what == tooMuch:
@@ -357,16 +362,16 @@ func try(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, i
 	case !slices.Contains(answers, code):
 		t.Errorf("%s with %s: %v", m.Name(), in.what, err)
 	case err != nil && len(status.Convert(err).Details()) != 1:
-		t.Errorf("%s with %s: %v, which the daemon did not say", m.Name(), in.what, err)
-	case err == nil && in.nonsense:
+		t.Errorf("%s with %s: %v, which is not an error of the daemon", m.Name(), in.what, err)
+	case err == nil && in.invalid:
 		t.Errorf("%s with %s succeeded", m.Name(), in.what)
 	case err == nil:
 		if err := proto.Unmarshal(out, dynamicpb.NewMessage(m.Output())); err != nil {
-			t.Errorf("%s with %s: the answer cannot be read: %v", m.Name(), in.what, err)
+			t.Errorf("%s with %s: cannot decode the response: %v", m.Name(), in.what, err)
 		}
 	}
 	if portal = in.what == "target_portal: absent"; portal && (code != codes.InvalidArgument || !strings.Contains(err.Error(), "no target portal")) {
-		t.Errorf("D1: %s without a portal: %v, want InvalidArgument that says so", m.Name(), err)
+		t.Errorf("D1: %s without a portal: %v, want InvalidArgument with the reason", m.Name(), err)
 	}
 	return code, portal
 }
@@ -400,8 +405,8 @@ func (*testNode) connect(t *testing.T, group, version string) *grpc.ClientConn {
 	return c
 }
 
-// prepare makes on the node what a request of m needs to get far, and returns
-// the values of such a request by the names of fields.
+// prepare creates on the node what a valid request of m needs, and returns the values of
+// such a request by field name.
 func (n *testNode) prepare(t *testing.T, m protoreflect.MethodDescriptor) map[string]string {
 	t.Helper()
 	must := func(_ any, err error) {
@@ -437,7 +442,7 @@ func (n *testNode) prepare(t *testing.T, m protoreflect.MethodDescriptor) map[st
 	}
 	must(n.files.Mkdir(t.Context(), &filesystemv1.MkdirRequest{Path: ids["source_path"]}))
 	switch m.Name() {
-	case "CreateSymlink", "LinkPath": // make it
+	case "CreateSymlink", "LinkPath": // create the path
 	default:
 		must(n.files.Mkdir(t.Context(), &filesystemv1.MkdirRequest{Path: path}))
 	}

@@ -14,11 +14,11 @@ import (
 	older "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta2"
 )
 
-// scrape returns what a daemon's metrics address tells.
+// scrape returns the metrics of a daemon.
 func scrape(t *testing.T, p *process) string {
 	t.Helper()
-	said, _ := p.said()
-	url := regexp.MustCompile(`http://\S+/metrics`).FindString(said)
+	output, _ := p.output()
+	url := regexp.MustCompile(`http://\S+/metrics`).FindString(output)
 	resp, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
@@ -31,8 +31,8 @@ func scrape(t *testing.T, p *process) string {
 	return string(text)
 }
 
-// The series, labels and buckets are those that dashboards of the published
-// proxy ask for.
+// The series, labels and buckets are those of the published proxy, on which dashboards
+// depend.
 func TestMetrics(t *testing.T) {
 	sockets(t)
 	p := start(t, "-metrics-bind-address=127.0.0.1:0")
@@ -55,7 +55,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.GetDiskState(t.Context(), &api.GetDiskStateRequest{DiskNumber: 99}); err == nil {
-		t.Fatal("disk 99 is there")
+		t.Fatal("disk 99 exists")
 	}
 	if _, err := o.ListDiskIDs(t.Context(), &olderapi.ListDiskIDsRequest{}); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(got, "\n"+w) {
-			t.Errorf("%s is not told", w)
+			t.Errorf("%s is missing", w)
 		}
 	}
 	if n := strings.Count(got, `grpc_server_handling_seconds_bucket{grpc_method="ListDiskIDs",grpc_service="v1.Disk"`); n != 15 {

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 )
 
-// options are the command line.
+// options are the parsed command line.
 type options struct {
 	kubeletPath    string
 	workingDirs    []string
@@ -26,13 +26,12 @@ type options struct {
 	logsToStderr   bool
 }
 
-// errUsage is a command line that is wrong and has been answered with usage.
+// errUsage is the error for a wrong command line, after the usage was printed.
 var errUsage = errors.New("wrong usage")
 
-// parse reads the command line, with the rules of package flag: one dash or
-// two, booleans need "=false", further arguments are ignored. It is
-// flag.ErrHelp where help was asked for, errUsage if the line is wrong; both
-// have been answered on stderr.
+// parse parses the command line with package flag: flags have one dash or two, booleans
+// need "=false", and further arguments are ignored. It fails with flag.ErrHelp for -help
+// and with errUsage for a wrong command line, after printing to stderr.
 func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
@@ -40,15 +39,15 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	klog.InitFlags(f)
 
 	p.Host.AddFlags(f)
-	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "the kubelet's `directory`; always one of the working directories")
-	f.Func("working-dir", "further `directory` in which paths of requests may lie; repeatable", func(dir string) error {
+	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "`directory` of the kubelet, which is always a working directory")
+	f.Func("working-dir", "additional working `directory`; requests may use only paths in working directories; repeatable", func(dir string) error {
 		if dir == "" {
-			return errors.New("the empty path would allow every path")
+			return errors.New("want a directory; an empty path would allow every path")
 		}
 		o.workingDirs = append(o.workingDirs, dir)
 		return nil
 	})
-	f.Func(policy.ServiceFlag, "further Windows service, by its key `name`, that may be started and stopped beside "+strings.Join(policy.DefaultServices(), ", ")+"; repeatable. All may be asked about", func(name string) error {
+	f.Func(policy.ServiceFlag, "key `name` of another Windows service that may be started and stopped, in addition to "+strings.Join(policy.DefaultServices(), ", ")+"; repeatable; requests may query all services", func(name string) error {
 		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, `/\*?,`) {
 			return errors.New("want the key name of one service, without wildcards")
 		}
@@ -63,10 +62,10 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		return nil
 	})
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
-	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let a request use an SMB mapping in use whose password is unknown or another one, where the server cannot be asked about the password of the request")
-	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "let SMB mappings be of shares of this node, through which links lead to any of its directories")
-	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "let SMB mappings be of administrators' shares such as C$, ADMIN$ and IPC$")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` for metrics; empty for none")
+	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
+	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
+	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 
 	if err := f.Parse(args); err != nil {
@@ -86,21 +85,20 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 
 func (o *options) check() error {
 	if strings.TrimSpace(o.kubeletPath) == "" {
-		return errors.New("flag -kubelet-path is empty, which would allow every path")
+		return errors.New("flag -kubelet-path: want a directory; an empty path would allow every path")
 	}
 	return nil
 }
 
-// allWorkingDirs are the directories in which paths of requests may lie, as
-// the log and errors list them.
+// allWorkingDirs returns the working directories in the order of logs and errors.
 func (o *options) allWorkingDirs() []string {
 	return append(o.workingDirs[:len(o.workingDirs):len(o.workingDirs)], o.kubeletPath)
 }
 
-// allowedServices are the services that may be started and stopped.
+// allowedServices returns the services that may be started and stopped.
 func (o *options) allowedServices() []string { return append(policy.DefaultServices(), o.services...) }
 
-// rules are those for the host.
+// rules returns the rules for the host.
 func (o *options) rules() Rules {
 	return Rules{
 		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting,

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// noHost is a host with a flag that takes no value.
+// noHost is a host with a flag that accepts no value.
 type noHost struct{}
 
 func (noHost) Name() string { return "none" }
@@ -25,7 +25,7 @@ func (noHost) Open(Rules) (*Node, error) { return nil, errors.New("there is no n
 func testProgram() Program { return Program{Name: "csi-proxy-test", Version: "test", Host: noHost{}} }
 
 func TestParse(t *testing.T) {
-	defer klog.CaptureState().Restore() // its flags are global
+	defer klog.CaptureState().Restore() // the flags of klog are global
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -34,13 +34,13 @@ func TestParse(t *testing.T) {
 		{"defaults", nil, func(o *options) bool {
 			return slices.Equal(o.allWorkingDirs(), []string{`C:\var\lib\kubelet`}) && o.requirePrivacy && !o.windowsService && o.logsToStderr
 		}},
-		{"the command line of the usual service", []string{"-windows-service", `-log_file=C:\etc\kubernetes\logs\csi-proxy.log`, "-logtostderr=false"}, func(o *options) bool {
+		{"usual service", []string{"-windows-service", `-log_file=C:\etc\kubernetes\logs\csi-proxy.log`, "-logtostderr=false"}, func(o *options) bool {
 			return o.windowsService && !o.logsToStderr
 		}},
 		{"one dash or two, with and without =", []string{"--kubelet-path", `D:\k`, "-metrics-bind-address=:1"}, func(o *options) bool {
 			return o.kubeletPath == `D:\k` && o.metricsAddress == ":1"
 		}},
-		{"working directories keep their order, the kubelet's is last", []string{`-working-dir=C:\a`, "-kubelet-path", `D:\k`, `-working-dir=C:\b,C:\c`}, func(o *options) bool {
+		{"working directories keep their order, kubelet last", []string{`-working-dir=C:\a`, "-kubelet-path", `D:\k`, `-working-dir=C:\b,C:\c`}, func(o *options) bool {
 			return slices.Equal(o.allWorkingDirs(), []string{`C:\a`, `C:\b,C:\c`, `D:\k`})
 		}},
 		{"services that may be started and stopped", []string{"-service-allow=Own", "--service-allow", "Other"}, func(o *options) bool {
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",
 			"-legacy_stderr_threshold_behavior=false", "-one_output", "-skip_headers", "-skip_log_headers", "-add_dir_header", "-vmodule=a=1", "-log_backtrace_at=a.go:1"}, func(*options) bool { return true }},
-		{"further arguments are ignored", []string{"-require-privacy=false", "what", "-ever"}, func(o *options) bool { return !o.requirePrivacy }},
+		{"other arguments are ignored", []string{"-require-privacy=false", "other", "-args"}, func(o *options) bool { return !o.requirePrivacy }},
 	} {
 		var stderr bytes.Buffer
 		o, err := parse(testProgram(), c.args, &stderr)
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestWrongUsageIsAnsweredWithUsage(t *testing.T) {
+func TestWrongFlagPrintsUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -77,12 +77,12 @@ func TestWrongUsageIsAnsweredWithUsage(t *testing.T) {
 			t.Errorf("Run(%q) = %d, want 2", c.args, code)
 		}
 		if !strings.Contains(stderr.String(), c.want) || !strings.Contains(stderr.String(), "-require-privacy") {
-			t.Errorf("Run(%q) said %q, want %q and the usage", c.args, &stderr, c.want)
+			t.Errorf("Run(%q) printed %q, want %q and the usage", c.args, &stderr, c.want)
 		}
 	}
 }
 
-func TestHelpIsSuccess(t *testing.T) {
+func TestHelpExitsWithZero(t *testing.T) {
 	for _, arg := range []string{"-h", "-help", "--help"} {
 		var stderr bytes.Buffer
 		if code := Run(t.Context(), testProgram(), []string{arg}, &stderr); code != 0 || !strings.Contains(stderr.String(), "-kubelet-path") {

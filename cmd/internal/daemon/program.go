@@ -10,18 +10,17 @@ import (
 
 // Program is a command that serves the API of a node.
 type Program struct {
-	// Name is that of the command, as its usage and its errors show it.
+	// Name is the name of the command in its usage and errors.
 	Name string
-	// Version is the version that the log and the health checks report.
+	// Version is the version in the log and in health checks.
 	Version string
 	// Host opens the node.
 	Host Host
 }
 
-// Host is what one such program has and the others do not: the node that it
-// serves, and the flags about that node.
+// Host is the part that differs between programs: the node and its flags.
 type Host interface {
-	// Name is the kind of the node, for the first line of the log.
+	// Name is the kind of the node, for the first log line.
 	Name() string
 	// AddFlags adds the flags of this host.
 	AddFlags(*flag.FlagSet)
@@ -29,9 +28,9 @@ type Host interface {
 	Open(Rules) (*Node, error)
 }
 
-// Rules are the rules of the command line that a host must follow.
+// Rules are the rules from the command line that a host must enforce.
 type Rules struct {
-	// WorkingDirs are the only directories in which paths may lie.
+	// WorkingDirs are the only directories that contain allowed paths.
 	WorkingDirs []string
 	// AllowedServices are the only services that may be started and stopped.
 	AllowedServices []string
@@ -39,28 +38,28 @@ type Rules struct {
 	FormatExisting bool
 	// RequirePrivacy makes new SMB mappings encrypted.
 	RequirePrivacy bool
-	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
-	// password that the server could not be asked about.
+	// AcceptUnverifiedPasswords lets requests use an SMB mapping in use if the server
+	// cannot verify their password.
 	AcceptUnverifiedPasswords bool
-	// AllowLoopback lets shares of the node itself be mapped.
+	// AllowLoopback allows mappings of shares of the node itself.
 	AllowLoopback bool
 }
 
 // Node is an open node.
 type Node struct {
-	// Groups are its services. One that is nil is not served.
+	// Groups are the services. A nil service is not served.
 	Groups wire.Groups
-	// Names are the names and addresses at which the node's own SMB shares can
-	// be reached, apart from localhost.
+	// Names are the names and addresses of the node, except localhost. Its own SMB
+	// shares are recognised by them.
 	Names []string
-	// Pipes are served in addition to those of the API.
+	// Pipes are served in addition to the pipes of the API.
 	Pipes []apiserver.Pipe
 	// Close closes the node. It may be nil.
 	Close func() error
 }
 
-// pipes are the pipes of the node's services, behind the rules of the command
-// line, and those of its own.
+// pipes returns the pipes of the node's services, which enforce the rules of the command
+// line, and the node's additional pipes.
 func (n *Node) pipes(o *options, dirs policy.Dirs) []apiserver.Pipe {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names

@@ -2,6 +2,5 @@
 
 package daemon_test
 
-// underRace tells that memory is that of the race detector, many times the
-// program's own.
+// underRace means that the race detector is enabled, which needs many times the memory.
 const underRace = true

@@ -28,18 +28,18 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
-// A password or CHAP secret that goes through the daemon is written nowhere: not
-// in its log at the highest verbosity, not in an error or answer, not in its
-// state, not in its metrics. Every method of every version is called, the marked secret in each field
-// that is one; twice, since the second time what the first one made is there.
-func TestSecretsAreWrittenNowhere(t *testing.T) {
+// Passwords and CHAP secrets of requests must not appear in the log at the highest
+// verbosity, in errors, responses, the state directory or the metrics. The test calls every
+// method of every version with a marked secret in each secret field. It does so twice,
+// because the results of the first calls exist in the second.
+func TestSecretsAreNotWritten(t *testing.T) {
 	sockets(t)
-	const secret = "Geheim-4711-xyz" // of a length that CHAP takes
+	const secret = "Geheim-4711-xyz" // of a length that is valid for CHAP
 	state, config := t.TempDir(), filepath.Join(t.TempDir(), "node.yaml")
-	// The servers know the secret, so the requests succeed.
+	// The servers accept the secret, so the requests succeed.
 	err := os.WriteFile(config, []byte(`
-smbServers: [{name: nas, shares: [data], accounts: [{user: somebody, password: `+secret+`}]}]
-iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}], chap: {user: somebody, secret: `+secret+`}}]}
+smbServers: [{name: nas, shares: [data], accounts: [{user: alice, password: `+secret+`}]}]
+iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}], chap: {user: alice, secret: `+secret+`}}]}
 `), 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 				in := dynamicpb.NewMessage(m.Input())
 				secrets += fill(in, m, secret)
 				methods++
-				ctx, cancel := context.WithTimeout(t.Context(), hung)
+				ctx, cancel := context.WithTimeout(t.Context(), longLimit)
 				out := dynamicpb.NewMessage(m.Output())
 				err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, out)
 				cancel()
@@ -76,46 +76,46 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	}
 	for _, done := range []string{"NewSmbGlobalMapping", "ConnectTarget", "SetMutualChapSecret"} {
 		if succeeded[done] == 0 {
-			t.Errorf("%s never succeeded, so its secret did not get far", done)
+			t.Errorf("%s never succeeded, so its secret was not used", done)
 		}
 	}
 	if want := 2 * len(publishedMethods(t)); methods != want || secrets < 2*7 {
 		t.Fatalf("called %d methods with %d secrets, want %d and at least 14", methods, secrets, want)
 	}
-	told := scrape(t, p)
+	metrics := scrape(t, p)
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	log, _ := p.said() // all of it: the daemon has ended, and its state is as it leaves it
+	log, _ := p.output() // complete, because the daemon has ended
 	if n := strings.Count(log, "NewSmbGlobalMapping"); n < 8 {
-		t.Fatalf("the log names NewSmbGlobalMapping %d times, so it is not the log of all requests:\n%s", n, log)
+		t.Fatalf("the log contains NewSmbGlobalMapping %d times, so it does not contain all requests:\n%s", n, log)
 	}
 	for _, call := range []string{"UseAdd", "LoginIScsiTarget"} { // the trace of -v=6
 		if !strings.Contains(log, `"Called Win32" call="`+call+`"`) {
-			t.Errorf("the log has no Win32 call %s, so its secret did not get far", call)
+			t.Errorf("the log has no Win32 call %s, so its secret was not used", call)
 		}
 	}
 
-	holds(t, "the log", []byte(log), secret)
-	holds(t, "an answer or error", answers.Bytes(), secret)
-	if !strings.Contains(told, `grpc_server_handled_total{grpc_code="OK",grpc_method="ConnectTarget",`) {
-		t.Errorf("the metrics do not count ConnectTarget:\n%s", told)
+	wantNoSecret(t, "the log", []byte(log), secret)
+	wantNoSecret(t, "an answer or error", answers.Bytes(), secret)
+	if !strings.Contains(metrics, `grpc_server_handled_total{grpc_code="OK",grpc_method="ConnectTarget",`) {
+		t.Errorf("the metrics do not count ConnectTarget:\n%s", metrics)
 	}
-	holds(t, "the metrics", []byte(told), secret)
-	for _, name := range []string{"kubelet", "nas", "somebody", "iqn.", "192.0.2.", "Volume{", "MSiSCSI"} {
-		if strings.Contains(told, name) {
-			t.Errorf("the metrics, which are open to whoever reaches their address, hold %q:\n%s", name, told)
+	wantNoSecret(t, "the metrics", []byte(metrics), secret)
+	for _, name := range []string{"kubelet", "nas", "alice", "iqn.", "192.0.2.", "Volume{", "MSiSCSI"} {
+		if strings.Contains(metrics, name) {
+			t.Errorf("the metrics, which need no authentication, contain %q:\n%s", name, metrics)
 		}
 	}
 	files := 0
 	err = filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are sparse, and hold no text
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are sparse and contain no text
 			return err
 		}
 		b, err := os.ReadFile(path)
 		files++
-		holds(t, path, b, secret)
+		wantNoSecret(t, path, b, secret)
 		return err
 	})
 	if err != nil || files == 0 {
@@ -123,8 +123,8 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	}
 }
 
-// publishedServices are the services of all versions, system first: its
-// StartService makes iSCSI answer.
+// publishedServices returns the services of all versions. System comes first, because its
+// StartService enables iSCSI.
 func publishedServices(t *testing.T) []protoreflect.ServiceDescriptor {
 	t.Helper()
 	var services []protoreflect.ServiceDescriptor
@@ -151,7 +151,7 @@ func publishedServices(t *testing.T) []protoreflect.ServiceDescriptor {
 	return services
 }
 
-// publishedMethods are the methods of all versions.
+// publishedMethods returns the methods of all versions.
 func publishedMethods(t *testing.T) []protoreflect.MethodDescriptor {
 	t.Helper()
 	var methods []protoreflect.MethodDescriptor
@@ -163,7 +163,7 @@ func publishedMethods(t *testing.T) []protoreflect.MethodDescriptor {
 	return methods
 }
 
-// fill gives a message values that get far, and returns how many were secrets.
+// fill sets the fields of a message to valid values, and returns the number of secrets.
 func fill(in protoreflect.Message, m protoreflect.MethodDescriptor, secret string) (secrets int) {
 	for i := range in.Descriptor().Fields().Len() {
 		f := in.Descriptor().Fields().Get(i)
@@ -175,7 +175,7 @@ func fill(in protoreflect.Message, m protoreflect.MethodDescriptor, secret strin
 			in.Set(f, protoreflect.ValueOfString(secret))
 			secrets++
 		case f.Kind() == protoreflect.EnumKind:
-			in.Set(f, protoreflect.ValueOfEnum(1)) // CHAP, where it is the kind of authentication
+			in.Set(f, protoreflect.ValueOfEnum(1)) // CHAP, for the type of authentication
 		case f.Kind() == protoreflect.StringKind:
 			in.Set(f, protoreflect.ValueOfString(text(name, m)))
 		}
@@ -190,7 +190,7 @@ func text(field string, m protoreflect.MethodDescriptor) string {
 	case "local_path":
 		return `C:\var\lib\kubelet\pods\link`
 	case "username", "chap_username":
-		return "somebody"
+		return "alice"
 	case "iqn":
 		return "iqn.2025-01.com.example:data"
 	case "target_address":
@@ -207,8 +207,8 @@ func text(field string, m protoreflect.MethodDescriptor) string {
 	return "nothing"
 }
 
-// holds fails the test if b has the secret in it, plain or in a usual disguise.
-func holds(t *testing.T, what string, b []byte, secret string) {
+// wantNoSecret fails the test if b contains the secret, plain or encoded.
+func wantNoSecret(t *testing.T, what string, b []byte, secret string) {
 	t.Helper()
 	var wide []byte
 	for _, u := range win32.UTF16(secret) {
@@ -221,7 +221,7 @@ func holds(t *testing.T, what string, b []byte, secret string) {
 		"base64": []byte(base64.RawStdEncoding.EncodeToString([]byte(secret))),
 	} {
 		if i := bytes.Index(b, text); i >= 0 {
-			t.Errorf("%s has the secret in it (%s), near %q", what, form, b[max(0, i-80):i])
+			t.Errorf("%s contains the secret (%s), near %q", what, form, b[max(0, i-80):i])
 		}
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// FuzzNodeConfig reads any bytes as the description of a simulated node: they are
-// refused, or make a node that opens again from its state and holds no handle.
+// FuzzNodeConfig parses arbitrary bytes as the description of a simulated node. A valid
+// description must result in a node that has no open handle and can be opened again from
+// its state.
 func FuzzNodeConfig(f *testing.F) {
 	for _, text := range []string{
 		"",
@@ -38,8 +39,8 @@ func FuzzNodeConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// A description is trusted to say where its state goes and how many disks
-		// there are; this test's own machine is not.
+		// The state directory and the number of disks are not restricted, so the test
+		// sets them.
 		config.StateDir = filepath.Join(dir, "state")
 		config.Disks = config.Disks[:min(len(config.Disks), 4)]
 		n, err := simnode.Open(config)
@@ -53,10 +54,10 @@ func FuzzNodeConfig(f *testing.F) {
 			t.Errorf("%q: Close: %v", text, err)
 		}
 		if n, err = simnode.Open(config); err != nil {
-			t.Fatalf("%q: the second time: %v", text, err)
+			t.Fatalf("%q: Open again: %v", text, err)
 		}
 		if err := n.Close(); err != nil {
-			t.Errorf("%q: Close, the second time: %v", text, err)
+			t.Errorf("%q: Close again: %v", text, err)
 		}
 	})
 }

@@ -22,20 +22,20 @@ func TestNodeConfig(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", "disks:\n- sise: 1GiB\n", `unknown field "sise"`},
-		{"the line of an unknown field", "# diks: []\ndisks: []\ndiks: []\n", `node.yaml: line 3: `},
-		{"one in a list", "disks:\n- size: 1GiB\n- sise: 1GiB\n", `node.yaml: line 3: `},
-		{"one in braces", "disks:\n- {size: 1GiB, 'sise': 1GiB}\n", `node.yaml: line 2: `},
-		{"one that others have", "size: 1GiB\ndisks: [{size: 1GiB}]\n", `node.yaml: line 1 or 2: `},
-		{"the line of what is no YAML", "disks:\n- size: 1GiB\n  size: 2GiB\n", `line 3`},
+		{"line of an unknown field", "# diks: []\ndisks: []\ndiks: []\n", `node.yaml: line 3: `},
+		{"unknown field in a list", "disks:\n- size: 1GiB\n- sise: 1GiB\n", `node.yaml: line 3: `},
+		{"unknown field in braces", "disks:\n- {size: 1GiB, 'sise': 1GiB}\n", `node.yaml: line 2: `},
+		{"field at the wrong place", "size: 1GiB\ndisks: [{size: 1GiB}]\n", `node.yaml: line 1 or 2: `},
+		{"line of invalid YAML", "disks:\n- size: 1GiB\n  size: 2GiB\n", `line 3`},
 		{"a field given twice", "stateDir: a\nstateDir: b\n", "stateDir"},
 		{"a bad size", "disks:\n- size: 1 elephant\n", "elephant"},
-		{"no YAML", "disks: [", "node.yaml"},
+		{"invalid YAML", "disks: [", "node.yaml"},
 	} {
 		if _, err := nodeConfig(write(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "node.yaml") {
 			t.Errorf("%s: %v, want an error with the file and %q", c.name, err, c.want)
 		}
 	}
 	if _, err := nodeConfig(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v, want os.ErrNotExist", err)
+		t.Errorf("missing file: %v, want os.ErrNotExist", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package simhost is the host of csi-proxy-sim: a node that exists in this
-// process only, and the pipe of the service that controls it.
+// Package simhost is the host of csi-proxy-sim: a simulated node in this process, and the
+// pipe of its control service.
 package simhost
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// Program is csi-proxy-sim.
+// Program returns the program csi-proxy-sim.
 func Program(version string) daemon.Program {
 	return daemon.Program{Name: "csi-proxy-sim", Version: version, Host: &host{}}
 }
@@ -29,8 +29,8 @@ type host struct{ nodeConfig, stateDir string }
 func (*host) Name() string { return "simulated" }
 
 func (h *host) AddFlags(f *flag.FlagSet) {
-	f.StringVar(&h.nodeConfig, "node-config", "", "YAML `file` that describes the simulated node; read when its state directory is empty")
-	f.StringVar(&h.stateDir, "state-dir", "", "`directory` that keeps the simulated node between runs; without one it is forgotten at the end")
+	f.StringVar(&h.nodeConfig, "node-config", "", "YAML `file` that describes the simulated node; ignored if the state directory contains a node")
+	f.StringVar(&h.stateDir, "state-dir", "", "`directory` that stores the simulated node; default: the node is lost when the process ends")
 }
 
 func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
@@ -57,7 +57,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}, nil
 }
 
-// nodeConfig reads the description of the simulated node.
+// nodeConfig reads the description of the simulated node from a file.
 func nodeConfig(file string) (simnode.Config, error) {
 	var config simnode.Config
 	if file == "" {
@@ -73,20 +73,20 @@ func nodeConfig(file string) (simnode.Config, error) {
 	return config, nil
 }
 
-// unknownField is how the YAML library tells of a field that nothing has: without
-// the line, which it tells of all that is no YAML.
+// unknownField matches the YAML library's error for an unknown field, which does not
+// contain the line.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
-// lines are the lines of text that have the field that err does not know, as the
-// beginning of an error; empty if it is about something else. A field that is
-// known in another place is in several.
+// lines returns the lines of text that contain the unknown field of err, as the start of
+// an error text. It is empty for other errors. There may be several lines, if the field is
+// valid elsewhere.
 func lines(text string, err error) string {
 	name := unknownField.FindStringSubmatch(err.Error())
 	if name == nil {
 		return ""
 	}
 	field, bad := regexp.Compile(`(^|[\s{,"'])` + regexp.QuoteMeta(name[1]) + `["']?\s*:`)
-	if bad != nil { // of bytes that are no text
+	if bad != nil { // invalid UTF-8
 		return ""
 	}
 	var found []string

@@ -1,5 +1,4 @@
-// Package windowshost is the host of csi-proxy: the Windows that the process
-// runs on.
+// Package windowshost is the host of csi-proxy: the Windows system on which it runs.
 package windowshost
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
-// Program is csi-proxy.
+// Program returns the program csi-proxy.
 func Program(version string) daemon.Program {
 	return daemon.Program{Name: "csi-proxy", Version: version, Host: &host{}}
 }
@@ -32,13 +31,13 @@ func (*host) Name() string { return "windows" }
 
 func (h *host) AddFlags(f *flag.FlagSet) {
 	backend := func(name string, to *node.Backend, what string) {
-		f.Func(name, "how the node "+what+"; where Windows does not have the one the other is used (default wmi)", func(s string) (err error) {
+		f.Func(name, "how the node "+what+"; if Windows does not support it, the other one is used (default wmi)", func(s string) (err error) {
 			*to, err = node.ParseBackend(s)
 			return err
 		})
 	}
-	backend("format-backend", &h.format, "formats volumes: `wmi`, or native, which is fmifs.dll in a process of its own")
-	backend("smb-backend", &h.smb, "maps shares: `wmi`, or native, which is NetUseAdd")
+	backend("format-backend", &h.format, "formats volumes: `wmi`, or native, which uses fmifs.dll in a child process")
+	backend("smb-backend", &h.smb, "maps shares: `wmi`, or native, which uses NetUseAdd")
 }
 
 func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
@@ -48,7 +47,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	n, err := node.OpenNative(node.NativeOptions{Format: h.format, SMB: h.smb, FormatHelper: exe})
 	if errors.Is(err, node.ErrNoWindows) {
-		return nil, fmt.Errorf("csi-proxy needs Windows and this is %s: run csi-proxy-sim, which serves a simulated node: %w", runtime.GOOS, errors.ErrUnsupported)
+		return nil, fmt.Errorf("csi-proxy needs Windows, but this is %s: run csi-proxy-sim, which serves a simulated node: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the node: %w", err)
@@ -63,15 +62,14 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	out := &daemon.Node{Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume}}
 	if out.Names, err = thisMachine(); err != nil && !rules.AllowLoopback {
-		// No reason to keep a node from its disks.
-		klog.ErrorS(err, "SMB is not served: without the node's own names and addresses its own shares, which may not be mapped, cannot be recognised")
+		// The other groups do not need the names.
+		klog.ErrorS(err, "Not serving SMB, because without the names and addresses of this node its own shares cannot be recognised; to allow them, use -smb-allow-loopback")
 		out.Groups.SMB = nil
 	}
 	return out, nil
 }
 
-// thisMachine are the names and addresses by which shares of this machine can be
-// reached, beside localhost.
+// thisMachine returns the names and addresses of this machine, except localhost.
 func thisMachine() ([]string, error) {
 	name, err := os.Hostname()
 	if err != nil {

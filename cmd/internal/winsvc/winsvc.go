@@ -1,16 +1,16 @@
 // Package winsvc runs a program under the Windows Service Control Manager.
 //
-// The service is reported as running once the program says that it is ready,
-// so whoever starts it and waits, or depends on it, finds it serving. A stop
-// asks the program to end and is reported as done when it has ended: calls that
-// are under way finish first.
+// The service is reported as running when the program is ready, so a caller that starts
+// it and waits, or a service that depends on it, finds it serving. To stop the service,
+// winsvc ends the context of the program, and reports it as stopped when the program has
+// returned. Running calls finish first.
 //
-// Whether a process is a service is told by a flag and not guessed: a console
-// in a container looks like a service to the functions that guess.
+// A flag tells the program to run as a service. Windows has functions to detect that, but
+// they are wrong for a console in a container.
 package winsvc
 
 import "context"
 
-// Program is what a service runs. It calls ready once it does its work, ends
-// soon after ctx does, and returns the exit code of the process.
+// Program is the function that a service runs. It calls ready when it is serving, returns
+// soon after ctx ends, and returns the exit code of the process.
 type Program func(ctx context.Context, ready func()) int

@@ -7,9 +7,7 @@ import (
 	"fmt"
 )
 
-// Run runs p as the Windows service of this name and returns its exit code.
-// Here there are no Windows services, and it is an error that is
-// errors.ErrUnsupported.
+// Run fails with errors.ErrUnsupported, because this system has no Windows services.
 func Run(name string, _ Program) (int, error) {
-	return 0, fmt.Errorf("running as the Windows service %s needs Windows: %w", name, errors.ErrUnsupported)
+	return 0, fmt.Errorf("run as the service %s: this needs Windows: %w", name, errors.ErrUnsupported)
 }

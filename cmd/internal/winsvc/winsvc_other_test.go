@@ -11,12 +11,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
-func TestServiceNeedsWindows(t *testing.T) {
+func TestRunFailsWithoutWindows(t *testing.T) {
 	_, err := winsvc.Run("csiproxy", func(context.Context, func()) int {
 		t.Error("the program ran")
 		return 0
 	})
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "csiproxy") {
-		t.Errorf("Run = %v, want ErrUnsupported that names the service", err)
+		t.Errorf("Run = %v, want ErrUnsupported with the service", err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 const (
 	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptParamChange
 
-	// While something is pending the manager is told every step that it goes
-	// on, and gives up when it hears nothing for patience.
-	step     = 2 * time.Second
-	patience = 10 * time.Second
+	// During a pending start or stop, progress is reported to the manager every
+	// reportInterval. The manager gives up after waitHint without a report.
+	reportInterval = 2 * time.Second
+	waitHint       = 10 * time.Second
 )
 
-// Run runs p as the Windows service of this name and returns its exit code. It
-// is an error if the process was not started by the service manager.
+// Run runs p as the Windows service with this name and returns its exit code. It fails if
+// the process was not started by the service manager.
 func Run(name string, p Program) (int, error) {
 	h := &handler{program: p}
 	if err := svc.Run(name, h); err != nil {
@@ -32,7 +32,7 @@ type handler struct {
 	code    int
 }
 
-// Execute is called by package svc; the service is over when it returns.
+// Execute is called by package svc. The service ends when it returns.
 func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states chan<- svc.Status) (specific bool, code uint32) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -46,12 +46,12 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 		status.WaitHint = 0
 		if status.State == svc.StartPending || status.State == svc.StopPending {
 			status.CheckPoint++
-			status.WaitHint = uint32(patience.Milliseconds())
+			status.WaitHint = uint32(waitHint.Milliseconds())
 		}
 		states <- status
 	}
 	report()
-	tick := time.NewTicker(step)
+	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -74,7 +74,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 				report()
 				cancel()
 			case svc.ParamChange:
-				// There is nothing to read again: all parameters are flags.
+				// All parameters are flags, which cannot change.
 			}
 		case h.code = <-ended:
 			return h.code != 0, uint32(h.code)
