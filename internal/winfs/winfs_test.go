@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -38,15 +39,15 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	em, err := emulated.Open(emulated.Config{
-		Disks: []emulated.DiskConfig{
-			{Content: emulated.ContentSystem},
-			{Size: 64 << 20, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}},
-			{Size: 64 << 20, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}},
+	em, err := emulated.Open(nodespec.Config{
+		Disks: []nodespec.Disk{
+			{Content: nodespec.ContentSystem},
+			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}},
 		},
 		Directories: []string{pods, outside + `\deep\deeper`},
-		SMBServers:  []emulated.SMBServerConfig{{Name: "server", Shares: []string{"share", "other"}, NodeAccount: true}},
-	})
+		SMBServers:  []nodespec.SMBServer{{Name: "server", Shares: []string{"share", "other"}, NodeAccount: true}},
+	}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -61,14 +62,14 @@ type fixture struct {
 	hook  atomic.Pointer[func(*win32.Call) error]
 }
 
-func newFixture(t *testing.T, cfg emulated.Config, disks ...emulated.DiskConfig) *fixture {
+func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
 	log := slog.New(slog.DiscardHandler)
-	cfg.Log, cfg.Now, cfg.Sleep = log, f.clock.Now, f.clock.pass
-	cfg.Disks = append([]emulated.DiskConfig{{Content: emulated.ContentSystem, Size: 64 * gib}}, disks...)
+	cfg.Log = log
+	cfg.Disks = append([]nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}}, disks...)
 	var err error
-	if f.win, err = emulated.Open(cfg); err != nil {
+	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now, Sleep: f.clock.pass}); err != nil {
 		t.Fatal(err)
 	}
 	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
@@ -108,8 +109,8 @@ func (f *fixture) partition(n uint32) error {
 
 // A call that was stopped while it waited for the volume is repeated, and waits.
 func TestOnlineAgainWaitsForTheVolume(t *testing.T) {
-	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(300 * time.Millisecond)},
-		emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(300 * time.Millisecond)},
+		nodespec.Disk{Size: gib})
 	if err := errors.Join(f.partition(1), f.setState(1, false)); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestPartitionDiskMakesATableAndOnePartition(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		for name, size := range map[string]uint64{"8 MiB": 8 * mib, "100 MiB": 100 * mib, "1 GiB": gib, "3 TiB": 3 * tib} {
 			t.Run(fmt.Sprintf("%s with sectors of %d bytes", name, sector), func(t *testing.T) {
-				f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: emulated.Size(size), SectorSize: sector})
+				f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: nodespec.Size(size), SectorSize: sector})
 				if err := f.partition(1); err != nil {
 					t.Fatal(err)
 				}
@@ -259,23 +260,23 @@ func TestPartitionDiskMakesATableAndOnePartition(t *testing.T) {
 func TestPartitionDiskStartsFromWhateverTableThereIs(t *testing.T) {
 	cases := []struct {
 		name    string
-		cfg     emulated.Config
-		disk    emulated.DiskConfig
+		cfg     nodespec.Config
+		disk    nodespec.Disk
 		touched bool
 		style   uint32
 		used    int // partitions afterwards, the reserved one included
 	}{
-		{"blank", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"Windows adds the reserved partition itself", emulated.Config{CreateDiskAddsMSR: true}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT with a reserved partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT without anything", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT with a partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
-		{"GPT with a recovery partition only", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery"}}}, false, win32.PARTITION_STYLE_GPT, 1},
-		{"MBR with a partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentMBR, Partitions: []emulated.PartitionConfig{{Size: gib}}}, false, win32.PARTITION_STYLE_MBR, 1},
-		{"MBR without partitions", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentMBR}, true, win32.PARTITION_STYLE_MBR, 1},
-		{"blank, offline and read-only", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT, offline, without partition", emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Offline: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"volumes arrive late", emulated.Config{VolumeArrivalDelay: emulated.Duration(20 * time.Second)}, emulated.DiskConfig{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"Windows adds the reserved partition itself", nodespec.Config{CreateDiskAddsMSR: true}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT with a reserved partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT without anything", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
+		{"GPT with a recovery partition only", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: "recovery"}}}, false, win32.PARTITION_STYLE_GPT, 1},
+		{"MBR with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_MBR, 1},
+		{"MBR without partitions", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentMBR}, true, win32.PARTITION_STYLE_MBR, 1},
+		{"blank, offline and read-only", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"GPT, offline, without partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Offline: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"volumes arrive late", nodespec.Config{VolumeArrivalDelay: nodespec.Duration(20 * time.Second)}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -340,8 +341,8 @@ func (f *fixture) volumes() (n int) {
 }
 
 func TestPartitionDiskLeavesAPartitionedDiskOffline(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}, Offline: yes()})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes()})
 	f.unchanged(func() {
 		if err := f.partition(1); err != nil {
 			t.Error(err)
@@ -358,11 +359,11 @@ func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
 	} {
 		for _, offline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, offline %t", c.name, offline), func(t *testing.T) {
-				d := emulated.DiskConfig{Size: 10 * gib}
+				d := nodespec.Disk{Size: 10 * gib}
 				if c.name == "superfloppy" {
-					d.Content = emulated.ContentSuperfloppy
+					d.Content = nodespec.ContentSuperfloppy
 				}
-				f := newFixture(t, emulated.Config{}, d)
+				f := newFixture(t, nodespec.Config{}, d)
 				switch c.name {
 				case "LUKS":
 					f.write(1, 0, "LUKS\xba\xbe")
@@ -402,7 +403,7 @@ func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
 func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		other, err := disk.New(diskapi.On(&node.Node{API: f.win, Clock: f.clock, Rand: f.node.Rand, Log: f.node.Log}))
 		if err != nil {
 			t.Fatal(err)
@@ -458,7 +459,7 @@ func (f *fixture) names() []string {
 }
 
 func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib})
 	f.write(1, 100, "some rubbish")
 	if err := f.partition(1); err != nil {
 		t.Error(err)
@@ -469,10 +470,10 @@ func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
 func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
 	for _, c := range []struct {
 		addsMSR bool
-		size    emulated.Size
+		size    nodespec.Size
 		start   int64
 	}{{false, 10 * gib, 16 * mib}, {false, 100 * mib, mib}, {true, 100 * mib, 13 * mib}} {
-		f := newFixture(t, emulated.Config{CreateDiskAddsMSR: c.addsMSR}, emulated.DiskConfig{Size: c.size})
+		f := newFixture(t, nodespec.Config{CreateDiskAddsMSR: c.addsMSR}, nodespec.Disk{Size: c.size})
 		f.write(1, c.start+3, "NTFS    ")
 		if err := f.partition(1); err != nil {
 			t.Fatal(err)
@@ -491,7 +492,7 @@ func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
 }
 
 func TestTheSystemDiskIsNotTouched(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	f.unchanged(func() {
 		if err := f.partition(0); err != nil {
 			t.Errorf("partitioning the partitioned disk 0: %v, want success", err)
@@ -505,7 +506,7 @@ func TestTheSystemDiskIsNotTouched(t *testing.T) {
 
 // Not every disk with Windows on it has an EFI partition to be recognised by.
 func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	f.observe(func(c *win32.Call) error {
 		if changes(c) {
 			t.Errorf("unexpected change: %v", c)
@@ -529,7 +530,7 @@ func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
 
 // While a disk is changed nobody else may so much as look at it.
 func TestTakingADiskOfflineLocksIt(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	asked := false
 	f.observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
@@ -550,15 +551,15 @@ func TestTakingADiskOfflineLocksIt(t *testing.T) {
 
 func TestDisksThatWindowsNeedsAreNotTakenOffline(t *testing.T) {
 	for _, kind := range []string{"esp", "recovery", "ldmData", "ldmMetadata", "spaces"} {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-			Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: kind}}})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+			Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: kind}}})
 		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition) })
 	}
 }
 
 func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
 	for _, lost := range []string{"WindowsDirectory", "VolumePathName", "VolumeNameForMountPoint"} {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT})
 		f.observe(func(c *win32.Call) error {
 			if c.Name == lost {
 				return win32.ERROR_PATH_NOT_FOUND
@@ -575,7 +576,7 @@ func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
 }
 
 func TestADiskThatIsNotThereIsNotFound(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	for _, n := range []uint32{9, 1<<32 - 1} {
 		_, stats := f.disk.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: n})
@@ -589,7 +590,7 @@ func TestADiskThatIsNotThereIsNotFound(t *testing.T) {
 }
 
 func TestANilRequestIsInvalid(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	_, ids := f.disk.ListDiskIDs(ctx, nil)
 	_, locations := f.disk.ListDiskLocations(ctx, nil)
@@ -609,9 +610,9 @@ func TestANilRequestIsInvalid(t *testing.T) {
 // Wherever a call of Windows fails, the error is clean, nothing stays open, and
 // the same request completes the work once the failure is gone.
 func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
-	cfg := emulated.DiskConfig{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
+	cfg := nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
 	for k := 1; ; k++ {
-		f := newFixture(t, emulated.Config{}, cfg)
+		f := newFixture(t, nodespec.Config{}, cfg)
 		calls, failed := 0, ""
 		f.observe(func(c *win32.Call) error {
 			if c.Name == "CloseHandle" {
@@ -651,7 +652,7 @@ func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
 
 func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY} {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		times := map[string]int{}
 		f.observe(func(c *win32.Call) error {
 			if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") || changes(c) {
@@ -666,7 +667,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 		}
 	}
 
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	begin, opens := f.clock.Now(), 0
 	f.observe(func(c *win32.Call) error {
 		if c.Name == "CreateFile" {
@@ -684,7 +685,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 }
 
 func TestManyCallersPartitionADiskOnce(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	var tables, layouts atomic.Int32
 	f.observe(func(c *win32.Call) error {
 		switch c.Code {
@@ -711,7 +712,7 @@ func TestManyCallersPartitionADiskOnce(t *testing.T) {
 
 func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 		f.observe(func(c *win32.Call) error {
 			if c.Code == win32.IOCTL_DISK_CREATE_DISK && strings.HasSuffix(c.Path, "1") {
 				time.Sleep(time.Hour)
@@ -736,7 +737,7 @@ func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
 }
 
 func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
-	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(100 * time.Second)}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(100 * time.Second)}, nodespec.Disk{Size: gib})
 	f.clock.pass(time.Hour)
 	begin := f.clock.Now()
 	wantKind(t, f.partition(1), hosterr.ErrUnavailable, "did not appear within 1m0s")
@@ -754,15 +755,15 @@ func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
 }
 
 func TestPartitionDiskSaysThatAMediumIsProtected(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib, WriteProtected: true})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, WriteProtected: true})
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
 		t.Errorf("%v, want ERROR_WRITE_PROTECT", err)
 	}
 }
 
 func TestSetDiskState(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()})
 	f.unchanged(func() {
 		if err := f.setState(1, false); err != nil {
 			t.Error(err)
@@ -798,7 +799,7 @@ func (f *fixture) attributes(n uint32) (a uint64) {
 }
 
 func TestTakingADiskOnlineWaitsForItsVolume(t *testing.T) {
-	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(10 * time.Second)}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(10 * time.Second)}, nodespec.Disk{Size: gib})
 	f.clock.pass(time.Hour)
 	for _, err := range []error{f.partition(1), f.setState(1, false)} {
 		if err != nil {
@@ -817,7 +818,7 @@ func TestTakingADiskOnlineWaitsForItsVolume(t *testing.T) {
 }
 
 func TestGetDiskStats(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 3 * tib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
 	size := func() int64 {
 		t.Helper()
 		out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1})
@@ -841,10 +842,10 @@ func TestGetDiskStats(t *testing.T) {
 }
 
 func TestListDiskIDs(t *testing.T) {
-	f := newFixture(t, emulated.Config{},
-		emulated.DiskConfig{Size: gib, Serial: "  S1  ", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}},
-		emulated.DiskConfig{Size: gib, Serial: "vol0123_00000001.", Bus: "nvme"},
-		emulated.DiskConfig{Size: gib, Identifiers: []emulated.IdentifierConfig{
+	f := newFixture(t, nodespec.Config{},
+		nodespec.Disk{Size: gib, Serial: "  S1  ", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}},
+		nodespec.Disk{Size: gib, Serial: "vol0123_00000001.", Bus: "nvme"},
+		nodespec.Disk{Size: gib, Identifiers: []nodespec.Identifier{
 			{CodeSet: "binary", Type: 3, Association: "port", Hex: "01"}, {CodeSet: "binary", Type: 3, Hex: "6001405AB0"}}},
 	)
 	list := func() map[uint32]disk.DiskIDs {
@@ -895,12 +896,12 @@ func TestListDiskIDs(t *testing.T) {
 }
 
 func TestListDiskLocations(t *testing.T) {
-	f := newFixture(t, emulated.Config{},
-		emulated.DiskConfig{Size: gib, Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1"},
-		emulated.DiskConfig{Size: gib, Bus: "scsi", Address: &win32.SCSIAddress{Port: 2, Target: 4, Lun: 7}},
-		emulated.DiskConfig{Size: gib, Bus: "nvme", Address: &win32.SCSIAddress{Port: 5}},
-		emulated.DiskConfig{Size: gib, Bus: "ata", Location: "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", Address: &win32.SCSIAddress{}},
-		emulated.DiskConfig{Size: gib, Bus: "vhd", Location: `C:\a.vhdx`, Address: &win32.SCSIAddress{}},
+	f := newFixture(t, nodespec.Config{},
+		nodespec.Disk{Size: gib, Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1"},
+		nodespec.Disk{Size: gib, Bus: "scsi", Address: &nodespec.Address{Port: 2, Target: 4, Lun: 7}},
+		nodespec.Disk{Size: gib, Bus: "nvme", Address: &nodespec.Address{Port: 5}},
+		nodespec.Disk{Size: gib, Bus: "ata", Location: "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", Address: &nodespec.Address{}},
+		nodespec.Disk{Size: gib, Bus: "vhd", Location: `C:\a.vhdx`, Address: &nodespec.Address{}},
 	)
 	out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
 	if err != nil {
@@ -926,7 +927,7 @@ func TestListDiskLocations(t *testing.T) {
 
 func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		var began atomic.Int32
 		f.observe(func(c *win32.Call) error {
 			if c.Name == "Reenumerate" {
@@ -966,7 +967,7 @@ func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
 
 func TestRescanIsWaitedForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, emulated.Config{})
+		f := newFixture(t, nodespec.Config{})
 		f.observe(func(c *win32.Call) error {
 			if c.Name == "Reenumerate" {
 				time.Sleep(10 * time.Minute)
@@ -984,7 +985,7 @@ func TestRescanIsWaitedForAMinute(t *testing.T) {
 }
 
 func TestOneDisksFailureDoesNotFailTheRescan(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 	updated := 0
 	f.observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_UPDATE_DRIVE_SIZE {
@@ -1046,15 +1047,15 @@ func TestAnMBRDiskThatWindowsNeedsIsNotTakenOffline(t *testing.T) {
 		at   int64
 		byte string
 	}{"active partition": {firstEntry, "\x80"}, "dynamic-disk partition": {firstEntry + 4, "\x42"}} {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-			Size: gib, Content: emulated.ContentMBR, Partitions: []emulated.PartitionConfig{{Size: 100 * mib}}})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+			Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: 100 * mib}}})
 		f.write(1, patch.at, patch.byte)
 		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, what) })
 	}
 }
 
 func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	failures := 0
 	f.observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && failures < 3 {
@@ -1071,8 +1072,8 @@ func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
 // Sizes in what a device answers are claims.
 func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
 	for _, size := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x80", "\x00\x00\x00\x00", "\x09\x00\x00\x00", "\x01\x10\x00\x00"} {
-		f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-			Size: gib, Serial: "S1", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "disk"}}})
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+			Size: gib, Serial: "S1", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "disk"}}})
 		f.observe(func(c *win32.Call) error {
 			err := c.Do()
 			if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY && err == nil {
@@ -1089,7 +1090,7 @@ func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
 
 // Windows may take a disk offline again as it arrives.
 func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.T) {
-	f := newFixture(t, emulated.Config{VolumeArrivalDelay: emulated.Duration(3 * time.Second)}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
 	offline := false
 	f.observe(func(c *win32.Call) error {
 		if c.Name == "VolumeNames" && !offline {
@@ -1113,7 +1114,7 @@ func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.
 
 // Where automount is off, a new volume comes offline.
 func TestPartitionDiskBringsItsVolumeOnline(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	online := 0
 	f.observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_VOLUME_ONLINE {

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func (f *fixture) setReadOnly(n uint32, readOnly bool) error {
@@ -29,8 +29,8 @@ func (f *fixture) wantReadOnly(n uint32, want bool) {
 
 // What SAN policy does to a disk on a shared bus, and what a driver does about it.
 func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-		Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}, Offline: yes(), ReadOnly: yes()})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes(), ReadOnly: yes()})
 	f.wantReadOnly(1, true)
 	if err := f.setReadOnly(1, false); err != nil {
 		t.Fatal(err)
@@ -73,11 +73,11 @@ func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
 
 // Windows takes its own mark from the disk, and the disk refuses all the same.
 func TestADiskThatStaysReadOnlyIsReported(t *testing.T) {
-	f := newFixture(t, emulated.Config{},
-		emulated.DiskConfig{Size: gib, WriteProtected: true, ReadOnly: yes()},
-		emulated.DiskConfig{Size: gib, WriteProtected: true},
-		emulated.DiskConfig{Size: gib, WriteProtected: true, Offline: yes(), ReadOnly: yes()},
-		emulated.DiskConfig{Size: gib, ReadOnly: yes()})
+	f := newFixture(t, nodespec.Config{},
+		nodespec.Disk{Size: gib, WriteProtected: true, ReadOnly: yes()},
+		nodespec.Disk{Size: gib, WriteProtected: true},
+		nodespec.Disk{Size: gib, WriteProtected: true, Offline: yes(), ReadOnly: yes()},
+		nodespec.Disk{Size: gib, ReadOnly: yes()})
 	for _, n := range []uint32{1, 2} {
 		f.wantReadOnly(n, true)
 		err := f.setReadOnly(n, false)
@@ -122,7 +122,7 @@ func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
 		{"the disk fails", win32.ERROR_IO_DEVICE, win32.ERROR_IO_DEVICE},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: gib})
+			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 			f.observe(func(call *win32.Call) error {
 				if call.Code == win32.IOCTL_DISK_IS_WRITABLE {
 					return c.answer
@@ -141,8 +141,8 @@ func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
 }
 
 func TestDisksThatWindowsNeedsAreNotMadeReadOnly(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{
-		Size: 10 * gib, Content: emulated.ContentGPTNoMSR, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "spaces"}}})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: "spaces"}}})
 	f.unchanged(func() {
 		wantKind(t, f.setReadOnly(0, true), hosterr.ErrFailedPrecondition, "make read-only disk 0", "is not changed")
 		wantKind(t, f.setReadOnly(1, true), hosterr.ErrFailedPrecondition, "Storage Spaces")
@@ -154,7 +154,7 @@ func TestDisksThatWindowsNeedsAreNotMadeReadOnly(t *testing.T) {
 }
 
 func TestReadOnlyRequestsThatAreRefused(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	_, err := f.disk.GetDiskReadOnly(t.Context(), nil)
 	wantKind(t, err, hosterr.ErrInvalid, "GetDiskReadOnly: the request is nil")
 	_, err = f.disk.SetDiskReadOnly(t.Context(), nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const pods = `C:\var\lib\kubelet\pods`
@@ -23,7 +24,7 @@ const pods = `C:\var\lib\kubelet\pods`
 // around its Win32 calls.
 func service(t *testing.T, hook func(*win32.Call) error) (*filesystem.Filesystem, *node.Node) {
 	t.Helper()
-	em, err := emulated.Open(emulated.Config{Directories: []string{pods}})
+	em, err := emulated.Open(nodespec.Config{Directories: []string{pods}}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

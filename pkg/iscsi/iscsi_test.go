@@ -24,6 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
@@ -68,13 +69,13 @@ const (
 
 var here = &iscsi.TargetPortal{TargetAddress: address, TargetPort: 3260}
 
-func target(iqn string, luns int, addresses ...string) emulated.ISCSITargetConfig {
+func target(iqn string, luns int, addresses ...string) nodespec.ISCSITarget {
 	if addresses == nil {
 		addresses = []string{address}
 	}
-	c := emulated.ISCSITargetConfig{IQN: iqn, LUNs: make([]emulated.ISCSILUNConfig, luns)}
+	c := nodespec.ISCSITarget{IQN: iqn, LUNs: make([]nodespec.LUN, luns)}
 	for _, a := range addresses {
-		c.Portals = append(c.Portals, emulated.ISCSIPortalConfig{Address: a})
+		c.Portals = append(c.Portals, nodespec.ISCSIPortal{Address: a})
 	}
 	for i := range c.LUNs {
 		c.LUNs[i].Size = 64 << 20
@@ -83,22 +84,22 @@ func target(iqn string, luns int, addresses ...string) emulated.ISCSITargetConfi
 }
 
 // newFixture has MSiSCSI running.
-func newFixture(t *testing.T, targets ...emulated.ISCSITargetConfig) *fixture {
+func newFixture(t *testing.T, targets ...nodespec.ISCSITarget) *fixture {
 	t.Helper()
-	return newFixtureOn(t, emulated.Config{
-		ISCSI:    emulated.ISCSIConfig{Portals: []emulated.ISCSIPortalConfig{{Address: address}}, Targets: targets},
-		Services: []emulated.ServiceConfig{{Name: "MSiSCSI", State: "running"}},
+	return newFixtureOn(t, nodespec.Config{
+		ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: address}}, Targets: targets},
+		Services: []nodespec.Service{{Name: "MSiSCSI", State: "running"}},
 	})
 }
 
-func newFixtureOn(t *testing.T, cfg emulated.Config) *fixture {
+func newFixtureOn(t *testing.T, cfg nodespec.Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
 	log := slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
-	cfg.Log, cfg.Now = log, f.clock.Now
-	cfg.Disks = []emulated.DiskConfig{{Content: emulated.ContentSystem}}
+	cfg.Log = log
+	cfg.Disks = []nodespec.Disk{{Content: nodespec.ContentSystem}}
 	var err error
-	if f.win, err = emulated.Open(cfg); err != nil {
+	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now}); err != nil {
 		t.Fatal(err)
 	}
 	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
@@ -214,7 +215,7 @@ func wants(t *testing.T, what string, err, kind error, texts ...string) {
 
 func TestTargetWithThreeLUNs(t *testing.T) {
 	c := target(iqn, 3)
-	c.ArrivalDelay = emulated.Duration(400 * time.Millisecond)
+	c.ArrivalDelay = nodespec.Duration(400 * time.Millisecond)
 	f := newFixture(t, c)
 	f.must(f.add(here))
 	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
@@ -424,9 +425,9 @@ const (
 	another = "mutual-other-16b"
 )
 
-func withCHAP() emulated.ISCSITargetConfig {
+func withCHAP() nodespec.ISCSITarget {
 	c := target(iqn, 1)
-	c.CHAP = &emulated.CHAPConfig{User: "csi", Secret: right, MutualSecret: proof}
+	c.CHAP = &nodespec.CHAP{User: "csi", Secret: right, MutualSecret: proof}
 	return c
 }
 
@@ -509,7 +510,7 @@ func TestSecretsOfTheWrongLength(t *testing.T) {
 }
 
 func TestMSiSCSIStopped(t *testing.T) {
-	f := newFixtureOn(t, emulated.Config{ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{target(iqn, 1)}}})
+	f := newFixtureOn(t, nodespec.Config{ISCSI: nodespec.ISCSI{Targets: []nodespec.ISCSITarget{target(iqn, 1)}}})
 	_, list := f.iscsi.ListTargetPortals(t.Context(), &iscsi.ListTargetPortalsRequest{})
 	_, discover := f.discover(here)
 	_, disks := f.iscsi.GetTargetDisks(t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: here, IQN: iqn})
@@ -590,7 +591,7 @@ func TestBusyInitiatorIsAskedAgain(t *testing.T) {
 
 func TestWaitForDisksIsBounded(t *testing.T) {
 	late := target(iqn, 1)
-	late.ArrivalDelay = emulated.Duration(time.Hour)
+	late.ArrivalDelay = nodespec.Duration(time.Hour)
 	f := newFixture(t, late, target("iqn.2003-01.org.example:empty", 0))
 	f.must(f.add(here))
 	for _, name := range []string{iqn, "iqn.2003-01.org.example:empty"} {
@@ -663,9 +664,9 @@ func TestPersistentLoginsAreForgotten(t *testing.T) {
 
 func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
 	dir := t.TempDir()
-	cfg := emulated.Config{
-		StateDir: dir, Services: []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}},
-		ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}},
+	cfg := nodespec.Config{
+		StateDir: dir, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}},
+		ISCSI: nodespec.ISCSI{Targets: []nodespec.ISCSITarget{withCHAP()}},
 	}
 	f := newFixtureOn(t, cfg)
 	f.must(f.add(here))
@@ -687,9 +688,9 @@ func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
 // values however printed, the state of the emulated node.
 func TestSecretsAreNowhere(t *testing.T) {
 	dir := t.TempDir()
-	f := newFixtureOn(t, emulated.Config{
-		StateDir: dir, Services: []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}},
-		ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}},
+	f := newFixtureOn(t, nodespec.Config{
+		StateDir: dir, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}},
+		ISCSI: nodespec.ISCSI{Targets: []nodespec.ISCSITarget{withCHAP()}},
 	})
 	var written bytes.Buffer
 	note := func(err error) { fmt.Fprintf(&written, "%v %+v %#v %s\n", err, err, err, hosterr.HintOf(err)) }
@@ -707,7 +708,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		set := iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret}
 		password := win32.NewSecret(secret)
 		for _, v := range []any{connect, &connect, set, &set, []any{connect, &set}, struct{ In *iscsi.ConnectTargetRequest }{&connect},
-			password, win32.ISCSILogin{Password: &password}, withCHAP(), emulated.Config{ISCSI: emulated.ISCSIConfig{Targets: []emulated.ISCSITargetConfig{withCHAP()}}}.ISCSI.Targets[0].CHAP} {
+			password, win32.ISCSILogin{Password: &password}, withCHAP(), nodespec.Config{ISCSI: nodespec.ISCSI{Targets: []nodespec.ISCSITarget{withCHAP()}}}.ISCSI.Targets[0].CHAP} {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 				fmt.Fprintf(&written, verb+"\n", v)
 			}

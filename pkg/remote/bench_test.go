@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -36,11 +37,11 @@ type bench struct {
 
 func newBench(b *testing.B, disks int) *bench {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	config := emulated.Config{Log: quiet, Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}}}
+	config := nodespec.Config{Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}}
 	for range disks - 1 {
-		config.Disks = append(config.Disks, emulated.DiskConfig{Size: 1 << 30})
+		config.Disks = append(config.Disks, nodespec.Disk{Size: 1 << 30})
 	}
-	win, err := emulated.Open(config)
+	win, err := emulated.Open(config, emulated.Machine{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func BenchmarkPartitionDiskFormatVolume(b *testing.B) {
 	e := newBench(b, 1)
 	e.measure(func() error {
 		b.StopTimer()
-		number, err := e.win.Attach(emulated.DiskConfig{ID: "bench", Size: 1 << 30})
+		number, err := e.win.Attach(nodespec.Disk{ID: "bench", Size: 1 << 30})
 		if err != nil {
 			return err
 		}

@@ -14,39 +14,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
-// Fault makes a Win32 call fail, or take longer, or has something else happen
-// before it, at the boundary between the code that runs on Windows and the
-// simulation. Package winapi has the names and numbers.
-type Fault struct {
-	// Call is the name of the call, [winapi.Format]; [winapi.AnyCall] is every
-	// call but CloseHandle.
-	Call string
-	// Code is the control code or information class; 0 means any.
-	Code uint32
-	// Path limits the fault to calls on what has this text in its path, name or
-	// identity, in any case: "PhysicalDrive2", a volume's GUID, `plugins\vol-1`.
-	// See [Call]. Empty means any.
-	Path string
-	// Skip is how many such calls go through before the first that fails.
-	Skip uint32
-	// Error is what the call answers: the name or the number of a Win32 error,
-	// as [winapi.ERROR_ACCESS_DENIED] or "5", the name of an NTSTATUS, as
-	// [winapi.STATUS_ACCESS_DENIED], or the name or number of an iSCSI status, as
-	// [winapi.ISDSC_SESSION_BUSY]. Empty means that the call goes on.
-	Error string
-	// Times is how often it happens; 0 means until ClearFaults.
-	Times uint32
-	// Delay is how long the call takes before it fails or goes on. ClearFaults
-	// ends the wait, and the call goes on.
-	Delay time.Duration
-	// Do is called before the call fails or goes on, after Delay: a disk can be
-	// detached in the middle of its format. It may use the node's methods but
-	// its services, which may hold the lock that they wait for.
-	Do func()
-	// Hits is how often it happened. Fail does not read it.
-	Hits uint32
-}
-
 // ActiveFault is a fault that [Node.Fail] began.
 type ActiveFault struct {
 	faults *faults

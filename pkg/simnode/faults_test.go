@@ -2,14 +2,12 @@ package simnode
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -93,50 +91,6 @@ func TestParseError(t *testing.T) {
 	} {
 		if got, err := parseError(text); err != nil || got != want {
 			t.Errorf("parseError(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-}
-
-// The configuration here and that of the emulation are one, written twice
-// because a public type cannot be an internal one.
-func TestConfigIsThatOfTheEmulation(t *testing.T) {
-	same(t, "Config", reflect.TypeFor[Config](), reflect.TypeFor[emulated.Config]())
-}
-
-func same(t *testing.T, where string, a, b reflect.Type) {
-	if a.Kind() != b.Kind() {
-		t.Errorf("%s: %v and %v", where, a, b)
-		return
-	}
-	switch a.Kind() {
-	case reflect.Pointer, reflect.Slice:
-		same(t, where, a.Elem(), b.Elem())
-	case reflect.Struct:
-		fields := func(typ reflect.Type) map[string]reflect.Type {
-			m := map[string]reflect.Type{}
-			for _, f := range reflect.VisibleFields(typ) {
-				if tag := f.Tag.Get("json"); tag != "-" {
-					name, _, _ := strings.Cut(tag, ",")
-					if name == "" {
-						name = f.Name
-					}
-					m[strings.ToLower(name)] = f.Type
-				}
-			}
-			return m
-		}
-		fa, fb := fields(a), fields(b)
-		for name, typ := range fb {
-			if fa[name] == nil {
-				t.Errorf("%s.%s is missing here", where, name)
-				continue
-			}
-			same(t, where+"."+name, fa[name], typ)
-		}
-		for name := range fa {
-			if fb[name] == nil {
-				t.Errorf("%s.%s is not in the emulation", where, name)
-			}
 		}
 	}
 }

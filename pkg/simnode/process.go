@@ -14,27 +14,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Rules are what the services of a process let their callers do. The zero Rules
-// are those of a driver in process on a real node.
-type Rules struct {
-	// WorkingDirs, when not empty, are the only directories below which paths
-	// may resolve, as in the daemon. Empty means anywhere.
-	WorkingDirs []string `json:"-"`
-	// AllowedServices, when not nil, are the only services that may be started
-	// or stopped, as in the daemon. nil means all.
-	AllowedServices []string `json:"-"`
-	// FormatExisting lets FormatVolume format an NTFS file system that holds data, as
-	// the daemon does with -format-existing=ntfs.
-	FormatExisting bool `json:"-"`
-	// NoSMBPrivacy lets SMB mappings be made without encryption, as the daemon
-	// does with -require-privacy=false.
-	NoSMBPrivacy bool `json:"-"`
-	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
-	// password that the server could not be asked about, as the daemon does with
-	// -smb-accept-unverified-passwords.
-	AcceptUnverifiedPasswords bool `json:"-"`
-}
-
 // Process is a program on a node that does privileged work there: six services,
 // and what they remember. It ends with its node.
 type Process struct{ services *services.Services }

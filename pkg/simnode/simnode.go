@@ -44,11 +44,6 @@ func (n *Node) String() string { return "simulated node" }
 // Open makes the node that config describes, or takes up the one that is in
 // config.StateDir. Close it at the end; tests have [New].
 func Open(config Config) (*Node, error) {
-	c, err := translate[emulated.Config](config)
-	if err != nil {
-		return nil, err
-	}
-	c.Log = config.Log
 	n := &Node{log: config.Log}
 	if n.log == nil {
 		n.log = slog.Default()
@@ -60,9 +55,9 @@ func Open(config Config) (*Node, error) {
 			seed[i] = byte(config.Seed >> (8 * i))
 		}
 		n.rand = &lockedReader{r: rand.NewChaCha8(seed)}
-		c.Rand = n.rand
 	}
-	if n.emulated, err = emulated.Open(c); err != nil {
+	var err error
+	if n.emulated, err = emulated.Open(config, emulated.Machine{Rand: n.rand}); err != nil {
 		return nil, err
 	}
 	bare := node.New(n.emulated)

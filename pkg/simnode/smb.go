@@ -2,81 +2,32 @@ package simnode
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
-// SMBServer describes an SMB server that the node can reach.
-type SMBServer struct {
-	Name string `json:"name"` // as in \\name\share
-	// Shares are the names of its shares, which are empty at first.
-	Shares   []string     `json:"shares,omitempty"`
-	Accounts []SMBAccount `json:"accounts,omitempty"`
-	// NodeAccount lets the node in without a user name.
-	NodeAccount bool `json:"nodeAccount,omitempty"`
-	// NoEncryption is a server without SMB 3's encryption.
-	NoEncryption bool `json:"noEncryption,omitempty"`
-}
-
-// SMBAccount is an account of an SMB server. It prints without its password.
-type SMBAccount struct {
-	User     string `json:"user"` // "name" or `DOMAIN\name`
-	Password string `json:"password"`
-}
-
-// Format implements [fmt.Formatter].
-func (a SMBAccount) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", a.User) }
-
-// SMBServerInfo is an SMB server as it is.
-type SMBServerInfo struct {
-	Name       string
-	Shares     []string
-	Users      []string
-	Down       bool
-	Encryption bool
-}
-
-// SMBMappingInfo is a global mapping of the node.
-type SMBMappingInfo struct {
-	Remote string // \\server\share
-	User   string
-	Status string   // "ok", "disconnected" …
-	UsedBy []string // links to the share, where the kubelet lets CSI drivers make them
-}
-
-// showSMB adds servers and mappings to state.
-func (n *Node) showSMB(state *State, info emulated.NodeInfo) error {
-	for _, s := range info.SMBServers {
-		state.SMBServers = append(state.SMBServers, SMBServerInfo(s))
-	}
-	if len(info.SMBMappings) == 0 {
+// addLinks sets who uses each mapping.
+func (n *Node) addLinks(mappings []SMBMappingInfo) error {
+	if len(mappings) == 0 {
 		return nil
 	}
 	links, err := n.bareSMB.Links()
 	if err != nil && !errors.Is(err, smbapi.ErrIncomplete) {
 		return err
 	}
-	for _, m := range info.SMBMappings {
-		mapping := SMBMappingInfo{Remote: m.Remote, User: m.User, Status: smbapi.Status(m.Status).String()}
+	for i := range mappings {
 		for _, l := range links {
-			if l.On(m.Remote) {
-				mapping.UsedBy = append(mapping.UsedBy, l.Path)
+			if l.On(mappings[i].Remote) {
+				mappings[i].UsedBy = append(mappings[i].UsedBy, l.Path)
 			}
 		}
-		state.SMBMappings = append(state.SMBMappings, mapping)
 	}
 	return nil
 }
 
 // AddSMBServer puts another SMB server on the network of the node.
 func (n *Node) AddSMBServer(s SMBServer) error {
-	c, err := translate[emulated.SMBServerConfig](s)
-	if err != nil {
-		return refused(err)
-	}
-	return refused(n.emulated.AddSMBServer(c))
+	return refused(n.emulated.AddSMBServer(s))
 }
 
 // RemoveSMBServer makes a server vanish for good, with its shares and accounts.
@@ -127,17 +78,8 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 	return refused(n.emulated.SetSMBServerDown(server, down))
 }
 
-// smbStatuses are the statuses that a mapping can have.
-var smbStatuses = []smbapi.Status{smbapi.StatusOK, smbapi.StatusPaused, smbapi.StatusDisconnected,
-	smbapi.StatusNetworkError, smbapi.StatusConnecting, smbapi.StatusReconnecting}
-
 // SetSMBMappingStatus makes Windows tell a status of a mapping: "ok", "paused",
 // "disconnected", "network error", "connecting" or "reconnecting".
 func (n *Node) SetSMBMappingStatus(remote, status string) error {
-	for _, s := range smbStatuses {
-		if s.String() == status {
-			return refused(n.emulated.SetSMBMappingStatus(remote, uint32(s)))
-		}
-	}
-	return refused(fmt.Errorf("status %q, want one of %v", status, smbStatuses))
+	return refused(n.emulated.SetSMBMappingStatus(remote, status))
 }

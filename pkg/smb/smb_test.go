@@ -24,6 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
@@ -45,16 +46,16 @@ type fixture struct {
 	mu    sync.Mutex
 }
 
-var files = emulated.SMBServerConfig{
+var files = nodespec.SMBServer{
 	Name: "files", Shares: []string{"data", "logs"},
-	Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "ann-1"}, {User: "bob", Password: "bob-1"}, {User: `CORP\eve`, Password: "eve-1"}},
+	Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}, {User: "bob", Password: "bob-1"}, {User: `CORP\eve`, Password: "eve-1"}},
 }
 
-func begin(t *testing.T, servers ...emulated.SMBServerConfig) *fixture {
+func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 	t.Helper()
 	f := &fixture{T: t, log: &bytes.Buffer{}, state: t.TempDir(), calls: map[string]int{}}
 	var err error
-	f.win, err = emulated.Open(emulated.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)})
+	f.win, err = emulated.Open(nodespec.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +395,7 @@ func TestRmdirDoesNotWaitForAMappingThatCannotBeRemoved(t *testing.T) {
 }
 
 func TestThousandLeakedMappings(t *testing.T) {
-	busy := emulated.SMBServerConfig{Name: "busy", Accounts: []emulated.SMBAccountConfig{{User: "old", Password: "old"}}}
+	busy := nodespec.SMBServer{Name: "busy", Accounts: []nodespec.SMBAccount{{User: "old", Password: "old"}}}
 	for i := range 1000 {
 		busy.Shares = append(busy.Shares, fmt.Sprintf("s%03d", i))
 	}
@@ -454,7 +455,7 @@ func TestServerGoneDuringNewAndBackLater(t *testing.T) {
 }
 
 func TestServerWithoutEncryption(t *testing.T) {
-	old := emulated.SMBServerConfig{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "ann-1"}}}
+	old := nodespec.SMBServer{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
 	f := begin(t, old)
 	v := f.volume("v1")
 	f.refused(f.mount(`\\old\data`, v, "ann", "ann-1"), hosterr.ErrPermissionDenied, "Access is denied", "-require-privacy=false")
@@ -472,7 +473,7 @@ func TestMappingsThatDoNotWorkAreRemade(t *testing.T) {
 		f := begin(t)
 		v1, v2 := f.volume("v1"), f.volume("v2")
 		f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-		f.ok(f.win.SetSMBMappingStatus(`\\files\data`, uint32(status)))
+		f.ok(f.win.SetSMBMappingStatus(`\\files\data`, status.String()))
 		f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
 		f.mappings(`\\files\data bob ok`)
 		f.read(v1)
@@ -773,7 +774,7 @@ func TestHostAPIOfAnotherMake(t *testing.T) {
 // No password is in what is logged, returned, stored, shown or printed.
 func TestSecretsStayInside(t *testing.T) {
 	const first, second, wrong = "MARKED-one", "MARKED-two", "MARKED-wrong"
-	f := begin(t, emulated.SMBServerConfig{Name: "vault", Shares: []string{"data"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: first}, {User: "bob", Password: second}}})
+	f := begin(t, nodespec.SMBServer{Name: "vault", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: first}, {User: "bob", Password: second}}})
 	var seen bytes.Buffer
 	trace := func(c *win32.Call) error {
 		err := c.Do()
@@ -806,12 +807,12 @@ func TestSecretsStayInside(t *testing.T) {
 	try(`\\vault\data`, v1, "ann", second)
 
 	in := smb.NewSMBGlobalMappingRequest{RemotePath: `\\vault\data`, Username: "ann", Password: first}
-	account := emulated.SMBAccountConfig{User: "ann", Password: first}
+	account := nodespec.SMBAccount{User: "ann", Password: first}
 	info, err := f.win.Show()
 	f.ok(err)
 	for _, v := range []any{in, &in, []*smb.NewSMBGlobalMappingRequest{&in}, struct {
 		In *smb.NewSMBGlobalMappingRequest
-	}{&in}, f.smb, f.node, info, account, []emulated.SMBAccountConfig{account}} {
+	}{&in}, f.smb, f.node, info, account, []nodespec.SMBAccount{account}} {
 		fmt.Fprintf(&seen, "%v %+v %#v %s %q\n", v, v, v, v, v)
 		f.node.Log.Info("value", "v", v)
 	}
@@ -1004,11 +1005,11 @@ func TestRetryAfterAnyCallFailed(t *testing.T) {
 				if at > 200 {
 					t.Fatalf("%s: there is no end of calls", story.name)
 				}
-				f := begin(t, emulated.SMBServerConfig{Name: "other", Shares: []string{"data"}, NodeAccount: true})
+				f := begin(t, nodespec.SMBServer{Name: "other", Shares: []string{"data"}, NodeAccount: true})
 				f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
 				v := f.volume("v1")
 				story.prep(f, v)
-				f.ok(f.win.SetSMBMappingStatus(`\\other\data`, win32.USE_OK))
+				f.ok(f.win.SetSMBMappingStatus(`\\other\data`, "ok"))
 				calls := 0
 				failed = false
 				hook := func(c *win32.Call) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
@@ -56,13 +57,13 @@ type fixture struct {
 	hook  func(*win32.Call) error
 }
 
-func newFixture(t *testing.T, cfg emulated.Config) *fixture {
+func newFixture(t *testing.T, cfg nodespec.Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
 	log := slog.New(slog.DiscardHandler)
-	cfg.Log, cfg.Now = log, f.clock.Now
+	cfg.Log = log
 	var err error
-	if f.win, err = emulated.Open(cfg); err != nil {
+	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now}); err != nil {
 		t.Fatal(err)
 	}
 	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
@@ -89,7 +90,7 @@ func newFixture(t *testing.T, cfg emulated.Config) *fixture {
 	return f
 }
 
-func services(all ...emulated.ServiceConfig) emulated.Config { return emulated.Config{Services: all} }
+func services(all ...nodespec.Service) nodespec.Config { return nodespec.Config{Services: all} }
 
 func (f *fixture) start(name string) error {
 	_, err := f.system.StartService(f.t.Context(), &system.StartServiceRequest{Name: name})
@@ -139,10 +140,10 @@ func wants(t *testing.T, what string, err, kind error, texts ...string) {
 
 func TestGetServiceTellsNameStartTypeAndState(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "boot", StartType: "boot"},
-		emulated.ServiceConfig{Name: "sys", StartType: "system"},
-		emulated.ServiceConfig{Name: "off", StartType: "disabled", DisplayName: "Not used"},
-		emulated.ServiceConfig{Name: "held", State: "paused"},
+		nodespec.Service{Name: "boot", StartType: "boot"},
+		nodespec.Service{Name: "sys", StartType: "system"},
+		nodespec.Service{Name: "off", StartType: "disabled", DisplayName: "Not used"},
+		nodespec.Service{Name: "held", State: "paused"},
 	))
 	for _, c := range []struct {
 		name string
@@ -165,7 +166,7 @@ func TestGetServiceTellsNameStartTypeAndState(t *testing.T) {
 }
 
 func TestNamesAreValidated(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257), "a\xFFb"} {
 		_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: name})
 		wants(t, fmt.Sprintf("GetService(%q)", name), err, hosterr.ErrInvalid)
@@ -178,7 +179,7 @@ func TestNamesAreValidated(t *testing.T) {
 }
 
 func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
-	f := newFixture(t, services(emulated.ServiceConfig{Name: "slow", StartDelay: emulated.Duration(5 * time.Second)}))
+	f := newFixture(t, services(nodespec.Service{Name: "slow", StartDelay: nodespec.Duration(5 * time.Second)}))
 	begun := f.clock.Now()
 	if err := f.start("slow"); err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
 }
 
 func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
-	f := newFixture(t, services(emulated.ServiceConfig{Name: "frail", Dies: 1067, StartDelay: emulated.Duration(time.Second)}))
+	f := newFixture(t, services(nodespec.Service{Name: "frail", Dies: 1067, StartDelay: nodespec.Duration(time.Second)}))
 	begun := f.clock.Now()
 	err := f.start("frail")
 	wants(t, "start", err, hosterr.ErrFailedPrecondition, `start service "frail"`, "stopped right after it was started", "exit code 1067", "terminated unexpectedly")
@@ -211,10 +212,10 @@ func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
 
 func TestServiceThatHangsTimesOut(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "stuck", Hangs: "start"},
-		emulated.ServiceConfig{Name: "clingy", Hangs: "stop", State: "running"},
-		emulated.ServiceConfig{Name: "patient", Hangs: "start", WaitHint: emulated.Duration(time.Minute)},
-		emulated.ServiceConfig{Name: "boaster", Hangs: "start", WaitHint: emulated.Duration(1000 * time.Hour)},
+		nodespec.Service{Name: "stuck", Hangs: "start"},
+		nodespec.Service{Name: "clingy", Hangs: "stop", State: "running"},
+		nodespec.Service{Name: "patient", Hangs: "start", WaitHint: nodespec.Duration(time.Minute)},
+		nodespec.Service{Name: "boaster", Hangs: "start", WaitHint: nodespec.Duration(1000 * time.Hour)},
 	))
 	took := func(do func() error) (time.Duration, error) {
 		begun := f.clock.Now()
@@ -241,8 +242,8 @@ func TestServiceThatHangsTimesOut(t *testing.T) {
 
 func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "large", StartDelay: emulated.Duration(2 * time.Minute), WaitHint: emulated.Duration(10 * time.Second)},
-		emulated.ServiceConfig{Name: "endless", StartDelay: emulated.Duration(time.Hour), WaitHint: emulated.Duration(10 * time.Second)},
+		nodespec.Service{Name: "large", StartDelay: nodespec.Duration(2 * time.Minute), WaitHint: nodespec.Duration(10 * time.Second)},
+		nodespec.Service{Name: "endless", StartDelay: nodespec.Duration(time.Hour), WaitHint: nodespec.Duration(10 * time.Second)},
 	))
 	if err := f.start("large"); err != nil {
 		t.Errorf("a service that took 2 minutes with progress: %v", err)
@@ -256,12 +257,12 @@ func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
 
 func TestServicesThatCannotBeStarted(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "off", StartType: "disabled"},
-		emulated.ServiceConfig{Name: "held", State: "paused"},
-		emulated.ServiceConfig{Name: "nologon", StartError: 1069},
-		emulated.ServiceConfig{Name: "needy", DependsOn: []string{"off"}},
-		emulated.ServiceConfig{Name: "yin", DependsOn: []string{"yang"}},
-		emulated.ServiceConfig{Name: "yang", DependsOn: []string{"yin"}},
+		nodespec.Service{Name: "off", StartType: "disabled"},
+		nodespec.Service{Name: "held", State: "paused"},
+		nodespec.Service{Name: "nologon", StartError: 1069},
+		nodespec.Service{Name: "needy", DependsOn: []string{"off"}},
+		nodespec.Service{Name: "yin", DependsOn: []string{"yang"}},
+		nodespec.Service{Name: "yang", DependsOn: []string{"yin"}},
 	))
 	for name, want := range map[string]error{
 		"off": win32.ERROR_SERVICE_DISABLED, "nologon": win32.ERROR_SERVICE_LOGON_FAILED,
@@ -281,7 +282,7 @@ func TestServicesThatCannotBeStarted(t *testing.T) {
 }
 
 func TestStopOfWhatIsStoppedIsSuccess(t *testing.T) {
-	f := newFixture(t, services(emulated.ServiceConfig{Name: "a", State: "stopped"}, emulated.ServiceConfig{Name: "b", State: "running", StopDelay: emulated.Duration(time.Second)}))
+	f := newFixture(t, services(nodespec.Service{Name: "a", State: "stopped"}, nodespec.Service{Name: "b", State: "running", StopDelay: nodespec.Duration(time.Second)}))
 	for _, name := range []string{"a", "b", "b"} {
 		if err := f.stop(name, false); err != nil {
 			t.Errorf("stop %s = %v", name, err)
@@ -295,7 +296,7 @@ func TestStopOfWhatIsStoppedIsSuccess(t *testing.T) {
 
 // A start that comes while the service stops waits for the end of that.
 func TestStartDuringStop(t *testing.T) {
-	f := newFixture(t, services(emulated.ServiceConfig{Name: "b", State: "running", StopDelay: emulated.Duration(3 * time.Second)}))
+	f := newFixture(t, services(nodespec.Service{Name: "b", State: "running", StopDelay: nodespec.Duration(3 * time.Second)}))
 	if _, err := f.win.ControlService("b", win32.SERVICE_CONTROL_STOP); err != nil {
 		t.Fatal(err)
 	}
@@ -308,12 +309,12 @@ func TestStartDuringStop(t *testing.T) {
 // is paused needs base too.
 func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "base", State: "running"},
-		emulated.ServiceConfig{Name: "left", State: "running", DependsOn: []string{"BASE"}},
-		emulated.ServiceConfig{Name: "right", State: "running", DependsOn: []string{"base"}, StopDelay: emulated.Duration(2 * time.Second)},
-		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"left", "right"}},
-		emulated.ServiceConfig{Name: "paused", State: "paused", DependsOn: []string{"base"}},
-		emulated.ServiceConfig{Name: "idle", State: "stopped", DependsOn: []string{"base"}},
+		nodespec.Service{Name: "base", State: "running"},
+		nodespec.Service{Name: "left", State: "running", DependsOn: []string{"BASE"}},
+		nodespec.Service{Name: "right", State: "running", DependsOn: []string{"base"}, StopDelay: nodespec.Duration(2 * time.Second)},
+		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"left", "right"}},
+		nodespec.Service{Name: "paused", State: "paused", DependsOn: []string{"base"}},
+		nodespec.Service{Name: "idle", State: "stopped", DependsOn: []string{"base"}},
 	))
 	err := f.stop("base", false)
 	wants(t, "stop without force", err, hosterr.ErrFailedPrecondition, "left", "right", "top", "paused")
@@ -346,9 +347,9 @@ func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
 // However many services depend on one: who asks is answered at the deadline.
 func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "base", State: "running"},
-		emulated.ServiceConfig{Name: "left", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
-		emulated.ServiceConfig{Name: "right", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
+		nodespec.Service{Name: "base", State: "running"},
+		nodespec.Service{Name: "left", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
+		nodespec.Service{Name: "right", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
 	))
 	ctx, cancel := context.WithCancel(t.Context())
 	polls := 0
@@ -371,8 +372,8 @@ func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
 
 func TestDependentsInACircleEndInAClearError(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "yin", State: "running", DependsOn: []string{"yang"}},
-		emulated.ServiceConfig{Name: "yang", State: "running", DependsOn: []string{"yin"}},
+		nodespec.Service{Name: "yin", State: "running", DependsOn: []string{"yang"}},
+		nodespec.Service{Name: "yang", State: "running", DependsOn: []string{"yin"}},
 	))
 	err := f.stop("yin", true)
 	wants(t, "stop", err, hosterr.ErrFailedPrecondition, "yang", "cannot be stopped")
@@ -384,9 +385,9 @@ func TestDependentsInACircleEndInAClearError(t *testing.T) {
 // Windows may list direct dependents only; the order is right all the same.
 func TestDependentsListedLevelByLevel(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "base", State: "running"},
-		emulated.ServiceConfig{Name: "mid", State: "running", DependsOn: []string{"base"}},
-		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"mid"}},
+		nodespec.Service{Name: "base", State: "running"},
+		nodespec.Service{Name: "mid", State: "running", DependsOn: []string{"base"}},
+		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"mid"}},
 	))
 	direct := &levels{f.win}
 	f.node.API = direct
@@ -411,8 +412,8 @@ func (l *levels) DependentServices(name string, state uint32) ([]win32.Dependent
 // needs it. That is nothing to say of the one that shall stop.
 func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "base", State: "running"},
-		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"base"}},
+		nodespec.Service{Name: "base", State: "running"},
+		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
 	))
 	removed := false
 	f.hook = func(c *win32.Call) error {
@@ -432,8 +433,8 @@ func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
 
 func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
 	f := newFixture(t, services(
-		emulated.ServiceConfig{Name: "base", State: "running"},
-		emulated.ServiceConfig{Name: "top", State: "running", DependsOn: []string{"base"}},
+		nodespec.Service{Name: "base", State: "running"},
+		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
 	))
 	f.node.AllowedServices = []string{"BASE"}
 	wants(t, "start what is an allowed name in another alphabet", f.start("ba\u017fe"), hosterr.ErrPermissionDenied, "ba\u017fe")
@@ -448,7 +449,7 @@ func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
 }
 
 func TestDeadlineOfTheCaller(t *testing.T) {
-	f := newFixture(t, services(emulated.ServiceConfig{Name: "stuck", Hangs: "start"}))
+	f := newFixture(t, services(nodespec.Service{Name: "stuck", Hangs: "start"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	polls := 0
 	f.hook = func(c *win32.Call) error {
@@ -467,17 +468,17 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 func TestBIOSSerialNumber(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		firmware emulated.FirmwareConfig
+		firmware nodespec.Firmware
 		want     string
 		kind     error
 		text     string
 	}{
-		{"as configured", emulated.FirmwareConfig{SerialNumber: "VMware-42 1d"}, "VMware-42 1d", nil, ""},
-		{"by default", emulated.FirmwareConfig{}, "EMU-0001", nil, ""},
-		{"none", emulated.FirmwareConfig{SMBIOS: hex.EncodeToString(win32.EncodeSMBIOS("a", "b", ""))}, "", hosterr.ErrNotFound, "no serial number"},
-		{"tables that lie", emulated.FirmwareConfig{SMBIOS: "00030200ff000000" + "01ff0000"}, "", nil, "claims 255 bytes"},
+		{"as configured", nodespec.Firmware{SerialNumber: "VMware-42 1d"}, "VMware-42 1d", nil, ""},
+		{"by default", nodespec.Firmware{}, "EMU-0001", nil, ""},
+		{"none", nodespec.Firmware{SMBIOS: hex.EncodeToString(win32.EncodeSMBIOS("a", "b", ""))}, "", hosterr.ErrNotFound, "no serial number"},
+		{"tables that lie", nodespec.Firmware{SMBIOS: "00030200ff000000" + "01ff0000"}, "", nil, "claims 255 bytes"},
 	} {
-		f := newFixture(t, emulated.Config{Firmware: c.firmware})
+		f := newFixture(t, nodespec.Config{Firmware: c.firmware})
 		out, err := f.system.GetBIOSSerialNumber(t.Context(), &system.GetBIOSSerialNumberRequest{})
 		if c.text != "" {
 			wants(t, c.name, err, c.kind, c.text)
@@ -488,7 +489,7 @@ func TestBIOSSerialNumber(t *testing.T) {
 }
 
 func TestNilRequestsAreErrors(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"GetBIOSSerialNumber": func() error { _, err := f.system.GetBIOSSerialNumber(ctx, nil); return err },
@@ -505,7 +506,7 @@ func TestNilRequestsAreErrors(t *testing.T) {
 
 // After a reboot runs what Windows starts by itself, and nothing else.
 func TestReboot(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	if err := f.start("MSiSCSI"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestEnsureLongPath(t *testing.T) {
@@ -33,11 +34,11 @@ func TestEnsureLongPath(t *testing.T) {
 func emulatedHost(t *testing.T) host {
 	t.Helper()
 	const gib = 1 << 30
-	em, err := emulated.Open(emulated.Config{
+	em, err := emulated.Open(nodespec.Config{
 		Directories: []string{`C:\a`, `C:\mounted`},
-		Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem},
-			{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}},
-	})
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
+			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}},
+	}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -65,14 +66,14 @@ type fixture struct {
 	hook   atomic.Pointer[func(*win32.Call) error]
 }
 
-func newFixture(t *testing.T, cfg emulated.Config, disks ...emulated.DiskConfig) *fixture {
+func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
 	log := slog.New(slog.DiscardHandler)
-	cfg.Log, cfg.Now, cfg.Sleep = log, f.clock.Now, f.clock.pass
-	cfg.Disks = append([]emulated.DiskConfig{{Content: emulated.ContentSystem, Size: 64 * gib}}, disks...)
+	cfg.Log = log
+	cfg.Disks = append([]nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}}, disks...)
 	var err error
-	if f.win, err = emulated.Open(cfg); err != nil {
+	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now, Sleep: f.clock.pass}); err != nil {
 		t.Fatal(err)
 	}
 	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
@@ -100,8 +101,8 @@ func newFixture(t *testing.T, cfg emulated.Config, disks ...emulated.DiskConfig)
 }
 
 // data is a disk with a partition that takes it all.
-func data(size uint64, fs string) emulated.DiskConfig {
-	return emulated.DiskConfig{Size: emulated.Size(size), Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: fs}}}
+func data(size uint64, fs string) nodespec.Disk {
+	return nodespec.Disk{Size: nodespec.Size(size), Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}}
 }
 
 // observe puts hook around every call; nil takes it away.
@@ -298,7 +299,7 @@ func (f *fixture) every(id string) map[string]error {
 }
 
 func TestPublishedTextsForEmptyFields(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	for what, err := range f.every("") {
 		want := "volume id empty"
 		if what == "mount" {
@@ -328,7 +329,7 @@ func TestPublishedTextsForEmptyFields(t *testing.T) {
 }
 
 func TestAVolumeThatIsNotThereIsNotFound(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet)
 	id := f.id(1)
 	for _, no := range []string{noSuchVolume, strings.TrimSuffix(id, `\`), "x", "\x00", `C:\`, `\\.\PhysicalDrive1`, id + `a\`, strings.Repeat("v", 1<<16)} {
@@ -348,7 +349,7 @@ func TestAVolumeThatIsNotThereIsNotFound(t *testing.T) {
 }
 
 func TestANilRequestIsInvalid(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	ctx, v := t.Context(), f.volume
 	var errs []error
 	add := func(_ any, err error) { errs = append(errs, err) }
@@ -370,9 +371,9 @@ func TestANilRequestIsInvalid(t *testing.T) {
 }
 
 func TestListVolumesOnDisk(t *testing.T) {
-	f := newFixture(t, emulated.Config{},
-		emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: gib, FileSystem: "NTFS"}, {Size: 2 * gib}, {Size: 3 * gib}}},
-		emulated.DiskConfig{Size: gib},
+	f := newFixture(t, nodespec.Config{},
+		nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {Size: 2 * gib}, {Size: 3 * gib}}},
+		nodespec.Disk{Size: gib},
 	)
 	all := f.list(1, 0)
 	if len(all) != 3 {
@@ -403,7 +404,7 @@ func TestListVolumesOnDisk(t *testing.T) {
 // A driver formats what it hears is not formatted: only Windows' own "there is
 // no file system" may lead to that.
 func TestIsVolumeFormatted(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, ""), data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, "NTFS"))
 	for disk, want := range map[uint32]bool{1: false, 2: true} {
 		if got, err := f.formatted(f.id(disk)); got != want || err != nil {
 			t.Errorf("disk %d: %t, %v, want %t", disk, got, err, want)
@@ -442,7 +443,7 @@ func TestForeignContentIsNeitherFormattedNorNot(t *testing.T) {
 		at          int64
 		magic, says string
 	}{{0, "XFSB", "XFS"}, {0x438, "\x53\xef", "ext2"}, {0, "LUKS\xba\xbe", "LUKS"}, {0x10040, "_BHRfS_M", "btrfs"}, {536, "LVM2 001", "LVM2"}, {4086, "SWAPSPACE2", "swap"}, {0x400, "H+\x00\x04", "HFS+"}} {
-		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		ps := f.layout(1).Partitions
 		f.write(1, int64(ps[len(ps)-1].Offset)+c.at, c.magic)
 		f.unchanged(func() {
@@ -455,7 +456,7 @@ func TestForeignContentIsNeitherFormattedNorNot(t *testing.T) {
 
 func TestFormatVolume(t *testing.T) {
 	for _, size := range []uint64{32 * mib, gib, 3 << 40} {
-		f := newFixture(t, emulated.Config{}, data(size, ""))
+		f := newFixture(t, nodespec.Config{}, data(size, ""))
 		id := f.id(1)
 		if total, used := f.stats(id); total != 0 || used != 0 {
 			t.Errorf("stats before: %d, %d, want 0, 0", total, used)
@@ -478,7 +479,7 @@ func TestFormatVolume(t *testing.T) {
 }
 
 func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	f.mkdir(kubelet + `\m`)
 	if err := f.mount(id, kubelet+`\m`); err != nil {
@@ -505,7 +506,7 @@ func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
 
 // The local static provisioner reclaims a volume by formatting it.
 func TestFormatVolumeExisting(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet + `\m`)
 	id := f.id(1)
 	if err := f.mount(id, kubelet+`\m`); err != nil {
@@ -539,7 +540,7 @@ func TestFormatVolumeExisting(t *testing.T) {
 func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
-		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		id := f.id(1)
 		calls, filled, before := 0, false, ""
 		f.observe(func(c *win32.Call) error {
@@ -580,7 +581,7 @@ func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
 // Windows then says is also what it says of damage, so the volume is not formatted
 // over, and the error says what is in the way.
 func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	for code, text := range map[win32.Errno]string{
 		win32.ERROR_DISK_CORRUPT: "damaged or incomplete", win32.ERROR_FILE_CORRUPT: "damaged or incomplete",
@@ -605,8 +606,8 @@ func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
 }
 
 func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
-	f := newFixture(t, emulated.Config{},
-		emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery"}, {Size: gib}}},
+	f := newFixture(t, nodespec.Config{},
+		nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, Type: "recovery"}, {Size: gib}}},
 		data(gib, ""))
 	f.unchanged(func() {
 		for _, id := range f.list(1, 0) {
@@ -627,7 +628,7 @@ func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 }
 
 func TestFormatVolumeRefusesAnotherFileSystem(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	// What the node cannot make, Windows may still report.
 	host := volumeapi.On(node.New(otherFS{f.node.API, "ReFS"}))
 	if err := f.win.Grow(1, 2*gib); err != nil {
@@ -649,10 +650,10 @@ func (o otherFS) VolumeInformation(string) (win32.VolumeInfo, error) {
 }
 
 func TestAVolumeOnSeveralDisksIsListedAndNotChanged(t *testing.T) {
-	f := newFixture(t, emulated.Config{SpannedVolumes: []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{
+	f := newFixture(t, nodespec.Config{SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{
 		{Disk: 1, Offset: 100 * mib, Length: 300 * mib}, {Disk: 2, Offset: 200 * mib, Length: 100 * mib}, {Disk: 1, Offset: 500 * mib, Length: 100 * mib}}}}},
-		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Type: "ldmData"}}},
-		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Type: "ldmData"}}})
+		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData"}}},
+		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData"}}})
 	id := f.id(1)
 	if other := f.id(2); other != id {
 		t.Errorf("disk 2 has %q, want %q", other, id)
@@ -669,7 +670,7 @@ func TestAVolumeOnSeveralDisksIsListedAndNotChanged(t *testing.T) {
 
 func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, emulated.Config{}, data(gib, ""))
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		id := f.id(1)
 		formats := 0
 		f.observe(func(c *win32.Call) error {
@@ -706,7 +707,7 @@ func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
 }
 
 func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	tries := 0
 	f.observe(func(c *win32.Call) error {
 		if c.Name == "Format" {
@@ -723,7 +724,7 @@ func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
 
 // A format that says it succeeded and did not is found out.
 func TestFormatVolumeLooksAtTheResult(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	f.observe(func(c *win32.Call) error {
 		if c.Name == "Format" {
 			return nil
@@ -734,7 +735,7 @@ func TestFormatVolumeLooksAtTheResult(t *testing.T) {
 }
 
 func TestMountAndUnmount(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
 	one, two := f.id(1), f.id(2)
 	target := kubelet + `\plugins\m`
 	f.mkdir(target, kubelet+`\full\x`)
@@ -780,8 +781,8 @@ func TestMountAndUnmount(t *testing.T) {
 
 // Below a container's directory these would be open to the container.
 func TestMountRefusesVolumesThatAreWindowsOwn(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT,
-		Partitions: []emulated.PartitionConfig{{Size: gib, Type: "recovery", FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT,
+		Partitions: []nodespec.Partition{{Size: gib, Type: "recovery", FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
 	target := kubelet + `\m`
 	f.mkdir(target)
 	system := append(f.list(0, 0), f.list(1, 0)[0])
@@ -799,7 +800,7 @@ func TestMountRefusesVolumesThatAreWindowsOwn(t *testing.T) {
 }
 
 func TestUnmountWorksWithoutTheVolume(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	if err := f.mount(id, target); err != nil {
@@ -820,7 +821,7 @@ func TestUnmountWorksWithoutTheVolume(t *testing.T) {
 }
 
 func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	if err := f.mount(id, target); err != nil {
@@ -843,7 +844,7 @@ func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
 }
 
 func TestMountKeepsItsHandsOffLinks(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	f.mkdir(kubelet+`\dir`, kubelet+`\m`)
 	f.link(kubelet+`\link`, kubelet+`\dir`)
@@ -861,7 +862,7 @@ func TestMountKeepsItsHandsOffLinks(t *testing.T) {
 }
 
 func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet+`\m`, `C:\outside\m`)
 	f.link(kubelet+`\way-out`, `C:\outside`)
 	f.node.WorkingDirs = []string{kubelet}
@@ -879,7 +880,7 @@ func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
 }
 
 func TestVolumeOfAPath(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
 	one, two := f.id(1), f.id(2)
 	f.mkdir(kubelet + `\m`)
 	if err := f.mount(one, kubelet+`\m`); err != nil {
@@ -926,8 +927,8 @@ func TestVolumeOfAPath(t *testing.T) {
 }
 
 func TestWriteVolumeCache(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"),
-		emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS"}}, ReadOnly: yes()})
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"),
+		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
 	for disk := uint32(1); disk <= 2; disk++ {
 		flushed := false
 		f.observe(func(c *win32.Call) error {
@@ -964,7 +965,7 @@ func TestResizeVolume(t *testing.T) {
 	for _, needsLayout := range []bool{false, true} {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s, layout first %t", c.name, needsLayout), func(t *testing.T) {
-				f := newFixture(t, emulated.Config{GrowNeedsLayout: needsLayout}, emulated.DiskConfig{Size: gib})
+				f := newFixture(t, nodespec.Config{GrowNeedsLayout: needsLayout}, nodespec.Disk{Size: gib})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -999,7 +1000,7 @@ func TestResizeVolume(t *testing.T) {
 }
 
 func TestResizeVolumeGrowsAPartitionWithoutFileSystem(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	if err := f.win.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
 	}
@@ -1013,8 +1014,8 @@ func TestResizeVolumeGrowsAPartitionWithoutFileSystem(t *testing.T) {
 }
 
 func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, emulated.DiskConfig{Size: 10 * gib, Content: emulated.ContentGPT,
-		Partitions: []emulated.PartitionConfig{{Size: gib, FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT,
+		Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
 	ids := f.list(1, 0)
 	f.unchanged(func() {
 		if err := f.resize(ids[0], 0); err != nil {
@@ -1028,7 +1029,7 @@ func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
 }
 
 func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
-	f := newFixture(t, emulated.Config{})
+	f := newFixture(t, nodespec.Config{})
 	if err := f.win.Grow(0, 128*gib); err != nil {
 		t.Fatal(err)
 	}
@@ -1046,7 +1047,7 @@ func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
 
 // Whoever changes something has it for himself meanwhile.
 func TestChangesLockWhatTheyChange(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	if err := f.win.Grow(1, 2*gib); err != nil {
@@ -1104,7 +1105,7 @@ func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
 		"format": func(f *fixture, id string) error { return f.format(id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, emulated.Config{}, data(gib, ""), data(gib, ""))
+			f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, ""))
 			id, other := f.id(1), f.id(2)
 			want := f.length(2)
 			var once sync.Once
@@ -1120,7 +1121,7 @@ func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
 								t.Fatal(err)
 							}
 						}
-						if n, err := f.win.Attach(emulated.DiskConfig{ID: show.Disks[2].ID}); n != 1 || err != nil {
+						if n, err := f.win.Attach(nodespec.Disk{ID: show.Disks[2].ID}); n != 1 || err != nil {
 							t.Fatalf("disk %d, %v, want disk 1", n, err)
 						}
 						if err := f.win.Grow(1, 4*gib); err != nil {
@@ -1178,7 +1179,7 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, layout first %t", name, needsLayout), func(t *testing.T) {
 				for k := 1; ; k++ {
-					f := newFixture(t, emulated.Config{GrowNeedsLayout: needsLayout}, data(gib, step.fs))
+					f := newFixture(t, nodespec.Config{GrowNeedsLayout: needsLayout}, data(gib, step.fs))
 					f.mkdir(target)
 					id := f.id(1)
 					if name == "unmount" {
@@ -1227,7 +1228,7 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 }
 
 func TestManyCallersFormatAndMountOnce(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	var formats, mounts atomic.Int32
@@ -1292,7 +1293,7 @@ func TestVolumeRegexpFindsANameInAText(t *testing.T) {
 }
 
 func TestAHalfDoneGrowthIsFinished(t *testing.T) {
-	f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	if err := f.win.Grow(1, 3*gib); err != nil {
 		t.Fatal(err)
@@ -1335,7 +1336,7 @@ func TestResizeVolumeWaitsForTheVolumeToBecomeLonger(t *testing.T) {
 		looks int
 		kind  error
 	}{{3, nil}, {1 << 30, hosterr.ErrUnavailable}} {
-		f := newFixture(t, emulated.Config{}, data(gib, "NTFS"))
+		f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 		id := f.id(1)
 		if err := f.win.Grow(1, 3*gib); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -84,23 +85,22 @@ func (m *machine) end(t testing.TB) {
 
 // boot opens the node in dir. life selects its random numbers, so that each start
 // makes other identifiers.
-func boot(dir string, life byte, config func(*emulated.Config), during func()) (*machine, error) {
+func boot(dir string, life byte, config func(*nodespec.Config), during func()) (*machine, error) {
 	m := &machine{dir: dir, clock: newClock()}
-	c := emulated.Config{
-		StateDir: dir, Log: quiet, Now: m.clock.Now, Rand: random(life),
-		Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem, Size: gib}, {ID: "data", Size: gib}},
-		Sleep: func(d time.Duration) {
-			m.clock.advance(d)
-			if during != nil {
-				during()
-			}
-		},
+	c := nodespec.Config{
+		StateDir: dir, Log: quiet,
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: gib}, {ID: "data", Size: gib}},
 	}
 	if config != nil {
 		config(&c)
 	}
 	var err error
-	m.Node, err = emulated.Open(c)
+	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
+		m.clock.advance(d)
+		if during != nil {
+			during()
+		}
+	}})
 	return m, err
 }
 
@@ -151,12 +151,9 @@ func (m *machine) describe() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if info.Broken != "" {
-		return "", errors.New(info.Broken)
-	}
 	var b strings.Builder
 	for _, d := range info.Disks {
-		fmt.Fprintf(&b, "disk %d %s: %d bytes, %d seen, %s, offline %t, read-only %t, waiting %t\n", d.Number, d.ID, d.Size, d.SeenSize, d.Style, d.Offline, d.ReadOnly, d.Waiting)
+		fmt.Fprintf(&b, "disk %d %s: %d bytes, %d seen, %s, online %t, read-only %t, waiting %t\n", d.Number, d.ID, d.Size, d.SeenSize, d.Style, d.Online, d.ReadOnly, d.Waiting)
 		for _, p := range d.Partitions {
 			fmt.Fprintf(&b, "\tpartition %d %s: %d bytes at %d\n", p.Number, p.Type, p.Length, p.Offset)
 		}
@@ -164,8 +161,8 @@ func (m *machine) describe() (string, error) {
 	names := []string{}
 	for _, v := range info.Volumes {
 		name := fmt.Sprintf("volume at %d of disk %d", v.Offset, v.Disks[0])
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(v.Name, `\\?\`), `\`), name)
-		fmt.Fprintf(&b, "%s: %d bytes, arrived %t, %q with %d entries, at %q\n", name, v.Length, v.Arrived, v.FileSystem, v.Entries, v.Paths)
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(v.ID, `\\?\`), `\`), name)
+		fmt.Fprintf(&b, "%s: %d bytes, arrived %t, %q with %d entries, at %q\n", name, v.Size, v.Arrived, v.FileSystem, v.Entries, v.MountedAt)
 	}
 	for _, x := range info.Mounts {
 		fmt.Fprintf(&b, "mount of %s at %s %s\n", x.Volume, x.Host, x.Path)
@@ -174,7 +171,7 @@ func (m *machine) describe() (string, error) {
 		fmt.Fprintf(&b, "service %s %s\n", s.Name, s.Status)
 	}
 	for _, s := range info.SMBMappings {
-		fmt.Fprintf(&b, "mapping %s of %q, status %d\n", s.Remote, s.User, s.Status)
+		fmt.Fprintf(&b, "mapping %s of %q, status %s\n", s.Remote, s.User, s.Status)
 	}
 	for _, t := range info.ISCSITargets {
 		fmt.Fprintf(&b, "target %s, session %t through %q, disks %d, %q\n", t.IQN, t.Session != "", t.Through, t.Disks, t.State)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // errDead is the result of every call after the death of the process.
@@ -501,7 +501,7 @@ func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]stri
 			t.Fatal(err)
 		}
 		for _, v := range info.Volumes {
-			if v.Name == id && v.FileSystem != "" {
+			if v.ID == id && v.FileSystem != "" {
 				t.Errorf("%s in the middle of a format: the volume has the file system %s", death, v.FileSystem)
 			}
 		}
@@ -523,7 +523,7 @@ type blocked struct {
 // scenario is an operation to kill.
 type scenario struct {
 	name    string
-	config  func(*emulated.Config)
+	config  func(*nodespec.Config)
 	setup   func(*machine, *process) error
 	request func(context.Context, *process) error
 	blocked []blocked

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -110,7 +110,7 @@ func (m *machine) find(context.Context) error {
 	}
 	for _, v := range info.Volumes {
 		if v.Disks[0] == 1 {
-			m.volume = v.Name
+			m.volume = v.ID
 			return nil
 		}
 	}
@@ -137,15 +137,15 @@ func grown(m *machine, p *process) error {
 }
 
 // initiator configures a node whose iSCSI service runs.
-func initiator(c *emulated.Config) {
-	c.Services = []emulated.ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}}
-	c.ISCSI.Targets = []emulated.ISCSITargetConfig{{
-		IQN: target, Portals: []emulated.ISCSIPortalConfig{{Address: "192.0.2.10"}}, ArrivalDelay: emulated.Duration(300 * time.Millisecond),
-		LUNs: []emulated.ISCSILUNConfig{{DiskConfig: emulated.DiskConfig{Size: gib}}, {DiskConfig: emulated.DiskConfig{Size: gib}}},
+func initiator(c *nodespec.Config) {
+	c.Services = []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}}
+	c.ISCSI.Targets = []nodespec.ISCSITarget{{
+		IQN: target, Portals: []nodespec.ISCSIPortal{{Address: "192.0.2.10"}}, ArrivalDelay: nodespec.Duration(300 * time.Millisecond),
+		LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: gib}}, {Disk: nodespec.Disk{Size: gib}}},
 	}}
 }
 
-func persistent(c *emulated.Config) {
+func persistent(c *nodespec.Config) {
 	initiator(c)
 	c.ISCSI.Targets[0].Persistent = true
 }
@@ -155,18 +155,18 @@ func scenarios() []scenario {
 		{name: "partition", tables: true,
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
 		{name: "partition an offline disk when Windows adds a reserved partition", tables: true, arrives: true,
-			config: func(c *emulated.Config) {
-				c.SANPolicy, c.CreateDiskAddsMSR, c.VolumeArrivalDelay = "offlineAll", true, emulated.Duration(300*time.Millisecond)
+			config: func(c *nodespec.Config) {
+				c.SANPolicy, c.CreateDiskAddsMSR, c.VolumeArrivalDelay = "offlineAll", true, nodespec.Duration(300*time.Millisecond)
 			},
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
 		{name: "format", tables: true, half: halfAFormat,
-			config:  func(c *emulated.Config) { c.FormatDuration = emulated.Duration(time.Second) },
+			config:  func(c *nodespec.Config) { c.FormatDuration = nodespec.Duration(time.Second) },
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
 		{name: "resize", tables: true, grown: true, setup: grown, request: resize(2 * gib)},
 		{name: "resize to the end of the disk", tables: true, grown: true, setup: grown, request: resize(0)},
 		{name: "resize when Windows needs the table rewritten first", tables: true, grown: true,
-			config: func(c *emulated.Config) { c.GrowNeedsLayout = true }, setup: grown, request: resize(0)},
+			config: func(c *nodespec.Config) { c.GrowNeedsLayout = true }, setup: grown, request: resize(0)},
 		{name: "mount", setup: formatted,
 			request: func(ctx context.Context, p *process) error { return p.mount(ctx) }},
 		{name: "unmount", setup: mounted,
@@ -177,7 +177,7 @@ func scenarios() []scenario {
 		{name: "set a disk offline", tables: true, setup: mounted,
 			request: func(ctx context.Context, p *process) error { return p.online(ctx, false) }},
 		{name: "set a disk online", tables: true, arrives: true,
-			config: func(c *emulated.Config) { c.VolumeArrivalDelay = emulated.Duration(300 * time.Millisecond) },
+			config: func(c *nodespec.Config) { c.VolumeArrivalDelay = nodespec.Duration(300 * time.Millisecond) },
 			setup: func(m *machine, p *process) error {
 				return errors.Join(mounted(m, p), steps(func(ctx context.Context) error { return p.online(ctx, false) }))
 			},
@@ -191,8 +191,8 @@ func scenarios() []scenario {
 			},
 			request: func(ctx context.Context, p *process) error { return p.readOnly(ctx, false) }},
 		{name: "rescan", setup: func(m *machine, p *process) error {
-			return errors.Join(grown(m, p), ignore(m.Attach(emulated.DiskConfig{ID: "waits", Size: gib})))
-		}, config: func(c *emulated.Config) { c.AttachNeedsRescan = true },
+			return errors.Join(grown(m, p), ignore(m.Attach(nodespec.Disk{ID: "waits", Size: gib})))
+		}, config: func(c *nodespec.Config) { c.AttachNeedsRescan = true },
 			request: func(ctx context.Context, p *process) error {
 				return ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
 			}},
@@ -205,7 +205,7 @@ func scenarios() []scenario {
 		{name: "map a share", request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, "") }},
 		{name: "map a share again after its mapping broke",
 			setup: func(m *machine, p *process) error {
-				return errors.Join(p.mapShare(context.Background(), ""), m.SetSMBMappingStatus(share, win32.USE_DISCONN))
+				return errors.Join(p.mapShare(context.Background(), ""), m.SetSMBMappingStatus(share, "disconnected"))
 			},
 			request: func(ctx context.Context, p *process) error { return p.mapShare(ctx, "") }},
 		{name: "remove a mapping", setup: func(_ *machine, p *process) error { return p.mapShare(context.Background(), "") },
@@ -246,13 +246,13 @@ func scenarios() []scenario {
 			request: func(ctx context.Context, p *process) error { return p.link(ctx, dir+`\nothing`, dir+`\link`) },
 			blocked: []blocked{leftover("a file", dir+`\link`)}},
 
-		{name: "start a service and its dependencies", config: func(c *emulated.Config) {
-			c.Services = []emulated.ServiceConfig{{Name: "Base", StartDelay: emulated.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: emulated.Duration(time.Second)}}
+		{name: "start a service and its dependencies", config: func(c *nodespec.Config) {
+			c.Services = []nodespec.Service{{Name: "Base", StartDelay: nodespec.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: nodespec.Duration(time.Second)}}
 		}, arrives: true, request: func(ctx context.Context, p *process) error {
 			return ignore(p.system.StartService(ctx, &system.StartServiceRequest{Name: "Top"}))
 		}},
-		{name: "stop a service and its dependents", config: func(c *emulated.Config) {
-			c.Services = []emulated.ServiceConfig{{Name: "Base", State: "running", StopDelay: emulated.Duration(time.Second)}, {Name: "Top", State: "running", DependsOn: []string{"Base"}, StopDelay: emulated.Duration(time.Second)}}
+		{name: "stop a service and its dependents", config: func(c *nodespec.Config) {
+			c.Services = []nodespec.Service{{Name: "Base", State: "running", StopDelay: nodespec.Duration(time.Second)}, {Name: "Top", State: "running", DependsOn: []string{"Base"}, StopDelay: nodespec.Duration(time.Second)}}
 		}, arrives: true, request: func(ctx context.Context, p *process) error {
 			return ignore(p.system.StopService(ctx, &system.StopServiceRequest{Name: "Base", Force: true}))
 		}},

@@ -153,6 +153,14 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
+			why: "nodespec describes nodes for programs that link none: it uses the standard library only",
+			in:  []string{"pkg/simnode/nodespec"},
+			banned: func(i string) bool {
+				first, _, _ := strings.Cut(i, "/")
+				return strings.Contains(first, ".") && i != module+"/pkg/simnode/nodespec"
+			},
+		},
+		{
 			why:    "other projects run the conformance tests and can use public packages only",
 			in:     []string{"pkg/conformance"},
 			banned: func(i string) bool { return strings.HasPrefix(i, module+"/internal/") },

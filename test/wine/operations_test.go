@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
@@ -75,7 +76,7 @@ const (
 func here(t *testing.T) (api win32.API, on string) {
 	t.Helper()
 	if runtime.GOOS != "windows" {
-		e, err := emulated.Open(emulated.Config{})
+		e, err := emulated.Open(nodespec.Config{}, emulated.Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}

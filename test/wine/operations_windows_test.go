@@ -14,12 +14,13 @@ import (
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
 )
 
 // driven gives Wine the disks, volumes and formats of an emulated node (package
 // driver).
-func driven(t *testing.T, config emulated.Config) *emulated.Node {
+func driven(t *testing.T, config nodespec.Config) *emulated.Node {
 	t.Helper()
 	dir := os.Getenv("CSI_PROXY_WINE_DRIVER")
 	if dir == "" || !driver.UnderWine() {
@@ -29,7 +30,7 @@ func driven(t *testing.T, config emulated.Config) *emulated.Node {
 		t.Fatal(err)
 	}
 	config.StateDir = t.TempDir()
-	model, err := emulated.Open(config)
+	model, err := emulated.Open(config, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func driven(t *testing.T, config emulated.Config) *emulated.Node {
 
 // The operations over Windows' own calls, with disks.
 func TestOperationsWithDriver(t *testing.T) {
-	driven(t, emulated.Config{})
+	driven(t, nodespec.Config{})
 	// csi-proxy.exe formats in a child that runs csi-proxy.exe again; here that
 	// is the child.
 	n, err := node.OpenNative(node.NativeOptions{FormatHelper: os.Getenv("CSI_PROXY_BINARY"), Format: "native"})
@@ -65,7 +66,7 @@ func TestOperationsWithDriver(t *testing.T) {
 // csi-proxy.exe takes a disk from blank to a grown volume through its pipes.
 func TestDaemonWithDriver(t *testing.T) {
 	const gib = 1 << 30
-	model := driven(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
+	model := driven(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
 	p := start(t, csiProxy, "-v=6")
 	ctx := t.Context()
 	d, err := diskclient.NewClient()

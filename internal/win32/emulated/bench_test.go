@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // A call on the node should take at most tens of microseconds, so that tests of
 // drivers spend their time in the driver.
 func BenchmarkCalls(b *testing.B) {
-	n := start(b, Config{})
+	n := start(b, nodespec.Config{})
 	h := openPath(b, n, `\\.\PhysicalDrive1`, readWrite)
 	partition(b, n, h, data(1, 16*mib, gib))
 	vol := one(b, n, 1)
@@ -63,12 +64,12 @@ func BenchmarkCalls(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	for _, disks := range []int{3, 64} {
 		b.Run(fmt.Sprintf("%d disks", disks), func(b *testing.B) {
-			cfg := Config{Disks: []DiskConfig{{Content: ContentSystem}}}
+			cfg := nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}}
 			for range disks - 1 {
-				cfg.Disks = append(cfg.Disks, DiskConfig{})
+				cfg.Disks = append(cfg.Disks, nodespec.Disk{})
 			}
 			for range b.N {
-				n, err := Open(cfg)
+				n, err := Open(cfg, Machine{})
 				if err != nil {
 					b.Fatal(err)
 				}

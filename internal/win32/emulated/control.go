@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // nodeKey is stored last when a node is made: a state directory without it was
@@ -45,7 +46,7 @@ func (n *Node) create() error {
 	}
 	disks := n.cfg.Disks
 	if len(disks) == 0 {
-		disks = []DiskConfig{{Content: ContentSystem}, {}, {}}
+		disks = []nodespec.Disk{{Content: nodespec.ContentSystem}, {}, {}}
 	}
 	var wanted []uint32 // numbers that are not for disks that do not care
 	for _, c := range disks {
@@ -233,13 +234,13 @@ func (n *Node) addDisk(d *disk) {
 
 // Attach plugs a disk in, or back in if c.ID is that of a detached one, and
 // tells its number. With Config.AttachNeedsRescan it is seen after Reenumerate.
-func (n *Node) Attach(c DiskConfig) (number uint32, err error) {
+func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
-	if err := c.validate(); err != nil {
+	if err := validateDisk(c); err != nil {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
 	place := placeAttached
@@ -271,10 +272,35 @@ func (n *Node) attached(match func(*disk) bool) *disk {
 	return nil
 }
 
-// attach makes a disk of c. The caller has the node and has checked c.
-func (n *Node) attach(c DiskConfig, place diskPlace) (uint32, error) {
+// attach makes a disk of c. The caller has locked the node and has checked c.
+func (n *Node) attach(c nodespec.Disk, place diskPlace) (uint32, error) {
+	_, known := n.store.data[diskKey(c.ID)]
+	number, err := n.attachDisk(c, place)
+	if err != nil || known || len(c.Bytes) == 0 {
+		return number, err
+	}
+	// A disk is read when it is attached, so one whose bytes were replaced is
+	// attached again.
+	d := n.attached(func(d *disk) bool { return d.Number == number })
+	err = n.transact(func(t *tx) error {
+		for _, b := range c.Bytes {
+			t.writeImage(d, uint64(b.At), b.Data)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := n.detach(d); err != nil {
+		return 0, err
+	}
+	return n.attachDisk(nodespec.Disk{ID: d.ID, Number: &number}, place)
+}
+
+// attachDisk attaches a disk whose bytes are as they are.
+func (n *Node) attachDisk(c nodespec.Disk, place diskPlace) (uint32, error) {
 	if c.Content == "" && c.Image != "" {
-		c.Content = ContentImage
+		c.Content = nodespec.ContentImage
 	}
 	taken := func(number uint32) bool { return n.attached(func(d *disk) bool { return d.Number == number }) != nil }
 	number := uint32(0)
@@ -333,7 +359,7 @@ func (n *Node) attach(c DiskConfig, place diskPlace) (uint32, error) {
 			os.Remove(n.imagePath(state.ID))
 		}
 	}
-	if !back && c.Content == ContentImage {
+	if !back && c.Content == nodespec.ContentImage {
 		delete(n.written, state.ID)
 		if err := copyImage(image, c.Image); err != nil {
 			undo()
@@ -343,7 +369,7 @@ func (n *Node) attach(c DiskConfig, place diskPlace) (uint32, error) {
 	err = n.transact(func(t *tx) error {
 		var table win32.Layout
 		letters := map[string]string{}
-		if back || c.Content == ContentImage {
+		if back || c.Content == nodespec.ContentImage {
 			if table, err = ptable.Read(image, state.geometry()); err != nil {
 				return err
 			}
@@ -366,9 +392,9 @@ func (n *Node) attach(c DiskConfig, place diskPlace) (uint32, error) {
 }
 
 // newState is the state of a disk that was not there before.
-func (n *Node) newState(c DiskConfig, number uint32) (diskState, error) {
+func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 	size := uint64(c.Size)
-	if c.Content == ContentImage {
+	if c.Content == nodespec.ContentImage {
 		info, err := os.Stat(c.Image)
 		if err != nil {
 			return diskState{}, err
@@ -383,7 +409,7 @@ func (n *Node) newState(c DiskConfig, number uint32) (diskState, error) {
 	sector := cmp.Or(c.SectorSize, 512)
 	if size == 0 {
 		size = defaultDisk
-		if c.Content == ContentSystem {
+		if c.Content == nodespec.ContentSystem {
 			size = defaultSystemDisk
 		}
 	}
@@ -391,18 +417,23 @@ func (n *Node) newState(c DiskConfig, number uint32) (diskState, error) {
 	if size < minDisk || size > maxDisk {
 		return diskState{}, fmt.Errorf("disk of %d bytes, want %d to %d", size, uint64(minDisk), uint64(maxDisk))
 	}
+	for _, b := range c.Bytes {
+		if uint64(b.At) > size || uint64(len(b.Data)) > size-uint64(b.At) {
+			return diskState{}, fmt.Errorf("%d bytes at %d of a disk of %d bytes", len(b.Data), b.At, size)
+		}
+	}
 	bus, err := busType(c.Bus)
 	if err != nil {
 		return diskState{}, err
 	}
 	s := diskState{
-		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == ContentSystem,
+		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == nodespec.ContentSystem,
 		Protected: c.WriteProtected, Bus: bus,
 		Vendor: cmp.Or(c.Vendor, "EMULATED"), Product: cmp.Or(c.Product, "Virtual Disk"), Revision: cmp.Or(c.Revision, "1.0"),
-		Serial: c.Serial, Location: c.Location, Address: c.Address,
+		Serial: c.Serial, Location: c.Location, Address: (*win32.SCSIAddress)(c.Address),
 	}
 	for _, id := range c.Identifiers {
-		v, err := id.identifier()
+		v, err := identifier(id)
 		if err != nil {
 			return s, err
 		}
@@ -427,12 +458,12 @@ func (n *Node) newState(c DiskConfig, number uint32) (diskState, error) {
 // arrivalAttributes decides whether a disk arrives offline or read-only: by
 // what c says, else as it was if it comes back, else by the SAN policy, which
 // sets both (Microsoft: diskpart, san).
-func (n *Node) arrivalAttributes(c DiskConfig, s *diskState, back bool) {
+func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
 	held := false
 	switch n.cfg.SANPolicy {
-	case sanOfflineAll:
+	case nodespec.SANOfflineAll:
 		held = true
-	case sanOfflineShared:
+	case nodespec.SANOfflineShared:
 		held = sharedBus(s.Bus)
 	}
 	if held && !back && !s.System {
@@ -490,26 +521,26 @@ func copyImage(image *os.File, path string) error {
 
 // content writes what a new disk holds. letters are the drive letters that its
 // partitions shall have, by partition key.
-func (n *Node) content(t *tx, d *disk, c DiskConfig, letters map[string]string) (win32.Layout, error) {
+func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
 	geometry := d.geometry()
 	parts := c.Partitions
 	l := win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	switch c.Content {
-	case "", ContentBlank:
+	case "", nodespec.ContentBlank:
 		return l, nil
-	case ContentSuperfloppy:
+	case nodespec.ContentSuperfloppy:
 		first, err := n.mkfs(t, d, 0, d.Size, win32.FormatOptions{FileSystem: "NTFS"})
 		if err != nil {
 			return l, err
 		}
 		return ptable.Read(strings.NewReader(string(first)+strings.Repeat("\x00", int(d.Sector))), geometry)
-	case ContentMBR:
+	case nodespec.ContentMBR:
 		guid, err := n.newGUID()
 		if err != nil {
 			return l, err
 		}
 		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: guid.Data1}
-	case ContentGPT, ContentGPTNoMSR, ContentSystem:
+	case nodespec.ContentGPT, nodespec.ContentGPTNoMSR, nodespec.ContentSystem:
 		guid, err := n.newGUID()
 		if err != nil {
 			return l, err
@@ -517,15 +548,15 @@ func (n *Node) content(t *tx, d *disk, c DiskConfig, letters map[string]string) 
 		if l, err = ptable.NewGPT(geometry, guid, ptable.MinEntries); err != nil {
 			return l, err
 		}
-		if c.Content == ContentGPT {
+		if c.Content == nodespec.ContentGPT {
 			msr, err := n.reserved(l, geometry)
 			if err != nil {
 				return l, err
 			}
 			l.Partitions = append(l.Partitions, msr)
 		}
-		if c.Content == ContentSystem {
-			parts = []PartitionConfig{{Size: 100 * mib, Type: "esp", FileSystem: "FAT32"}, {Size: 16 * mib, Type: "msr"}, {Type: "basic", FileSystem: "NTFS", Letter: "C"}}
+		if c.Content == nodespec.ContentSystem {
+			parts = []nodespec.Partition{{Size: 100 * mib, Type: "esp", FileSystem: "FAT32"}, {Size: 16 * mib, Type: "msr"}, {Type: "basic", FileSystem: "NTFS", Letter: "C"}}
 		}
 	}
 	at := uint64(mib)
@@ -569,7 +600,7 @@ func (n *Node) content(t *tx, d *disk, c DiskConfig, letters map[string]string) 
 }
 
 // partition is the partition that c describes, at the first place from at on.
-func (n *Node) partition(l win32.Layout, c PartitionConfig, at uint64, geometry ptable.Disk) (win32.Partition, error) {
+func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geometry ptable.Disk) (win32.Partition, error) {
 	for _, p := range l.Partitions {
 		at = max(at, p.Offset+p.Length)
 	}
@@ -628,7 +659,7 @@ func (n *Node) partition(l win32.Layout, c PartitionConfig, at uint64, geometry 
 }
 
 // span makes a volume of ranges of several disks.
-func (n *Node) span(t *tx, c SpannedVolumeConfig, index int) error {
+func (n *Node) span(t *tx, c nodespec.SpannedVolume, index int) error {
 	r := volumeRecord{Partition: fmt.Sprintf("span-%d", index), Device: n.lastDevice() + 1}
 	guid, err := n.newGUID()
 	if err != nil {
@@ -920,124 +951,70 @@ func (n *Node) EndProcess() error {
 	return nil
 }
 
-// NodeInfo is what Show tells of a node.
-type NodeInfo struct {
-	StateDir     string              `json:"stateDir"`
-	Handles      int                 `json:"handles"`
-	Disks        []DiskInfo          `json:"disks"`
-	Volumes      []VolumeInfo        `json:"volumes"`
-	Detached     []string            `json:"detached,omitempty"` // identities of disks that can be attached again
-	Mounts       []MountInfo         `json:"mounts,omitempty"`
-	Services     []ServiceInfo       `json:"services"`
-	SMBServers   []SMBServerInfo     `json:"smbServers,omitempty"`
-	SMBMappings  []SMBMappingInfo    `json:"smbMappings,omitempty"`
-	ISCSITargets []ISCSITargetInfo   `json:"iscsiTargets,omitempty"`
-	ISCSIPortals []ISCSIPortalConfig `json:"iscsiPortals,omitempty"` // registered with the initiator
-	Broken       string              `json:"broken,omitempty"`       // why the node refuses every call
-}
-
-// DiskInfo is one attached disk.
-type DiskInfo struct {
-	Number     uint32          `json:"number"`
-	ID         string          `json:"id"`
-	Image      string          `json:"image"` // path of the image file
-	Size       uint64          `json:"size"`
-	SeenSize   uint64          `json:"seenSize"` // what Windows knows of
-	SectorSize uint32          `json:"sectorSize"`
-	Style      string          `json:"style"` // "RAW", "MBR", "GPT"
-	Waiting    bool            `json:"waiting,omitempty"`
-	System     bool            `json:"system,omitempty"`
-	Offline    bool            `json:"offline,omitempty"`
-	ReadOnly   bool            `json:"readOnly,omitempty"`
-	Partitions []PartitionInfo `json:"partitions,omitempty"`
-}
-
-// PartitionInfo is one partition.
-type PartitionInfo struct {
-	Number uint32 `json:"number"`
-	Type   string `json:"type"`
-	ID     string `json:"id,omitempty"`
-	Offset uint64 `json:"offset"`
-	Length uint64 `json:"length"`
-}
-
-// VolumeInfo is one volume, arrived or not.
-type VolumeInfo struct {
-	Name       string   `json:"name"`
-	Disks      []uint32 `json:"disks"`
-	Offset     uint64   `json:"offset"`
-	Length     uint64   `json:"length"`
-	Arrived    bool     `json:"arrived"`
-	FileSystem string   `json:"fileSystem,omitempty"`
-	Entries    int      `json:"entries,omitempty"` // files and directories, the root among them
-	Paths      []string `json:"paths,omitempty"`
-}
-
-// MountInfo is one record of the mount manager.
-type MountInfo struct {
-	Host   string `json:"host"` // volume that the directory is on
-	Path   string `json:"path"`
-	Volume string `json:"volume"`
-}
-
-// Show tells what the node consists of.
-func (n *Node) Show() (NodeInfo, error) {
+// Show returns the state of the node, without what other packages know: serial
+// numbers and identifiers of disks, links to SMB shares, and faults.
+func (n *Node) Show() (nodespec.State, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
-		return NodeInfo{}, n.usable()
-	}
-	info := NodeInfo{StateDir: n.store.dir, Handles: len(n.handles), Disks: []DiskInfo{}, Volumes: []VolumeInfo{}}
-	if n.broken != nil {
-		info.Broken = n.broken.Error()
-		return info, nil
+	if err := n.usable(); err != nil {
+		return nodespec.State{}, err
 	}
 	n.applyISCSIEvents()
+	s := nodespec.State{OpenHandles: n.openHandles()}
 	for _, d := range slices.Concat(n.disks, n.waiting) {
-		di := DiskInfo{
-			Number: d.Number, ID: d.ID, Image: d.image.Name(), Size: d.Size, SeenSize: d.SeenSize, SectorSize: d.Sector,
-			Style:   map[uint32]string{win32.PARTITION_STYLE_MBR: "MBR", win32.PARTITION_STYLE_GPT: "GPT", win32.PARTITION_STYLE_RAW: "RAW"}[d.table.Style],
-			Waiting: d.State == placeWaiting, System: d.System, Offline: d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
-		}
-		for _, p := range d.table.Partitions {
-			if !ptable.InUse(p) {
-				continue
-			}
-			pi := PartitionInfo{Number: p.Number, Type: fmt.Sprintf("%#02x", p.MBRType), Offset: p.Offset, Length: p.Length}
-			if p.Style == win32.PARTITION_STYLE_GPT {
-				pi.Type, pi.ID = p.Type.String(), p.ID.String()
-			}
-			di.Partitions = append(di.Partitions, pi)
-		}
-		info.Disks = append(info.Disks, di)
+		s.Disks = append(s.Disks, d.info())
 	}
 	for k := range n.store.data {
 		if id, ok := strings.CutPrefix(k, "disk/"); ok && n.images[id] == nil {
-			info.Detached = append(info.Detached, id)
+			s.Detached = append(s.Detached, id)
 		}
 	}
-	slices.Sort(info.Detached)
+	slices.Sort(s.Detached)
 	err := n.transact(func(t *tx) error {
 		for _, v := range n.volumes {
-			vi := VolumeInfo{Name: v.name(), Offset: v.extents[0].off, Length: v.length(), Arrived: v.visible(), Paths: n.pathNames(v.guid())}
+			info := nodespec.VolumeInfo{
+				ID: v.name(), Offset: nodespec.Size(v.extents[0].off), Size: nodespec.Size(v.length()), Arrived: v.visible(), MountedAt: n.pathNames(v.guid()),
+			}
 			for _, e := range v.extents {
-				vi.Disks = append(vi.Disks, e.disk.Number)
+				info.Disks = append(info.Disks, e.disk.Number)
 			}
 			if v.mounted(t) {
-				vi.FileSystem, vi.Entries = string(v.fs.Kind), v.tree.Len()
+				info.FileSystem, info.Entries = string(v.fs.Kind), v.tree.Len()
 			}
-			info.Volumes = append(info.Volumes, vi)
+			s.Volumes = append(s.Volumes, info)
 		}
 		return nil
 	})
 	for _, m := range n.mounts {
-		info.Mounts = append(info.Mounts, MountInfo{n.nameOf(win32.GUID(m.Host)), m.Path, n.nameOf(win32.GUID(m.Volume))})
+		s.Mounts = append(s.Mounts, nodespec.MountInfo{Host: n.nameOf(win32.GUID(m.Host)), Path: m.Path, Volume: n.nameOf(win32.GUID(m.Volume))})
 	}
-	slices.SortFunc(info.Mounts, func(a, b MountInfo) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path)) })
-	info.Services = n.showServices()
-	info.ISCSITargets, info.ISCSIPortals = n.showISCSI()
-	info.SMBServers, info.SMBMappings = n.showSMB()
-	return info, err
+	slices.SortFunc(s.Mounts, func(a, b nodespec.MountInfo) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
+	})
+	s.Services = n.showServices()
+	s.ISCSITargets, s.ISCSIPortals = n.showISCSI()
+	s.SMBServers, s.SMBMappings = n.showSMB()
+	return s, err
+}
+
+// info is the disk as Show returns it.
+func (d *disk) info() nodespec.DiskInfo {
+	info := nodespec.DiskInfo{
+		Number: d.Number, ID: d.ID, Image: d.image.Name(), Size: nodespec.Size(d.Size), SeenSize: nodespec.Size(d.SeenSize), SectorSize: d.Sector,
+		Style:   map[uint32]string{win32.PARTITION_STYLE_MBR: "MBR", win32.PARTITION_STYLE_GPT: "GPT", win32.PARTITION_STYLE_RAW: "RAW"}[d.table.Style],
+		Waiting: d.State == placeWaiting, System: d.System, Online: !d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
+	}
+	for _, p := range d.table.Partitions {
+		if !ptable.InUse(p) {
+			continue
+		}
+		part := nodespec.PartitionInfo{Number: p.Number, Type: fmt.Sprintf("%#02x", p.MBRType), Offset: nodespec.Size(p.Offset), Length: nodespec.Size(p.Length)}
+		if p.Style == win32.PARTITION_STYLE_GPT {
+			part.Type, part.ID = p.Type.String(), p.ID.String()
+		}
+		info.Partitions = append(info.Partitions, part)
+	}
+	return info
 }
 
 func (n *Node) nameOf(guid win32.GUID) string { return `\\?\Volume` + guid.String() + `\` }

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestShow(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
 		t.Fatal(err)
 	}
@@ -26,56 +27,56 @@ func TestShow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again NodeInfo
+	var again nodespec.State
 	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, info) {
 		t.Errorf("Show is not the same after JSON: %v\n%s", err, b)
 	}
 	if len(info.Disks) != 3 || !info.Disks[0].System || info.Disks[0].Style != "GPT" || len(info.Disks[0].Partitions) != 3 || info.Disks[1].Style != "RAW" {
 		t.Errorf("disks %+v", info.Disks)
 	}
-	if len(info.Volumes) != 3 || info.Volumes[0].FileSystem != "FAT32" || info.Volumes[1].FileSystem != "NTFS" || info.Volumes[1].Paths[0] != `C:\` || info.Volumes[2].Paths[0] != `C:\var\lib\kubelet\pods\` {
+	if len(info.Volumes) != 3 || info.Volumes[0].FileSystem != "FAT32" || info.Volumes[1].FileSystem != "NTFS" || info.Volumes[1].MountedAt[0] != `C:\` || info.Volumes[2].MountedAt[0] != `C:\var\lib\kubelet\pods\` {
 		t.Errorf("volumes %+v", info.Volumes)
 	}
-	if len(info.Mounts) != 1 || info.Mounts[0].Host != info.Volumes[1].Name || info.Mounts[0].Volume != info.Volumes[2].Name || info.Mounts[0].Path != `\var\lib\kubelet\pods` {
+	if len(info.Mounts) != 1 || info.Mounts[0].Host != info.Volumes[1].ID || info.Mounts[0].Volume != info.Volumes[2].ID || info.Mounts[0].Path != `\var\lib\kubelet\pods` {
 		t.Errorf("mounts %+v", info.Mounts)
 	}
 }
 
 func TestAttachRefusals(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	one := uint32(1)
 	before := describe(t, n)
 	files := mustList(t, n.store.dir)
 	for _, c := range []struct {
 		name string
-		c    DiskConfig
+		c    nodespec.Disk
 		want string
 	}{
-		{"number in use", DiskConfig{Number: &one}, "disk number 1 is taken"},
-		{"identity in use", DiskConfig{ID: strings.ToUpper(n.disks[0].ID)}, "attached already"},
-		{"too small", DiskConfig{Size: 1000}, "1000 bytes"},
-		{"too large", DiskConfig{Size: 1 << 60}, "1152921504606846976"},
-		{"sector size", DiskConfig{SectorSize: 520}, "520"},
-		{"bus", DiskConfig{Bus: "usb"}, `"usb"`},
-		{"content", DiskConfig{Content: "ext4"}, `"ext4"`},
-		{"identity", DiskConfig{ID: "../x"}, `"../x"`},
-		{"image without file", DiskConfig{Content: ContentImage}, "without an image"},
-		{"image and content", DiskConfig{Content: ContentGPT, Image: "x"}, "one of them"},
-		{"missing image", DiskConfig{Image: filepath.Join(t.TempDir(), "none")}, "none"},
-		{"partitions on a blank disk", DiskConfig{Partitions: []PartitionConfig{{}}}, "partitions"},
-		{"identifier", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ebcdic", Text: "x"}}}, `"ebcdic"`},
-		{"empty identifier", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii"}}}, "text or hex"},
-		{"identifier that is not hex", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "binary", Hex: "xy"}}}, `"xy"`},
-		{"association", DiskConfig{Identifiers: []IdentifierConfig{{CodeSet: "ascii", Text: "x", Association: "cable"}}}, `"cable"`},
-		{"partition type", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "swap"}}}, `"swap"`},
-		{"type on an MBR", DiskConfig{Content: ContentMBR, Partitions: []PartitionConfig{{Type: "esp"}}}, `"esp"`},
-		{"file system", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "xfs"}}}, "not supported"},
-		{"too much", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: 2 * gib}}}, "do not fit"},
-		{"full", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{}, {}}}, "full"},
-		{"letter in use", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "c"}}}, `"c" is already in use`},
-		{"letter twice", DiskConfig{Content: ContentGPT, Size: gib, Partitions: []PartitionConfig{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is already in use`},
-		{"no letter", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Letter: "EE"}}}, `"EE"`},
-		{"letter without a volume", DiskConfig{Content: ContentGPT, Partitions: []PartitionConfig{{Type: "ldmData", Letter: "E"}}}, "no volume"},
+		{"number in use", nodespec.Disk{Number: &one}, "disk number 1 is taken"},
+		{"identity in use", nodespec.Disk{ID: strings.ToUpper(n.disks[0].ID)}, "attached already"},
+		{"too small", nodespec.Disk{Size: 1000}, "1000 bytes"},
+		{"too large", nodespec.Disk{Size: 1 << 60}, "1152921504606846976"},
+		{"sector size", nodespec.Disk{SectorSize: 520}, "520"},
+		{"bus", nodespec.Disk{Bus: "usb"}, `"usb"`},
+		{"content", nodespec.Disk{Content: "ext4"}, `"ext4"`},
+		{"identity", nodespec.Disk{ID: "../x"}, `"../x"`},
+		{"image without file", nodespec.Disk{Content: nodespec.ContentImage}, "without an image"},
+		{"image and content", nodespec.Disk{Content: nodespec.ContentGPT, Image: "x"}, "one of them"},
+		{"missing image", nodespec.Disk{Image: filepath.Join(t.TempDir(), "none")}, "none"},
+		{"partitions on a blank disk", nodespec.Disk{Partitions: []nodespec.Partition{{}}}, "partitions"},
+		{"identifier", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ebcdic", Text: "x"}}}, `"ebcdic"`},
+		{"empty identifier", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ascii"}}}, "text or hex"},
+		{"identifier that is not hex", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "binary", Hex: "xy"}}}, `"xy"`},
+		{"association", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Text: "x", Association: "cable"}}}, `"cable"`},
+		{"partition type", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "swap"}}}, `"swap"`},
+		{"type on an MBR", nodespec.Disk{Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Type: "esp"}}}, `"esp"`},
+		{"file system", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "xfs"}}}, "not supported"},
+		{"too much", nodespec.Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{Size: 2 * gib}}}, "do not fit"},
+		{"full", nodespec.Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}, {}}}, "full"},
+		{"letter in use", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Letter: "c"}}}, `"c" is already in use`},
+		{"letter twice", nodespec.Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{Size: mib, Letter: "e"}, {Letter: "E"}}}, `"E" is already in use`},
+		{"no letter", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Letter: "EE"}}}, `"EE"`},
+		{"letter without a volume", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData", Letter: "E"}}}, "no volume"},
 	} {
 		if _, err := n.Attach(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Attach = %v, want an error with %q", c.name, err, c.want)
@@ -103,7 +104,7 @@ func mustList(t testing.TB, dir string) []string {
 }
 
 func TestControlRefusals(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	for what, err := range map[string]error{
 		"detach a disk that is not there": n.Detach(9),
 		"detach the system disk":          n.Detach(0),
@@ -122,22 +123,22 @@ func TestControlRefusals(t *testing.T) {
 
 func TestOpenRefusals(t *testing.T) {
 	same := uint32(4)
-	for name, c := range map[string]Config{
+	for name, c := range map[string]nodespec.Config{
 		"SAN policy":               {SANPolicy: "offline"},
 		"negative delay":           {FormatDuration: -1},
-		"disk":                     {Disks: []DiskConfig{{Bus: "usb"}}},
-		"one number twice":         {Disks: []DiskConfig{{Number: &same}, {Number: &same}}},
-		"span of one":              {SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}}}}},
-		"span of what is not":      {Disks: []DiskConfig{{}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}, {7, 0, mib}}}}},
-		"span on one disk":         {Disks: []DiskConfig{{}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 0, mib}, {0, mib, mib}}}}},
-		"span beyond":              {Disks: []DiskConfig{{Size: gib}, {}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, gib, mib}, {1, 0, mib}}}}},
-		"span over a partition":    {Disks: []DiskConfig{{Content: ContentGPT, Partitions: []PartitionConfig{{}}}, {}}, SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 20 * mib, mib}, {1, 0, mib}}}}},
+		"disk":                     {Disks: []nodespec.Disk{{Bus: "usb"}}},
+		"one number twice":         {Disks: []nodespec.Disk{{Number: &same}, {Number: &same}}},
+		"span of one":              {SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}}}}},
+		"span of what is not":      {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 7, Offset: 0, Length: mib}}}}},
+		"span on one disk":         {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 0, Offset: mib, Length: mib}}}}},
+		"span beyond":              {Disks: []nodespec.Disk{{Size: gib}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: gib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
+		"span over a partition":    {Disks: []nodespec.Disk{{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 20 * mib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
 		"relative directory":       {Directories: []string{"var"}},
 		"directory on no volume":   {Directories: []string{`Q:\x`}},
 		"directory without a name": {Directories: []string{`C:\a\b|c`}},
 		"state directory":          {StateDir: "/dev/null/x"},
 	} {
-		n, err := Open(c)
+		n, err := Open(c, Machine{})
 		if err == nil {
 			t.Errorf("%s: Open succeeded", name)
 			n.Close()
@@ -146,7 +147,7 @@ func TestOpenRefusals(t *testing.T) {
 }
 
 func TestImageContent(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	one2(t, n)
 	file := filepath.Join(t.TempDir(), "golden.img")
 	f, err := os.Create(file)
@@ -156,29 +157,29 @@ func TestImageContent(t *testing.T) {
 	if err := errors.Join(copyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	number, err := n.Attach(DiskConfig{Image: file})
+	number, err := n.Attach(nodespec.Disk{Image: file})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
 		t.Errorf("volumes of the copy %v, want one with its own name", vs)
 	}
-	larger, err := n.Attach(DiskConfig{Image: file, Size: 11 * gib})
+	larger, err := n.Attach(nodespec.Disk{Image: file, Size: 11 * gib})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := n.diskByNumber(larger); d.Size != 11*gib || d.table.UsableOffset+d.table.UsableLength > 10*gib {
 		t.Errorf("disk of %d bytes with the table %+v", d.Size, d.table)
 	}
-	if _, err := n.Attach(DiskConfig{Image: file, Size: gib}); err == nil {
+	if _, err := n.Attach(nodespec.Disk{Image: file, Size: gib}); err == nil {
 		t.Error("an image larger than its disk was attached")
 	}
 }
 
 func TestAttachNeedsRescan(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir, AttachNeedsRescan: true})
-	number, err := n.Attach(DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}})
+	n := start(t, nodespec.Config{StateDir: dir, AttachNeedsRescan: true})
+	number, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 	if err != nil || number != 3 {
 		t.Fatalf("Attach = %d, %v", number, err)
 	}
@@ -192,13 +193,13 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 3 {
 		t.Errorf("Interfaces = %v, %v", is, err)
 	}
-	if next, err := n.Attach(DiskConfig{Size: gib}); err != nil || next != 4 {
+	if next, err := n.Attach(nodespec.Disk{Size: gib}); err != nil || next != 4 {
 		t.Errorf("second Attach = %d, %v, want 4: numbers of waiting disks are taken", next, err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n = start(t, Config{StateDir: dir})
+	n = start(t, nodespec.Config{StateDir: dir})
 	missing(n, `\\.\PhysicalDrive3`)
 	if err := n.Detach(4); err != nil { // an invisible disk can be detached
 		t.Fatal(err)
@@ -214,7 +215,7 @@ func TestAttachNeedsRescan(t *testing.T) {
 }
 
 func TestDetachInvalidatesHandles(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
 	disk, vol := drive(t, n, readWrite), openPath(t, n, `\\.\E:`, win32.GENERIC_READ)
 	if err := n.Detach(1); err != nil {
 		t.Fatal(err)
@@ -237,8 +238,8 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 
 func TestReboot(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := start(t, Config{AttachNeedsRescan: true, VolumeArrivalDelay: Duration(time.Minute), Now: func() time.Time { return now }})
-	if _, err := n.Attach(DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{}}}); err != nil {
+	n := startOn(t, nodespec.Config{AttachNeedsRescan: true, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, Machine{Now: func() time.Time { return now }})
+	if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Grow(1, 20*gib); err != nil {
@@ -260,24 +261,6 @@ func TestReboot(t *testing.T) {
 	one(t, n, 3) // the attached disk is visible, and its volume exists once Windows runs
 }
 
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{
-		`10737418240`: 10 * gib, `"10GiB"`: 10 * gib, `"10 GiB"`: 10 * gib, `"10Gi"`: 10 * gib, `"10gib"`: 10 * gib, `"10GB"`: 1e10,
-		`"5M"`: 5e6, `"7"`: 7, `"7B"`: 7, `"512KiB"`: 512 * kib, `"2TiB"`: 2 * tib, `0`: 0,
-	} {
-		var s Size
-		if err := json.Unmarshal([]byte(text), &s); err != nil || s != want {
-			t.Errorf("%s = %d, %v, want %d", text, s, err, want)
-		}
-	}
-	for _, text := range []string{`"x"`, `-1`, `1.5`, `"1.5GiB"`, `""`, `"10XB"`, `"10iB"`, `"20000000TiB"`, `"99999999999999999999"`, `true`, `"10kg"`} {
-		var s Size
-		if err := json.Unmarshal([]byte(text), &s); err == nil {
-			t.Errorf("%s = %d, want an error", text, s)
-		}
-	}
-}
-
 func TestConfigJSON(t *testing.T) {
 	text := `{
 		"disks": [
@@ -288,20 +271,20 @@ func TestConfigJSON(t *testing.T) {
 		],
 		"volumeArrivalDelay": "150ms", "formatDuration": "2s"
 	}`
-	var c Config
+	var c nodespec.Config
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
 		t.Fatal(err)
 	}
-	if c.FormatDuration != Duration(2*time.Second) || c.Disks[1].Size != 2*gib || c.Disks[1].Address.Lun != 2 {
+	if c.FormatDuration != nodespec.Duration(2*time.Second) || c.Disks[1].Size != 2*gib || c.Disks[1].Address.Lun != 2 {
 		t.Errorf("%+v", c)
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again Config
+	var again nodespec.Config
 	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, c) {
 		t.Errorf("%v: %+v is not %+v", err, again, c)
 	}

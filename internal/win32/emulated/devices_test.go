@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestCreateFileNames(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	vol := one2(t, n)
 	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil || len(is) != 3 {
@@ -59,7 +60,7 @@ func TestCreateFileNames(t *testing.T) {
 }
 
 func TestCreateFileRefusals(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	for _, c := range []struct {
 		name                       string
 		access, share, disposition uint32
@@ -95,7 +96,7 @@ func TestDeviceShareModes(t *testing.T) {
 		{"no access against exclusive", r | w, 0, 0, 3, true},
 		{"exclusive against no access", 0, 0, r | w, 0, true},
 	} {
-		n := start(t, Config{})
+		n := start(t, nodespec.Config{})
 		for _, path := range []string{`\\.\PhysicalDrive0`, `\\.\C:`} {
 			a, err := n.CreateFile(path, c.first, c.share, win32.OPEN_EXISTING, 0)
 			if err != nil {
@@ -119,7 +120,7 @@ func TestDeviceShareModes(t *testing.T) {
 }
 
 func TestInvalidHandles(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	closed := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 	if got := n.OpenHandles(); len(got) != 1 || got[0] != `\\.\PhysicalDrive1` {
 		t.Errorf("OpenHandles = %q", got)
@@ -140,7 +141,7 @@ func TestInvalidHandles(t *testing.T) {
 }
 
 func TestControlCodesOnFiles(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	h, err := n.NtCreateFile(0, `\??\C:\Windows`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func FuzzControl(f *testing.F) {
 	half := data(1, mib, mib)
 	half.Name = "\xed\xa0\xbd" // half of a surrogate pair
 	f.Add(uint8(6), false, gpt(half).Encode(), uint16(0))
-	n := start(f, Config{Log: quiet, Disks: []DiskConfig{{Size: 32 * mib}, {Size: 32 * mib}}})
+	n := start(f, nodespec.Config{Log: quiet, Disks: []nodespec.Disk{{Size: 32 * mib}, {Size: 32 * mib}}})
 	f.Fuzz(func(t *testing.T, code uint8, volume bool, in []byte, room uint16) {
 		disk, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
 		if err != nil {

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // blank returns a node with one additional blank disk, number 1.
-func blank(t testing.TB, cfg Config, c DiskConfig) *Node {
+func blank(t testing.TB, cfg nodespec.Config, c nodespec.Disk, m ...Machine) *Node {
 	t.Helper()
 	number := uint32(1)
 	c.Number = &number
 	cfg.Disks = append(cfg.Disks, c)
-	return start(t, cfg)
+	return startOn(t, cfg, append(m, Machine{})[0])
 }
 
 func drive(t testing.TB, n *Node, access uint32) win32.Handle {
@@ -25,9 +26,9 @@ func drive(t testing.TB, n *Node, access uint32) win32.Handle {
 
 func TestTablesPassSgdisk(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
-		for _, size := range []Size{100 * mib, gib, 3 * tib} {
+		for _, size := range []nodespec.Size{100 * mib, gib, 3 * tib} {
 			t.Run(fmt.Sprintf("%d bytes in sectors of %d", size, sector), func(t *testing.T) {
-				n := blank(t, Config{}, DiskConfig{Size: size, SectorSize: sector})
+				n := blank(t, nodespec.Config{}, nodespec.Disk{Size: size, SectorSize: sector})
 				h := drive(t, n, readWrite)
 				img := image(t, n, 1)
 
@@ -60,7 +61,7 @@ func TestTablesPassSgdisk(t *testing.T) {
 }
 
 func TestImagesStaySparse(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: 3 * tib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, mib, tib))
 	if err := n.Format(one(t, n, 1), win32.FormatOptions{FileSystem: "NTFS"}); err != nil { // a full format
@@ -75,14 +76,14 @@ func TestImagesStaySparse(t *testing.T) {
 }
 
 func TestDiskQueries(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{
+	n := blank(t, nodespec.Config{}, nodespec.Disk{
 		Size: gib, SectorSize: 4096, Bus: "scsi", Vendor: "Google  ", Product: "PersistentDisk", Serial: "pd-1",
-		Identifiers: []IdentifierConfig{
+		Identifiers: []nodespec.Identifier{
 			{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"},
 			{CodeSet: "binary", Type: 3, Association: "port", Hex: "6000c295"},
 		},
 		Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1",
-		Address:  &win32.SCSIAddress{Port: 3, Target: 0, Lun: 1},
+		Address:  &nodespec.Address{Port: 3, Target: 0, Lun: 1},
 	})
 	h := drive(t, n, win32.GENERIC_READ)
 	number, err := win32.DecodeDeviceNumber(ioctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12))
@@ -201,7 +202,7 @@ func TestDiskRefusals(t *testing.T) {
 		{"code 0", rw, 0, nil, 64, win32.ERROR_INVALID_FUNCTION},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := blank(t, Config{}, DiskConfig{Size: gib})
+			n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 			before := n.store.size
 			failIoctl(t, n, drive(t, n, c.access), c.code, c.in, c.room, c.want)
 			if n.store.size != before {
@@ -212,7 +213,7 @@ func TestDiskRefusals(t *testing.T) {
 }
 
 func TestMissingDiskProperties(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, Serial: "only a serial"})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Serial: "only a serial"})
 	h := drive(t, n, 0)
 	query := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
 	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // docs/contract/disks.md#page-83-identifier
@@ -224,7 +225,7 @@ func TestMissingDiskProperties(t *testing.T) {
 // partitions that are unaligned, overlap, exceed the usable range or are not
 // unique are ERROR_INVALID_PARAMETER.
 func TestLayoutRefusals(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: 4096})
 	h := drive(t, n, readWrite)
 	good := partition(t, n, h, data(1, 16*mib, 100*mib))
 	end := good.UsableOffset + good.UsableLength
@@ -277,14 +278,14 @@ func gpt(parts ...win32.Partition) win32.Layout {
 // protected, by attribute or medium.
 func TestWriteProtection(t *testing.T) {
 	yes := true
-	for name, c := range map[string]DiskConfig{
+	for name, c := range map[string]nodespec.Disk{
 		"offline":         {Offline: &yes},
 		"read-only":       {ReadOnly: &yes},
 		"write protected": {WriteProtected: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.Size, c.Content = gib, ContentGPT
-			n := blank(t, Config{}, c)
+			c.Size, c.Content = gib, nodespec.ContentGPT
+			n := blank(t, nodespec.Config{}, c)
 			h := drive(t, n, readWrite)
 			l := layout(t, n, h)
 			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
@@ -302,7 +303,7 @@ func TestWriteProtection(t *testing.T) {
 }
 
 func TestDiskAttributes(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 	attributes := func() uint64 {
 		t.Helper()
 		a, err := win32.DecodeDiskAttributes(ioctl(t, n, openPath(t, n, `\\.\PhysicalDrive1`, 0), win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16))
@@ -345,7 +346,7 @@ func TestDiskAttributes(t *testing.T) {
 }
 
 func TestSystemDiskStaysOnline(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	h := openPath(t, n, `\\.\PhysicalDrive0`, readWrite)
 	in := win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode()
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, 0, win32.ERROR_ACCESS_DENIED) // general knowledge
@@ -355,17 +356,17 @@ func TestSANPolicy(t *testing.T) {
 	no := false
 	for _, c := range []struct {
 		policy  string
-		disk    DiskConfig
+		disk    nodespec.Disk
 		offline bool
 	}{
-		{"", DiskConfig{Bus: "iscsi"}, false},
-		{"onlineAll", DiskConfig{Bus: "iscsi"}, false},
-		{"offlineShared", DiskConfig{Bus: "iscsi"}, true},
-		{"offlineShared", DiskConfig{Bus: "nvme"}, false},
-		{"offlineAll", DiskConfig{Bus: "nvme"}, true},
-		{"offlineAll", DiskConfig{Bus: "nvme", Offline: &no, ReadOnly: &no}, false},
+		{"", nodespec.Disk{Bus: "iscsi"}, false},
+		{"onlineAll", nodespec.Disk{Bus: "iscsi"}, false},
+		{"offlineShared", nodespec.Disk{Bus: "iscsi"}, true},
+		{"offlineShared", nodespec.Disk{Bus: "nvme"}, false},
+		{"offlineAll", nodespec.Disk{Bus: "nvme"}, true},
+		{"offlineAll", nodespec.Disk{Bus: "nvme", Offline: &no, ReadOnly: &no}, false},
 	} {
-		n := start(t, Config{SANPolicy: c.policy})
+		n := start(t, nodespec.Config{SANPolicy: c.policy})
 		number, err := n.Attach(c.disk)
 		if err != nil {
 			t.Fatal(err)
@@ -379,7 +380,7 @@ func TestSANPolicy(t *testing.T) {
 }
 
 func TestCreateDiskReplacesTable(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 100*mib), data(2, 200*mib, 100*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 2 {
@@ -416,7 +417,7 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 }
 
 func TestCreateDiskAddsMSR(t *testing.T) {
-	n := blank(t, Config{CreateDiskAddsMSR: true}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{CreateDiskAddsMSR: true}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	l := initialize(t, n, h)
 	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
@@ -433,7 +434,7 @@ func TestCreateDiskAddsMSR(t *testing.T) {
 func TestGrowth(t *testing.T) {
 	for _, needsLayout := range []bool{false, true} {
 		t.Run(fmt.Sprintf("needs a layout: %t", needsLayout), func(t *testing.T) {
-			n := blank(t, Config{GrowNeedsLayout: needsLayout}, DiskConfig{Size: gib})
+			n := blank(t, nodespec.Config{GrowNeedsLayout: needsLayout}, nodespec.Disk{Size: gib})
 			h := drive(t, n, readWrite)
 			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
 			grow := func(number uint32, delta int64) []byte {
@@ -500,7 +501,7 @@ func TestGrowth(t *testing.T) {
 // 5.3.2).
 func TestBackupTable(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
-		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: sector})
+		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: sector})
 		h := drive(t, n, readWrite)
 		want := partition(t, n, h, data(1, 16*mib, 500*mib))
 		if _, err := n.WriteAt(h, bytes.Repeat([]byte{0xEE}, int(sector)), int64(sector)); err != nil {
@@ -527,7 +528,7 @@ func TestBackupTable(t *testing.T) {
 // Microsoft: CreateFileW, "Physical Disks and Volumes" (whole sectors), and
 // "Blocking Direct Write Operations to Volumes and Disks".
 func TestRawIO(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: 4096})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: 4096})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 100*mib))
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestSetMountPoint(t *testing.T) {
@@ -232,7 +233,7 @@ func TestVolumeGoesAway(t *testing.T) {
 	_, err = n.create(0, n.nt(`C:\mount\x`), readable, shareAll, win32.FILE_OPEN, synch)
 	wantStatus(t, "pass through the mount point", err, win32.STATUS_OBJECT_PATH_NOT_FOUND)
 
-	if _, err := n.Attach(DiskConfig{ID: "data"}); err != nil {
+	if _, err := n.Attach(nodespec.Disk{ID: "data"}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := n.create(0, n.nt(`E:\`), readable, shareAll, win32.FILE_OPEN, folder)
@@ -378,7 +379,7 @@ func fail(_ win32.Handle, err error) error { return err }
 // opened again.
 func TestFilesSurviveReopen(t *testing.T) {
 	dir := t.TempDir()
-	first := start(t, Config{StateDir: dir, Directories: []string{`C:\a\b`}})
+	first := start(t, nodespec.Config{StateDir: dir, Directories: []string{`C:\a\b`}})
 	f := &fileNode{Node: first, t: t}
 	f.touch(`C:\a\file`)
 	f.link(`C:\a\link`, relative("b"))
@@ -390,7 +391,7 @@ func TestFilesSurviveReopen(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := start(t, Config{StateDir: dir})
+	second := start(t, nodespec.Config{StateDir: dir})
 	for k, v := range second.store.data {
 		if strings.HasPrefix(k, "file/") && before[k] != string(v) {
 			t.Errorf("%s was %s, but is now %s", k, before[k], v)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -32,10 +33,10 @@ type fileNode struct {
 
 func newFileNode(t *testing.T) *fileNode {
 	t.Helper()
-	node, err := Open(Config{
-		Disks: []DiskConfig{
-			{Content: ContentSystem},
-			{Content: ContentGPT, ID: "data", Size: 4 << 30, Partitions: []PartitionConfig{
+	node, err := Open(nodespec.Config{
+		Disks: []nodespec.Disk{
+			{Content: nodespec.ContentSystem},
+			{Content: nodespec.ContentGPT, ID: "data", Size: 4 << 30, Partitions: []nodespec.Partition{
 				{Size: 1 << 30, FileSystem: "NTFS", Letter: "E"},
 				{Size: 1 << 30, FileSystem: "NTFS"},
 				{Size: 1 << 30},
@@ -44,7 +45,7 @@ func newFileNode(t *testing.T) *fileNode {
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
 		NoAutomount: true,
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	}, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

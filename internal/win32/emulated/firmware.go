@@ -7,16 +7,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// FirmwareConfig is what the machine tells about itself.
-type FirmwareConfig struct {
-	// SerialNumber is the system's serial number in the SMBIOS tables; without
-	// it, "EMU-0001".
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// SMBIOS, in hexadecimal, is answered in place of the tables that would hold
-	// SerialNumber, whatever it is.
-	SMBIOS string `json:"smbios,omitempty"`
-}
-
 // FirmwareTable implements [win32.Firmware]. There is one SMBIOS table. Another
 // provider is ERROR_INVALID_FUNCTION (Microsoft: GetSystemFirmwareTable, and
 // general knowledge for the number).

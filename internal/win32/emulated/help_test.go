@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 var _ win32.API = (*Node)(nil)
@@ -24,9 +25,14 @@ const (
 
 // start opens a node. At the end of the test it must have no open handles, and
 // its tables must be those of its images.
-func start(t testing.TB, cfg Config) *Node {
+func start(t testing.TB, cfg nodespec.Config) *Node {
 	t.Helper()
-	n, err := Open(cfg)
+	return startOn(t, cfg, Machine{})
+}
+
+func startOn(t testing.TB, cfg nodespec.Config, m Machine) *Node {
+	t.Helper()
+	n, err := Open(cfg, m)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

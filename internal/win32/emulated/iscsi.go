@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // This is the node's iSCSI initiator and the targets that it can reach.
@@ -31,84 +32,35 @@ import (
 // secrets for mutual CHAP must be comparable, because a target must know the
 // initiator's secret, so these hashes have one salt per node.
 
-// ISCSIConfig is the storage that the node can reach by iSCSI.
-type ISCSIConfig struct {
-	// Portals answer even though no target is there. Those of targets need not be listed.
-	Portals []ISCSIPortalConfig `json:"portals,omitempty"`
-	Targets []ISCSITargetConfig `json:"targets,omitempty"`
+func portalOf(c nodespec.ISCSIPortal) win32.ISCSIPortal {
+	return win32.ISCSIPortal{Address: c.Address, Socket: cmp.Or(c.Port, nodespec.ISCSIPort)}
 }
 
-// ISCSIPortalConfig is where something listens.
-type ISCSIPortalConfig struct {
-	Address string `json:"address"`        // IP address or host name
-	Port    uint16 `json:"port,omitempty"` // 3260 without it
+// isPortal reports whether c has an address. Brackets stand around an address and
+// are not part of it.
+func isPortal(c nodespec.ISCSIPortal) bool {
+	return c.Address != "" && !strings.ContainsAny(c.Address, "[]")
 }
 
-func (c ISCSIPortalConfig) portal() win32.ISCSIPortal {
-	return win32.ISCSIPortal{Address: c.Address, Socket: cmp.Or(c.Port, iscsiPort)}
-}
-
-const iscsiPort = 3260
-
-// ISCSITargetConfig is an iSCSI target.
-type ISCSITargetConfig struct {
-	IQN     string              `json:"iqn"`
-	Portals []ISCSIPortalConfig `json:"portals"` // at least one
-	LUNs    []ISCSILUNConfig    `json:"luns,omitempty"`
-	// CHAP is what a login needs; without it none is taken.
-	CHAP *CHAPConfig `json:"chap,omitempty"`
-
-	// ArrivalDelay passes between a login and the appearance of the disks, for
-	// the second disk twice and so on.
-	ArrivalDelay Duration `json:"arrivalDelay,omitempty"`
-	// Refuses makes it refuse every login, as one that does not list the node.
-	Refuses bool `json:"refuses,omitempty"`
-	// Unreachable makes its portals answer nobody, if no other target is there.
-	Unreachable bool `json:"unreachable,omitempty"`
-	// Busy makes Windows refuse a logout, as if somebody used a disk.
-	Busy bool `json:"busy,omitempty"`
-	// Persistent is a login that Windows makes by itself whenever MSiSCSI begins,
-	// through the first portal.
-	Persistent bool `json:"persistent,omitempty"`
-}
-
-// ISCSILUNConfig is a logical unit. Its disk has no number of its own choice.
-type ISCSILUNConfig struct {
-	LUN        *uint8 `json:"lun,omitempty"` // the position in the list without it
-	DiskConfig `json:"disk,omitzero"`
-}
-
-// CHAPConfig is an account of a target. It prints without its secrets.
-type CHAPConfig struct {
-	User   string `json:"user"`
-	Secret string `json:"secret"`
-	// MutualSecret is the secret that the target proves to know, where the node
-	// wants mutual CHAP.
-	MutualSecret string `json:"mutualSecret,omitempty"`
-}
-
-// Format implements [fmt.Formatter].
-func (c CHAPConfig) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", c.User) }
-
-func (c ISCSIConfig) validate() error {
+func validateISCSI(c nodespec.ISCSI) error {
 	for _, p := range c.Portals {
-		if p.Address == "" {
-			return errors.New("iSCSI portal without an address")
+		if !isPortal(p) {
+			return fmt.Errorf("iSCSI portal %q: want an address", p.Address)
 		}
 	}
 	for _, t := range c.Targets {
-		if err := t.validate(); err != nil {
+		if err := validateISCSITarget(t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c ISCSITargetConfig) validate() error {
+func validateISCSITarget(c nodespec.ISCSITarget) error {
 	if c.IQN == "" || len(c.IQN) > 223 || strings.ContainsAny(c.IQN, "\x00 /") {
 		return fmt.Errorf("iSCSI target %q: not an iSCSI name", c.IQN)
 	}
-	if len(c.Portals) == 0 || slices.ContainsFunc(c.Portals, func(p ISCSIPortalConfig) bool { return p.Address == "" }) {
+	if len(c.Portals) == 0 || slices.ContainsFunc(c.Portals, func(p nodespec.ISCSIPortal) bool { return !isPortal(p) }) {
 		return fmt.Errorf("iSCSI target %q: want at least one portal, each with an address", c.IQN)
 	}
 	if c.ArrivalDelay < 0 {
@@ -119,10 +71,10 @@ func (c ISCSITargetConfig) validate() error {
 		if l.Number != nil || i > 255 {
 			return fmt.Errorf("iSCSI target %q: LUN %d: want no disk number, and at most 256 LUNs", c.IQN, i)
 		}
-		if err := l.DiskConfig.validate(); err != nil {
+		if err := validateDisk(l.Disk); err != nil {
 			return fmt.Errorf("iSCSI target %q: LUN %d: %w", c.IQN, i, err)
 		}
-		n := l.number(i)
+		n := numberOf(l, i)
 		if slices.Contains(luns, n) {
 			return fmt.Errorf("iSCSI target %q: LUN %d twice", c.IQN, n)
 		}
@@ -131,7 +83,7 @@ func (c ISCSITargetConfig) validate() error {
 	return nil
 }
 
-func (l ISCSILUNConfig) number(position int) uint8 {
+func numberOf(l nodespec.LUN, position int) uint8 {
 	if l.LUN != nil {
 		return *l.LUN
 	}
@@ -139,16 +91,16 @@ func (l ISCSILUNConfig) number(position int) uint8 {
 }
 
 // defaultISCSI is what a node reaches whose configuration names nothing.
-var defaultISCSI = ISCSIConfig{Targets: []ISCSITargetConfig{{
-	IQN: "iqn.2025-01.com.example:data", Portals: []ISCSIPortalConfig{{Address: "192.0.2.10"}},
-	LUNs: []ISCSILUNConfig{{}},
+var defaultISCSI = nodespec.ISCSI{Targets: []nodespec.ISCSITarget{{
+	IQN: "iqn.2025-01.com.example:data", Portals: []nodespec.ISCSIPortal{{Address: "192.0.2.10"}},
+	LUNs: []nodespec.LUN{{}},
 }}}
 
 // iscsiTarget is stored under "iscsi/target/<folded IQN>": its description, with
 // hashes instead of secrets.
 type iscsiTarget struct {
-	ISCSITargetConfig
-	CHAP *chapAccount `json:"chap,omitempty"` // hides the CHAP of ISCSITargetConfig
+	nodespec.ISCSITarget
+	CHAP *chapAccount `json:"chap,omitempty"` // hides the CHAP of nodespec.ISCSITarget
 }
 
 type chapAccount struct {
@@ -193,7 +145,7 @@ type iscsiSession struct {
 type lunArrival struct {
 	session win32.ISCSISessionID
 	at      time.Time
-	disk    DiskConfig
+	disk    nodespec.Disk
 }
 
 // iscsiState is the iSCSI state of a node in memory.
@@ -269,7 +221,7 @@ func (n *Node) loadISCSI() error {
 	}
 	s.loggedIn = true
 	for _, p := range n.cfg.ISCSI.Portals {
-		s.extra = append(s.extra, p.portal())
+		s.extra = append(s.extra, portalOf(p))
 	}
 	return err
 }
@@ -281,7 +233,7 @@ func (n *Node) makeISCSI() error {
 		c = defaultISCSI
 	}
 	for _, p := range c.Portals {
-		n.iscsi.extra = append(n.iscsi.extra, p.portal())
+		n.iscsi.extra = append(n.iscsi.extra, portalOf(p))
 	}
 	for _, t := range c.Targets {
 		if _, twice := n.iscsi.targets[foldIQN(t.IQN)]; twice {
@@ -295,9 +247,10 @@ func (n *Node) makeISCSI() error {
 }
 
 // setTarget creates or replaces a target. The caller holds the node's lock.
-func (n *Node) setTarget(c ISCSITargetConfig) error {
-	target := iscsiTarget{ISCSITargetConfig: c}
-	target.ISCSITargetConfig.CHAP = nil
+func (n *Node) setTarget(c nodespec.ISCSITarget) error {
+	target := iscsiTarget{ISCSITarget: c}
+	target.ISCSITarget.CHAP = nil
+	target.Portals, target.LUNs = slices.Clone(c.Portals), slices.Clone(c.LUNs)
 	if c.CHAP != nil {
 		a := &chapAccount{User: c.CHAP.User, Salt: make([]byte, 16)}
 		if _, err := io.ReadFull(n.rand, a.Salt); err != nil {
@@ -317,7 +270,7 @@ func (n *Node) setTarget(c ISCSITargetConfig) error {
 	return n.because(n.transact(func(t *tx) error {
 		putIn(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
 		if c.Persistent {
-			p := c.Portals[0].portal()
+			p := portalOf(c.Portals[0])
 			putIn(t, n.iscsi.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
 				win32.ISCSIPersistentLogin{TargetName: c.IQN, Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, Portal: p})
 		}
@@ -350,13 +303,13 @@ const iscsiInitiator = `Root\ISCSIPRT\0000_0`
 
 // SetISCSITarget creates a target, or replaces the one with its IQN. Existing
 // sessions and disks do not change.
-func (n *Node) SetISCSITarget(c ISCSITargetConfig) error {
+func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
 		return err
 	}
-	if err := c.validate(); err != nil {
+	if err := validateISCSITarget(c); err != nil {
 		return err
 	}
 	return n.setTarget(c)
@@ -387,21 +340,21 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 
 // luns describes the disks of a target. They are iSCSI disks, with an identity
 // derived from the target's name and their LUN.
-func (t iscsiTarget) luns() []DiskConfig {
-	var disks []DiskConfig
+func (t iscsiTarget) luns() []nodespec.Disk {
+	var disks []nodespec.Disk
 	for i, l := range t.LUNs {
-		c := l.DiskConfig
-		n := l.number(i)
+		c := l.Disk
+		n := numberOf(l, i)
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", foldIQN(t.IQN), n))
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("iscsi-%x-%d", sum[:6], n))
 		c.Bus = "iscsi"
 		c.Serial = cmp.Or(c.Serial, fmt.Sprintf("LUN%X", sum[:6]))
 		if c.Address == nil {
-			c.Address = &win32.SCSIAddress{Port: 5, Target: sum[0], Lun: n}
+			c.Address = &nodespec.Address{Port: 5, Target: sum[0], Lun: n}
 		}
 		if len(c.Identifiers) == 0 {
 			sum[0] = sum[0]&0x0F | 0x60 // NAA 6: locally assigned, 16 bytes
-			c.Identifiers = []IdentifierConfig{{CodeSet: "binary", Type: win32.StorageIdTypeFCPHName, Hex: fmt.Sprintf("%x", sum[:16])}}
+			c.Identifiers = []nodespec.Identifier{{CodeSet: "binary", Type: win32.StorageIdTypeFCPHName, Hex: fmt.Sprintf("%x", sum[:16])}}
 		}
 		disks = append(disks, c)
 	}
@@ -542,7 +495,7 @@ func (n *Node) initiator(call func() error) error {
 func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
 	ok = slices.Contains(n.iscsi.extra, p)
 	for _, t := range n.iscsi.targets {
-		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c ISCSIPortalConfig) bool { return c.portal() == p }) {
+		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c nodespec.ISCSIPortal) bool { return portalOf(c) == p }) {
 			found = append(found, t)
 		}
 	}
@@ -669,7 +622,7 @@ func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal
 			return win32.ISDSC_TARGET_NOT_FOUND
 		}
 		for _, p := range n.iscsi.targets[foldIQN(target)].Portals {
-			list = append(list, p.portal())
+			list = append(list, portalOf(p))
 		}
 		return nil
 	})
@@ -859,22 +812,13 @@ func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 	})
 }
 
-// ISCSITargetInfo is one target, as Show tells it, without secrets.
-type ISCSITargetInfo struct {
-	IQN     string              `json:"iqn"`
-	Portals []ISCSIPortalConfig `json:"portals"`
-	CHAP    string              `json:"chap,omitempty"` // the user, or "" for none
-	LUNs    int                 `json:"luns"`
-	Session string              `json:"session,omitempty"` // its ID, if the node is logged in
-	Through string              `json:"through,omitempty"` // portal of the session, as 10.0.0.1:3260
-	Disks   []uint32            `json:"disks,omitempty"`   // that have arrived
-	State   []string            `json:"state,omitempty"`   // "refuses", "unreachable", "busy", "persistent"
-}
-
 // showISCSI returns the targets, sorted by IQN, and the registered portals.
-func (n *Node) showISCSI() (targets []ISCSITargetInfo, registered []ISCSIPortalConfig) {
+func (n *Node) showISCSI() (targets []nodespec.ISCSITargetInfo, registered []nodespec.ISCSIPortal) {
 	for _, t := range n.iscsi.targets {
-		info := ISCSITargetInfo{IQN: t.IQN, Portals: t.Portals, LUNs: len(t.LUNs)}
+		info := nodespec.ISCSITargetInfo{IQN: t.IQN, LUNs: len(t.LUNs)}
+		for _, p := range t.Portals {
+			info.Portals = append(info.Portals, nodespec.ISCSIPortal{Address: p.Address, Port: cmp.Or(p.Port, nodespec.ISCSIPort)})
+		}
 		if t.CHAP != nil {
 			info.CHAP = t.CHAP.User
 		}
@@ -897,11 +841,11 @@ func (n *Node) showISCSI() (targets []ISCSITargetInfo, registered []ISCSIPortalC
 		}
 		targets = append(targets, info)
 	}
-	slices.SortFunc(targets, func(a, b ISCSITargetInfo) int { return cmp.Compare(a.IQN, b.IQN) })
+	slices.SortFunc(targets, func(a, b nodespec.ISCSITargetInfo) int { return cmp.Compare(a.IQN, b.IQN) })
 	for _, r := range n.iscsi.registered {
-		registered = append(registered, ISCSIPortalConfig{r.Address, r.Socket})
+		registered = append(registered, nodespec.ISCSIPortal{Address: r.Address, Port: r.Socket})
 	}
-	slices.SortFunc(registered, func(a, b ISCSIPortalConfig) int {
+	slices.SortFunc(registered, func(a, b nodespec.ISCSIPortal) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
 	})
 	return targets, registered

@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const testIQN = "iqn.2003-01.org.example:disk1"
 
 var testPortal = win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}
 
-func iscsiConfig(targets ...ISCSITargetConfig) Config {
-	return Config{
-		Services: []ServiceConfig{{Name: iscsiService, State: "running"}},
-		ISCSI:    ISCSIConfig{Portals: []ISCSIPortalConfig{{Address: "10.0.0.1"}}, Targets: targets},
+func iscsiConfig(targets ...nodespec.ISCSITarget) nodespec.Config {
+	return nodespec.Config{
+		Services: []nodespec.Service{{Name: iscsiService, State: "running"}},
+		ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, Targets: targets},
 	}
 }
 
-func lunTarget(iqn string, luns int) ISCSITargetConfig {
-	c := ISCSITargetConfig{IQN: iqn, Portals: []ISCSIPortalConfig{{Address: "10.0.0.1"}}, LUNs: make([]ISCSILUNConfig, luns)}
+func lunTarget(iqn string, luns int) nodespec.ISCSITarget {
+	c := nodespec.ISCSITarget{IQN: iqn, Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, LUNs: make([]nodespec.LUN, luns)}
 	for i := range c.LUNs {
 		c.LUNs[i].Size = minDisk
 	}
@@ -43,7 +44,7 @@ func login(t *testing.T, n *Node, iqn string) win32.ISCSISessionID {
 func TestInitiatorRefusals(t *testing.T) {
 	refusing, gone := lunTarget("iqn.2003-01.org.example:refusing", 1), lunTarget("iqn.2003-01.org.example:gone", 1)
 	refusing.Refuses = true
-	gone.Portals = []ISCSIPortalConfig{{Address: "10.0.0.7"}}
+	gone.Portals = []nodespec.ISCSIPortal{{Address: "10.0.0.7"}}
 	n := start(t, iscsiConfig(lunTarget(testIQN, 1), refusing, gone))
 	away := win32.ISCSIPortal{Address: "10.0.0.7", Socket: 3260}
 	if err := n.AddIScsiSendTargetPortal(away); err != nil {
@@ -132,7 +133,7 @@ func TestLogoutRefusedWhileDiskOpen(t *testing.T) {
 func TestLUNsKeepContent(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 1))
 	cfg.StateDir = t.TempDir()
-	n, err := Open(cfg)
+	n, err := Open(cfg, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,20 +183,20 @@ func TestLUNsKeepContent(t *testing.T) {
 
 func TestInvalidTargetConfigs(t *testing.T) {
 	three, number := uint8(3), uint32(7)
-	for name, c := range map[string]ISCSITargetConfig{
-		"no name": {Portals: []ISCSIPortalConfig{{Address: "a"}}}, "no portal": {IQN: testIQN},
-		"a portal without an address": {IQN: testIQN, Portals: []ISCSIPortalConfig{{}}},
-		"a delay":                     {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, ArrivalDelay: -1},
-		"a LUN twice":                 {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{LUN: &three}, {LUN: &three}}},
-		"a disk with a number":        {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{DiskConfig: DiskConfig{Number: &number}}}},
-		"a disk that cannot be":       {IQN: testIQN, Portals: []ISCSIPortalConfig{{Address: "a"}}, LUNs: []ISCSILUNConfig{{DiskConfig: DiskConfig{Size: 1}}}},
+	for name, c := range map[string]nodespec.ISCSITarget{
+		"no name": {Portals: []nodespec.ISCSIPortal{{Address: "a"}}}, "no portal": {IQN: testIQN},
+		"a portal without an address": {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{}}},
+		"a delay":                     {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, ArrivalDelay: -1},
+		"a LUN twice":                 {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, LUNs: []nodespec.LUN{{LUN: &three}, {LUN: &three}}},
+		"a disk with a number":        {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Number: &number}}}},
+		"a disk that cannot be":       {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: 1}}}},
 	} {
-		if n, err := Open(iscsiConfig(c)); err == nil {
+		if n, err := Open(iscsiConfig(c), Machine{}); err == nil {
 			t.Errorf("%s: opened", name)
 			n.Close()
 		}
 	}
-	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0))); err == nil {
+	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0)), Machine{}); err == nil {
 		t.Error("the same target twice: opened")
 		n.Close()
 	}
@@ -203,7 +204,7 @@ func TestInvalidTargetConfigs(t *testing.T) {
 
 func TestTargetDiscovery(t *testing.T) {
 	other := lunTarget("iqn.2003-01.org.example:other", 0)
-	other.Portals = []ISCSIPortalConfig{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
+	other.Portals = []nodespec.ISCSIPortal{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
 	n := start(t, iscsiConfig(lunTarget(testIQN, 0), other))
 	for _, p := range []win32.ISCSIPortal{testPortal, {Address: "fd00::1", Socket: 3261}} {
 		if err := n.AddIScsiSendTargetPortal(p); err != nil {

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // SetVolumeMountPointW, DeleteVolumeMountPointW and their pages, for letters;
 // folders are in files_mount_test.go.
 func TestLetters(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir})
+	n := start(t, nodespec.Config{StateDir: dir})
 	vol := one2(t, n)
 	if err := n.SetMountPoint(`g:\`, vol); err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	n = start(t, Config{StateDir: dir})
+	n = start(t, nodespec.Config{StateDir: dir})
 	if got, err := n.VolumeNameForMountPoint(`G:\`); err != nil || got != vol {
 		t.Errorf("VolumeNameForMountPoint after opening again = %q, %v, want %q", got, err, vol)
 	}
@@ -64,7 +65,7 @@ func failure(_ []string, err error) error { return err }
 // Volumes mounted in each other have infinitely many paths; only those without
 // repetition are listed.
 func TestMountsInCircle(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	vol := one2(t, n)
 	if err := n.Format(vol, quick); err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestMountsInCircle(t *testing.T) {
 
 // docs/contract/volumes.md#flush: 19 on a read-only volume.
 func TestFlush(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib))
 	v := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
@@ -119,12 +120,12 @@ func TestFlush(t *testing.T) {
 }
 
 func TestBuses(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	for name, want := range map[string]uint32{
 		"": win32.BusTypeSas, "SCSI": win32.BusTypeScsi, "iscsi": win32.BusTypeISCSI, "nvme": win32.BusTypeNvme, "sata": win32.BusTypeSata,
 		"ata": win32.BusTypeAta, "virtual": win32.BusTypeVirtual, "vhd": win32.BusTypeFileBackedVirtual,
 	} {
-		number, err := n.Attach(DiskConfig{Bus: name, Size: gib})
+		number, err := n.Attach(nodespec.Disk{Bus: name, Size: gib})
 		if err != nil {
 			t.Errorf("Attach on bus %q = %v", name, err)
 			continue
@@ -138,7 +139,7 @@ func TestBuses(t *testing.T) {
 // A driver would refuse a request of this size (general knowledge), and it must
 // not be written to the journal.
 func TestHugeWrite(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	if _, err := n.WriteAt(h, make([]byte, maxTransfer+512), 0); !errors.Is(err, win32.ERROR_NO_SYSTEM_RESOURCES) {
 		t.Errorf("WriteAt = %v, want ERROR_NO_SYSTEM_RESOURCES", err)

@@ -16,13 +16,14 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Node is one emulated Windows node. It implements [win32.API] and is safe for
 // concurrent use: calls run one after the other, except that other calls run while
 // a format waits for its configured duration.
 type Node struct {
-	cfg   Config
+	cfg   nodespec.Config
 	log   *slog.Logger
 	now   func() time.Time
 	sleep func(time.Duration)
@@ -82,12 +83,12 @@ type volumeUser interface {
 // one until Close.
 //
 // Only one process at a time can have a state directory open.
-func Open(cfg Config) (*Node, error) {
-	if err := cfg.validate(); err != nil {
+func Open(cfg nodespec.Config, m Machine) (*Node, error) {
+	if err := validate(cfg); err != nil {
 		return nil, fmt.Errorf("emulated node: %w", err)
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Log, now: cfg.Now, sleep: cfg.Sleep, rand: cfg.Rand,
+		cfg: cfg, log: cfg.Log, now: m.Now, sleep: m.Sleep, rand: m.Rand,
 		images: map[string]*os.File{}, written: map[string]map[uint64]struct{}{}, known: map[string]volumeRecord{}, letters: map[byte]win32.GUID{},
 		mounts: map[string]mountRecord{}, trees: map[string]*filetree.Tree{}, handles: map[win32.Handle]*openHandle{},
 		services: map[string]*service{}, smb: newSMBState(), iscsi: newISCSIState(),
@@ -174,6 +175,10 @@ func (n *Node) Close() error {
 func (n *Node) OpenHandles() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.openHandles()
+}
+
+func (n *Node) openHandles() []string {
 	paths := make([]string, 0, len(n.handles))
 	for _, h := range n.handles {
 		paths = append(paths, h.path)

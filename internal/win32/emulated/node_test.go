@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // TestConcurrentCalls runs several drivers while disks are attached and detached.
@@ -16,7 +17,7 @@ import (
 // node stays valid.
 func TestConcurrentCalls(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir, FormatDuration: Duration(100 * time.Microsecond), Disks: []DiskConfig{{Content: ContentSystem}},
+	n := start(t, nodespec.Config{StateDir: dir, FormatDuration: nodespec.Duration(100 * time.Microsecond), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories: []string{`C:\mnt\0`, `C:\mnt\1`, `C:\mnt\2`, `C:\mnt\3`}})
 	n.store.compactAt = 256 * kib
 	// The errors of a call whose disk or volume is removed during the call.
@@ -37,7 +38,7 @@ func TestConcurrentCalls(t *testing.T) {
 				path := fmt.Sprintf(`\\.\PhysicalDrive%d`, 10+r.IntN(4))
 				switch r.IntN(9) {
 				case 0:
-					n.Attach(DiskConfig{ID: id, Number: &number, Size: 64 * mib})
+					n.Attach(nodespec.Disk{ID: id, Number: &number, Size: 64 * mib})
 				case 1:
 					n.Detach(number)
 				case 2:
@@ -84,7 +85,7 @@ func TestConcurrentCalls(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := describe(t, start(t, Config{StateDir: dir})); got != state {
+	if got := describe(t, start(t, nodespec.Config{StateDir: dir})); got != state {
 		t.Errorf("opened again it is\n%s\nwas\n%s", got, state)
 	}
 }

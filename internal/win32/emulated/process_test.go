@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The two ways in which the calling process can end: alone, while the node keeps
 // running, and together with the node, like a killed csi-proxy-sim. Both have the
 // same result.
-func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
+func deaths(t *testing.T, n *Node, cfg nodespec.Config) map[string]*Node {
 	t.Helper()
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
-	reopened, err := Open(cfg)
+	reopened, err := Open(cfg, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func deaths(t *testing.T, n *Node, cfg Config) map[string]*Node {
 // A file marked for deletion is deleted when the process that should have closed
 // it ends.
 func TestDeletionAfterProcessEnd(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir()}
+	cfg := nodespec.Config{StateDir: t.TempDir()}
 	n := start(t, cfg)
 	make := func(name string) win32.Handle {
 		t.Helper()
@@ -80,7 +81,7 @@ func TestDeletionAfterProcessEnd(t *testing.T) {
 
 // Detaching a disk completes no deletions, because it closes no handles.
 func TestDeletionOnDetachedDisk(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir(), Disks: []DiskConfig{{Content: ContentSystem}, {ID: "d", Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}}}
+	cfg := nodespec.Config{StateDir: t.TempDir(), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "d", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 	n := start(t, cfg)
 	h, err := n.NtCreateFile(0, `\??\E:\marked`, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 	if err != nil {
@@ -90,7 +91,7 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for death, n := range deaths(t, n, cfg) {
-		if _, err := n.Attach(DiskConfig{ID: "d"}); err != nil {
+		if _, err := n.Attach(nodespec.Disk{ID: "d"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := n.Attributes(`E:\marked`); err != nil {
@@ -102,12 +103,11 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 // A format whose process ended leaves a volume without a file system and without
 // files of the old one.
 func TestKilledWhileFormatting(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir(), FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
-		{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS"}}}}}
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
+		{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
 	var n *Node
 	var killed string
-	cfg.Sleep = func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }
-	n = start(t, cfg)
+	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
 	vol := one(t, n, 1)
 	if err := n.Format(vol, quick); err != nil {
 		t.Fatal(err)
@@ -130,8 +130,8 @@ func TestKilledWhileFormatting(t *testing.T) {
 func TestFormatEndsWithProcess(t *testing.T) {
 	for name, end := range map[string]func(*Node) error{"the process": (*Node).EndProcess, "Windows": (*Node).Reboot} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{FormatDuration: Duration(time.Second), Disks: []DiskConfig{{Content: ContentSystem},
-				{Size: gib, Content: ContentGPT, Partitions: []PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}}}}
+			cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Second), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
+				{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 			var n *Node
 			meanwhile := func() {
 				if err := errors.Join(end(n), n.Format(one(t, n, 1), quick)); err != nil {
@@ -145,12 +145,11 @@ func TestFormatEndsWithProcess(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cfg.Sleep = func(time.Duration) {
+			n = startOn(t, cfg, Machine{Sleep: func(time.Duration) {
 				do := meanwhile
 				meanwhile = func() {}
 				do()
-			}
-			n = start(t, cfg)
+			}})
 			if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_PROCESS_ABORTED) {
 				t.Errorf("the interrupted format: %v, want ERROR_PROCESS_ABORTED", err)
 			}
@@ -164,7 +163,7 @@ func TestFormatEndsWithProcess(t *testing.T) {
 // A disk whose file was extended but whose growth is not in the journal has its
 // old size.
 func TestKilledWhileGrowing(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir()}
+	cfg := nodespec.Config{StateDir: t.TempDir()}
 	n := start(t, cfg)
 	path := image(t, n, 1)
 	if err := n.Close(); err != nil {
@@ -186,7 +185,7 @@ func TestKilledWhileGrowing(t *testing.T) {
 // An interrupted restart of Windows is completed by the next process, at whatever
 // point it stopped.
 func TestKilledWhileRebooting(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir(), AttachNeedsRescan: true, Services: []ServiceConfig{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
+	cfg := nodespec.Config{StateDir: t.TempDir(), AttachNeedsRescan: true, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
 	n := start(t, cfg)
 	portal := win32.ISCSIPortal{Address: "192.0.2.10", Socket: 3260}
 	if err := n.AddIScsiSendTargetPortal(portal); err != nil {
@@ -203,7 +202,7 @@ func TestKilledWhileRebooting(t *testing.T) {
 	if err := n.Grow(2, 20*gib); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Attach(DiskConfig{ID: "waits"}); err != nil {
+	if _, err := n.Attach(nodespec.Disk{ID: "waits"}); err != nil {
 		t.Fatal(err)
 	}
 	before := cloneDir(t, cfg.StateDir)
@@ -237,9 +236,9 @@ func TestKilledWhileRebooting(t *testing.T) {
 func TestMutualSecretStored(t *testing.T) {
 	const secret = "mutualsecret1"
 	target := lunTarget(testIQN, 1)
-	target.CHAP = &CHAPConfig{User: "csi", Secret: "chapsecret123", MutualSecret: secret}
+	target.CHAP = &nodespec.CHAP{User: "csi", Secret: "chapsecret123", MutualSecret: secret}
 	other := lunTarget(testIQN+".other", 1)
-	other.CHAP = &CHAPConfig{User: "csi", Secret: "chapsecret123", MutualSecret: "another12345"}
+	other.CHAP = &nodespec.CHAP{User: "csi", Secret: "chapsecret123", MutualSecret: "another12345"}
 	cfg := iscsiConfig(target, other)
 	cfg.StateDir = t.TempDir()
 	n := start(t, cfg)

@@ -10,40 +10,8 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
-
-// ServiceConfig is a Windows service. Its life is a table of delays: nothing
-// runs behind it, except that MSiSCSI answers the calls of the iSCSI initiator.
-type ServiceConfig struct {
-	// Name is the key name, as "MSiSCSI"; one name whatever its case.
-	Name        string `json:"name"`
-	DisplayName string `json:"displayName,omitempty"` // Name without it
-	// StartType is "boot", "system", "auto", "manual" (the default) or "disabled".
-	StartType string `json:"startType,omitempty"`
-	// State is "running", "stopped" or "paused" at first; without it, running
-	// for what Windows starts by itself, else stopped.
-	State string `json:"state,omitempty"`
-	// DependsOn are services that must run for this one to run.
-	DependsOn []string `json:"dependsOn,omitempty"`
-
-	// StartDelay and StopDelay are how long the pending states last.
-	StartDelay Duration `json:"startDelay,omitempty"`
-	StopDelay  Duration `json:"stopDelay,omitempty"`
-	// WaitHint is the estimate that the service gives while it is pending. Its
-	// check point grows four times in that time.
-	WaitHint Duration `json:"waitHint,omitempty"`
-
-	// StartError is the Win32 error number with which starting is refused, as
-	// 1069 for an account that cannot log on.
-	StartError uint32 `json:"startError,omitempty"`
-	// Dies makes the service end with this Win32 error number instead of
-	// running, once StartDelay is over, as 1067 for a process that crashes.
-	Dies uint32 `json:"dies,omitempty"`
-	// RefusesStop makes it accept no stop (ERROR_INVALID_SERVICE_CONTROL).
-	RefusesStop bool `json:"refusesStop,omitempty"`
-	// Hangs keeps it "start" or "stop" pending for good, without progress.
-	Hangs string `json:"hangs,omitempty"`
-}
 
 // serviceNameMax is in characters (Microsoft: CreateServiceW, lpServiceName).
 const serviceNameMax = 256
@@ -73,7 +41,7 @@ func startType(name string) (uint32, error) {
 func startsByItself(startType uint32) bool { return startType <= win32.SERVICE_AUTO_START }
 
 // first returns the state of the service on a new node.
-func (c ServiceConfig) first() (uint32, error) {
+func firstState(c nodespec.Service) (uint32, error) {
 	switch c.State {
 	case "running":
 		return win32.SERVICE_RUNNING, nil
@@ -90,14 +58,14 @@ func (c ServiceConfig) first() (uint32, error) {
 	return 0, fmt.Errorf("state %q, want running, stopped or paused", c.State)
 }
 
-func (c ServiceConfig) validate() error {
+func validateService(c nodespec.Service) error {
 	if !validServiceName(c.Name) {
 		return fmt.Errorf("service name %q, want 1 to %d characters without slashes", c.Name, serviceNameMax)
 	}
 	if _, err := startType(c.StartType); err != nil {
 		return fmt.Errorf("service %q: %w", c.Name, err)
 	}
-	if _, err := c.first(); err != nil {
+	if _, err := firstState(c); err != nil {
 		return fmt.Errorf("service %q: %w", c.Name, err)
 	}
 	if c.StartDelay < 0 || c.StopDelay < 0 || c.WaitHint < 0 {
@@ -116,8 +84,8 @@ const iscsiService = "MSiSCSI"
 
 // defaultServices are on every node whose configuration does not have services
 // with these names.
-func defaultServices() []ServiceConfig {
-	return []ServiceConfig{
+func defaultServices() []nodespec.Service {
+	return []nodespec.Service{
 		{Name: "RpcSs", DisplayName: "Remote Procedure Call (RPC)", StartType: "auto", RefusesStop: true},
 		{Name: "LanmanWorkstation", DisplayName: "Workstation", StartType: "auto"},
 		{Name: "kubelet", StartType: "auto", DependsOn: []string{"RpcSs"}},
@@ -127,7 +95,7 @@ func defaultServices() []ServiceConfig {
 
 // service is the stored state of a service.
 type service struct {
-	ServiceConfig
+	nodespec.Service
 	// Now is the state. A pending state ends at until, which is not stored: when
 	// the node is opened again, pending states have ended.
 	Now      uint32 `json:"now"`
@@ -168,7 +136,7 @@ func (s service) status(now time.Time) win32.ServiceStatus {
 func (n *Node) makeServices() error {
 	all := slices.Clone(n.cfg.Services)
 	for _, d := range defaultServices() {
-		if !slices.ContainsFunc(all, func(c ServiceConfig) bool { return strings.EqualFold(c.Name, d.Name) }) {
+		if !slices.ContainsFunc(all, func(c nodespec.Service) bool { return strings.EqualFold(c.Name, d.Name) }) {
 			all = append(all, d)
 		}
 	}
@@ -184,13 +152,14 @@ func (n *Node) makeServices() error {
 }
 
 // setService creates or replaces a service. The caller holds the node's lock.
-func (n *Node) setService(c ServiceConfig) error {
-	now, err := c.first()
+func (n *Node) setService(c nodespec.Service) error {
+	now, err := firstState(c)
 	if err != nil {
 		return err
 	}
 	return n.because(n.transact(func(t *tx) error {
-		n.putService(t, service{ServiceConfig: c, Now: now})
+		c.DependsOn = slices.Clone(c.DependsOn)
+		n.putService(t, service{Service: c, Now: now})
 		return nil
 	}))
 }
@@ -208,7 +177,7 @@ func (n *Node) loadServices() error {
 		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
-		if err := s.validate(); err != nil || serviceKey(s.Name) != k {
+		if err := validateService(s.Service); err != nil || serviceKey(s.Name) != k {
 			return errors.Join(fmt.Errorf("%s: not a service: %+v", k, s), err)
 		}
 		n.services[k] = &s
@@ -220,13 +189,13 @@ func (n *Node) loadServices() error {
 func (n *Node) service(name string) *service { return n.services[serviceKey(name)] }
 
 // SetService creates a service, or replaces the one with its name.
-func (n *Node) SetService(c ServiceConfig) error {
+func (n *Node) SetService(c nodespec.Service) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
 		return err
 	}
-	if err := c.validate(); err != nil {
+	if err := validateService(c); err != nil {
 		return err
 	}
 	return n.setService(c)
@@ -245,29 +214,26 @@ func (n *Node) bootServices(t *tx) {
 	}
 }
 
-// ServiceInfo is one service, as Show tells it.
-type ServiceInfo struct {
-	ServiceConfig
-	Status string `json:"status"`
-}
-
 // showServices returns the services, sorted by name.
-func (n *Node) showServices() []ServiceInfo {
+func (n *Node) showServices() []nodespec.ServiceInfo {
 	names := map[uint32]string{
 		win32.SERVICE_STOPPED: "stopped", win32.SERVICE_START_PENDING: "start pending", win32.SERVICE_STOP_PENDING: "stop pending",
 		win32.SERVICE_RUNNING: "running", win32.SERVICE_PAUSED: "paused",
 	}
-	var all []ServiceInfo
+	var all []nodespec.ServiceInfo
 	for _, s := range n.services {
 		all = append(all, described(*s, names[s.status(n.now()).State]))
 	}
-	slices.SortFunc(all, func(a, b ServiceInfo) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	slices.SortFunc(all, func(a, b nodespec.ServiceInfo) int {
+		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
 	return all
 }
 
-func described(s service, status string) ServiceInfo {
+func described(s service, status string) nodespec.ServiceInfo {
 	s.StartType = cmp.Or(s.StartType, "manual")
-	return ServiceInfo{s.ServiceConfig, status}
+	s.DependsOn = slices.Clone(s.DependsOn)
+	return nodespec.ServiceInfo{Service: s.Service, Status: status}
 }
 
 // openService is OpenServiceW.

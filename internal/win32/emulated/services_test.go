@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func state(t *testing.T, n *Node, name string) uint32 {
@@ -22,7 +23,7 @@ func state(t *testing.T, n *Node, name string) uint32 {
 // Refusals of the service control manager, from the pages of Microsoft that
 // services.go cites.
 func TestServiceControlRefusals(t *testing.T) {
-	n := start(t, Config{Services: []ServiceConfig{
+	n := start(t, nodespec.Config{Services: []nodespec.Service{
 		{Name: "up", State: "running"}, {Name: "off", StartType: "disabled"}, {Name: "stuck", Hangs: "start"},
 		{Name: "leaving", State: "running", Hangs: "stop"}, {Name: "firm", State: "running", RefusesStop: true},
 		{Name: "base", State: "running"}, {Name: "top", State: "paused", DependsOn: []string{"base"}},
@@ -73,10 +74,10 @@ func TestServiceControlRefusals(t *testing.T) {
 
 func TestStartDependenciesFirst(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := start(t, Config{Now: func() time.Time { return now }, Services: []ServiceConfig{
-		{Name: "base", StartDelay: Duration(2 * time.Second), WaitHint: Duration(4 * time.Second)},
-		{Name: "top", DependsOn: []string{"BASE"}, StartDelay: Duration(time.Second)},
-	}})
+	n := startOn(t, nodespec.Config{Services: []nodespec.Service{
+		{Name: "base", StartDelay: nodespec.Duration(2 * time.Second), WaitHint: nodespec.Duration(4 * time.Second)},
+		{Name: "top", DependsOn: []string{"BASE"}, StartDelay: nodespec.Duration(time.Second)},
+	}}, Machine{Now: func() time.Time { return now }})
 	if err := n.StartService("top"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +105,13 @@ func TestStartDependenciesFirst(t *testing.T) {
 // State changes survive the process; pending states have ended when the node is
 // opened again.
 func TestServicesSurviveReopen(t *testing.T) {
-	cfg := Config{StateDir: t.TempDir(), Services: []ServiceConfig{{Name: "slow", StartDelay: Duration(time.Hour)}, {Name: "up", State: "running"}}}
-	n, err := Open(cfg)
+	cfg := nodespec.Config{StateDir: t.TempDir(), Services: []nodespec.Service{{Name: "slow", StartDelay: nodespec.Duration(time.Hour)}, {Name: "up", State: "running"}}}
+	n, err := Open(cfg, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, stopped := n.ControlService("up", win32.SERVICE_CONTROL_STOP)
-	err = errors.Join(n.StartService("slow"), stopped, n.SetService(ServiceConfig{Name: "late", StartType: "auto"}), n.Close())
+	err = errors.Join(n.StartService("slow"), stopped, n.SetService(nodespec.Service{Name: "late", StartType: "auto"}), n.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,23 +124,23 @@ func TestServicesSurviveReopen(t *testing.T) {
 }
 
 func TestInvalidServiceConfigs(t *testing.T) {
-	for name, c := range map[string][]ServiceConfig{
+	for name, c := range map[string][]nodespec.Service{
 		"no name": {{}}, "a slash": {{Name: "a/b"}}, "start type": {{Name: "a", StartType: "often"}}, "state": {{Name: "a", State: "busy"}},
 		"delay": {{Name: "a", StopDelay: -1}}, "hangs": {{Name: "a", Hangs: "often"}}, "twice": {{Name: "a"}, {Name: "A"}},
 	} {
-		if n, err := Open(Config{Services: c}); err == nil {
+		if n, err := Open(nodespec.Config{Services: c}, Machine{}); err == nil {
 			t.Errorf("%s: opened", name)
 			n.Close()
 		}
 	}
-	if n, err := Open(Config{Firmware: FirmwareConfig{SMBIOS: "xyz"}}); err == nil {
+	if n, err := Open(nodespec.Config{Firmware: nodespec.Firmware{SMBIOS: "xyz"}}, Machine{}); err == nil {
 		t.Error("SMBIOS tables that are not hexadecimal: opened")
 		n.Close()
 	}
 }
 
 func TestFirmwareTable(t *testing.T) {
-	n := start(t, Config{Firmware: FirmwareConfig{SerialNumber: "S-1"}})
+	n := start(t, nodespec.Config{Firmware: nodespec.Firmware{SerialNumber: "S-1"}})
 	table, err := n.FirmwareTable(win32.FirmwareSMBIOS, 0)
 	if err != nil || !bytes.Contains(table, []byte("S-1\x00")) {
 		t.Errorf("table = %q, %v", table, err)
@@ -150,7 +151,7 @@ func TestFirmwareTable(t *testing.T) {
 }
 
 func TestDependentServicesOrder(t *testing.T) {
-	n := start(t, Config{Services: []ServiceConfig{
+	n := start(t, nodespec.Config{Services: []nodespec.Service{
 		{Name: "base", State: "running"}, {Name: "left", State: "running", DependsOn: []string{"base"}},
 		{Name: "right", State: "running", DependsOn: []string{"base"}}, {Name: "top", State: "running", DependsOn: []string{"left", "right"}},
 		{Name: "idle", DependsOn: []string{"base"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // This is the node's SMB client and the servers that it can reach.
@@ -120,6 +121,9 @@ func (n *Node) loadSMB() error {
 		var m smbMapping
 		if err := json.Unmarshal(n.store.data[k], &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
+		}
+		if m.Status > win32.USE_RECONN {
+			return fmt.Errorf("%s: not an SMB mapping: status %d", k, m.Status)
 		}
 		n.smb.mappings[foldSMB(m.Remote)] = m
 	}
@@ -379,8 +383,8 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 }
 
 // addSMBServer creates a server from its description.
-func (n *Node) addSMBServer(t *tx, c SMBServerConfig) error {
-	if err := c.validate(); err != nil {
+func (n *Node) addSMBServer(t *tx, c nodespec.SMBServer) error {
+	if err := validateSMBServer(c); err != nil {
 		return err
 	}
 	if _, exists := n.smb.servers[foldSMB(c.Name)]; exists {
@@ -435,7 +439,7 @@ func cloneMap[V any](m map[string]V) map[string]V {
 }
 
 // AddSMBServer adds an SMB server to the network.
-func (n *Node) AddSMBServer(c SMBServerConfig) error {
+func (n *Node) AddSMBServer(c nodespec.SMBServer) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
@@ -550,9 +554,9 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 	})
 }
 
-// SetSMBMappingStatus sets the status that Windows reports for a mapping (USE_OK
-// …), as after network errors.
-func (n *Node) SetSMBMappingStatus(remote string, status uint32) error {
+// SetSMBMappingStatus makes Windows report a status of a mapping, as on a bad
+// network: one of [nodespec.SMBStatuses].
+func (n *Node) SetSMBMappingStatus(remote, status string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
@@ -562,11 +566,12 @@ func (n *Node) SetSMBMappingStatus(remote string, status uint32) error {
 	if !ok {
 		return fmt.Errorf("no SMB mapping of %q", remote)
 	}
-	if status > win32.USE_RECONN {
-		return fmt.Errorf("status %d, want at most %d", status, win32.USE_RECONN)
+	number := slices.Index(nodespec.SMBStatuses(), status)
+	if number < 0 {
+		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
 	}
 	return n.because(n.transact(func(t *tx) error {
-		m.Status = status
+		m.Status = uint32(number)
 		n.setMapping(t, m)
 		return nil
 	}))
@@ -596,29 +601,7 @@ func (n *Node) MakeShareDirectory(server, share, path string) error {
 	})
 }
 
-// SMBServerConfig describes an SMB server.
-type SMBServerConfig struct {
-	Name string `json:"name"` // as in \\name\share
-	// Shares are the names of its shares, which are empty at first.
-	Shares   []string           `json:"shares,omitempty"`
-	Accounts []SMBAccountConfig `json:"accounts,omitempty"`
-	// NodeAccount lets the node in without a user name.
-	NodeAccount bool `json:"nodeAccount,omitempty"`
-	// NoEncryption is a server without SMB 3's encryption.
-	NoEncryption bool `json:"noEncryption,omitempty"`
-}
-
-// SMBAccountConfig is an account of an SMB server. It prints without its
-// password.
-type SMBAccountConfig struct {
-	User     string `json:"user"` // "name" or `DOMAIN\name`
-	Password string `json:"password"`
-}
-
-// Format implements [fmt.Formatter].
-func (c SMBAccountConfig) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", c.User) }
-
-func (c SMBServerConfig) validate() error {
+func validateSMBServer(c nodespec.SMBServer) error {
 	if _, err := winpath.ParseShare(`\\` + c.Name + `\s`); err != nil {
 		return fmt.Errorf("SMB server %q: not the name of a server", c.Name)
 	}
@@ -626,8 +609,8 @@ func (c SMBServerConfig) validate() error {
 }
 
 // defaultSMBServers are those of a node whose configuration names none.
-var defaultSMBServers = []SMBServerConfig{{
-	Name: "files.example.com", Shares: []string{"data"}, Accounts: []SMBAccountConfig{{"csi", "csi"}},
+var defaultSMBServers = []nodespec.SMBServer{{
+	Name: "files.example.com", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "csi", Password: "csi"}},
 }}
 
 // makeSMB creates the configured servers.
@@ -644,26 +627,10 @@ func (n *Node) makeSMB() error {
 	return nil
 }
 
-// SMBServerInfo is an SMB server.
-type SMBServerInfo struct {
-	Name       string   `json:"name"`
-	Shares     []string `json:"shares,omitempty"`
-	Users      []string `json:"users,omitempty"`
-	Down       bool     `json:"down,omitempty"`
-	Encryption bool     `json:"encryption"`
-}
-
-// SMBMappingInfo is a global mapping.
-type SMBMappingInfo struct {
-	Remote string `json:"remote"`
-	User   string `json:"user,omitempty"`
-	Status uint32 `json:"status"`
-}
-
 // showSMB returns the servers and mappings, sorted.
-func (n *Node) showSMB() (servers []SMBServerInfo, mappings []SMBMappingInfo) {
+func (n *Node) showSMB() (servers []nodespec.SMBServerInfo, mappings []nodespec.SMBMappingInfo) {
 	for _, s := range n.smb.servers {
-		info := SMBServerInfo{Name: s.Name, Down: s.Down, Encryption: !s.NoEncryption}
+		info := nodespec.SMBServerInfo{Name: s.Name, Down: s.Down, Encryption: !s.NoEncryption}
 		for _, share := range s.Shares {
 			info.Shares = append(info.Shares, share.Name)
 		}
@@ -679,18 +646,18 @@ func (n *Node) showSMB() (servers []SMBServerInfo, mappings []SMBMappingInfo) {
 		if m.Domain != "" {
 			user = m.Domain + `\` + m.User
 		}
-		mappings = append(mappings, SMBMappingInfo{m.Remote, user, m.Status})
+		mappings = append(mappings, nodespec.SMBMappingInfo{Remote: m.Remote, User: user, Status: nodespec.SMBStatuses()[m.Status]})
 	}
-	slices.SortFunc(servers, func(a, b SMBServerInfo) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(mappings, func(a, b SMBMappingInfo) int { return strings.Compare(a.Remote, b.Remote) })
+	slices.SortFunc(servers, func(a, b nodespec.SMBServerInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(mappings, func(a, b nodespec.SMBMappingInfo) int { return strings.Compare(a.Remote, b.Remote) })
 	return servers, mappings
 }
 
 // checkSMB refuses invalid descriptions of servers.
-func checkSMB(servers []SMBServerConfig) error {
+func checkSMB(servers []nodespec.SMBServer) error {
 	seen := map[string]bool{}
 	for i, c := range servers {
-		err := c.validate()
+		err := validateSMBServer(c)
 		if err == nil && seen[foldSMB(c.Name)] {
 			err = errors.New("another has the same name")
 		}

@@ -11,16 +11,17 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-var smbServers = []emulated.SMBServerConfig{
-	{Name: "nas", Shares: []string{"data", "logs"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "one"}, {User: "bob", Password: "two"}, {User: `CORP\eve`, Password: "three"}}},
-	{Name: "open", Shares: []string{"pub"}, NodeAccount: true, NoEncryption: true, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "one"}}},
+var smbServers = []nodespec.SMBServer{
+	{Name: "nas", Shares: []string{"data", "logs"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "one"}, {User: "bob", Password: "two"}, {User: `CORP\eve`, Password: "three"}}},
+	{Name: "open", Shares: []string{"pub"}, NodeAccount: true, NoEncryption: true, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "one"}}},
 }
 
 func smbNode(t *testing.T) *emulated.Node {
 	t.Helper()
-	n, err := emulated.Open(emulated.Config{SMBServers: smbServers})
+	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +215,11 @@ func TestShareFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	try("server back", root+"dir", nil)
-	for status, want := range map[uint32]error{win32.USE_DISCONN: win32.STATUS_LOGON_FAILURE, win32.USE_PAUSED: win32.STATUS_UNEXPECTED_NETWORK_ERROR, win32.USE_OK: nil} {
+	for status, want := range map[string]error{"disconnected": win32.STATUS_LOGON_FAILURE, "paused": win32.STATUS_UNEXPECTED_NETWORK_ERROR, "ok": nil} {
 		if err := n.SetSMBMappingStatus(`\\nas\data`, status); err != nil {
 			t.Fatal(err)
 		}
-		try(fmt.Sprint("status ", status), root, want)
+		try("status "+status, root, want)
 	}
 	if err := n.Reboot(); err != nil {
 		t.Fatal(err)
@@ -233,21 +234,21 @@ func TestShareFiles(t *testing.T) {
 // not.
 func TestSMBStateStored(t *testing.T) {
 	dir := t.TempDir()
-	config := emulated.Config{StateDir: dir, SMBServers: []emulated.SMBServerConfig{{Name: "nas", Shares: []string{"data"}, Accounts: []emulated.SMBAccountConfig{{User: "ann", Password: "MARKED-1"}}}}}
-	n, err := emulated.Open(config)
+	config := nodespec.Config{StateDir: dir, SMBServers: []nodespec.SMBServer{{Name: "nas", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "MARKED-1"}}}}}
+	n, err := emulated.Open(config, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
 		n.SetSMBPassword("nas", "ann", "MARKED-2"), n.AddSMBShare("nas", "more"), n.SetSMBEncryption("nas", false),
-		n.AddSMBServer(emulated.SMBServerConfig{Name: "second"}), n.MakeShareDirectory("nas", "data", `a\b`),
+		n.AddSMBServer(nodespec.SMBServer{Name: "second"}), n.MakeShareDirectory("nas", "data", `a\b`),
 		n.UseAdd(use(`\\nas\data`, "ann", "MARKED-2")), n.Close(),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err = emulated.Open(config); err != nil {
+	if n, err = emulated.Open(config, emulated.Machine{}); err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
@@ -255,7 +256,7 @@ func TestSMBStateStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `[{nas [data more] [ann] false false} {second [] [] false true}] [{\\nas\data ann 0}]`
+	want := `[{nas [data more] [ann] false false} {second [] [] false true}] [{\\nas\data ann ok []}]`
 	if got := fmt.Sprint(info.SMBServers, info.SMBMappings); got != want {
 		t.Errorf("stored %s, want %s", got, want)
 	}
@@ -276,10 +277,10 @@ func TestSMBStateStored(t *testing.T) {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{
-		"a server twice": n.AddSMBServer(emulated.SMBServerConfig{Name: "NAS"}), "no server": n.SetSMBServerDown("none", true),
+		"a server twice": n.AddSMBServer(nodespec.SMBServer{Name: "NAS"}), "no server": n.SetSMBServerDown("none", true),
 		"a share twice": n.AddSMBShare("nas", "DATA"), "not a share": n.AddSMBShare("nas", `a\b`), "not a user": n.SetSMBPassword("nas", "", "x"),
-		"not a server": n.AddSMBServer(emulated.SMBServerConfig{Name: `a\b`}), "no share": n.MakeShareDirectory("nas", "none", "a"),
-		"no mapping": n.SetSMBMappingStatus(`\\nas\more`, 0), "no status": n.SetSMBMappingStatus(`\\nas\data`, 9),
+		"not a server": n.AddSMBServer(nodespec.SMBServer{Name: `a\b`}), "no share": n.MakeShareDirectory("nas", "none", "a"),
+		"no mapping": n.SetSMBMappingStatus(`\\nas\more`, "ok"), "no status": n.SetSMBMappingStatus(`\\nas\data`, "fine"),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // cloneDir copies a state directory in the form that a killed process leaves.
@@ -68,7 +69,7 @@ func describe(t testing.TB, n *Node) string {
 // before it has changed the images, the call has either been made or not.
 func TestKilledAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir, Disks: []DiskConfig{{Size: 16 * mib}, {Size: 16 * mib}}})
+	n := start(t, nodespec.Config{StateDir: dir, Disks: []nodespec.Disk{{Size: 16 * mib}, {Size: 16 * mib}}})
 	h := drive(t, n, readWrite)
 	l := win32.Layout{}
 	vol := ""
@@ -132,7 +133,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(Config{StateDir: killed})
+			m, err := Open(nodespec.Config{StateDir: killed}, Machine{})
 			if err != nil {
 				t.Fatalf("%s: killed after %d of %d bytes: %v", step.name, at-len(old), len(whole)-len(old), err)
 			}
@@ -165,7 +166,7 @@ func tableOf(n *Node) string { return string(n.diskByNumber(1).table.Encode()) }
 // TestKilledWhileCreating: a directory with an incomplete node gets a new node.
 func TestKilledWhileCreating(t *testing.T) {
 	dir := t.TempDir()
-	start(t, Config{StateDir: dir})
+	start(t, nodespec.Config{StateDir: dir})
 	path, b := journalOf(t, dir)
 	for _, at := range []int{0, 1, len(b) / 3, len(b) / 2, len(b) - 1} {
 		killed := t.TempDir()
@@ -175,7 +176,7 @@ func TestKilledWhileCreating(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(killed, "disk-of-the-dead.img"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := Open(Config{StateDir: killed})
+		m, err := Open(nodespec.Config{StateDir: killed}, Machine{})
 		if err != nil {
 			t.Fatalf("killed after %d bytes: %v", at, err)
 		}
@@ -194,8 +195,8 @@ func TestKilledWhileCreating(t *testing.T) {
 
 func TestStateLocked(t *testing.T) {
 	dir := t.TempDir()
-	start(t, Config{StateDir: dir})
-	_, err := Open(Config{StateDir: dir})
+	start(t, nodespec.Config{StateDir: dir})
+	_, err := Open(nodespec.Config{StateDir: dir}, Machine{})
 	if err == nil || !strings.Contains(err.Error(), strconv.Quote(dir)) || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("second Open = %v, want an error naming %s and another process", err, dir)
 	}
@@ -204,13 +205,13 @@ func TestStateLocked(t *testing.T) {
 // TestStateLockedByAnotherProcess holds the state in a separate process.
 func TestStateLockedByAnotherProcess(t *testing.T) {
 	if dir := os.Getenv("EMULATED_STATE_DIR"); dir != "" {
-		if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 			t.Errorf("Open = %v, want that another process uses it", err)
 		}
 		return
 	}
 	dir := t.TempDir()
-	start(t, Config{StateDir: dir})
+	start(t, nodespec.Config{StateDir: dir})
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestStateLockedByAnotherProcess$", "-test.v")
 	cmd.Env = append(os.Environ(), "EMULATED_STATE_DIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -266,7 +267,7 @@ func TestUnknownStateFormat(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "state.json") {
+		if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), "state.json") {
 			t.Errorf("%s: Open = %v, want an error naming state.json", name, err)
 		}
 	}
@@ -276,7 +277,7 @@ func TestUnknownStateFormat(t *testing.T) {
 // and the files of a process that ended while writing one do no harm.
 func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir})
+	n := start(t, nodespec.Config{StateDir: dir})
 	before := describe(t, n)
 	n.store.compactAt = 1 // with the next change
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
@@ -293,7 +294,7 @@ func TestCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := start(t, Config{StateDir: killed})
+	m := start(t, nodespec.Config{StateDir: killed})
 	if got := describe(t, m); got != before {
 		t.Errorf("state\n%s\nwant\n%s", got, before)
 	}
@@ -307,7 +308,7 @@ func TestCompaction(t *testing.T) {
 // with the last successful call.
 func TestJournalWriteFailure(t *testing.T) {
 	dir := t.TempDir()
-	n, err := Open(Config{StateDir: dir, Log: quiet})
+	n, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,21 +330,21 @@ func TestJournalWriteFailure(t *testing.T) {
 	if _, err := n.VolumeNames(); !errors.Is(err, win32.ERROR_IO_DEVICE) {
 		t.Errorf("VolumeNames = %v, want ERROR_IO_DEVICE", err)
 	}
-	if info, err := n.Show(); err != nil || !strings.Contains(info.Broken, "journal") {
-		t.Errorf("Show = %q, %v, want the reason", info.Broken, err)
+	if _, err := n.Show(); err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("Show = %v, want the reason", err)
 	}
-	if _, err := n.Attach(DiskConfig{}); err == nil || !strings.Contains(err.Error(), "journal") {
+	if _, err := n.Attach(nodespec.Disk{}); err == nil || !strings.Contains(err.Error(), "journal") {
 		t.Errorf("Attach = %v, want the reason", err)
 	}
 	killed := cloneDir(t, dir)
-	if got := describe(t, start(t, Config{StateDir: killed})); got != before {
+	if got := describe(t, start(t, nodespec.Config{StateDir: killed})); got != before {
 		t.Errorf("state\n%s\nwant\n%s", got, before)
 	}
 }
 
 func TestMissingImage(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, Config{StateDir: dir})
+	n := start(t, nodespec.Config{StateDir: dir})
 	path := image(t, n, 1)
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
@@ -351,13 +352,13 @@ func TestMissingImage(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
+	if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
 		t.Errorf("Open = %v, want an error naming %s", err, path)
 	}
 }
 
 func TestCallsAfterClose(t *testing.T) {
-	n, err := Open(Config{})
+	n, err := Open(nodespec.Config{}, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +384,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // TestFailedCallChangesNothing: a failed call changes neither the store nor
 // memory.
 func TestFailedCallChangesNothing(t *testing.T) {
-	n := start(t, Config{Log: quiet})
+	n := start(t, nodespec.Config{Log: quiet})
 	before, size := describe(t, n), n.store.size
 	undone := []int{}
 	err := n.do(func(tx *tx) error {

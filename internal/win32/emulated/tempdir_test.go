@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // TestAbandonedDirectories: directories of killed processes are removed; those in
@@ -15,7 +17,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("TMP", tmp)
-	lives := start(t, Config{})
+	lives := start(t, nodespec.Config{})
 	old := time.Now().Add(-2 * graceTime)
 	leave := func(name string, age time.Time, files ...string) string {
 		t.Helper()
@@ -46,7 +48,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	if err := os.Chtimes(lock, old, old); err != nil {
 		t.Fatal(err)
 	}
-	start(t, Config{})
+	start(t, nodespec.Config{})
 	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory of a killed node still exists: %v", err)
 	}

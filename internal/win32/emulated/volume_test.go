@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 var quick = win32.FormatOptions{FileSystem: "NTFS", Quick: true}
@@ -49,7 +50,7 @@ func TestFormatPassesBlkid(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d bytes in sectors of %d and clusters of %d", size, sector, cluster), func(t *testing.T) {
-					n := blank(t, Config{}, DiskConfig{Size: Size(size + 32*mib), SectorSize: sector})
+					n := blank(t, nodespec.Config{}, nodespec.Disk{Size: nodespec.Size(size + 32*mib), SectorSize: sector})
 					partition(t, n, drive(t, n, readWrite), data(1, 16*mib, size))
 					vol := one(t, n, 1)
 					if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/contract/volumes.md#is-it-formatted
@@ -91,13 +92,13 @@ func TestDefaultClusters(t *testing.T) {
 func TestFormatRefusals(t *testing.T) {
 	number := uint32(2)
 	yes := true
-	n := blank(t, Config{
-		Disks: []DiskConfig{
-			{Number: &number, Size: gib, Content: ContentGPTNoMSR, Partitions: []PartitionConfig{{}}, ReadOnly: &yes},
+	n := blank(t, nodespec.Config{
+		Disks: []nodespec.Disk{
+			{Number: &number, Size: gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{}}, ReadOnly: &yes},
 			{Size: gib}, {Size: gib},
 		},
-		SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, 10 * mib, 100 * mib}, {3, 10 * mib, 100 * mib}}}},
-	}, DiskConfig{Size: gib})
+		SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 10 * mib, Length: 100 * mib}, {Disk: 3, Offset: 10 * mib, Length: 100 * mib}}}},
+	}, nodespec.Disk{Size: gib})
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib), data(2, 600*mib, 2*mib))
 	vols := volumesOn(t, n, 1)
 	good, small := vols[16*mib], vols[600*mib]
@@ -156,7 +157,7 @@ func TestFormatDuration(t *testing.T) {
 	var n *Node
 	var vol string
 	asked := false
-	n = blank(t, Config{FormatDuration: Duration(time.Minute), Sleep: func(d time.Duration) {
+	n = blank(t, nodespec.Config{FormatDuration: nodespec.Duration(time.Minute)}, nodespec.Disk{Size: gib}, Machine{Sleep: func(d time.Duration) {
 		asked = true
 		if d != time.Minute {
 			t.Errorf("slept %v", d)
@@ -171,7 +172,7 @@ func TestFormatDuration(t *testing.T) {
 		if _, err := n.CreateFile(devicePath(vol), win32.GENERIC_READ, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 			t.Errorf("CreateFile during a format = %v, want ERROR_ACCESS_DENIED", err)
 		}
-	}}, DiskConfig{Size: gib})
+	}})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib))
 	vol = one(t, n, 1)
@@ -193,7 +194,7 @@ func TestFormatDuration(t *testing.T) {
 
 // TestForeignFileSystems: the bytes of a volume decide which file system it has.
 func TestForeignFileSystems(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 	vol, img := one(t, n, 1), image(t, n, 1)
 	if err := n.Format(vol, quick); err != nil {
@@ -233,7 +234,7 @@ func TestForeignFileSystems(t *testing.T) {
 }
 
 func TestSystemDiskPassesBlkid(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	img := image(t, n, 0)
 	sgdisk(t, img, 512)
 	info, err := n.Show()
@@ -241,11 +242,11 @@ func TestSystemDiskPassesBlkid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"vfat", "ntfs"} {
-		if fs, _ := blkid(t, img, info.Volumes[i].Offset); fs != want {
-			t.Errorf("blkid at %d says %q, want %q", info.Volumes[i].Offset, fs, want)
+		if fs, _ := blkid(t, img, uint64(info.Volumes[i].Offset)); fs != want {
+			t.Errorf("blkid at %d says %q, want %q", uint64(info.Volumes[i].Offset), fs, want)
 		}
 	}
-	if names, err := n.VolumePathNames(info.Volumes[1].Name); err != nil || !slices.Equal(names, []string{`C:\`}) {
+	if names, err := n.VolumePathNames(info.Volumes[1].ID); err != nil || !slices.Equal(names, []string{`C:\`}) {
 		t.Errorf("VolumePathNames = %q, %v, want C:", names, err)
 	}
 	for _, dir := range []string{`C:\Windows\System32`, `C:\var\lib\kubelet\plugins`, `c:\VAR\lib\kubelet\pods`, `C:\Program Files`, `C:\Users`, `C:\ProgramData`} {
@@ -259,7 +260,7 @@ func TestSystemDiskPassesBlkid(t *testing.T) {
 }
 
 func TestRoots(t *testing.T) {
-	n := start(t, Config{})
+	n := start(t, nodespec.Config{})
 	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func one2(t testing.TB, n *Node) string {
 
 func TestVolumeArrivalDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := blank(t, Config{VolumeArrivalDelay: Duration(time.Second), Now: func() time.Time { return now }}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(time.Second)}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
@@ -320,7 +321,7 @@ func TestVolumeArrivalDelay(t *testing.T) {
 }
 
 func TestVolumeControl(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	partition(t, n, drive(t, n, readWrite), win32.Partition{Style: win32.PARTITION_STYLE_GPT, Offset: mib, Length: 15 * mib, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: guid(9)}, data(1, 16*mib, 500*mib))
 	vol := one(t, n, 1)
 	h := openPath(t, n, devicePath(vol), readWrite)
@@ -368,9 +369,9 @@ func TestVolumeControl(t *testing.T) {
 }
 
 func TestSpannedVolume(t *testing.T) {
-	n := start(t, Config{
-		Disks:          []DiskConfig{{Size: gib}, {Size: gib}},
-		SpannedVolumes: []SpannedVolumeConfig{{[]ExtentConfig{{0, mib, 100 * mib}, {1, 2 * mib, 200 * mib}}}},
+	n := start(t, nodespec.Config{
+		Disks:          []nodespec.Disk{{Size: gib}, {Size: gib}},
+		SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: mib, Length: 100 * mib}, {Disk: 1, Offset: 2 * mib, Length: 200 * mib}}}},
 	})
 	vol := one(t, n, 0)
 	h := openPath(t, n, devicePath(vol), readWrite)
@@ -404,7 +405,7 @@ func TestSpannedVolume(t *testing.T) {
 // docs/contract/volumes.md#growth, step 5.
 func TestExtendVolume(t *testing.T) {
 	for _, sector := range []uint64{512, 4096} {
-		n := blank(t, Config{}, DiskConfig{Size: gib, SectorSize: uint32(sector)})
+		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: uint32(sector)})
 		h := drive(t, n, readWrite)
 		partition(t, n, h, data(1, 16*mib, 500*mib))
 		vol := one(t, n, 1)
@@ -453,18 +454,18 @@ func TestExtendVolume(t *testing.T) {
 func TestDriveLetters(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		cfg    Config
+		cfg    nodespec.Config
 		change func(*win32.Partition)
 		want   string
 	}{
-		{"asks for none", Config{}, func(p *win32.Partition) {}, ""},
-		{"ordinary", Config{}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
-		{"hidden", Config{}, func(p *win32.Partition) { p.Attributes = 1 << 62 }, ""},
-		{"recovery", Config{}, func(p *win32.Partition) { p.Attributes, p.Type = 0, win32.PARTITION_MSFT_RECOVERY_GUID }, ""},
-		{"automount off", Config{NoAutomount: true}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
+		{"asks for none", nodespec.Config{}, func(p *win32.Partition) {}, ""},
+		{"ordinary", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
+		{"hidden", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 1 << 62 }, ""},
+		{"recovery", nodespec.Config{}, func(p *win32.Partition) { p.Attributes, p.Type = 0, win32.PARTITION_MSFT_RECOVERY_GUID }, ""},
+		{"automount off", nodespec.Config{NoAutomount: true}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := blank(t, c.cfg, DiskConfig{Size: gib})
+			n := blank(t, c.cfg, nodespec.Disk{Size: gib})
 			p := data(1, 16*mib, 500*mib)
 			c.change(&p)
 			partition(t, n, drive(t, n, readWrite), p)
@@ -477,7 +478,7 @@ func TestDriveLetters(t *testing.T) {
 }
 
 func TestSuperfloppy(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib, Content: ContentSuperfloppy})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentSuperfloppy})
 	h := drive(t, n, readWrite)
 	l := layout(t, n, h)
 	if l.Style != win32.PARTITION_STYLE_MBR || l.Signature != 0 || len(l.Partitions) != 1 || l.Partitions[0].Length != gib || l.Partitions[0].Offset != 0 {
@@ -495,7 +496,7 @@ func TestSuperfloppy(t *testing.T) {
 // TestFormatDeletesFiles: this includes the files of a file system that was
 // removed earlier.
 func TestFormatDeletesFiles(t *testing.T) {
-	n := blank(t, Config{}, DiskConfig{Size: gib})
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	for range 2 {
 		partition(t, n, h, data(1, 16*mib, 500*mib))
@@ -532,7 +533,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 
 func TestVolumeNamesPersist(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Config{StateDir: dir, Disks: []DiskConfig{{Content: ContentSystem}, {ID: "lun-7", Size: gib}}}
+	cfg := nodespec.Config{StateDir: dir, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "lun-7", Size: gib}}}
 	n := start(t, cfg)
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 300*mib), data(2, 400*mib, 300*mib))
 	before := volumesOn(t, n, 1)
@@ -561,7 +562,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 		t.Errorf("volumes %v of a detached disk", vs)
 	}
 	number := uint32(5)
-	if _, err := n.Attach(DiskConfig{ID: "lun-7", Number: &number}); err != nil {
+	if _, err := n.Attach(nodespec.Disk{ID: "lun-7", Number: &number}); err != nil {
 		t.Fatal(err)
 	}
 	check(n, "attached again", 5)
@@ -588,7 +589,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 		t.Error("Discard of a discarded disk succeeded")
 	}
 	// Another disk may use the identity again.
-	if _, err := n.Attach(DiskConfig{ID: "lun-7", Size: gib}); err != nil {
+	if _, err := n.Attach(nodespec.Disk{ID: "lun-7", Size: gib}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // identified is a node whose disk 1 is "Google  disk-1", disk 2 has no
@@ -18,12 +19,12 @@ func identified(t *testing.T, hook func(*win32.Call) error) (DiskAPI, *emulated.
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	const gib = 1 << 30
-	ascii := func(id string) []emulated.IdentifierConfig {
-		return []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: id}}
+	ascii := func(id string) []nodespec.Identifier {
+		return []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: id}}
 	}
-	win, err := emulated.Open(emulated.Config{Log: log, Disks: []emulated.DiskConfig{
-		{Content: emulated.ContentSystem, Size: 64 * gib}, {Size: gib, Identifiers: ascii("Google  disk-1")}, {Size: gib, Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Association: "port", Text: "p"}}},
-		{Size: gib, Identifiers: ascii("twin")}, {Size: gib, Identifiers: ascii("twin")}}})
+	win, err := emulated.Open(nodespec.Config{Log: log, Disks: []nodespec.Disk{
+		{Content: nodespec.ContentSystem, Size: 64 * gib}, {Size: gib, Identifiers: ascii("Google  disk-1")}, {Size: gib, Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Association: "port", Text: "p"}}},
+		{Size: gib, Identifiers: ascii("twin")}, {Size: gib, Identifiers: ascii("twin")}}}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

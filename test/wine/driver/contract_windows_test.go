@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const caseDir = `C:\var\lib\kubelet\plugins\contract`
@@ -64,11 +64,11 @@ var met = map[string]bool{}
 // contractNode returns the host for the cases of the contract.
 func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	notHere(t)
-	config := emulated.Config{
-		Disks:              []emulated.DiskConfig{{Content: emulated.ContentSystem}},
+	config := nodespec.Config{
+		Disks:              []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories:        []string{caseDir},
 		AttachNeedsRescan:  setup.AttachNeedsRescan,
-		VolumeArrivalDelay: emulated.Duration(setup.ArrivalDelay),
+		VolumeArrivalDelay: nodespec.Duration(setup.ArrivalDelay),
 		CreateDiskAddsMSR:  setup.TableAddsReserved,
 		GrowNeedsLayout:    setup.GrowthNeedsTable,
 	}
@@ -76,8 +76,8 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		config.SANPolicy = "offlineShared"
 	}
 	if setup.Spanned {
-		config.Disks = append(config.Disks, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"}, emulated.DiskConfig{Size: 1 << 30, Content: "gpt"})
-		config.SpannedVolumes = []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}
+		config.Disks = append(config.Disks, nodespec.Disk{Size: 1 << 30, Content: "gpt"}, nodespec.Disk{Size: 1 << 30, Content: "gpt"})
+		config.SpannedVolumes = []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}
 	}
 	h := newHost(t, config)
 	if err := os.MkdirAll(caseDir, 0o755); err != nil {
@@ -99,17 +99,17 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		},
 		Restart: func() error { return h.changed(h.model.Reboot()) },
 		SetISCSITarget: func(t conformance.ISCSITarget) error {
-			c := emulated.ISCSITargetConfig{IQN: t.IQN, Portals: []emulated.ISCSIPortalConfig{{Address: t.Address}}}
+			c := nodespec.ISCSITarget{IQN: t.IQN, Portals: []nodespec.ISCSIPortal{{Address: t.Address}}}
 			for _, size := range t.LUNs {
-				c.LUNs = append(c.LUNs, emulated.ISCSILUNConfig{DiskConfig: emulated.DiskConfig{Size: emulated.Size(size)}})
+				c.LUNs = append(c.LUNs, nodespec.LUN{Disk: nodespec.Disk{Size: nodespec.Size(size)}})
 			}
 			if t.ChapUser != "" {
-				c.CHAP = &emulated.CHAPConfig{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
+				c.CHAP = &nodespec.CHAP{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
 			}
 			return h.changed(h.model.SetISCSITarget(c))
 		},
 		SetService: func(s conformance.Service) error {
-			c := emulated.ServiceConfig{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
+			c := nodespec.Service{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
 			if s.Running {
 				c.State = "running"
 			}

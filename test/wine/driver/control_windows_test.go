@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Access rights of an open.
@@ -18,14 +18,14 @@ const (
 // Control codes through the driver return what the model returns: the same error
 // number, output size and bytes. None of these codes changes anything.
 func TestControlCodesMatchModel(t *testing.T) {
-	h := newHost(t, emulated.Config{
-		Disks: []emulated.DiskConfig{
-			{Content: emulated.ContentSystem},
-			{Size: gib, Serial: "a serial number", Identifiers: []emulated.IdentifierConfig{{CodeSet: "ascii", Type: 1, Text: "an identifier"}}},
-			{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{Size: 100 << 20}, {FileSystem: "NTFS"}}},
+	h := newHost(t, nodespec.Config{
+		Disks: []nodespec.Disk{
+			{Content: nodespec.ContentSystem},
+			{Size: gib, Serial: "a serial number", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "an identifier"}}},
+			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 << 20}, {FileSystem: "NTFS"}}},
 			{Size: gib, Content: "gpt"}, {Size: gib, Content: "gpt"},
 		},
-		SpannedVolumes: []emulated.SpannedVolumeConfig{{Extents: []emulated.ExtentConfig{{Disk: 3, Offset: 64 << 20, Length: 100 << 20}, {Disk: 4, Offset: 64 << 20, Length: 200 << 20}}}},
+		SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 3, Offset: 64 << 20, Length: 100 << 20}, {Disk: 4, Offset: 64 << 20, Length: 200 << 20}}}},
 	})
 	const blank, used, system = `\\.\PhysicalDrive1`, `\\.\PhysicalDrive2`, `\\.\PhysicalDrive0`
 	names, err := h.model.VolumeNames()
@@ -146,7 +146,7 @@ func TestControlCodesMatchModel(t *testing.T) {
 // Reads and writes, at offsets and beyond the end, have the model's results.
 func TestReadsAndWritesMatchModel(t *testing.T) {
 	offline := true
-	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}, {Size: gib, Offline: &offline}}})
+	h := newHost(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}, {Size: gib, Offline: &offline}}})
 	const disk, off = `\\.\PhysicalDrive1`, `\\.\PhysicalDrive2`
 	with := func(path string, access uint32, f func(win32.Handle)) {
 		t.Helper()
@@ -201,7 +201,7 @@ func TestReadsAndWritesMatchModel(t *testing.T) {
 
 // A disk that is detached while it is open.
 func TestDetachedDisk(t *testing.T) {
-	h := newHost(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
+	h := newHost(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}}})
 	const path = `\\.\PhysicalDrive1`
 	dev, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // rawVolume attaches a disk with a volume that has no file system.
@@ -16,7 +16,7 @@ func rawVolume(t *testing.T, h *host) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.model.Attach(emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{}}})
+	_, err = h.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}})
 	if err := h.changed(err); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -91,14 +92,14 @@ var native = sync.OnceValues(openNative)
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // newHost gives this Windows the disks of a new model.
-func newHost(t *testing.T, config emulated.Config) *host {
+func newHost(t *testing.T, config nodespec.Config) *host {
 	t.Helper()
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
 	config.Log = quiet
 	h := &host{open: map[win32.Handle]string{}}
 	var err error
-	if h.model, err = emulated.Open(config); err != nil {
+	if h.model, err = emulated.Open(config, emulated.Machine{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -171,8 +172,8 @@ func (h *host) openHandles() ([]string, error) {
 
 // attach attaches a disk of the contract.
 func (h *host) attach(d conformance.Disk) (uint32, error) {
-	c := emulated.DiskConfig{
-		Size: emulated.Size(d.Size), SectorSize: d.SectorSize, Content: emulated.Content(d.Table), WriteProtected: d.WriteProtected,
+	c := nodespec.Disk{
+		Size: nodespec.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table), WriteProtected: d.WriteProtected,
 		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
 	}
 	if d.Offline {
@@ -182,13 +183,13 @@ func (h *host) attach(d conformance.Disk) (uint32, error) {
 		c.ReadOnly = &d.ReadOnly
 	}
 	for _, p := range d.Partitions {
-		c.Partitions = append(c.Partitions, emulated.PartitionConfig{Size: emulated.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
+		c.Partitions = append(c.Partitions, nodespec.Partition{Size: nodespec.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
 	}
 	for _, i := range d.Identifiers {
-		c.Identifiers = append(c.Identifiers, emulated.IdentifierConfig(i))
+		c.Identifiers = append(c.Identifiers, nodespec.Identifier(i))
 	}
 	if d.Address != nil {
-		c.Address = &win32.SCSIAddress{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
+		c.Address = &nodespec.Address{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
 	}
 	number, err := h.model.Attach(c)
 	if err != nil || len(d.Bytes) == 0 {
@@ -212,18 +213,18 @@ func (h *host) attach(d conformance.Disk) (uint32, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return 0, err
 	}
-	number, err = h.model.Attach(emulated.DiskConfig{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
+	number, err = h.model.Attach(nodespec.Disk{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
 	return number, h.changed(err)
 }
 
-func (h *host) info(number uint32) (emulated.DiskInfo, error) {
+func (h *host) info(number uint32) (nodespec.DiskInfo, error) {
 	state, err := h.model.Show()
 	for _, d := range state.Disks {
 		if d.Number == number {
 			return d, err
 		}
 	}
-	return emulated.DiskInfo{}, errors.Join(err, fmt.Errorf("no disk %d", number))
+	return nodespec.DiskInfo{}, errors.Join(err, fmt.Errorf("no disk %d", number))
 }
 
 func (h *host) detach(number uint32) (back func() (uint32, error), err error) {
@@ -232,7 +233,7 @@ func (h *host) detach(number uint32) (back func() (uint32, error), err error) {
 		return nil, err
 	}
 	return func() (uint32, error) {
-		number, err := h.model.Attach(emulated.DiskConfig{ID: info.ID})
+		number, err := h.model.Attach(nodespec.Disk{ID: info.ID})
 		return number, h.changed(err)
 	}, h.changed(h.model.Detach(number))
 }

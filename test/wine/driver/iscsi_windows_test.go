@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -20,14 +20,14 @@ const (
 
 // iscsiHost returns a host that reaches targets at one address, with a running
 // initiator.
-func iscsiHost(t *testing.T, targets ...emulated.ISCSITargetConfig) *host {
+func iscsiHost(t *testing.T, targets ...nodespec.ISCSITarget) *host {
 	t.Helper()
 	config := systemOnly()
 	for i := range targets {
-		targets[i].Portals = []emulated.ISCSIPortalConfig{{Address: address}}
+		targets[i].Portals = []nodespec.ISCSIPortal{{Address: address}}
 	}
 	config.ISCSI.Targets = targets
-	config.Services = []emulated.ServiceConfig{{Name: "MSiSCSI", State: "running"}}
+	config.Services = []nodespec.Service{{Name: "MSiSCSI", State: "running"}}
 	return newHost(t, config)
 }
 
@@ -55,8 +55,8 @@ func TestLoginOptions(t *testing.T) {
 		secret = "0123456789ab"
 	)
 	h := iscsiHost(t,
-		emulated.ISCSITargetConfig{IQN: iqn, LUNs: []emulated.ISCSILUNConfig{{DiskConfig: emulated.DiskConfig{Size: gib}}}, CHAP: &emulated.CHAPConfig{User: user, Secret: secret}},
-		emulated.ISCSITargetConfig{IQN: open, LUNs: []emulated.ISCSILUNConfig{{DiskConfig: emulated.DiskConfig{Size: gib}}}})
+		nodespec.ISCSITarget{IQN: iqn, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: gib}}}, CHAP: &nodespec.CHAP{User: user, Secret: secret}},
+		nodespec.ISCSITarget{IQN: open, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: gib}}}})
 	discover(t, h)
 	connect := func(in iscsi.ConnectTargetRequest) error {
 		in.TargetPortal = portal
@@ -90,12 +90,12 @@ func TestLoginOptions(t *testing.T) {
 // More targets, sessions and disks than the first buffers have room for.
 func TestISCSIListsGrow(t *testing.T) {
 	const known, connected = 40, 18
-	var targets []emulated.ISCSITargetConfig
+	var targets []nodespec.ISCSITarget
 	var names []string
-	small := emulated.ISCSILUNConfig{DiskConfig: emulated.DiskConfig{Size: 64 << 20}}
+	small := nodespec.LUN{Disk: nodespec.Disk{Size: 64 << 20}}
 	for i := range known {
 		names = append(names, fmt.Sprintf("iqn.2025-01.com.example:%s-%02d", strings.Repeat("x", 190), i))
-		targets = append(targets, emulated.ISCSITargetConfig{IQN: names[i], LUNs: []emulated.ISCSILUNConfig{small}})
+		targets = append(targets, nodespec.ISCSITarget{IQN: names[i], LUNs: []nodespec.LUN{small}})
 	}
 	for range 21 {
 		targets[0].LUNs = append(targets[0].LUNs, small)
@@ -129,7 +129,7 @@ func TestISCSIListsGrow(t *testing.T) {
 
 // Whatever number iscsidsc.dll returns is the error, known or not.
 func TestISCSIStatuses(t *testing.T) {
-	h := iscsiHost(t, emulated.ISCSITargetConfig{IQN: "iqn.2025-01.com.example:data"})
+	h := iscsiHost(t, nodespec.ISCSITarget{IQN: "iqn.2025-01.com.example:data"})
 	for _, want := range []error{
 		win32.ISDSC_LOGIN_FAILED, win32.ISDSC_AUTHENTICATION_FAILURE, win32.ISDSC_SERVICE_NOT_RUNNING, win32.ISDSC_DEVICE_BUSY_ON_SESSION,
 		win32.ISCSIStatus(0xEFFF7777), win32.RPC_S_SERVER_UNAVAILABLE, win32.ERROR_ACCESS_DENIED, win32.Errno(4711),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // noDriver replaces the driver: it records the calls.
@@ -64,10 +65,10 @@ type client struct {
 	last   uint64
 }
 
-func newClient(t *testing.T, c emulated.Config) *client {
+func newClient(t *testing.T, c nodespec.Config) *client {
 	t.Helper()
 	c.StateDir, c.Log = t.TempDir(), slog.New(slog.DiscardHandler)
-	model, err := emulated.Open(c)
+	model, err := emulated.Open(c, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestServerFollowsModel(t *testing.T) {
 		t.Errorf("the system disk's interface is %q, want a name of PhysicalDrive0", a.driver.paths)
 	}
 	before := len(a.driver.devices)
-	number, err := a.model.Attach(emulated.DiskConfig{Size: gib, Content: emulated.ContentGPT, Partitions: []emulated.PartitionConfig{{FileSystem: "NTFS", Letter: "E"}}})
+	number, err := a.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
 	if err := errors.Join(err, a.server.Sync()); err != nil || len(a.driver.devices) != before+2 {
 		t.Fatalf("%d devices after attaching a disk with a volume, %v, want %d", len(a.driver.devices), err, before+2)
 	}
@@ -125,7 +126,7 @@ func TestServerFollowsModel(t *testing.T) {
 }
 
 func TestServerReplies(t *testing.T) {
-	a := newClient(t, emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}, {Size: gib}}})
+	a := newClient(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}}})
 	disk := a.open(`\??\PhysicalDrive1`)
 	if out, status := a.ask(request{operation: opControl, handle: disk, code: win32.IOCTL_DISK_GET_LENGTH_INFO, out: 8}); status != 0 || binary.LittleEndian.Uint64(out) != gib {
 		t.Errorf("a length: %x, %#x", out, uint32(status))
@@ -200,6 +201,6 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
-func systemOnly() emulated.Config {
-	return emulated.Config{Disks: []emulated.DiskConfig{{Content: emulated.ContentSystem}}}
+func systemOnly() nodespec.Config {
+	return nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}}
 }

@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // smbHost returns a host that reaches a server with shares.
 func smbHost(t *testing.T) *host {
 	t.Helper()
 	config := systemOnly()
-	config.SMBServers = []emulated.SMBServerConfig{{
+	config.SMBServers = []nodespec.SMBServer{{
 		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
-		Accounts: []emulated.SMBAccountConfig{{User: `CORP\ann`, Password: "pässword"}},
+		Accounts: []nodespec.SMBAccount{{User: `CORP\ann`, Password: "pässword"}},
 	}}
 	return newHost(t, config)
 }

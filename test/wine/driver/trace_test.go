@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -26,17 +27,19 @@ import (
 const gib = 1 << 30
 
 // tracedConfig is a node on which the story always makes the same calls.
-func tracedConfig() emulated.Config {
+func tracedConfig() nodespec.Config {
 	offline := true
-	return emulated.Config{
-		Disks: []emulated.DiskConfig{
-			{ID: "disk-0", Content: emulated.ContentSystem, Serial: "0"},
-			{ID: "disk-1", Size: gib, Serial: "1", Offline: &offline, Address: &win32.SCSIAddress{Port: 2, Target: 1, Lun: 3}},
+	return nodespec.Config{
+		Disks: []nodespec.Disk{
+			{ID: "disk-0", Content: nodespec.ContentSystem, Serial: "0"},
+			{ID: "disk-1", Size: gib, Serial: "1", Offline: &offline, Address: &nodespec.Address{Port: 2, Target: 1, Lun: 3}},
 		},
-		Rand: rand.New(rand.NewSource(1)),
-		Log:  slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
+
+// tracedMachine makes the same identifiers in every run.
+func tracedMachine() emulated.Machine { return emulated.Machine{Rand: rand.New(rand.NewSource(1))} }
 
 // trace is the -v=6 log of the story, step by step.
 type trace struct {
@@ -217,7 +220,7 @@ func traceOfModel(t *testing.T) *trace {
 	t.Helper()
 	config := tracedConfig()
 	config.StateDir = t.TempDir()
-	model, err := emulated.Open(config)
+	model, err := emulated.Open(config, tracedMachine())
 	if err != nil {
 		t.Fatal(err)
 	}
