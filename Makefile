@@ -4,26 +4,26 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 MODULES := . client cmd hack test test/published/script
-# grpcnotrace leaves out x/net/trace, which nothing serves, and html/template with it.
+# grpcnotrace leaves out x/net/trace, which nothing serves, and with it html/template.
 TAGS    := grpcnotrace
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## list the targets
+help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z_-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build-host ## drive a volume through its life on a simulated node, each call printed
+demo: build-host ## drive a volume through its life on a simulated node, and print each call
 	@hack/demo.sh
 
 .PHONY: test
-test: ## everything that can run on this machine; installs what it needs; what CI runs
+test: ## everything that can run on this machine, as in CI; installs what it needs
 	@$(GO) run ./hack/stages test
 
 .PHONY: check
-check: ## the quick loop: format, vet, generated code, import rules, the tests that are quick
+check: ## the quick loop: format, vet, generated files, and the tests that are quick
 	@$(GO) run ./hack/stages check
 
 .PHONY: wine
@@ -31,15 +31,15 @@ wine: ## of make test, the part that runs the Windows build under Wine
 	@$(GO) run ./hack/stages wine
 
 .PHONY: fuzz
-fuzz: ## of make test, the part that runs every fuzz target for ten seconds
+fuzz: ## of make test, the part that runs each fuzz target for ten seconds
 	@$(GO) run ./hack/stages fuzz
 
 .PHONY: kill
-kill: ## of make test, the part that kills the daemon 200 times amidst calls
+kill: ## of make test, the part that kills the daemon 200 times during calls
 	@$(GO) run ./hack/stages kill
 
 .PHONY: soak
-soak: ## the long runs: 5,000 kills of the daemon, ten minutes of flood under the race detector, every fuzz target for five minutes
+soak: ## long runs: 5,000 kills, ten minutes of flood under the race detector, five of each fuzz target
 	@$(GO) run ./hack/stages soak
 
 .PHONY: bench
@@ -47,11 +47,12 @@ bench: ## the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(addsuffix /...,$(addprefix ./,$(filter-out .,$(MODULES)))) ./...
 
 .PHONY: generate
-generate: ## write all generated files anew
-	$(GO) run ./cmd/csi-proxy-api-gen -root .
-	$(GO) generate ./internal/win32/native ./internal/simcontrol
-	$(GO) run ./hack/evidence
-	$(GO) run ./hack/screens
+generate: ## write all generated files: code, reference pages, pictures, pages of evidence
+	@$(GO) run ./hack/stages generate
+
+.PHONY: generate-api
+generate-api: ## of make generate, the part that depends only on the .proto files
+	@$(GO) run ./hack/stages generate-api
 
 .PHONY: build
 build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/
@@ -68,15 +69,11 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl
 	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe
 
-.PHONY: size
-size: ## docs/evidence/size.md: what takes the room in csi-proxy.exe
-	$(GO) run ./hack/exesize -tags $(TAGS) >bin/size.md && mv bin/size.md docs/evidence/size.md
-
 .PHONY: tidy
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES) $(wildcard test/published/v*) test/external test/drivers hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove bin/
 	rm -rf bin

@@ -1,26 +1,27 @@
 #!/bin/sh
-# Wine 10, for running the Windows build on Linux. Debian 12 has an older Wine, so
-# this one lives in a Debian 13 of its own, made once and kept in a cache:
+# Wine 10, which runs the Windows build on Linux. Debian 12 has an older Wine, so this
+# one is in a Debian 13 of its own, in a cache:
 #
-#	hack/wine.sh build           make it, if it is not there
-#	hack/wine.sh exec PROG ARG…  run a Windows program; go test's -exec takes this
+#	hack/wine.sh build           make it, unless it exists
+#	hack/wine.sh built           does it exist?
+#	hack/wine.sh exec PROG ARG…  run a Windows program (for go test -exec)
 #	hack/wine.sh clean           remove it
 #
 # The cache is $CSI_PROXY_WINE_DIR, else ${XDG_CACHE_HOME:-~/.cache}/csi-proxy/wine10;
-# it takes 2 GB. exec never changes it: each run gets a writable layer in memory,
-# with a Wine server of its own, in namespaces of its own for processes and mounts.
-# So runs may overlap, and with the end of a run all of it is gone. A run sees the
-# project, read-only, at its path (behind drive Z:) and works in the current directory.
+# it takes 2 GB. exec does not change it: each run has its own writable layer in memory,
+# Wine server, and namespaces for processes and mounts. So several runs can overlap, and
+# nothing is left of a run when it ends. A run sees the project, read-only, at its path
+# on drive Z: and works in the current directory.
 #
-# A run ends after $CSI_PROXY_WINE_LIMIT seconds, 300 without it. Exit code 77 of build
-# says that this machine cannot have it, and the last line of its output says why.
+# A run is killed after $CSI_PROXY_WINE_LIMIT seconds (default 300). build and built exit
+# with 77 if there is no Wine; the last line of their output has the reason.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 project=$(cd "$here/.." && pwd -P)
 cache=${CSI_PROXY_WINE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/csi-proxy/wine10}
 root=$cache/root
-recipe=1 # a number: another one makes the cache anew
+recipe=1 # change the number to make the cache again
 wine=/usr/lib/wine/wine64
 
 cannot() {
@@ -40,10 +41,10 @@ build() {
 	exec 9>"$cache/lock"
 	flock 9
 	if built; then
-		echo "wine: $root is there"
+		echo "wine: $root exists"
 		return
 	fi
-	command -v apt-get >/dev/null || cannot "it is made by Debian's tools, and there is no apt-get"
+	command -v apt-get >/dev/null || cannot "Debian's tools make it, and there is no apt-get"
 	mirror=$(mirror) || { code=$?; echo "$mirror"; exit "$code"; }
 	echo "wine: making $root from $mirror; about two minutes"
 	if ! command -v debootstrap >/dev/null; then
@@ -54,14 +55,14 @@ build() {
 	rm -rf "$root" "$cache/new"
 	if ! MIRROR=$mirror unshare --mount --propagation private --pid --fork --kill-child "$0" inside-build >"$cache/build.log" 2>&1; then
 		tail -n 20 "$cache/build.log"
-		echo "wine: it could not be made; all of the log is in $cache/build.log"
+		echo "wine: making it failed; the whole log is in $cache/build.log"
 		exit 1
 	fi
 	mv "$cache/new" "$root"
 	echo "wine: made $root, $(du -sh "$root" | cut -f1)"
 }
 
-# mirror prints the mirror that apt uses for the running release, if it has Debian 13.
+# mirror prints the mirror that apt uses for this release, if it has Debian 13.
 mirror() {
 	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 	url=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 2>/dev/null |
@@ -121,13 +122,17 @@ inside() {
 
 case ${1:-} in
 build) build ;;
+built)
+	built || cannot "there is no Wine yet; make wine installs it"
+	echo "wine: $root exists"
+	;;
 exec)
 	shift
-	built || { echo "wine: no Wine in $root; hack/wine.sh build makes it" >&2; exit 1; }
+	built || { echo "wine: no Wine in $root; run hack/wine.sh build" >&2; exit 1; }
 	prog=$(realpath "$1") dir=$(pwd -P)
 	shift
 	case $dir/ in "$project"/*) ;; *) echo "wine: a run sees only what is below $project, not $dir" >&2; exit 1 ;; esac
-	# Each of the chain dies with the one before it, so nothing outlives go test.
+	# Each process of the chain dies with the one before it, so nothing outlives go test.
 	exec setpriv --pdeathsig KILL timeout --signal KILL "${CSI_PROXY_WINE_LIMIT:-300}" setpriv --pdeathsig KILL \
 		unshare --mount --propagation private --pid --fork --kill-child "$here/wine.sh" inside "$prog" "$dir" "$@"
 	;;

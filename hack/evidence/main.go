@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
 // coverageFile is the page that is written.
@@ -17,20 +18,21 @@ func run(args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("evidence", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	root := flags.String("root", ".", "the project's `directory`")
+	check := flags.Bool("check", false, "write nothing; fail if the page is out of date")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if err := write(*root); err != nil {
+	if err := write(*root, *check); err != nil {
 		fmt.Fprintf(stderr, "evidence: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func write(root string) error {
+func write(root string, check bool) error {
 	c, err := readCoverage(root)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, coverageFile), []byte(c.page()), 0o644)
+	return generated.Sync(root, map[string][]byte{coverageFile: []byte(c.page())}, check)
 }

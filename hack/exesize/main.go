@@ -1,10 +1,11 @@
-// Command exesize says what takes the room in csi-proxy.exe: it builds it once more,
-// as it ships but with symbols, and adds up the symbols by module. Its table is
-// docs/evidence/size.md; `make size` writes it.
+// Command exesize writes docs/evidence/size.md, which shows what takes the room in
+// csi-proxy.exe. It builds the program as it ships and once more with symbols, and adds
+// up the symbols by module. `make generate` runs it.
 //
-// A number is what a module's code and data take in the file. What Go's linker makes
-// of all of them together, such as the tables for stack traces and the types, is
-// counted for itself.
+// A module's number is the size of its code and data in the file. What Go's linker
+// makes of all modules together, such as the tables for stack traces and the types,
+// has lines of its own. Numbers are rounded to 0.1 MB, so that small changes of the
+// code leave the page as it is.
 package main
 
 import (
@@ -24,38 +25,52 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
-func run(args []string, stdout, stderr io.Writer) int {
+func run(args []string, stderr io.Writer) int {
 	f := flag.NewFlagSet("exesize", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	arch := f.String("arch", "amd64", "GOARCH of the program")
-	pkg := f.String("package", "./cmd/csi-proxy", "the program")
-	tags := f.String("tags", "", "build tags, as the program ships")
+	root := f.String("root", ".", "the project's `directory`")
+	check := f.Bool("check", false, "write nothing; fail if the page is out of date")
 	if err := f.Parse(args); err != nil {
 		return 2
 	}
-	if err := report(stdout, *pkg, *arch, *tags); err != nil {
+	text, err := page(*root)
+	if err == nil {
+		err = generated.Sync(*root, map[string][]byte{file: text}, *check)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "exesize: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func report(w io.Writer, pkg, arch, tags string) error {
+const (
+	file    = "docs/evidence/size.md"
+	program = "./cmd/csi-proxy"
+	arch    = "amd64"
+	tags    = "grpcnotrace" // TAGS of the Makefile
+)
+
+// page builds the program and returns the page.
+func page(root string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "exesize")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	build := func(name, ldflags string) (string, int64, error) {
 		exe := filepath.Join(dir, name)
-		c := exec.Command("go", "build", "-trimpath", "-tags", tags, "-ldflags", ldflags, "-o", exe, pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", ldflags, "-o", exe, program)
+		c.Dir = root
 		c.Env = append(os.Environ(), "GOOS=windows", "GOARCH="+arch, "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
-			return "", 0, fmt.Errorf("%w\n%s", err, out)
+			return "", 0, fmt.Errorf("build %s: %w\n%s", program, err, out)
 		}
 		info, err := os.Stat(exe)
 		if err != nil {
@@ -65,15 +80,15 @@ func report(w io.Writer, pkg, arch, tags string) error {
 	}
 	_, shipped, err := build("shipped.exe", "-s -w")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	exe, _, err := build("symbols.exe", "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := buildinfo.ReadFile(exe)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	modules := []string{info.Main.Path}
 	for _, d := range info.Deps {
@@ -81,21 +96,20 @@ func report(w io.Writer, pkg, arch, tags string) error {
 	}
 	symbols, err := exec.Command("go", "tool", "nm", exe).Output()
 	if err != nil {
-		return fmt.Errorf("go tool nm: %w", err)
+		return nil, fmt.Errorf("go tool nm: %w", err)
 	}
 	inFile, err := extents(exe)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sizes, err := addUp(bytes.NewReader(symbols), inFile, modules)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	table(w, sizes, shipped, arch, info.GoVersion)
-	return nil
+	return table(sizes, shipped, info.GoVersion), nil
 }
 
-// extents are where the parts of a program that are in its file lie in memory.
+// extents returns the ranges of addresses whose content is in the program's file.
 func extents(exe string) ([][2]uint64, error) {
 	f, err := pe.Open(exe)
 	if err != nil {
@@ -104,7 +118,7 @@ func extents(exe string) ([][2]uint64, error) {
 	defer f.Close()
 	h, ok := f.OptionalHeader.(*pe.OptionalHeader64)
 	if !ok {
-		return nil, errors.New("no 64-bit program")
+		return nil, errors.New("not a 64-bit program")
 	}
 	var all [][2]uint64
 	for _, s := range f.Sections {
@@ -114,9 +128,9 @@ func extents(exe string) ([][2]uint64, error) {
 	return all, nil
 }
 
-// addUp gives every byte of the program's sections to the last symbol that begins
-// at it or before it, and adds up by owner. nm says address, kind and name; symbols at
-// one address are one, and what lies in memory only is not counted.
+// addUp counts every byte of the program's sections for the last symbol that begins at
+// it or before it, and adds up by owner. A line of nm has address, kind and name.
+// Symbols at one address count as one, and what is only in memory does not count.
 func addUp(nm io.Reader, inFile [][2]uint64, modules []string) (map[string]int64, error) {
 	at := map[uint64]string{}
 	lines := bufio.NewScanner(nm)
@@ -128,10 +142,10 @@ func addUp(nm io.Reader, inFile [][2]uint64, modules []string) (map[string]int64
 		}
 		address, err := strconv.ParseUint(f[0], 16, 64)
 		if err != nil {
-			return nil, fmt.Errorf("go tool nm said %q", lines.Text())
+			return nil, fmt.Errorf("go tool nm printed %q, want an address", lines.Text())
 		}
 		name := strings.Join(f[2:], " ")
-		// The linker's marks (runtime.types) are where something with a name begins.
+		// A mark of the linker, such as runtime.types, begins where a named symbol does.
 		if have, ok := at[address]; !ok || strings.HasPrefix(have, "runtime.") {
 			at[address] = name
 		}
@@ -153,7 +167,7 @@ func addUp(nm io.Reader, inFile [][2]uint64, modules []string) (map[string]int64
 	return sizes, lines.Err()
 }
 
-// What is not a module's.
+// Owners that are not modules.
 const (
 	standard = "Go's standard library and runtime"
 	types    = "types and their names"
@@ -161,7 +175,7 @@ const (
 	strs     = "constant strings and function values"
 )
 
-// owner is the module, or the part of Go, that a symbol belongs to.
+// owner returns the module, or the part of Go, that a symbol belongs to.
 func owner(symbol string, modules []string) string {
 	switch {
 	case symbol == "runtime.pclntab":
@@ -181,33 +195,36 @@ func owner(symbol string, modules []string) string {
 	return cmp.Or(best, standard)
 }
 
-// escapePath is a module's path as the linker writes it: dots of its last element
-// are escaped.
+// escapePath returns a module's path as the linker writes it, with the dots of its last
+// element escaped.
 func escapePath(m string) string {
 	i := strings.LastIndexByte(m, '/') + 1
 	return m[:i] + strings.ReplaceAll(m[i:], ".", "%2e")
 }
 
-func table(w io.Writer, sizes map[string]int64, shipped int64, arch, goVersion string) {
-	var sum int64
-	for _, n := range sizes {
-		sum += n
-	}
-	fmt.Fprintf(w, "<!-- Written by make size. -->\n\n# What takes the room in csi-proxy.exe\n\n"+
+// table returns the page for sizes by module and the size of the whole program.
+func table(sizes map[string]int64, shipped int64, goVersion string) []byte {
+	const unit = 100_000 // of the numbers in the table
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!-- Code generated by hack/exesize (make generate). DO NOT EDIT. -->\n\n# What takes the room in csi-proxy.exe\n\n"+
 		"windows/%s, built by %s as it ships: %.1f MB. The stage build of `make test` fails beyond 15 MB.\n\n"+
-		"| | kB | |\n|---|--:|--:|\n", arch, goVersion, float64(shipped)/1e6)
-	names := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), strings.Compare(a, b))
-	})
-	var rest int64
-	for _, name := range names {
-		n := sizes[name]
-		if n < 10_000 {
-			rest += n
+		"| | MB |\n|---|--:|\n", arch, goVersion, float64(shipped)/1e6)
+	rounded := map[string]int64{}
+	var sum, others int64
+	for name, n := range sizes {
+		sum += n
+		if n < unit {
+			others += n
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %d | %.1f %% |\n", name, n/1000, 100*float64(n)/float64(shipped))
+		rounded[name] = (n + unit/2) / unit
 	}
-	fmt.Fprintf(w, "| modules of less than 10 kB each | %d | %.1f %% |\n", rest/1000, 100*float64(rest)/float64(shipped))
-	fmt.Fprintf(w, "| gaps, relocations, headers | %d | %.1f %% |\n", (shipped-sum)/1000, 100*float64(shipped-sum)/float64(shipped))
+	for _, name := range slices.SortedFunc(maps.Keys(rounded), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rounded[b], rounded[a]), strings.Compare(a, b))
+	}) {
+		fmt.Fprintf(&b, "| %s | %.1f |\n", name, float64(rounded[name])/10)
+	}
+	fmt.Fprintf(&b, "| modules of less than 0.1 MB each | %.1f |\n", float64(others)/1e6)
+	fmt.Fprintf(&b, "| gaps, relocations, headers | %.1f |\n", float64(shipped-sum)/1e6)
+	return b.Bytes()
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"maps"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -48,5 +50,38 @@ func TestAddUp(t *testing.T) {
 	}
 	if want := map[string]int64{"example.com/a": 0x10 + 0x100, standard: 8, types: 8}; !maps.Equal(got, want) {
 		t.Errorf("addUp = %v, want %v", got, want)
+	}
+}
+
+// Small changes of the code leave the page as it is.
+func TestTableRounds(t *testing.T) {
+	sizes := map[string]int64{"example.com/a": 150_000, "example.com/b": 149_999, "example.com/c": 99_999, standard: 3_049_999}
+	text := string(table(sizes, 4_000_000, "go1.26.0"))
+	for _, want := range []string{"built by go1.26.0 as it ships: 4.0 MB", "| " + standard + " | 3.0 |\n| example.com/a | 0.2 |\n| example.com/b | 0.1 |\n",
+		"| modules of less than 0.1 MB each | 0.1 |", "| gaps, relocations, headers | 0.6 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not contain %q:\n%s", want, text)
+		}
+	}
+}
+
+// The page is about the program as it ships.
+func TestTagsAreThoseOfTheMakefile(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`(?m)^TAGS\s*:= (.*)$`).FindSubmatch(text); m == nil || string(m[1]) != tags {
+		t.Errorf("the Makefile builds with tags %q, exesize with %q", m, tags)
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	var stderr strings.Builder
+	if code := run([]string{"-chekc"}, &stderr); code != 2 {
+		t.Errorf("unknown flag: exit code %d, want 2", code)
+	}
+	if code := run([]string{"-root", t.TempDir()}, &stderr); code != 1 || !strings.Contains(stderr.String(), program) {
+		t.Errorf("no program: exit code %d, %q, want 1 and an error that names it", code, stderr.String())
 	}
 }

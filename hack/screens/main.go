@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
 // release is what the programs in the pictures say of themselves.
@@ -52,6 +54,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("screens", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	root := flags.String("root", ".", "the project's `directory`")
+	check := flags.Bool("check", false, "write nothing; fail if a picture is out of date")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -60,16 +63,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "screens: %v\n", err)
 		return 1
 	}
-	dir := filepath.Join(*root, "docs", "screens")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := generated.Sync(filepath.Join(*root, "docs", "screens"), pictures, *check); err != nil {
 		fmt.Fprintf(stderr, "screens: %v\n", err)
 		return 1
-	}
-	for name, svg := range pictures {
-		if err := os.WriteFile(filepath.Join(dir, name), svg, 0o644); err != nil {
-			fmt.Fprintf(stderr, "screens: %v\n", err)
-			return 1
-		}
 	}
 	return 0
 }

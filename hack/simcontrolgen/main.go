@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -27,17 +26,19 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
 
 // run is the command: 0 is success, 1 failure or (with -check) a difference,
 // 2 wrong usage.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("simcontrolgen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "internal/simcontrol", "`directory` of node.proto, where the output goes")
-	check := flags.Bool("check", false, "write nothing; fail if a file is not what it would be")
+	check := flags.Bool("check", false, "write nothing; fail if a file is out of date")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -45,16 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	files, err := generate(ctx, *dir)
-	for name, want := range files {
-		file := filepath.Join(*dir, name)
-		if !*check {
-			err = errors.Join(err, os.WriteFile(file, want, 0o644))
-			continue
-		}
-		if got, readErr := os.ReadFile(file); readErr != nil || !bytes.Equal(got, want) {
-			fmt.Fprintf(stdout, "%s: differs\n", file)
-			err = errors.New("generated files are not up to date; run: make generate")
-		}
+	if err == nil {
+		err = generated.Sync(*dir, files, *check)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "simcontrolgen: %v\n", err)

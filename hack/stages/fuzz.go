@@ -17,8 +17,8 @@ import (
 // fuzzTarget is a function Fuzz… of a test file.
 type fuzzTarget struct{ dir, name string }
 
-// fuzzTargets finds the targets in the source of the modules, those aside that
-// only Windows compiles.
+// fuzzTargets finds the targets in the source of the modules, except those that only
+// Windows compiles.
 func fuzzTargets() ([]fuzzTarget, error) {
 	var targets []fuzzTarget
 	for _, m := range modules {
@@ -56,8 +56,8 @@ func fuzzTargets() ([]fuzzTarget, error) {
 	return targets, nil
 }
 
-// fuzzAll runs every fuzz target for a time, each in one process, twice as many at
-// once as there are CPUs: while one fuzzes, another one starts or compiles.
+// fuzzAll runs every fuzz target for some time, each in one process. Twice as many run at
+// once as there are CPUs, because some of them compile or start.
 func fuzzAll(each time.Duration) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		targets, err := fuzzTargets()
@@ -69,12 +69,12 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 		var (
 			wg    sync.WaitGroup
 			errs  = make([]error, len(targets))
-			turns = make(chan struct{}, atOnce)
+			slots = make(chan struct{}, atOnce)
 		)
 		for i, t := range targets {
-			turns <- struct{}{}
+			slots <- struct{}{}
 			wg.Go(func() {
-				defer func() { <-turns }()
+				defer func() { <-slots }()
 				errs[i] = r.fuzz(ctx, t, each)
 			})
 		}
@@ -83,8 +83,8 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 	}
 }
 
-// fuzz runs one target, and shows its last line of progress, or all its output
-// if it failed.
+// fuzz runs one target. It shows its last line of progress, or all its output if it
+// fails.
 func (r *report) fuzz(ctx context.Context, t fuzzTarget, each time.Duration) error {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -93,7 +93,7 @@ func (r *report) fuzz(ctx context.Context, t fuzzTarget, each time.Duration) err
 		c.Stdout, c.Stderr = &log, &log
 		err := c.Run()
 		if err != nil && try < tries && endedLate(log.String()) {
-			r.logf("  %-24s again: go test took the end of its time for a failure", t.name)
+			r.logf("  %-24s runs again: go test reported the end of its time as a failure", t.name)
 			continue
 		}
 		r.mu.Lock()
@@ -109,9 +109,9 @@ func (r *report) fuzz(ctx context.Context, t fuzzTarget, each time.Duration) err
 	}
 }
 
-// endedLate tells a failure of a target from that of Go's fuzzing engine, which
-// now and then reports that its time is over as an error (go.dev/issue/75804): no
-// input failed then, and the deadline is all that the target is blamed for.
+// endedLate reports whether a failure is one of Go's fuzzing engine, which sometimes
+// reports the end of its time as an error (go.dev/issue/75804). Then no input failed, and
+// the deadline is the only error of the target.
 func endedLate(log string) bool {
 	_, blame, failed := strings.Cut(log, "--- FAIL: ")
 	if !failed || strings.Contains(log, "Failing input written") {
@@ -121,9 +121,9 @@ func endedLate(log string) bool {
 	return len(lines) > 2 && strings.TrimSpace(lines[1]) == "context deadline exceeded" && strings.TrimSpace(lines[2]) == "FAIL"
 }
 
-// lastProgress is the last line that tells how far the fuzzing got.
+// lastProgress returns the last line of progress.
 func lastProgress(log string) string {
-	last := "no progress was told"
+	last := "no progress reported"
 	for line := range strings.Lines(log) {
 		if rest, ok := strings.CutPrefix(line, "fuzz: elapsed: "); ok {
 			last = strings.TrimSpace(rest)

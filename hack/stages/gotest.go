@@ -18,22 +18,22 @@ type event struct {
 	ImportPath                    string
 }
 
-// quick is the flag of the quick loop: tests that take long skip themselves.
+// quick is the flag of make check, with which slow tests skip themselves.
 const quick = "-short"
 
-// mayBeCached tells whether go test's last results count where nothing has changed.
-// They do in the quick loop, for modules whose tests read no files but their own: go
-// test does not notice that a file outside of the module has changed.
+// mayBeCached reports whether cached results of go test count. They do in make check, for
+// modules whose tests read only their own files: go test does not notice a change of a
+// file outside of the module.
 func mayBeCached(dir string, args []string) bool {
 	return slices.Contains(args, quick) && !slices.Contains(args, "-race") && slices.Contains([]string{".", "client"}, dir)
 }
 
-// hung is how long the tests of a package may take before they are taken to hang.
-// Most take less than two minutes, and that a machine is slow is no failure.
+// hung is how long the tests of a package may take. Most take less than two minutes, but
+// a slow machine is not a failure.
 const hung = 30 * time.Minute
 
-// goTest runs go test in dir and counts its tests. The output of what failed is
-// shown, that of what passed is not.
+// goTest runs go test in dir and counts its tests. It shows the output of tests that
+// fail.
 func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
 	flags := []string{"test", "-json", "-timeout=" + hung.String()}
 	if !mayBeCached(dir, args) {
@@ -59,11 +59,11 @@ func (r *report) goTest(ctx context.Context, dir string, env []string, args ...s
 	return nil
 }
 
-// count reads go test's records and answers how many tests ended.
+// count reads go test's records and returns how many tests ended.
 func (r *report) count(lines *bufio.Scanner) int {
 	lines.Buffer(nil, 16<<20)
 	output := map[string][]string{} // of tests still running
-	parents := map[string]bool{}    // tests that have subtests: their parts are counted instead
+	parents := map[string]bool{}    // tests with subtests, which are counted instead
 	counted := 0
 	for lines.Scan() {
 		var e event
@@ -102,7 +102,7 @@ func (r *report) count(lines *bufio.Scanner) int {
 	return counted
 }
 
-// died shows the ends of what tests said that had not ended when their process did.
+// died shows the last output of tests that were running when their process ended.
 func (r *report) died(pkg string, output map[string][]string) {
 	const most = 200
 	for key, lines := range output {
@@ -112,7 +112,7 @@ func (r *report) died(pkg string, output map[string][]string) {
 	}
 }
 
-// Attributes of tests that passed so far.
+// Attributes that tests set.
 const (
 	measured  = "measured"  // a number to show
 	operation = "operation" // what was verified: "on|operation|Win32 calls"
@@ -147,8 +147,8 @@ func (r *report) ended(e event, key string, parent bool, output []string) {
 	}
 }
 
-// skipReason is what t.Skip said: the last line of output that is neither a
-// banner of go test nor empty.
+// skipReason returns the text of t.Skip: the last line of output that is neither empty
+// nor go test's own.
 func skipReason(output []string) string {
 	for i := len(output) - 1; i >= 0; i-- {
 		line := strings.TrimSpace(output[i])

@@ -1,15 +1,16 @@
-// Command stages runs the project's checks stage by stage, says before each
-// what it does and how long it may take, and closes with what passed, what
-// failed, and what was skipped and why. `make test`, `make check`, `make fuzz`,
-// `make soak` and `make wine` are its lists of stages.
+// Command stages runs a list of stages: the checks of `make check`, `make test` and
+// others, and the generators of `make generate`. It prints what each stage does and how
+// long it may take, and at the end what passed, what failed, and what was skipped and why.
 package main
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,43 +27,46 @@ type stage struct {
 }
 
 func lists() map[string][]stage {
-	setup := stage{"setup", "Debian packages that the judges need", 3 * time.Minute, installPackages}
-	tools := stage{"tools", "staticcheck, govulncheck and actionlint, pinned in hack/tools", 2 * time.Minute, buildTools}
-	generated := stage{"generated", "generated files are what make generate writes; go.mod files are tidy", 2 * time.Minute, checkGenerated}
-	format := stage{"format", "gofmt on every Go file", 10 * time.Second, checkFormat}
-	vet := stage{"vet", "go vet of every module for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
-	static := stage{"staticcheck", "staticcheck of every module for linux and windows", 3 * time.Minute, staticcheck}
-	workflows := stage{"workflows", "actionlint of what runs on a real Windows, elsewhere", 10 * time.Second, lintWorkflows}
+	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
+	tools := stage{"tools", "build staticcheck, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
+	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 3 * time.Minute, checkGenerated(true)}
+	generatedQuick := stage{"generated", generated.does, 2 * time.Minute, checkGenerated(false)}
+	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
+	vet := stage{"vet", "go vet of every module, for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
+	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
+	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
-	quickly := stage{"unit", "tests of every module but those that take long; of modules . and client, the last results where nothing has changed", 2 * time.Minute, unitTests(quick)}
-	external := stage{"external", "a module of its own name, which imports what is public only, holds simulated nodes to the contract", time.Minute, externalModule}
-	drivers := stage{"drivers", "what public CSI drivers use of our modules, compiled for Windows", 2 * time.Minute, driverPackages}
+	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, unitTests(quick)}
+	external := stage{"external", "the contract of a node, run by a module that can import only what is public", time.Minute, externalModule}
+	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
-	build := stage{"build", "binaries for this machine and for Windows", 2 * time.Minute, buildAll}
-	published := stage{"published", "the published client modules, each a process of its own, on our daemon", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver; makes the Wine once (root, Debian)", 8 * time.Minute, wineTests}
-	kill := stage{"kill", "the daemon killed 200 times amidst the calls of many: what was answered is there", 2 * time.Minute, killTests(200)}
+	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
+	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, and disks by a driver; installs Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target, ten seconds each", 8 * time.Minute, fuzzAll(10 * time.Second)}
-	longFuzz := stage{"fuzz", "every fuzz target, five minutes each", 5 * time.Hour, fuzzAll(5 * time.Minute)}
-	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls, on the daemon that was built", 90 * time.Second, floodDaemon}
+	fuzz := stage{"fuzz", "every fuzz target for ten seconds", 8 * time.Minute, fuzzAll(10 * time.Second)}
+	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
+	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls on the daemon that was built", 90 * time.Second, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
-		"check": {format, generated, vet, quickly},
-		"test":  {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
-		"fuzz":  {fuzz},
-		"kill":  {setup, build, kill},
-		"soak":  {setup, build, kills, longFlood, longFuzz},
-		"wine":  {setup, wine},
+		"check":        {format, generatedQuick, vet, unitQuick},
+		"test":         {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
+		"fuzz":         {fuzz},
+		"kill":         {setup, build, kill},
+		"soak":         {setup, build, kills, longFlood, longFuzz},
+		"wine":         {setup, wine},
+		"generate":     generate(generators()),
+		"generate-api": generate(generators()[:1]),
 	}
 }
 
 func run(args []string, stdout io.Writer) int {
 	known := lists()
 	if len(args) != 1 || known[args[0]] == nil {
-		fmt.Fprintln(stdout, "usage: stages check|test|fuzz|kill|soak|wine")
+		fmt.Fprintf(stdout, "usage: stages %s\n", strings.Join(slices.Sorted(maps.Keys(known)), "|"))
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -89,11 +93,10 @@ func run(args []string, stdout io.Writer) int {
 	return r.close(args[0])
 }
 
-// report collects what the stages did. Each stage's tests are counted by
-// go test's own records.
+// report collects what the stages did. Tests are counted from the records of go test.
 type report struct {
 	out  io.Writer
-	mu   sync.Mutex // held while a test that has ended is counted
+	mu   sync.Mutex // held while a test is counted
 	done []result
 
 	operations []string // attributes of test/wine's TestOperations
@@ -115,7 +118,7 @@ func (r *report) begin(s stage) {
 	r.cur = &result{stage: s, skips: map[string][]string{}}
 }
 
-// pass counts one check that has no go test record of its own.
+// pass counts a check that is not a test.
 func (r *report) pass() { r.cur.passed++ }
 
 func (r *report) skip(what, reason string) {
@@ -140,7 +143,7 @@ func (r *report) end(err error) {
 	r.cur = nil
 }
 
-// close prints the summary and answers the exit code.
+// close prints the summary and returns the exit code.
 func (r *report) close(name string) int {
 	var passed, failed, skipped int
 	var took time.Duration
@@ -166,7 +169,9 @@ func (r *report) close(name string) int {
 			r.logf("  FAILED %s: %v", d.stage.name, d.err)
 		}
 	}
-	r.logf("  never run here: anything on a real Windows; see docs/evidence/verification.md")
+	if !strings.HasPrefix(name, "generate") {
+		r.logf("  not run at all: anything on a real Windows; see docs/evidence/verification.md")
+	}
 	r.logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 	if failed > 0 {
 		return 1

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,16 +15,17 @@ import (
 // modules are the modules of the workspace.
 var modules = [...]string{".", "client", "cmd", "hack", "test", "test/published/script"}
 
-// externalDir is a module outside of it, and named so that it can import what is public only.
+// externalDir is a module outside of the workspace. By its name it can import only what
+// is public.
 const externalDir = "test/external"
 
-// driversDir is a module outside of it, of packages that use what drivers use.
+// driversDir is a module outside of the workspace, of packages that use what drivers use.
 const driversDir = "test/drivers"
 
-// toolsDir is a module outside of it, which only requires the linters.
+// toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 
-// publishedModules are outside of it: each links a client that was published.
+// publishedModules returns the modules outside of the workspace that link a published client.
 func publishedModules() ([]string, error) {
 	dirs, err := filepath.Glob("test/published/v*")
 	if err == nil && len(dirs) == 0 {
@@ -34,7 +34,7 @@ func publishedModules() ([]string, error) {
 	return dirs, err
 }
 
-// command is a command whose output goes to the reader.
+// command returns a command whose output goes to the reader.
 func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
@@ -43,8 +43,8 @@ func (r *report) command(ctx context.Context, dir string, env []string, name str
 	return c
 }
 
-// packages that judges and cross-compilers come from: a program each brings,
-// and its Debian package.
+// installPackages installs the Debian packages of judges and compilers, each known by a
+// program in it.
 func installPackages(ctx context.Context, r *report) error {
 	var missing []string
 	for _, p := range [...]struct{ program, pkg, why string }{
@@ -55,7 +55,7 @@ func installPackages(ctx context.Context, r *report) error {
 		{"gcc", "gcc", "the race detector needs cgo"},
 	} {
 		if have(p.program) {
-			r.logf("%-24s there", p.program)
+			r.logf("%-24s found", p.program)
 			r.pass()
 			continue
 		}
@@ -66,16 +66,16 @@ func installPackages(ctx context.Context, r *report) error {
 		return nil
 	}
 	if os.Geteuid() != 0 || !have("apt-get") {
-		r.skip(strings.Join(missing, " "), "needs root on Debian to install; the tests that use them are skipped one by one")
+		r.skip(strings.Join(missing, " "), "installing them needs root on Debian; each test that needs one is skipped")
 		return nil
 	}
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
-	patient := []string{"-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"}
-	if err := r.command(ctx, ".", env, "apt-get", append(patient, "update")...).Run(); err != nil {
+	retries := []string{"-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"}
+	if err := r.command(ctx, ".", env, "apt-get", append(retries, "update")...).Run(); err != nil {
 		return fmt.Errorf("apt-get update: %w", err)
 	}
 	args := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-	c := r.command(ctx, ".", env, "apt-get", append(patient, args...)...)
+	c := r.command(ctx, ".", env, "apt-get", append(retries, args...)...)
 	var log bytes.Buffer
 	c.Stdout, c.Stderr = &log, &log
 	if err := c.Run(); err != nil {
@@ -147,83 +147,6 @@ func checkFormat(ctx context.Context, r *report) error {
 	return nil
 }
 
-// checkGenerated fails on a generated file that differs from what the
-// generators write now, naming the file and the command.
-func checkGenerated(ctx context.Context, r *report) error {
-	if err := r.command(ctx, ".", nil, "go", "run", "./cmd/csi-proxy-api-gen", "-root", ".", "-check").Run(); err != nil {
-		return fmt.Errorf("generated API files differ; run make generate: %w", err)
-	}
-	r.pass()
-	if err := checkSyscalls(ctx, r); err != nil {
-		return err
-	}
-	published, err := publishedModules()
-	if err != nil {
-		return err
-	}
-	for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, toolsDir}) {
-		if err := r.tidy(ctx, m, "go.mod"); err != nil {
-			return err
-		}
-	}
-	return r.tidy(ctx, driversDir, "published.mod")
-}
-
-// tidy tells whether a module's file is what go mod tidy makes of it. That needs the
-// go.mod files of many modules; those that are not in the cache are fetched.
-func (r *report) tidy(ctx context.Context, module, file string) error {
-	c := r.command(ctx, module, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff", "-modfile="+file)
-	var diff bytes.Buffer
-	c.Stdout = &diff
-	err := c.Run()
-	switch {
-	case err == nil:
-		r.pass()
-		return nil
-	case diff.Len() == 0:
-		return fmt.Errorf("go mod tidy of %s/%s did not come to an end: %w", module, file, err)
-	}
-	r.logf("%s", diff.String())
-	return fmt.Errorf("%s/%s is not tidy; run make tidy: %w", module, file, err)
-}
-
-// checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints.
-func checkSyscalls(ctx context.Context, r *report) error {
-	const dir = "internal/win32/native"
-	have, err := os.ReadFile(filepath.Join(dir, "zsyscall_windows.go"))
-	if err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp("", "zsyscall")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	sources, err := filepath.Glob(filepath.Join(dir, "*_windows.go"))
-	if err != nil {
-		return err
-	}
-	out := filepath.Join(tmp, "zsyscall_windows.go")
-	args := []string{"run", "golang.org/x/sys/windows/mkwinsyscall", "-output", out}
-	for _, s := range sources {
-		if base := filepath.Base(s); base != "zsyscall_windows.go" && !strings.HasSuffix(base, "_test.go") {
-			args = append(args, base)
-		}
-	}
-	if err := r.command(ctx, dir, nil, "go", args...).Run(); err != nil {
-		return fmt.Errorf("mkwinsyscall: %w", err)
-	}
-	want, err := os.ReadFile(out)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(have, want) {
-		return fmt.Errorf("%s/zsyscall_windows.go differs from what mkwinsyscall writes; run make generate", dir)
-	}
-	r.pass()
-	return nil
-}
-
 type platform struct{ os, arch string }
 
 func (p platform) env() []string {
@@ -258,7 +181,7 @@ func staticcheck(ctx context.Context, r *report) error {
 	return errors.Join(errs...)
 }
 
-// lintWorkflows checks the workflows that run elsewhere.
+// lintWorkflows checks the workflows of GitHub.
 func lintWorkflows(ctx context.Context, r *report) error {
 	files, err := filepath.Glob(filepath.Join(".github", "workflows", "*.yml"))
 	if err != nil {
@@ -297,8 +220,8 @@ func externalModule(ctx context.Context, r *report) error {
 	return r.goTest(ctx, externalDir, env, "./...")
 }
 
-// driverPackages compiles what public drivers use, for Windows, against our modules
-// by their replace lines, and against the client that was published.
+// driverPackages compiles what public drivers use, for Windows, once with our modules
+// and once with the published client.
 func driverPackages(ctx context.Context, r *report) error {
 	for _, p := range [...]platform{{"windows", "amd64"}, {"windows", "arm64"}} {
 		env := append(p.env(), "GOWORK=off")
@@ -313,7 +236,7 @@ func driverPackages(ctx context.Context, r *report) error {
 	return nil
 }
 
-// raceTests are the packages in which goroutines meet.
+// raceTests runs the tests of the concurrent packages under the race detector.
 func raceTests(ctx context.Context, r *report) error {
 	if !have("gcc") {
 		r.skip("all", "the race detector needs gcc")
@@ -327,8 +250,8 @@ func raceTests(ctx context.Context, r *report) error {
 	)
 }
 
-// largest is how many bytes csi-proxy.exe and csi-proxyctl.exe may have; docs/evidence/size.md
-// shows which modules have them. csi-proxy-sim.exe runs on no node, and may have more.
+// largest is the most bytes that csi-proxy.exe and csi-proxyctl.exe may have.
+// csi-proxy-sim.exe is not installed on nodes, and may have more.
 const (
 	largest    = 15_000_000
 	largestSim = 16_000_000
@@ -350,7 +273,7 @@ func buildAll(ctx context.Context, r *report) error {
 			}
 			r.logf("%6.1f MB  %s", float64(info.Size())/1e6, path)
 			if dir != "" && info.Size() > limit {
-				return fmt.Errorf("%s has %d bytes, want at most %d: make size shows which modules have them", path, info.Size(), limit)
+				return fmt.Errorf("%s has %d bytes, want at most %d; docs/evidence/size.md, by make generate, shows which modules they belong to", path, info.Size(), limit)
 			}
 			r.pass()
 		}
@@ -377,7 +300,7 @@ func publishedClients(ctx context.Context, r *report) error {
 	return nil
 }
 
-// floodDaemon floods the binary that ships.
+// floodDaemon floods the binary that was built.
 func floodDaemon(ctx context.Context, r *report) error {
 	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
 	if err != nil {
@@ -386,8 +309,7 @@ func floodDaemon(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=60s"}, "-run", "Flood", "./internal/daemon")
 }
 
-// floodUnderRace floods a daemon that is the test's own program, and so has the
-// race detector in it.
+// floodUnderRace floods a daemon in the test's own process, under the race detector.
 func floodUnderRace(ctx context.Context, r *report) error {
 	if !have("gcc") {
 		r.skip("all", "the race detector needs gcc")
@@ -396,8 +318,7 @@ func floodUnderRace(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-run", "Flood", "./internal/daemon")
 }
 
-// killTests kills the daemon that ships so many times, of which each takes a fifth
-// of a second.
+// killTests kills the daemon that was built so many times. One takes a fifth of a second.
 func killTests(times int) func(context.Context, *report) error {
 	limit := hung + time.Duration(times)*2*time.Second
 	return func(ctx context.Context, r *report) error {

@@ -12,93 +12,150 @@ import (
 	"time"
 )
 
-// wineCannot is the exit code by which hack/wine.sh says that this machine
-// cannot have a Wine, and on its last line why.
-const wineCannot = 77
+// wineImpossible is the exit code of hack/wine.sh for a machine that cannot have Wine. The
+// last line of its output has the reason.
+const wineImpossible = 77
 
-// wineTests runs the Windows build under Wine: tests of Windows programs
-// (test/wine), the published clients over named pipes, and those of our packages
-// that meet Windows.
-func wineTests(ctx context.Context, r *report) error {
+// wine runs tests of Windows builds under Wine.
+type wine struct {
+	r      *report
+	root   string
+	script string // hack/wine.sh
+	env    []string
+}
+
+// newWine calls hack/wine.sh with the command build, which installs Wine if it is
+// missing, or built, which does not, and then builds the programs for Windows. If this
+// machine cannot have Wine, or does not have it, it returns nil and the reason.
+func newWine(ctx context.Context, r *report, command string) (w *wine, reason string, err error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	script := filepath.Join(root, "hack", "wine.sh")
-	out, err := exec.CommandContext(ctx, script, "build").CombinedOutput()
+	out, err := exec.CommandContext(ctx, script, command).CombinedOutput()
 	said := strings.TrimSpace(string(out))
 	r.logf("%s", said)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == wineCannot {
-		r.skip("all of the Windows build under Wine", strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], "wine: "))
-		return nil
+	if errors.As(err, &exit) && exit.ExitCode() == wineImpossible {
+		return nil, strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], "wine: "), nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s build: %w", script, err)
+		return nil, "", fmt.Errorf("%s %s: %w", script, command, err)
 	}
-	exe := filepath.Join("bin", "windows-amd64")
 	if err := r.command(ctx, ".", nil, "make", "build-windows-amd64").Run(); err != nil {
+		return nil, "", fmt.Errorf("make build-windows-amd64: %w", err)
+	}
+	exe := filepath.Join(root, "bin", "windows-amd64")
+	return &wine{r, root, script, append(platform{"windows", "amd64"}.env(),
+		fmt.Sprintf("CSI_PROXY_WINE_LIMIT=%.0f", (hung+time.Minute).Seconds()),
+		"CSI_PROXY_BINARY="+onDriveZ(filepath.Join(exe, "csi-proxy.exe")),
+		"CSI_PROXY_SIM_BINARY="+onDriveZ(filepath.Join(exe, "csi-proxy-sim.exe")))}, "", nil
+}
+
+// onDriveZ returns a path of this machine as Windows programs under Wine name it.
+func onDriveZ(path string) string { return "Z:" + strings.ReplaceAll(path, "/", `\`) }
+
+// test runs tests of the module in dir.
+func (w *wine) test(ctx context.Context, dir string, more []string, args ...string) error {
+	args = append([]string{"-exec", "'" + w.script + "' exec"}, args...)
+	return w.r.goTest(ctx, dir, append(w.env[:len(w.env):len(w.env)], more...), args...)
+}
+
+// mingw is the compiler for the driver.
+const mingw = "x86_64-w64-mingw32-gcc"
+
+// wineTests runs the Windows build under Wine: tests of Windows programs (test/wine), the
+// published clients over named pipes, and tests of our packages that depend on Windows.
+func wineTests(ctx context.Context, r *report) error {
+	w, reason, err := newWine(ctx, r, "build")
+	if err != nil {
 		return err
 	}
-
-	env := append(platform{"windows", "amd64"}.env(), fmt.Sprintf("CSI_PROXY_WINE_LIMIT=%.0f", (hung+time.Minute).Seconds()),
-		"CSI_PROXY_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy.exe"), "/", `\`),
-		"CSI_PROXY_SIM_BINARY=Z:"+strings.ReplaceAll(filepath.Join(root, exe, "csi-proxy-sim.exe"), "/", `\`))
-	test := func(dir string, more []string, args ...string) error {
-		args = append([]string{"-exec", "'" + script + "' exec"}, args...)
-		return r.goTest(ctx, dir, append(env[:len(env):len(env)], more...), args...)
+	if w == nil {
+		r.skip("all of the Windows build under Wine", reason)
+		return nil
 	}
 	r.operations = nil
 	errs := []error{
 		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
-		test("test", nil, "./wine", "./windows"),
-		test(".", nil, "./internal/win32/native/...", "./internal/apiserver",
+		w.test(ctx, "test", nil, "./wine", "./windows"),
+		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
-		test("client", nil, "./..."),
-		test("cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
+		w.test(ctx, "client", nil, "./..."),
+		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
 	}
 	published := []string{"GOWORK=off"}
 	var v101 error
 	var side sync.WaitGroup
-	side.Go(func() { v101 = test("test/published/v1.0.1", published, ".") })
-	v130 := test("test/published/v1.3.0", published, ".")
+	side.Go(func() { v101 = w.test(ctx, "test/published/v1.0.1", published, ".") })
+	v130 := w.test(ctx, "test/published/v1.3.0", published, ".")
 	side.Wait()
 	errs = append(errs, v101, v130)
 
-	if !have("x86_64-w64-mingw32-gcc") {
-		const why = "it needs x86_64-w64-mingw32-gcc"
-		r.skip("whether "+operationsPage+" is current", why)
+	if !have(mingw) {
+		const why = "it needs " + mingw
+		r.skip("whether "+operationsPage+" is up to date", why)
 		r.skip("disks and volumes of the model under Wine", why)
 		r.skip("the race detector in a Windows build", why)
 		return errors.Join(errs...)
 	}
-	driver, err := buildDriver(ctx, r, root)
+	driver, err := w.buildDriver(ctx)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs,
-		test("test", driver, "./wine/driver"),
-		test("test", driver, "-run", "WithDriver$", "./wine"))
+		w.test(ctx, "test", driver, "./wine/driver"),
+		w.test(ctx, "test", driver, "-run", "WithDriver$", "./wine"))
 	if errors.Join(errs...) == nil {
 		errs = append(errs, r.checkOperations())
 	}
-	race := []string{"CGO_ENABLED=1", "CC=x86_64-w64-mingw32-gcc"}
+	race := []string{"CGO_ENABLED=1", "CC=" + mingw}
 	return errors.Join(append(errs,
-		// TestThousandCalls measures memory, of which the race detector takes some per call.
-		test(".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
-		test("client", race, "-race", "./pipe", "./transport"))...)
+		// TestThousandCalls measures memory, and the race detector takes some for each call.
+		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
+		w.test(ctx, "client", race, "-race", "./pipe", "./transport"))...)
 }
 
-// buildDriver builds the driver of test/wine/driver and the DLLs beside it, and
-// returns what tests that use them want in their environment.
-func buildDriver(ctx context.Context, r *report, root string) ([]string, error) {
-	source, to := filepath.Join(root, "test", "wine", "driver", "c"), filepath.Join(root, "bin", "wine")
+// writeOperations runs the tests that record operations, and writes their page.
+func writeOperations(ctx context.Context, r *report) error {
+	if !have(mingw) {
+		r.skip(operationsPage, "it needs "+mingw)
+		return nil
+	}
+	w, reason, err := newWine(ctx, r, "built")
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		r.skip(operationsPage, reason)
+		return nil
+	}
+	driver, err := w.buildDriver(ctx)
+	if err != nil {
+		return err
+	}
+	r.operations = nil
+	if err := errors.Join(
+		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"),
+		w.test(ctx, "test", nil, "-run", "^TestOperations$", "./wine"),
+		w.test(ctx, "test", driver, "-run", "^TestOperationsWithDriver$", "./wine"),
+	); err != nil {
+		return err
+	}
+	return os.WriteFile(operationsPage, []byte(operationsTable(r.operations)), 0o644)
+}
+
+// buildDriver builds the driver of test/wine/driver and its DLLs, and returns the
+// environment of tests that use them.
+func (w *wine) buildDriver(ctx context.Context) ([]string, error) {
+	source, to := filepath.Join(w.root, "test", "wine", "driver", "c"), filepath.Join(w.root, "bin", "wine")
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return nil, err
 	}
 	gcc := func(out, in string, args ...string) error {
 		args = append([]string{"-Os", "-Wall", "-Wextra", "-Wno-parentheses", "-Werror", "-shared", "-o", filepath.Join(to, out), in}, args...)
-		return r.command(ctx, source, nil, "x86_64-w64-mingw32-gcc", args...).Run()
+		return w.r.command(ctx, source, nil, mingw, args...).Run()
 	}
 	err := errors.Join(
 		gcc("node.sys", "node.c", "-I/usr/share/mingw-w64/include/ddk", "-ffreestanding", "-nostdlib",
@@ -107,12 +164,12 @@ func buildDriver(ctx context.Context, r *report, root string) ([]string, error) 
 	if err != nil {
 		return nil, fmt.Errorf("build the driver: %w", err)
 	}
-	r.pass()
-	// Wine has two of the DLLs, with stubs for what ours do; the others it lacks.
-	return []string{"CSI_PROXY_WINE_DRIVER=Z:" + strings.ReplaceAll(to, "/", `\`), "WINEDLLOVERRIDES=cfgmgr32,netapi32=n"}, nil
+	w.r.pass()
+	// Wine has two of the DLLs, but only stubs of the functions that ours have.
+	return []string{"CSI_PROXY_WINE_DRIVER=" + onDriveZ(to), "WINEDLLOVERRIDES=cfgmgr32,netapi32=n"}, nil
 }
 
-// operationsPage is the page that the tests' records make.
+// operationsPage is made from the records of tests.
 const operationsPage = "docs/evidence/operations.md"
 
 // checkOperations compares the page with what the tests recorded in this run.
@@ -124,13 +181,13 @@ func (r *report) checkOperations() error {
 		if err := os.WriteFile(recorded, []byte(page), 0o644); err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is not what the tests recorded: cp %s %s", operationsPage, recorded, operationsPage)
+		return fmt.Errorf("%s is out of date: run make generate, or cp %s %s", operationsPage, recorded, operationsPage)
 	}
 	r.pass()
 	return nil
 }
 
-// operationsTable makes the page of records.
+// operationsTable returns the page for records.
 func operationsTable(records []string) string {
 	type row struct {
 		calls string
@@ -149,7 +206,7 @@ func operationsTable(records []string) string {
 	}
 	yes := map[bool]string{true: "yes", false: "–"}
 	var b strings.Builder
-	b.WriteString("<!-- Code generated by make wine from the records of TestOperations in test/wine. DO NOT EDIT. -->\n\n" +
+	b.WriteString("<!-- Code generated by make generate from the records of TestOperations in test/wine. DO NOT EDIT. -->\n\n" +
 		"# Which operation was verified on what\n\n" +
 		"One call of each, with its answer checked. The Win32 calls are those that succeeded\n" +
 		"over the emulated node, as package win32 names them. Wine is a second opinion on what\n" +

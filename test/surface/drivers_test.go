@@ -63,7 +63,7 @@ func TestUsesOfDriversAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is out of date; run go test ./surface -update in module test", list)
+		t.Errorf("%s is out of date; run make generate", list)
 	}
 }
 

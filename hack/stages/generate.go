@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A generator writes files that are checked in.
+type generator struct {
+	name, does string
+	budget     time.Duration
+	write      func(context.Context, *report) error
+
+	// check fails if a file is out of date. It is nil if a test of the stage unit
+	// compares the files, or for what needs Wine, the stage wine.
+	check func(context.Context, *report) error
+	slow  bool // the check is left out of make check
+}
+
+// generators returns them in the order in which they run: some use the code that earlier
+// ones write.
+func generators() []generator {
+	return []generator{
+		{
+			name: "api", does: "Go code, rows and reference pages of the API, from its .proto files", budget: time.Minute,
+			write: goRun("./cmd/csi-proxy-api-gen", "-root", "."),
+			check: goRun("./cmd/csi-proxy-api-gen", "-root", ".", "-check"),
+		},
+		{
+			name: "win32", does: "calls of Windows, from their prototypes in internal/win32/native", budget: 30 * time.Second,
+			write: goTool("generate", "./internal/win32/native"),
+			check: checkSyscalls,
+		},
+		{
+			name: "simcontrol", does: "Go code of the simulated node's control service, from its .proto file", budget: 30 * time.Second,
+			write: goRun("./hack/simcontrolgen"),
+			check: goRun("./hack/simcontrolgen", "-check"),
+		},
+		{
+			name: "coverage", does: "docs/evidence/coverage.md, from the script of the published clients", budget: 10 * time.Second,
+			write: goRun("./hack/evidence"),
+			check: goRun("./hack/evidence", "-check"),
+		},
+		{
+			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
+			write: goRun("./hack/screens"),
+			check: goRun("./hack/screens", "-check"),
+		},
+		{
+			name: "size", does: "docs/evidence/size.md, from a build of csi-proxy.exe", budget: time.Minute,
+			write: goRun("./hack/exesize"),
+			check: checkSize,
+			slow:  true,
+		},
+		{
+			name: "uses", does: "test/drivers/uses.txt, from the packages beside it", budget: time.Minute,
+			write: goUpdate("./surface", "TestUsesOfDriversAreCurrent"),
+		},
+		{
+			name: "trace", does: "docs/evidence/trace.md, from a volume's life on the emulated node", budget: 30 * time.Second,
+			write: goUpdate("./wine/driver", "TestTracePage"),
+		},
+		{
+			name: "build-lists", does: "docs/evidence/build-lists.md, from builds of sample drivers; needs the module proxy", budget: 4 * time.Minute,
+			write: goUpdate("./buildlist", "TestBuildLists"),
+		},
+		{
+			name: "operations", does: operationsPage + ", from runs under Wine, if make wine has installed it", budget: 4 * time.Minute,
+			write: writeOperations,
+		},
+	}
+}
+
+// generate returns the stages that write generated files.
+func generate(some []generator) []stage {
+	var stages []stage
+	for _, g := range some {
+		stages = append(stages, stage{g.name, g.does, g.budget, g.write})
+	}
+	return stages
+}
+
+// checkGenerated returns a stage's run that fails on a generated file that is out of
+// date, and on a go.mod file that is not tidy.
+func checkGenerated(all bool) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		var errs []error
+		for _, g := range generators() {
+			if g.check == nil || g.slow && !all {
+				continue
+			}
+			if err := g.check(ctx, r); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w; run make generate", g.name, err))
+			}
+		}
+		published, err := publishedModules()
+		if err != nil {
+			return err
+		}
+		for _, m := range slices.Concat(modules[:], published, []string{externalDir, driversDir, toolsDir}) {
+			errs = append(errs, r.tidy(ctx, m, "go.mod"))
+		}
+		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"))...)
+	}
+}
+
+// goTool returns a function that runs the go command in the project's directory.
+func goTool(args ...string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		if err := r.command(ctx, ".", nil, "go", args...).Run(); err != nil {
+			return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+		}
+		r.pass()
+		return nil
+	}
+}
+
+func goRun(args ...string) func(context.Context, *report) error {
+	return goTool(append([]string{"run"}, args...)...)
+}
+
+// goUpdate returns a function that runs a test of module test with -update, with which
+// it writes the file that it otherwise compares.
+func goUpdate(pkg, test string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		return r.goTest(ctx, "test", nil, pkg, "-run", "^"+test+"$", "-update")
+	}
+}
+
+// checkSize compares the page of sizes, which depend on the version of Go.
+func checkSize(ctx context.Context, r *report) error {
+	const page = "docs/evidence/size.md"
+	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	if by := "built by " + strings.TrimSpace(string(version)) + " "; !strings.Contains(string(text), by) {
+		r.skip(page, "it was written with another version of Go than "+strings.TrimSpace(string(version)))
+		return nil
+	}
+	return goRun("./hack/exesize", "-check")(ctx, r)
+}
+
+// checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints for all
+// files of the package.
+func checkSyscalls(ctx context.Context, r *report) error {
+	const dir = "internal/win32/native"
+	have, err := os.ReadFile(filepath.Join(dir, "zsyscall_windows.go"))
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "zsyscall")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	sources, err := filepath.Glob(filepath.Join(dir, "*_windows.go"))
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(tmp, "zsyscall_windows.go")
+	args := []string{"run", "golang.org/x/sys/windows/mkwinsyscall", "-output", out}
+	for _, s := range sources {
+		if base := filepath.Base(s); base != "zsyscall_windows.go" && !strings.HasSuffix(base, "_test.go") {
+			args = append(args, base)
+		}
+	}
+	// mkwinsyscall takes every package for one of Go's own if it does not know GOROOT, as
+	// when it is built with -trimpath. go generate sets it.
+	goroot, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	if err := r.command(ctx, dir, []string{"GOROOT=" + strings.TrimSpace(string(goroot))}, "go", args...).Run(); err != nil {
+		return fmt.Errorf("mkwinsyscall: %w", err)
+	}
+	want, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(have, want) {
+		return fmt.Errorf("out of date: %s/zsyscall_windows.go", dir)
+	}
+	r.pass()
+	return nil
+}
+
+// tidy fails if a module's file is not what go mod tidy makes of it. That needs the
+// go.mod files of many modules; those that are not in the cache are downloaded.
+func (r *report) tidy(ctx context.Context, module, file string) error {
+	c := r.command(ctx, module, []string{"GOWORK=off"}, "go", "mod", "tidy", "-diff", "-modfile="+file)
+	var diff bytes.Buffer
+	c.Stdout = &diff
+	err := c.Run()
+	switch {
+	case err == nil:
+		r.pass()
+		return nil
+	case diff.Len() == 0:
+		return fmt.Errorf("go mod tidy of %s/%s: %w", module, file, err)
+	}
+	r.logf("%s", diff.String())
+	return fmt.Errorf("%s/%s is not tidy; run make tidy", module, file)
+}
