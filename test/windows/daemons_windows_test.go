@@ -19,7 +19,7 @@ import (
 
 var (
 	ours     = flag.String("csi-proxy", os.Getenv("CSI_PROXY_BINARY"), "the csi-proxy.exe of this project")
-	existing = flag.String("existing", "", "the csi-proxy.exe of the existing project, to be timed beside ours")
+	existing = flag.String("existing", "", "the csi-proxy.exe of the existing project, to compare with ours")
 )
 
 // BenchmarkCalls measures calls that change nothing through the pipes of our

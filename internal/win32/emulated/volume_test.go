@@ -458,7 +458,7 @@ func TestDriveLetters(t *testing.T) {
 		change func(*win32.Partition)
 		want   string
 	}{
-		{"asks for none", nodespec.Config{}, func(p *win32.Partition) {}, ""},
+		{"no drive letter", nodespec.Config{}, func(p *win32.Partition) {}, ""},
 		{"ordinary", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
 		{"hidden", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 1 << 62 }, ""},
 		{"recovery", nodespec.Config{}, func(p *win32.Partition) { p.Attributes, p.Type = 0, win32.PARTITION_MSFT_RECOVERY_GUID }, ""},

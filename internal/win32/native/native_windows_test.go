@@ -394,11 +394,11 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("FreeSpace(%q) = %d, %d, %d, %v", where, avail, total, free, err)
 		}
 	}
-	const nobody = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
-	if info, err := api.VolumeInformation(nobody); !errors.Is(err, win32.ERROR_PATH_NOT_FOUND) && !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+	const unknown = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
+	if info, err := api.VolumeInformation(unknown); !errors.Is(err, win32.ERROR_PATH_NOT_FOUND) && !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("VolumeInformation of an unknown volume: %+v, %v; want not found", info, err)
 	}
-	if paths, err := api.VolumePathNames(nobody); err == nil {
+	if paths, err := api.VolumePathNames(unknown); err == nil {
 		t.Errorf("VolumePathNames of an unknown volume = %q", paths)
 	}
 }

@@ -215,8 +215,8 @@ func (r results) encode(err error) []byte {
 	return append(b, r.bytes...)
 }
 
-// iscsiStatus is err as iscsidsc.dll answers it, which knows numbers of its own
-// and Win32's.
+// iscsiStatus returns err as a result of iscsidsc.dll, which has its own numbers in
+// addition to those of Win32.
 func iscsiStatus(err error) uint32 {
 	var s win32.ISCSIStatus
 	if errors.As(err, &s) {

@@ -311,7 +311,7 @@ func TestDeleteWithLastHandle(t *testing.T) {
 	_, err := tr.Open(e, win32.FILE_READ_ATTRIBUTES, shareAll, false)
 	want(t, "open what is being deleted", err, win32.STATUS_DELETE_PENDING)
 	_, err = tr.Create(j, tr.Root(), "FILE", 0)
-	want(t, "create it anew", err, win32.STATUS_OBJECT_NAME_COLLISION)
+	want(t, "create it again", err, win32.STATUS_OBJECT_NAME_COLLISION)
 	tr.Close(j, b)
 	tr.Close(j, b) // closing twice changes nothing
 	if tr.Root().Lookup("file") != nil || tr.Opens() != 0 {

@@ -88,11 +88,11 @@ func FuzzEvents(f *testing.F) {
 	f.Add(uint32(11), finished(1, 0), uint32(0), []byte{})
 	f.Add(uint32(6), []byte{}, uint32(11), finished(0, 0xC0000001))
 	f.Fuzz(func(t *testing.T, e1 uint32, d1 []byte, e2 uint32, d2 []byte) {
-		var heard events
-		heard.add(e1, d1)
-		heard.add(e2, d2)
+		var got events
+		got.add(e1, d1)
+		got.add(e2, d2)
 		well := func(e uint32, d []byte) bool { return e == 11 && len(d) > 0 && d[0] != 0 }
-		err := heard.result()
+		err := got.result()
 		if err == nil && !well(e1, d1) && !well(e2, d2) {
 			t.Errorf("events %d % x and %d % x count as success", e1, d1, e2, d2)
 		}
