@@ -144,7 +144,7 @@ func examinePipes(pipes []probed, own string) []finding {
 			"run this command with the account of csi-proxy or as an administrator; a container must mount the pipe"})
 	}
 	for _, p := range pipes {
-		if p.state == ill {
+		if p.state == unhealthy {
 			found = append(found, finding{resultProblem, "pipes", p.String() + ": " + p.detail, "check the log of csi-proxy, and restart it if it hangs"})
 		}
 	}

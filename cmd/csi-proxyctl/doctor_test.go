@@ -28,7 +28,7 @@ func TestExaminePipes(t *testing.T) {
 		{"an older csi-proxy", answers(probed{server: "csi-proxy v1"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API are served", "note missing: disk/v1beta2"}},
 		{"missing version", answers(probed{server: "csi-proxy v2"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API are served", "problem missing: disk/v1beta2"}},
 		{"not an administrator", answers(probed{state: refused}, probed{state: refused}), []string{"problem access denied: disk/v1beta1, disk/v1beta2"}},
-		{"one hangs", answers(probed{}, probed{state: ill, detail: "context deadline exceeded"}), []string{"ok 1 of 2 versions of the API are served", "problem disk/v1beta2: context deadline exceeded"}},
+		{"one hangs", answers(probed{}, probed{state: unhealthy, detail: "context deadline exceeded"}), []string{"ok 1 of 2 versions of the API are served", "problem disk/v1beta2: context deadline exceeded"}},
 	} {
 		var got []string
 		for _, f := range examinePipes(c.pipes, "v2") {

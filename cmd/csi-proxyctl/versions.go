@@ -53,11 +53,11 @@ func (a *app) versionsCommand() *cobra.Command {
 type pipeState int
 
 const (
-	served  pipeState = iota
-	absent            // the pipe does not exist
-	stale             // a socket whose server was killed
-	refused           // this account may not open the pipe
-	ill               // the server does not respond, or reports that it is not serving
+	served    pipeState = iota
+	absent              // the pipe does not exist
+	stale               // a socket whose server was killed
+	refused             // this account may not open the pipe
+	unhealthy           // the server does not respond, or reports that it is not serving
 )
 
 // probed is the result of probing a pipe.
@@ -90,7 +90,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 		p.state, p.detail = refused, "access is denied"
 		return p
 	default:
-		p.state, p.detail = ill, err.Error()
+		p.state, p.detail = unhealthy, err.Error()
 		return p
 	}
 	defer conn.Close()
@@ -102,9 +102,9 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	case status.Code(err) == codes.Unimplemented:
 		p.detail = "a server without a health service"
 	case err != nil:
-		p.state, p.detail = ill, status.Convert(err).Message()
+		p.state, p.detail = unhealthy, status.Convert(err).Message()
 	case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
-		p.state, p.detail = ill, answer.Status.String()
+		p.state, p.detail = unhealthy, answer.Status.String()
 	}
 	if v := header.Get(apiserver.VersionHeader); len(v) == 1 {
 		p.server = "csi-proxy " + v[0]

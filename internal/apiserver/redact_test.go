@@ -64,6 +64,6 @@ func TestEveryFieldIsClassified(t *testing.T) {
 		return true
 	})
 	if files != 6 {
-		t.Errorf("looked at %d files, want the six of smb and iscsi", files)
+		t.Errorf("checked %d files, want the six of smb and iscsi", files)
 	}
 }

@@ -24,9 +24,7 @@
 package winpath
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -41,22 +39,6 @@ type Path struct {
 func invalid(format string, args ...any) error {
 	return hosterr.Text(hosterr.ErrInvalid, format, args...)
 }
-
-// kubeletDrive is the drive of a path without a drive. With the default --root-dir the
-// kubelet passes its staging directory without one: `\var\lib\kubelet\plugins\…`
-// (kubernetes#130300). It means the drive on which the kubelet runs.
-const kubeletDrive = "C:"
-
-// WithDrive returns s prefixed with drive C: if s begins with a single separator. It
-// returns any other s unchanged; a share begins with two separators.
-func WithDrive(s string) string {
-	if s != "" && isSeparator(s[0]) && (len(s) == 1 || !isSeparator(s[1])) {
-		return kubeletDrive + s
-	}
-	return s
-}
-
-func isSeparator(c byte) bool { return c == '\\' || c == '/' }
 
 // Parse parses an absolute Win32 or long path. A path that begins with a single
 // separator is on drive C:; see [WithDrive]. Parse fails with hosterr.ErrInvalid for
@@ -261,116 +243,4 @@ func (p Path) Within(root Path) bool {
 		}
 	}
 	return true
-}
-
-// Fold converts s to upper case in the way in which NTFS compares names: character by
-// character, only in the basic multilingual plane, and never into or out of ASCII (so
-// a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
-// be older; then Fold may treat more names as different.
-func Fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		u := unicode.ToUpper(r)
-		if u > 0xFFFF || (r < 0x80) != (u < 0x80) {
-			return r
-		}
-		return u
-	}, s)
-}
-
-// CheckName returns an error if Windows would change a name, use it for a device, or
-// reject it: names with control characters or one of `< > : " / \ | ? *`, names that
-// end in a dot or blank, and reserved device names with or without an extension. The
-// error is of kind hosterr.ErrInvalid.
-func CheckName(name string) error {
-	if name == "" {
-		return invalid("empty name")
-	}
-	for _, r := range name {
-		switch {
-		case r < ' ' || r == 0x7F:
-			return invalid("name %[2]q must not contain the control character %[1]U", r, name)
-		case r == unicode.ReplacementChar:
-			return invalid("name %q is not valid Unicode", name)
-		case strings.ContainsRune(`<>:"/\|?*`, r):
-			return invalid("name %[2]q must not contain %[1]c", r, name)
-		}
-	}
-	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
-		return invalid("name %q ends in a dot or blank, which Windows would remove", name)
-	}
-	if IsDevice(name) {
-		return invalid("name %q is the name of a device", name)
-	}
-	return nil
-}
-
-// IsDevice reports whether Windows treats name, in any directory, as a device: CON,
-// PRN, AUX, NUL, COM0-9, LPT0-9 (also with superscript 1 to 3), CONIN$ and CONOUT$, also
-// followed by an extension or blanks (Microsoft: "Naming Files, Paths, and Namespaces";
-// Windows 11 is less strict).
-func IsDevice(name string) bool {
-	base, _, _ := strings.Cut(name, ".")
-	base = Fold(strings.TrimRight(base, " "))
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
-		return true
-	}
-	for _, port := range []string{"COM", "LPT"} {
-		if digit, ok := strings.CutPrefix(base, port); ok {
-			switch digit {
-			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// MaxLength is the published maximum length of a path in a request, in bytes.
-const MaxLength = 260
-
-// Validate parses a path from a request. Forward slashes are separators, and a path
-// without a drive is on drive C: ([WithDrive]). Validate applies the published rules, in
-// the published order and with the published error texts, and then [CheckName] to each
-// name. All its errors are of kind hosterr.ErrInvalid.
-func Validate(s string) (Path, error) {
-	w := strings.ReplaceAll(WithDrive(s), "/", `\`)
-	if len(w) > MaxLength {
-		return Path{}, invalid("path length %d exceeds maximum characters: %d", len(w), MaxLength)
-	}
-	if strings.HasPrefix(w, `\`) {
-		return Path{}, invalid(`invalid character \ at beginning of path: %s`, s)
-	}
-	rest, absolute := w, isDrive(w) && len(w) > 2 && w[2] == '\\'
-	if absolute {
-		rest = w[3:]
-	}
-	if strings.ContainsAny(rest, `":?*|`) || strings.Contains(rest, "..") {
-		return Path{}, invalid("path contains invalid characters: %s", s)
-	}
-	if !absolute {
-		return Path{}, invalid("not an absolute Windows path: %s", s)
-	}
-	for _, e := range strings.Split(rest, `\`) {
-		if e == "" {
-			continue // doubled and trailing separators are ignored
-		}
-		if err := CheckName(e); err != nil {
-			return Path{}, invalid("path %q: %w", s, err)
-		}
-	}
-	return Parse(w)
-}
-
-// ParseList parses the working directories of a node.
-func ParseList(dirs []string) ([]Path, error) {
-	var ps []Path
-	for _, d := range dirs {
-		p, err := Parse(d)
-		if err != nil {
-			return nil, fmt.Errorf("working directory %q: %w", d, err)
-		}
-		ps = append(ps, p)
-	}
-	return ps, nil
 }

@@ -32,7 +32,7 @@ func TestGetDiskNumberByName(t *testing.T) {
 		{"case matters", "google  persistent-disk-0", ""},
 		{"blanks matter", "Google persistent-disk-0", ""},
 		{"a serial number is not an identifier", "serial", ""},
-		{"nothing is nobody's name", "", ""},
+		{"empty name matches no disk", "", ""},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			out, err := method.ask(t, &v1alpha1.GetDiskNumberByNameRequest{DiskName: c.name})

@@ -59,8 +59,7 @@ type Method struct {
 	Name              string
 	Request, Response string // structs of the package
 
-	// RPC is the method of the version that says the same; nil if the version
-	// has none.
+	// RPC is the corresponding method of the version, or nil.
 	RPC *protogen.Method
 }
 

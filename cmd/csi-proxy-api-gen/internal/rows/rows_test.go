@@ -337,7 +337,7 @@ func TestRefusals(t *testing.T) {
 		{"a family in the wrong order",
 			nil, families(rows.Family{"shelf", []string{"v1beta1", "v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
 			[]string{"families: shelf/v1beta1 is listed before shelf/v1, which is newer"}},
-		{"a family of nobody",
+		{"family of a missing version",
 			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}, rows.Family{"shelf", []string{"v7"}}),
 			[]string{"families: shelf/v7 does not exist"}},
 

@@ -1,0 +1,69 @@
+package winpath
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Fold converts s to upper case in the way in which NTFS compares names: character by
+// character, only in the basic multilingual plane, and never into or out of ASCII (so
+// a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
+// be older; then Fold may treat more names as different.
+func Fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		u := unicode.ToUpper(r)
+		if u > 0xFFFF || (r < 0x80) != (u < 0x80) {
+			return r
+		}
+		return u
+	}, s)
+}
+
+// CheckName returns an error if Windows would change a name, use it for a device, or
+// reject it: names with control characters or one of `< > : " / \ | ? *`, names that
+// end in a dot or blank, and reserved device names with or without an extension. The
+// error is of kind hosterr.ErrInvalid.
+func CheckName(name string) error {
+	if name == "" {
+		return invalid("empty name")
+	}
+	for _, r := range name {
+		switch {
+		case r < ' ' || r == 0x7F:
+			return invalid("name %[2]q must not contain the control character %[1]U", r, name)
+		case r == unicode.ReplacementChar:
+			return invalid("name %q is not valid Unicode", name)
+		case strings.ContainsRune(`<>:"/\|?*`, r):
+			return invalid("name %[2]q must not contain %[1]c", r, name)
+		}
+	}
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return invalid("name %q ends in a dot or blank, which Windows would remove", name)
+	}
+	if IsDevice(name) {
+		return invalid("name %q is the name of a device", name)
+	}
+	return nil
+}
+
+// IsDevice reports whether Windows treats name, in any directory, as a device: CON,
+// PRN, AUX, NUL, COM0-9, LPT0-9 (also with superscript 1 to 3), CONIN$ and CONOUT$, also
+// followed by an extension or blanks (Microsoft: "Naming Files, Paths, and Namespaces";
+// Windows 11 is less strict).
+func IsDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = Fold(strings.TrimRight(base, " "))
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	for _, port := range []string{"COM", "LPT"} {
+		if digit, ok := strings.CutPrefix(base, port); ok {
+			switch digit {
+			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+				return true
+			}
+		}
+	}
+	return false
+}
