@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// A target is found at its portal and becomes a disk of the node.
+// A target is discovered at its portal and becomes a disk of the node.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{ISCSI: simnode.ISCSI{Targets: []simnode.ISCSITarget{{
@@ -27,7 +27,7 @@ func Example() {
 	defer node.Close()
 	var initiator iscsi.Interface = node.ISCSI()
 
-	// Windows does not start the initiator's service by itself.
+	// By default Windows does not start the initiator's service.
 	if _, err := node.System().StartService(ctx, &system.StartServiceRequest{Name: "MSiSCSI"}); err != nil {
 		log.Fatal(err)
 	}

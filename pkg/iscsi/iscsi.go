@@ -11,26 +11,26 @@ import (
 	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 )
 
-// ISCSI is the Interface over a HostAPI.
+// ISCSI implements [Service] with a HostAPI.
 //
-// A context that ends stops a method between two calls of Windows, and its
-// caller at once. A call of Windows itself cannot be stopped, and a logout may
-// take a minute: it goes on, and holds the lock of its portal or target until it
-// returns, so that whoever asks again waits for it and finds done what it did.
+// When the context of a call ends, the method returns immediately and its work stops
+// before the next Windows call. A Windows call itself cannot be stopped, and a logout can
+// take a minute: it continues and holds the lock of its portal or target until it returns,
+// so that a retry waits for it and finds its work done.
 type ISCSI struct {
 	base service.Base[iscsiapi.HostAPI]
 }
 
 var _ Service = (*ISCSI)(nil)
 
-// New makes the service. Its locks are those of the node that hostAPI works on;
-// a hostAPI of another make gets locks of its own.
+// New returns a service that uses hostAPI. With the HostAPI of this project it uses the
+// locks of the node; any other HostAPI gets locks of its own.
 func New(hostAPI iscsiapi.HostAPI) (*ISCSI, error) {
 	base, err := service.New("iSCSI", hostAPI)
 	return service.Response(&ISCSI{base}, err)
 }
 
-// portal is the checked portal of a request.
+// portal checks and returns the portal of a request.
 func portal(in *TargetPortal) (*iscsiapi.TargetPortal, error) {
 	if in == nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "the request has no target portal")
@@ -39,23 +39,23 @@ func portal(in *TargetPortal) (*iscsiapi.TargetPortal, error) {
 	return &p, err
 }
 
-// alone locks a portal or a target, whatever the case of its name.
-func alone(set *keymutex.Set, key string) []service.Lock {
+// exclusive locks a portal or a target, ignoring the case of its name.
+func exclusive(set *keymutex.Set, key string) []service.Lock {
 	return []service.Lock{service.Exclusive(set, strings.ToLower(key))}
 }
 
-// atPortal does op to a portal, under its lock.
+// atPortal runs an operation on a portal under the portal's lock.
 func atPortal[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal, work func(iscsiapi.HostAPI, *iscsiapi.TargetPortal) (T, error)) (T, error) {
 	p, err := portal(in)
 	if err != nil {
 		var none T
 		return none, hosterr.Wrap(op, "", err)
 	}
-	v, err := service.Get(ctx, i.base, alone(&i.base.Node.Locks.Portals, p.String()), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
+	v, err := service.Get(ctx, i.base, exclusive(&i.base.Node.Locks.Portals, p.String()), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
 	return v, service.Wrap(op, p.String(), err)
 }
 
-// atTarget does op to a target, under its lock.
+// atTarget runs an operation on a target under the target's lock.
 func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal, iqn string, work func(iscsiapi.HostAPI, *iscsiapi.TargetPortal) (T, error)) (T, error) {
 	var none T
 	p, err := portal(in)
@@ -65,7 +65,7 @@ func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	if err := iscsiapi.CheckIQN(iqn); err != nil {
 		return none, hosterr.Wrap(op, "", err)
 	}
-	v, err := service.Get(ctx, i.base, alone(&i.base.Node.Locks.Targets, iqn), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
+	v, err := service.Get(ctx, i.base, exclusive(&i.base.Node.Locks.Targets, iqn), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
 	return v, service.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
 }
 

@@ -436,7 +436,7 @@ func TestCHAPWrongSecretThenRight(t *testing.T) {
 	f.must(f.add(here))
 	err := f.connect(here, iqn)
 	wants(t, "without CHAP", err, hosterr.ErrPermissionDenied, "authentication failure")
-	if !strings.Contains(hosterr.HintOf(err), "wants CHAP") {
+	if !strings.Contains(hosterr.HintOf(err), "requires CHAP") {
 		t.Errorf("hint %q", hosterr.HintOf(err))
 	}
 	wants(t, "wrong secret", f.chap(iscsi.ONE_WAY_CHAP, "csi", wrong), hosterr.ErrPermissionDenied, "authentication failure")
@@ -601,7 +601,7 @@ func TestWaitForDisksIsBounded(t *testing.T) {
 			t.Errorf("%s: connect took %v", name, took)
 		}
 	}
-	if !strings.Contains(f.log.String(), "disks are not all there") {
+	if !strings.Contains(f.log.String(), "disks have not all arrived") {
 		t.Error("the log does not say that disks are missing")
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// The published requests hold secrets as plain strings, so hiding them takes
-// methods. fmt does not call methods of what is in an unexported field of some
-// other structure: whoever keeps a request in one must not print that structure.
+// The published requests have secrets as plain strings, so methods have to hide them. fmt
+// does not call methods of values in unexported fields: a struct with a request in an
+// unexported field must not be printed.
 
-// hidden is what is printed in place of a secret.
+// hidden is printed instead of a secret.
 const hidden = "***"
 
 func stars(secret string) string {
@@ -19,8 +19,8 @@ func stars(secret string) string {
 	return hidden
 }
 
-// Format implements [fmt.Formatter]: whatever the verb, the secret is not
-// printed.
+// Format implements [fmt.Formatter]: it does not print the secret with
+// any verb.
 func (r ConnectTargetRequest) Format(f fmt.State, _ rune) {
 	p := TargetPortal{}
 	if r.TargetPortal != nil {
@@ -29,8 +29,8 @@ func (r ConnectTargetRequest) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{TargetPortal:%+v IQN:%q AuthType:%d ChapUsername:%q ChapSecret:%s}", p, r.IQN, r.AuthType, r.ChapUsername, stars(r.ChapSecret))
 }
 
-// MarshalJSON implements [json.Marshaler] without the secret: what is logged as
-// JSON does not tell it. A request does not travel as JSON.
+// MarshalJSON implements [json.Marshaler] without the secret, for logs in JSON. Requests
+// are never sent as JSON.
 func (r ConnectTargetRequest) MarshalJSON() ([]byte, error) {
 	type plain ConnectTargetRequest // without methods
 	p := plain(r)
@@ -38,8 +38,8 @@ func (r ConnectTargetRequest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Format implements [fmt.Formatter]: whatever the verb, the secret is not
-// printed.
+// Format implements [fmt.Formatter]: it does not print the secret with
+// any verb.
 func (r SetMutualChapSecretRequest) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{MutualChapSecret:%s}", stars(r.MutualChapSecret))
 }

@@ -1,13 +1,13 @@
 // Package iscsi connects a Windows node to iSCSI targets.
 //
-// It drives the iSCSI initiator that is part of Windows. The service MSiSCSI
-// must run; see package system for starting it. A target is named by its iSCSI
-// qualified name (IQN) and reached through a target portal, an address with a
-// TCP port. The disks of a connected target appear as disk numbers; see package disk.
+// It uses the iSCSI initiator of Windows. The service MSiSCSI must run; package system can
+// start it. A target has an iSCSI qualified name (IQN) and is reached through a target
+// portal, which is an address with a TCP port. The disks of a connected target are disks
+// of the node; see package disk.
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every published
+// version of the API to them; a driver in a HostProcess container calls the same
+// [Interface] in process.
 package iscsi
 
 import (
@@ -15,45 +15,46 @@ import (
 	"fmt"
 )
 
-// Interface is what can be asked of the iSCSI initiator of one node.
+// Interface is the published API of the iSCSI initiator of one node.
 //
-// Every method may be called from several goroutines at once; calls for one
-// portal, and for one target, wait for each other. A request without a portal, where one is needed,
-// is an error that is invalid. No error text and no log line holds a secret.
+// The methods may be called concurrently; calls for one portal or one target wait for
+// each other. They fail with hosterr.ErrInvalid if a request has no portal, and with
+// hosterr.ErrFailedPrecondition if MSiSCSI does not run. No error and no log message
+// contains a secret.
 type Interface interface {
-	// AddTargetPortal registers a portal with the initiator, which then asks
-	// it for its targets. A portal that is registered already is success.
+	// AddTargetPortal registers a portal with the initiator, which then queries it for
+	// its targets. It succeeds if the portal is already registered.
 	AddTargetPortal(context.Context, *AddTargetPortalRequest) (*AddTargetPortalResponse, error)
 
-	// ConnectTarget logs in to a target through a portal and waits, for a
-	// bounded time, for its disks. A target that is connected through that portal
-	// already is success, whatever credentials it was connected with; one that is
-	// connected through another portal is an error that is a failed
-	// precondition. Wrong credentials are an error that is permission-denied.
+	// ConnectTarget logs in to a target through a portal and waits up to 10 seconds for
+	// its disks. It succeeds if the target is already connected through that portal,
+	// without checking the credentials. It fails with hosterr.ErrFailedPrecondition if
+	// the target is connected through another portal, and with
+	// hosterr.ErrPermissionDenied if the credentials are wrong.
 	ConnectTarget(context.Context, *ConnectTargetRequest) (*ConnectTargetResponse, error)
 
-	// DisconnectTarget ends all sessions of a target and forgets persistent
-	// logins to it. A target that is known and not connected is success. One
-	// whose disks are in use is an error that is a failed precondition.
+	// DisconnectTarget ends all sessions of a target and removes its persistent logins.
+	// It succeeds if the target is known and not connected. It fails with
+	// hosterr.ErrFailedPrecondition if disks of the target are in use.
 	DisconnectTarget(context.Context, *DisconnectTargetRequest) (*DisconnectTargetResponse, error)
 
-	// DiscoverTargetPortal asks a registered portal for its targets and returns
-	// their IQNs.
+	// DiscoverTargetPortal queries a registered portal for its targets and returns their
+	// IQNs.
 	DiscoverTargetPortal(context.Context, *DiscoverTargetPortalRequest) (*DiscoverTargetPortalResponse, error)
 
-	// GetTargetDisks returns the disk numbers, as decimal texts, that a target
-	// provides. A target that is not connected provides none.
+	// GetTargetDisks returns the numbers of a target's disks as decimal strings. A target
+	// that is not connected has none.
 	GetTargetDisks(context.Context, *GetTargetDisksRequest) (*GetTargetDisksResponse, error)
 
 	// ListTargetPortals returns all registered portals.
 	ListTargetPortals(context.Context, *ListTargetPortalsRequest) (*ListTargetPortalsResponse, error)
 
-	// RemoveTargetPortal makes the initiator forget a portal. A portal that is
-	// not registered is an error that is not-found.
+	// RemoveTargetPortal removes a portal from the initiator. It fails with
+	// hosterr.ErrNotFound if the portal is not registered.
 	RemoveTargetPortal(context.Context, *RemoveTargetPortalRequest) (*RemoveTargetPortalResponse, error)
 
-	// SetMutualChapSecret sets the secret by which targets prove themselves to
-	// this node. There is one per node, so drivers on a node must agree on it.
+	// SetMutualChapSecret sets the secret with which targets authenticate to this node.
+	// A node has one secret, so all drivers on a node must use the same.
 	SetMutualChapSecret(context.Context, *SetMutualChapSecretRequest) (*SetMutualChapSecretResponse, error)
 }
 
@@ -64,31 +65,31 @@ type Service interface {
 	Interface
 }
 
-// TargetPortal is where an iSCSI target listens.
+// TargetPortal is the address and port of an iSCSI target.
 type TargetPortal struct {
-	// TargetAddress is an IPv4 or IPv6 address, the latter in brackets or not, or
-	// a host name.
+	// TargetAddress is an IPv4 address, an IPv6 address with or without brackets, or a
+	// host name.
 	TargetAddress string
-	// TargetPort is a TCP port; 0 means 3260, more than 65535 is invalid.
+	// TargetPort is a TCP port up to 65535. 0 means 3260.
 	TargetPort uint32
 }
 
-// AuthenticationType says how a login proves who it is.
+// AuthenticationType is how a login is authenticated.
 type AuthenticationType uint32
 
 // The authentication types. They are untyped constants, as published.
 const (
 	// NONE is a login without authentication.
 	NONE = 0
-	// ONE_WAY_CHAP is a login at which the node proves itself to the target.
+	// ONE_WAY_CHAP is a login that authenticates the node to the target.
 	ONE_WAY_CHAP = 1
-	// MUTUAL_CHAP is a login at which both prove themselves; it needs
+	// MUTUAL_CHAP is a login that also authenticates the target to the node. It needs
 	// SetMutualChapSecret first.
 	MUTUAL_CHAP = 2
 )
 
-// AuthTypeToString returns the text for an authentication type that a HostAPI
-// takes: NONE, ONEWAYCHAP or MUTUALCHAP.
+// AuthTypeToString returns the name of an authentication type for a HostAPI: NONE,
+// ONEWAYCHAP or MUTUALCHAP.
 func AuthTypeToString(authType AuthenticationType) (string, error) {
 	switch authType {
 	case NONE:
@@ -101,7 +102,7 @@ func AuthTypeToString(authType AuthenticationType) (string, error) {
 	return "", fmt.Errorf("invalid authentication type authType=%v", authType)
 }
 
-// AddTargetPortalRequest names the portal to be registered.
+// AddTargetPortalRequest is the request of AddTargetPortal.
 type AddTargetPortalRequest struct {
 	TargetPortal *TargetPortal
 }
@@ -109,17 +110,17 @@ type AddTargetPortalRequest struct {
 // AddTargetPortalResponse is empty.
 type AddTargetPortalResponse struct{}
 
-// DiscoverTargetPortalRequest names the portal that is asked.
+// DiscoverTargetPortalRequest is the request of DiscoverTargetPortal.
 type DiscoverTargetPortalRequest struct {
 	TargetPortal *TargetPortal
 }
 
-// DiscoverTargetPortalResponse holds the names of the targets.
+// DiscoverTargetPortalResponse has the IQNs of the targets.
 type DiscoverTargetPortalResponse struct {
 	IQNs []string
 }
 
-// RemoveTargetPortalRequest names the portal to be forgotten.
+// RemoveTargetPortalRequest is the request of RemoveTargetPortal.
 type RemoveTargetPortalRequest struct {
 	TargetPortal *TargetPortal
 }
@@ -130,19 +131,19 @@ type RemoveTargetPortalResponse struct{}
 // ListTargetPortalsRequest has no parameters.
 type ListTargetPortalsRequest struct{}
 
-// ListTargetPortalsResponse holds the registered portals.
+// ListTargetPortalsResponse has the registered portals.
 type ListTargetPortalsResponse struct {
 	TargetPortals []*TargetPortal
 }
 
-// ConnectTargetRequest names a target and how to log in to it.
+// ConnectTargetRequest has a target and its credentials.
 type ConnectTargetRequest struct {
 	TargetPortal *TargetPortal
 	IQN          string
 	AuthType     AuthenticationType
-	// ChapUsername and ChapSecret are used with ONE_WAY_CHAP and MUTUAL_CHAP, and
-	// not passed on otherwise. Without a name Windows uses that of its initiator;
-	// the secret is 12 to 16 bytes long.
+	// ChapUsername and ChapSecret are used only with ONE_WAY_CHAP and MUTUAL_CHAP.
+	// Without a user name Windows uses the name of its initiator. The secret has 12 to
+	// 16 bytes.
 	ChapUsername string
 	ChapSecret   string
 }
@@ -150,18 +151,18 @@ type ConnectTargetRequest struct {
 // ConnectTargetResponse is empty.
 type ConnectTargetResponse struct{}
 
-// GetTargetDisksRequest names a target.
+// GetTargetDisksRequest is the request of GetTargetDisks.
 type GetTargetDisksRequest struct {
 	TargetPortal *TargetPortal
 	IQN          string
 }
 
-// GetTargetDisksResponse holds disk numbers as decimal texts.
+// GetTargetDisksResponse has disk numbers as decimal strings.
 type GetTargetDisksResponse struct {
 	DiskIDs []string
 }
 
-// DisconnectTargetRequest names the target to log out of.
+// DisconnectTargetRequest is the request of DisconnectTarget.
 type DisconnectTargetRequest struct {
 	TargetPortal *TargetPortal
 	IQN          string
@@ -170,9 +171,9 @@ type DisconnectTargetRequest struct {
 // DisconnectTargetResponse is empty.
 type DisconnectTargetResponse struct{}
 
-// SetMutualChapSecretRequest holds the secret of the node.
+// SetMutualChapSecretRequest is the request of SetMutualChapSecret.
 type SetMutualChapSecretRequest struct {
-	// MutualChapSecret is 12 to 16 bytes long.
+	// MutualChapSecret has 12 to 16 bytes.
 	MutualChapSecret string
 }
 

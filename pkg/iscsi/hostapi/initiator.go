@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// busyAttempts and busyPause are for what the initiator is busy with: a
-	// session that is being set up or taken down.
+	// busyAttempts and busyPause limit retries while the initiator is busy, because a
+	// session is being made or ended.
 	busyAttempts = 5
 	busyPause    = time.Second
-	// arrivalPoll and arrivalLimit are for the disks of a login. A target may
-	// have none, so that they do not come is no error.
+	// arrivalPoll and arrivalLimit limit the wait for the disks of a login. It is not an
+	// error if none arrive, because a target may have no disks.
 	arrivalPoll  = 250 * time.Millisecond
 	arrivalLimit = 10 * time.Second
 )
 
-// advice is an error with a hint, until named gives it an operation.
-type advice struct {
+// hinted is an error with a hint. named adds the operation to it.
+type hinted struct {
 	error
 	hint string
 }
 
-func (a *advice) Unwrap() error { return a.error }
+func (h *hinted) Unwrap() error { return h.error }
 
-// named says of which operation on what err is the error.
+// named wraps err with the operation and its target.
 func named(op, target string, err error) error {
-	var a *advice
-	if errors.As(err, &a) {
-		return hosterr.WithHint(op, target, err, a.hint)
+	var h *hinted
+	if errors.As(err, &h) {
+		return hosterr.WithHint(op, target, err, h.hint)
 	}
 	return hosterr.Wrap(op, target, err)
 }
@@ -55,7 +55,7 @@ func portalText(p *TargetPortal) string {
 	return shortened(p.String())
 }
 
-// initiatorError gives an error of the initiator its kind.
+// initiatorError adds the kind to an error of the initiator.
 func initiatorError(err error) error {
 	var s win32.ISCSIStatus
 	if errors.As(err, &s) {
@@ -80,27 +80,27 @@ func initiatorError(err error) error {
 }
 
 func serviceDown(err error) error {
-	return &advice{
-		hosterr.Text(hosterr.ErrFailedPrecondition, "the service MSiSCSI does not answer: %w", err),
-		"start it: StartService of the system API with the name MSiSCSI",
+	return &hinted{
+		hosterr.Text(hosterr.ErrFailedPrecondition, "the service MSiSCSI does not respond: %w", err),
+		"start it with StartService of the system API",
 	}
 }
 
-// busy tells errors of a session or device that is occupied for a moment.
+// busy reports whether err says that a session or device is temporarily busy.
 func busy(err error) bool {
 	return errors.Is(err, win32.ISDSC_SESSION_BUSY) || errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION)
 }
 
-// patiently repeats what the initiator is too busy for.
-func (i ISCSIAPI) patiently(call func() error) error {
+// retryBusy repeats a call while the initiator is busy.
+func (i ISCSIAPI) retryBusy(call func() error) error {
 	return i.host.Poll(node.Pace{Pause: busyPause, Tries: busyAttempts}, func() (bool, error) {
 		err := call()
 		return !busy(err), err
 	})
 }
 
-// registered finds a portal among those that are registered. Windows has it
-// once for each adapter that it was registered for.
+// registered returns the registrations of a portal. Windows has one for each adapter that
+// it was registered for.
 func (i ISCSIAPI) registered(p TargetPortal) ([]win32.ISCSISendTargetPortal, error) {
 	if err := i.host.Ready(); err != nil {
 		return nil, err
@@ -112,11 +112,11 @@ func (i ISCSIAPI) registered(p TargetPortal) ([]win32.ISCSISendTargetPortal, err
 	return slices.DeleteFunc(all, func(r win32.ISCSISendTargetPortal) bool { return !p.is(r.Address, r.Socket) }), nil
 }
 
-// mustBeRegistered is registered for methods that need the portal.
+// mustBeRegistered is like registered, and fails if there is no registration.
 func (i ISCSIAPI) mustBeRegistered(p TargetPortal) ([]win32.ISCSISendTargetPortal, error) {
 	found, err := i.registered(p)
 	if err == nil && len(found) == 0 {
-		err = &advice{fmt.Errorf("target portal %s is not registered: %w", p, hosterr.ErrNotFound), "AddTargetPortal registers it"}
+		err = &hinted{fmt.Errorf("target portal %s is not registered: %w", p, hosterr.ErrNotFound), "register it with AddTargetPortal"}
 	}
 	return found, err
 }
@@ -136,7 +136,7 @@ func (i ISCSIAPI) addTargetPortal(portal *TargetPortal) error {
 	}
 	err = i.host.Node.API.AddIScsiSendTargetPortal(p.win32())
 	if errors.Is(err, win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS) {
-		return nil // somebody was faster
+		return nil // another program was faster
 	}
 	return initiatorError(err)
 }
@@ -186,8 +186,7 @@ func (i ISCSIAPI) removeTargetPortal(portal *TargetPortal) error {
 	return nil
 }
 
-// DiscoverTargetPortal implements [HostAPI]. The portal is asked, so targets
-// that are new on it are found.
+// DiscoverTargetPortal implements [HostAPI]. It queries the portal, so it finds new targets.
 func (i ISCSIAPI) DiscoverTargetPortal(portal *TargetPortal) ([]string, error) {
 	iqns, err := i.discoverTargetPortal(portal)
 	return iqns, named("discover target portal", portalText(portal), err)
@@ -210,7 +209,7 @@ func (i ISCSIAPI) discoverTargetPortal(portal *TargetPortal) ([]string, error) {
 	return i.targetsAt(p)
 }
 
-// targetsAt lists the targets that a portal has told of.
+// targetsAt returns the targets that were discovered at a portal.
 func (i ISCSIAPI) targetsAt(p TargetPortal) ([]string, error) {
 	all, err := i.host.Node.API.ReportIScsiTargets(false)
 	if err != nil {
@@ -221,7 +220,7 @@ func (i ISCSIAPI) targetsAt(p TargetPortal) ([]string, error) {
 		if err := i.host.Ctx.Err(); err != nil {
 			return nil, err
 		}
-		ok, err := i.toldBy(p, iqn)
+		ok, err := i.discoveredAt(p, iqn)
 		if err != nil {
 			return nil, err
 		}
@@ -232,26 +231,26 @@ func (i ISCSIAPI) targetsAt(p TargetPortal) ([]string, error) {
 	return iqns, nil
 }
 
-// toldBy tells whether the initiator knows a target by a portal's word. How
-// Windows spells its discovery mechanisms is documented nowhere; where nothing
-// can be read of them, the target's own portals have to do.
-func (i ISCSIAPI) toldBy(p TargetPortal, iqn string) (bool, error) {
+// discoveredAt reports whether the initiator discovered a target at a portal. The text of
+// Windows' discovery mechanisms is not documented. If it cannot be parsed, discoveredAt uses
+// the portals of the target.
+func (i ISCSIAPI) discoveredAt(p TargetPortal, iqn string) (bool, error) {
 	texts, err := i.host.Node.API.IScsiTargetDiscovery(iqn)
 	if err != nil && !isNotFound(err) {
 		return false, initiatorError(err)
 	}
-	understood := false
+	parsed := false
 	for _, text := range texts {
 		address, port, ok := parseMechanism(text)
 		if !ok {
 			continue
 		}
-		understood = true
+		parsed = true
 		if p.is(address, port) {
 			return true, nil
 		}
 	}
-	if understood || err != nil {
+	if parsed || err != nil {
 		return false, nil
 	}
 	portals, err := i.host.Node.API.ReportIScsiTargetPortals(iqn)
@@ -261,12 +260,12 @@ func (i ISCSIAPI) toldBy(p TargetPortal, iqn string) (bool, error) {
 	return slices.ContainsFunc(portals, func(w win32.ISCSIPortal) bool { return p.is(w.Address, w.Socket) }), nil
 }
 
-// isNotFound tells that the initiator does not know a target any more.
+// isNotFound reports whether err says that the initiator no longer knows a target.
 func isNotFound(err error) bool {
 	return errors.Is(err, win32.ISDSC_TARGET_NOT_FOUND) || errors.Is(err, win32.ISDSC_NOT_FOUND) || errors.Is(err, win32.ISDSC_TARGET_REMOVED)
 }
 
-// parseMechanism reads a discovery mechanism such as
+// parseMechanism parses a discovery mechanism such as
 // `SendTargets:*10.61.169.28 0003260 Root\ISCSIPRT\0000_0`.
 func parseMechanism(text string) (address string, port uint16, ok bool) {
 	const kind = "sendtargets:"
@@ -284,7 +283,7 @@ func parseMechanism(text string) (address string, port uint16, ok bool) {
 	return fields[0], uint16(n), true
 }
 
-// known is nil if a registered portal has told of a target.
+// known returns an error if a target was not discovered at a registered portal.
 func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 	if _, err := i.mustBeRegistered(p); err != nil {
 		return err
@@ -294,15 +293,15 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 		return initiatorError(err)
 	}
 	if slices.ContainsFunc(iqns, func(have string) bool { return strings.EqualFold(have, iqn) }) {
-		ok, err := i.toldBy(p, iqn)
+		ok, err := i.discoveredAt(p, iqn)
 		if ok || err != nil {
 			return err
 		}
 	}
-	return &advice{fmt.Errorf("target portal %s has not told of this target: %w", p, hosterr.ErrNotFound), "DiscoverTargetPortal asks it again"}
+	return &hinted{fmt.Errorf("this target was not discovered at target portal %s: %w", p, hosterr.ErrNotFound), "check the IQN, and query the portal again with DiscoverTargetPortal"}
 }
 
-// sessions lists the sessions of a target.
+// sessions returns the sessions of a target.
 func (i ISCSIAPI) sessions(iqn string) ([]win32.ISCSISession, error) {
 	if err := i.host.Ready(); err != nil {
 		return nil, err
@@ -314,8 +313,7 @@ func (i ISCSIAPI) sessions(iqn string) ([]win32.ISCSISession, error) {
 	return slices.DeleteFunc(all, func(s win32.ISCSISession) bool { return !strings.EqualFold(s.TargetName, iqn) }), nil
 }
 
-// throughPortal finds the session that goes through a portal, and names the
-// portals of the others.
+// throughPortal returns the session through a portal, or the portals of the other sessions.
 func throughPortal(p TargetPortal, sessions []win32.ISCSISession) (found *win32.ISCSISession, others []string) {
 	for n, s := range sessions {
 		for _, c := range s.Connections {
@@ -328,8 +326,8 @@ func throughPortal(p TargetPortal, sessions []win32.ISCSISession) (found *win32.
 	return nil, others
 }
 
-// ConnectTarget implements [HostAPI]. A session through the portal is success,
-// whatever it was made with; one through another portal only is not.
+// ConnectTarget implements [HostAPI]. It succeeds if there is a session through the portal,
+// with any credentials, and fails if there are only sessions through other portals.
 func (i ISCSIAPI) ConnectTarget(portal *TargetPortal, iqn, authType, chapUser, chapSecret string) error {
 	return named("connect target", through(iqn, portal), i.connectTarget(portal, iqn, authType, chapUser, chapSecret))
 }
@@ -351,17 +349,16 @@ func (i ISCSIAPI) connectTarget(portal *TargetPortal, iqn, authType, chapUser, c
 			return err
 		}
 	}
-	return hosterr.Text(hosterr.ErrUnavailable, "others connect and disconnect the target at the same time: %w", err)
+	return hosterr.Text(hosterr.ErrUnavailable, "other programs connect and disconnect the target at the same time; try again: %w", err)
 }
 
-// rounds bounds how often a login begins anew because somebody else has ended the
-// session.
+// rounds is how often a login is tried if other programs end its session.
 const rounds = 3
 
-// ended tells that a session is no more.
+// ended reports whether err says that a session no longer exists.
 func ended(err error) bool { return errors.Is(err, win32.ISDSC_INVALID_SESSION_ID) }
 
-// login makes sure that there is a session through p. It may end before it returns.
+// login makes sure that there is a session through p. The session may end before login returns.
 func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) error {
 	sessions, err := i.sessions(iqn)
 	if err != nil {
@@ -374,7 +371,7 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 		return err
 	}
 	var id win32.ISCSISessionID
-	err = i.patiently(func() (err error) {
+	err = i.retryBusy(func() (err error) {
 		id, err = i.host.Node.API.LoginIScsiTarget(iqn, p.win32(), login)
 		return err
 	})
@@ -382,21 +379,21 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 	case errors.Is(err, win32.ISDSC_TARGET_ALREADY_LOGGED_IN):
 		return i.loggedInAlready(p, iqn)
 	case errors.Is(err, win32.ISDSC_AUTHENTICATION_FAILURE):
-		hint := "user name or secret are not those of the target"
+		hint := "check the CHAP user name and secret of the target"
 		if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
-			hint = "the target wants CHAP"
+			hint = "the target requires CHAP"
 		} else if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
-			hint += ", or the secret of SetMutualChapSecret, of which a node has one for all targets, is not the one that this target proves"
+			hint += ", and the secret of SetMutualChapSecret, which is the same for all targets of a node"
 		}
-		return &advice{initiatorError(err), hint}
+		return &hinted{initiatorError(err), hint}
 	case err != nil:
 		return initiatorError(err)
 	}
 	return i.awaitDisks(id)
 }
 
-// loggedInAlready judges what Windows means by it: a session that somebody made
-// meanwhile, or one through another portal.
+// loggedInAlready handles Windows' error that the target is logged in: another program has
+// just made the session, or it goes through another portal.
 func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
 	sessions, err := i.sessions(iqn)
 	if err != nil {
@@ -407,21 +404,21 @@ func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
 		return i.awaitDisks(s.ID)
 	}
 	if len(sessions) == 0 {
-		return win32.ISDSC_INVALID_SESSION_ID // it has ended since
+		return win32.ISDSC_INVALID_SESSION_ID // the session has ended in the meantime
 	}
 	if _, ip := ipAddress(p.Address); !ip {
-		// Sessions name their portals by address, so that a host name cannot be
-		// compared: the one that is there has to be it.
+		// Sessions have the addresses of their portals, so a host name cannot be compared.
+		// Assume that the existing session goes through this portal.
 		return i.awaitDisks(sessions[0].ID)
 	}
-	return &advice{
+	return &hinted{
 		hosterr.Text(hosterr.ErrFailedPrecondition, "the target is connected through another portal: %s: %w", strings.Join(others, ", "), win32.ISDSC_TARGET_ALREADY_LOGGED_IN),
-		"use that portal, or DisconnectTarget first",
+		"use that portal, or call DisconnectTarget first",
 	}
 }
 
-// loginOf is what a login says about itself. Where no authentication is asked
-// for, nothing is passed of a user name and secret that were given.
+// loginOf returns the parameters of a login. Without authentication it ignores the user name
+// and the secret.
 func loginOf(authType, user, secret string) (win32.ISCSILogin, error) {
 	var login win32.ISCSILogin
 	switch authType {
@@ -448,8 +445,8 @@ func loginOf(authType, user, secret string) (win32.ISCSILogin, error) {
 	return login, nil
 }
 
-// awaitDisks waits until a session has brought its disks: until there are some,
-// and no more come from one look to the next. A driver looks for them next.
+// awaitDisks waits for the disks of a session, because drivers look for them next: until
+// there are disks and their number no longer changes.
 func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
 	settled, last := false, -1
 	err := i.host.Poll(node.Pace{Pause: arrivalPoll, Limit: arrivalLimit}, func() (bool, error) {
@@ -462,15 +459,15 @@ func (i ISCSIAPI) awaitDisks(session win32.ISCSISessionID) error {
 		return settled, nil
 	})
 	if err == nil && !settled {
-		i.host.Node.Log.Warn("an iSCSI target is connected, and its disks are not all there", "session", session.String(), "disks", last, "waited", arrivalLimit)
+		i.host.Node.Log.Warn("Connected an iSCSI target, but its disks have not all arrived", "session", session.String(), "disks", last, "waited", arrivalLimit)
 	}
 	return err
 }
 
-// disksOf lists the numbers of the disks of a session.
+// disksOf returns the numbers of a session's disks.
 func (i ISCSIAPI) disksOf(session win32.ISCSISessionID) ([]uint32, error) {
 	var devices []win32.ISCSIDevice
-	err := i.patiently(func() (err error) {
+	err := i.retryBusy(func() (err error) {
 		devices, err = i.host.Node.API.GetDevicesForIScsiSession(session)
 		return err
 	})
@@ -479,7 +476,7 @@ func (i ISCSIAPI) disksOf(session win32.ISCSISessionID) ([]uint32, error) {
 	}
 	var disks []uint32
 	for _, d := range devices {
-		// A device that has not come up yet has no number.
+		// A device that is not ready yet has no number.
 		if d.Interface == win32.GUID_DEVINTERFACE_DISK && d.Number.DeviceType == win32.FILE_DEVICE_DISK && d.Number.DeviceNumber != ^uint32(0) {
 			disks = append(disks, d.Number.DeviceNumber)
 		}
@@ -487,8 +484,8 @@ func (i ISCSIAPI) disksOf(session win32.ISCSISessionID) ([]uint32, error) {
 	return disks, nil
 }
 
-// DisconnectTarget implements [HostAPI]. It goes by the target: what is connected
-// is disconnected even if its portal was removed.
+// DisconnectTarget implements [HostAPI]. It disconnects the target even if the portal was
+// removed.
 func (i ISCSIAPI) DisconnectTarget(portal *TargetPortal, iqn string) error {
 	return named("disconnect target", through(iqn, portal), i.disconnectTarget(portal, iqn))
 }
@@ -513,7 +510,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	if len(sessions) == 0 && len(persistent) == 0 {
 		return i.known(p, iqn)
 	}
-	// Persistent logins first: Windows would make the session again.
+	// Persistent logins first, because Windows would log in again.
 	for _, l := range persistent {
 		if err := i.host.Node.API.RemoveIScsiPersistentTarget(l); err != nil && !isNotFound(err) {
 			return fmt.Errorf("persistent login: %w", initiatorError(err))
@@ -523,9 +520,9 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 		if err := i.host.Ctx.Err(); err != nil {
 			return err
 		}
-		err := i.patiently(func() error { return i.host.Node.API.LogoutIScsiTarget(s.ID) })
+		err := i.retryBusy(func() error { return i.host.Node.API.LogoutIScsiTarget(s.ID) })
 		if errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
-			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: %w", s.ID, err), "unmount the volumes on its disks, or take the disks offline"}
+			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: %w", s.ID, err), "unmount the volumes on its disks, or take the disks offline"}
 		}
 		if err != nil && !ended(err) {
 			return fmt.Errorf("session %s: %w", s.ID, initiatorError(err))
@@ -534,7 +531,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	return nil
 }
 
-// GetTargetDisks implements [HostAPI]. The numbers are in order, each once.
+// GetTargetDisks implements [HostAPI]. The numbers are sorted and unique.
 func (i ISCSIAPI) GetTargetDisks(portal *TargetPortal, iqn string) ([]string, error) {
 	disks, err := i.getTargetDisks(portal, iqn)
 	return disks, named("get disks of target", through(iqn, portal), err)

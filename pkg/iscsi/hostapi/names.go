@@ -10,19 +10,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// defaultPort is IANA's for iSCSI.
+// defaultPort is the IANA port of iSCSI.
 const defaultPort = 3260
 
-// Lengths, of RFC 3720 for names, and of the fields that Windows has for addresses.
+// The maximum lengths: of names in RFC 3720, and of addresses in Windows' structures.
 const (
 	maxIQN     = 223
 	maxAddress = 253
 )
 
-// hostName is a DNS name, as far as its form goes.
+// hostName matches well-formed DNS names.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*\.?$`)
 
-// String is the portal as people write it: "10.0.0.1:3260", "[fd00::1]:3260".
+// String formats the portal, such as "10.0.0.1:3260" or "[fd00::1]:3260".
 func (p TargetPortal) String() string {
 	host := p.Address
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
@@ -31,9 +31,9 @@ func (p TargetPortal) String() string {
 	return host + ":" + strconv.FormatUint(uint64(p.Port), 10)
 }
 
-// Check is the portal as Windows gets it: the port that 0 means, an IPv6
-// address without brackets and in its usual spelling. A portal that cannot be
-// is an error that is invalid.
+// Check returns the portal in the form that Windows gets: with the default port instead of
+// 0, and an IPv6 address without brackets in its canonical spelling. It fails with
+// hosterr.ErrInvalid if the portal is malformed.
 func (p *TargetPortal) Check() (TargetPortal, error) {
 	if p == nil {
 		return TargetPortal{}, hosterr.Text(hosterr.ErrInvalid, "the target portal is missing")
@@ -47,7 +47,7 @@ func (p *TargetPortal) Check() (TargetPortal, error) {
 	}
 	if a, ok := ipAddress(p.Address); ok {
 		if a.IsUnspecified() || a.IsMulticast() {
-			return TargetPortal{}, hosterr.Text(hosterr.ErrInvalid, "target portal address %s: no target can be there", hosterr.Quote(p.Address))
+			return TargetPortal{}, hosterr.Text(hosterr.ErrInvalid, "target portal address %s: want the address of one machine", hosterr.Quote(p.Address))
 		}
 		out.Address = a.Unmap().String()
 		return out, nil
@@ -61,10 +61,10 @@ func (p *TargetPortal) Check() (TargetPortal, error) {
 	return out, nil
 }
 
-// allDigits tells what looks like an IPv4 address and is none, as 300.0.0.1.
+// allDigits reports whether s looks like an IPv4 address. An invalid one is 300.0.0.1.
 func allDigits(s string) bool { return strings.Trim(s, "0123456789.") == "" }
 
-// shortened keeps an error from holding a request's worth of text.
+// shortened limits the length of a request's text in an error.
 func shortened(s string) string {
 	if len(s) > 300 {
 		return s[:300] + "…"
@@ -72,7 +72,7 @@ func shortened(s string) string {
 	return s
 }
 
-// ipAddress reads an IP address; IPv6 in brackets or not.
+// ipAddress parses an IP address; IPv6 with or without brackets.
 func ipAddress(s string) (netip.Addr, bool) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(inner, ":") {
@@ -87,7 +87,7 @@ func ipAddress(s string) (netip.Addr, bool) {
 	return a, true
 }
 
-// sameAddress compares addresses as Windows reports them with checked ones.
+// sameAddress compares an address that Windows reports with a checked one.
 func sameAddress(a, b string) bool {
 	x, okX := ipAddress(a)
 	y, okY := ipAddress(b)
@@ -105,12 +105,12 @@ func (p TargetPortal) win32() win32.ISCSIPortal {
 	return win32.ISCSIPortal{Address: p.Address, Socket: uint16(p.Port)}
 }
 
-// iscsiName is the form of the three kinds of names (RFC 3720, 3.2.6; RFC 3980
-// for naa): letters, digits and the marks that its stringprep profile leaves.
-// Letters beyond ASCII are allowed in an iqn.
+// iscsiName matches the three kinds of names (RFC 3720, 3.2.6; RFC 3980 for naa): letters,
+// digits and the characters that the stringprep profile allows. An iqn may contain letters
+// beyond ASCII.
 var iscsiName = regexp.MustCompile(`^(?i:iqn\.[0-9]{4}-[0-9]{2}\.[\pL\pN.:_-]+|eui\.[0-9a-f]{16}|naa\.(?:[0-9a-f]{16}|[0-9a-f]{32}))$`)
 
-// CheckIQN refuses what is not the name of an iSCSI target.
+// CheckIQN returns an error of the kind hosterr.ErrInvalid if iqn is not a well-formed name of an iSCSI target.
 func CheckIQN(iqn string) error {
 	if iqn == "" {
 		return hosterr.Text(hosterr.ErrInvalid, "the target's IQN is empty")
@@ -121,11 +121,11 @@ func CheckIQN(iqn string) error {
 	return nil
 }
 
-// Bounds of a CHAP secret in bytes, as the Windows initiator has them without IPsec.
+// The limits of the Windows initiator for a CHAP secret in bytes, without IPsec.
 const minSecret, maxSecret = 12, 16
 
-// CheckSecret refuses a CHAP secret that Windows would refuse. The error says
-// nothing about the secret.
+// CheckSecret returns an error of the kind hosterr.ErrInvalid if Windows would refuse a CHAP
+// secret because of its length. The error does not contain the secret.
 func CheckSecret(what, secret string) error {
 	if len(secret) < minSecret || len(secret) > maxSecret {
 		return hosterr.Text(hosterr.ErrInvalid, "the %s has the wrong length: want %d to %d bytes", what, minSecret, maxSecret)
@@ -133,7 +133,7 @@ func CheckSecret(what, secret string) error {
 	return nil
 }
 
-// maxUser bounds a CHAP user name in bytes (RFC 3720, 5.1: text values).
+// maxUser is the maximum length of a CHAP user name in bytes (RFC 3720, 5.1: text values).
 const maxUser = 255
 
 func checkUser(user string) error {
