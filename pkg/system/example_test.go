@@ -11,8 +11,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// The service of a storage vendor is started if it does not run, and the node is
-// named by its serial number.
+// The service of a storage vendor is started if it does not run, and the node is identified
+// by its serial number.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{
@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s, stopped: %t\n", service.DisplayName, service.Status == system.SERVICE_STATUS_STOPPED)
-	// A service that runs is started without an error, too.
+	// Starting a service that runs succeeds, too.
 	if _, err := windows.StartService(ctx, &system.StartServiceRequest{Name: "VendorAgent"}); err != nil {
 		log.Fatal(err)
 	}
@@ -46,11 +46,11 @@ func Example() {
 	fmt.Println(bios.SerialNumber)
 
 	_, err = windows.StartService(ctx, &system.StartServiceRequest{Name: "Storage Vendor Agent"})
-	fmt.Println("found by the name that is displayed:", !errors.Is(err, hosterr.ErrNotFound))
+	fmt.Println("found by its display name:", !errors.Is(err, hosterr.ErrNotFound))
 
 	// Output:
 	// Storage Vendor Agent, stopped: true
 	// running: true
 	// VM-0001
-	// found by the name that is displayed: false
+	// found by its display name: false
 }

@@ -16,8 +16,7 @@ type oneService struct {
 
 func (o oneService) GetService(string) (*systemapi.ServiceInfo, error) { return &o.info, nil }
 
-// 0 is the start type of what the boot loader starts, so it cannot stand for
-// one that is not known.
+// 0 is a start type, so an unknown one must be an error.
 func TestAStartTypeThatIsNotKnownIsAnError(t *testing.T) {
 	for _, start := range []string{"", "Delayed"} {
 		s, err := system.New(oneService{info: systemapi.ServiceInfo{DisplayName: "A", StartType: start, Status: "Running"}})
@@ -25,7 +24,7 @@ func TestAStartTypeThatIsNotKnownIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := s.GetService(t.Context(), &system.GetServiceRequest{Name: "a"})
-		if out != nil || err == nil || !strings.Contains(err.Error(), `start type "`+start+`" is not known`) {
+		if out != nil || err == nil || !strings.Contains(err.Error(), `unknown start type "`+start+`"`) {
 			t.Errorf("start type %q: %+v, %v; want an error", start, out, err)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
 
-// System is the Interface over a HostAPI.
+// System implements [Service] with a HostAPI.
 //
-// A context that ends stops a method between two calls of Windows, and its
-// caller at once. A call of Windows itself cannot be stopped: it goes on, and
+// When the context of a call ends, the method returns immediately and its work stops
+// before the next Windows call. A Windows call itself cannot be stopped: it continues and
 // holds the service's lock until it returns.
 type System struct {
 	base service.Base[systemapi.HostAPI]
@@ -22,21 +22,21 @@ type System struct {
 
 var _ Service = (*System)(nil)
 
-// New makes the service. Its locks are those of the node that hostAPI works on;
-// a hostAPI of another make gets locks of its own.
+// New returns a service that uses hostAPI. With the HostAPI of this project it uses the
+// locks of the node; any other HostAPI gets locks of its own.
 func New(hostAPI systemapi.HostAPI) (*System, error) {
 	base, err := service.New("system", hostAPI)
 	return service.Response(&System{base}, err)
 }
 
-// change does work to one service, under its lock.
+// change runs work that changes a service, under the service's lock.
 func (s *System) change(ctx context.Context, op, name string, work func(systemapi.HostAPI) error) error {
 	lock := service.Exclusive(&s.base.Node.Locks.Services, strings.ToLower(name))
 	return service.Wrap(op, hosterr.Quote(name), service.Do(ctx, s.base, []service.Lock{lock}, work))
 }
 
-// GetBIOSSerialNumber implements [Interface]. Firmware without a serial number
-// is an error that is not-found.
+// GetBIOSSerialNumber implements [Interface]. It fails with [hosterr.ErrNotFound] if the
+// firmware has no serial number.
 func (s *System) GetBIOSSerialNumber(ctx context.Context, in *GetBIOSSerialNumberRequest) (*GetBIOSSerialNumberResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("GetBIOSSerialNumber")
@@ -54,7 +54,7 @@ func (s *System) GetService(ctx context.Context, in *GetServiceRequest) (*GetSer
 	name := in.Name
 	info, err := service.Get(ctx, s.base, nil, func(host systemapi.HostAPI) (*systemapi.ServiceInfo, error) { return host.GetService(name) })
 	if err == nil && info == nil {
-		err = errors.New("the HostAPI has no answer")
+		err = errors.New("the HostAPI returned no result")
 	}
 	if err != nil {
 		return nil, service.Wrap(op, hosterr.Quote(name), err)
@@ -66,8 +66,7 @@ func (s *System) GetService(ctx context.Context, in *GetServiceRequest) (*GetSer
 	return &GetServiceResponse{DisplayName: info.DisplayName, StartType: start, Status: statusOf(info.Status)}, nil
 }
 
-// statusOf reads the state of a ServiceInfo. A text that is not known is
-// SERVICE_STATUS_UNKNOWN.
+// statusOf parses the state of a ServiceInfo. An unknown text is SERVICE_STATUS_UNKNOWN.
 func statusOf(text string) ServiceStatus {
 	switch text {
 	case "Stopped":
@@ -88,8 +87,8 @@ func statusOf(text string) ServiceStatus {
 	return SERVICE_STATUS_UNKNOWN
 }
 
-// startTypeOf reads the start type of a ServiceInfo. There is no number for one
-// that is not known, and 0 would say that the boot loader starts the service.
+// startTypeOf parses the start type of a ServiceInfo. An unknown text is an error, because
+// the API has no number for it, and 0 means that the boot loader starts the service.
 func startTypeOf(text string) (StartType, error) {
 	switch text {
 	case "Boot":
@@ -103,7 +102,7 @@ func startTypeOf(text string) (StartType, error) {
 	case "Disabled":
 		return START_TYPE_DISABLED, nil
 	}
-	return 0, fmt.Errorf("start type %q is not known", text)
+	return 0, fmt.Errorf("unknown start type %q", text)
 }
 
 // StartService implements [Interface].

@@ -201,7 +201,7 @@ func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "frail", Dies: 1067, StartDelay: nodespec.Duration(time.Second)}))
 	begun := f.clock.Now()
 	err := f.start("frail")
-	wants(t, "start", err, hosterr.ErrFailedPrecondition, `start service "frail"`, "stopped right after it was started", "exit code 1067", "terminated unexpectedly")
+	wants(t, "start", err, hosterr.ErrFailedPrecondition, `start service "frail"`, "stopped immediately after its start", "exit code 1067", "terminated unexpectedly")
 	if !errors.Is(err, win32.ERROR_PROCESS_ABORTED) || hosterr.HintOf(err) == "" {
 		t.Errorf("start = %v, hint %q: want ERROR_PROCESS_ABORTED and a hint", err, hosterr.HintOf(err))
 	}
@@ -376,7 +376,7 @@ func TestDependentsInACircleEndInAClearError(t *testing.T) {
 		nodespec.Service{Name: "yang", State: "running", DependsOn: []string{"yin"}},
 	))
 	err := f.stop("yin", true)
-	wants(t, "stop", err, hosterr.ErrFailedPrecondition, "yang", "cannot be stopped")
+	wants(t, "stop", err, hosterr.ErrFailedPrecondition, "yang", "could not be stopped")
 	if !strings.Contains(hosterr.HintOf(err), "circle") || len(f.controls()) > 10 {
 		t.Errorf("stop = %v, hint %q, after %d controls", err, hosterr.HintOf(err), len(f.controls()))
 	}

@@ -1,40 +1,38 @@
-// Package system starts, stops and looks at the services of a Windows node and
-// reads the serial number of its firmware.
+// Package system starts, stops and queries the services of a Windows node and reads the
+// serial number of its firmware.
 //
-// A service is named by its key name, such as MSiSCSI, not by the name that is
-// displayed. The daemon may limit which services can be named; this package does not.
+// A service is identified by its key name, such as MSiSCSI, not by its display name. The
+// daemon limits which services can be started and stopped; this package does not.
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every published
+// version of the API to them; a driver in a HostProcess container calls the same
+// [Interface] in process.
 package system
 
 import "context"
 
-// Interface is what can be asked of one node as a whole.
+// Interface is the published API of one node as a whole.
 //
-// Every method may be called from several goroutines at once; calls that change
-// one service wait for each other. A service that the node does not have is an
-// error that is not-found.
+// The methods may be called concurrently; calls that change one service wait for each
+// other. They fail with hosterr.ErrNotFound if there is no such service.
 type Interface interface {
 	// GetBIOSSerialNumber returns the serial number in the node's firmware.
 	GetBIOSSerialNumber(context.Context, *GetBIOSSerialNumberRequest) (*GetBIOSSerialNumberResponse, error)
 
-	// GetService returns name, start type and state of a service.
+	// GetService returns the display name, start type and state of a service.
 	GetService(context.Context, *GetServiceRequest) (*GetServiceResponse, error)
 
-	// StartService starts a service and waits until it runs. It gives up when
-	// the service makes no progress for 30 seconds, or for as long as the service
-	// itself estimates. A service that runs already is success; one that is
-	// disabled or paused is an error that is a failed precondition, and so is one
-	// that ends before it runs.
+	// StartService starts a service and waits until it runs. It fails with
+	// hosterr.ErrUnavailable if the service makes no progress for 30 seconds, or longer if
+	// the service itself estimates more. It succeeds if the service already runs. It fails
+	// with hosterr.ErrFailedPrecondition if the service is disabled or paused, or stops
+	// before it runs.
 	StartService(context.Context, *StartServiceRequest) (*StartServiceResponse, error)
 
-	// StopService stops a service and waits until it has stopped, as long as
-	// StartService does. A service that is stopped already is success. One on
-	// which services depend that are not stopped is stopped only with Force,
-	// after those, each once; without Force it is an error that is a failed
-	// precondition and names them. What was stopped along is not started again.
+	// StopService stops a service and waits until it has stopped, as long as StartService
+	// does. It succeeds if the service is already stopped. If other services that are not
+	// stopped depend on the service, it fails with hosterr.ErrFailedPrecondition and names
+	// them; with Force it stops them first. It does not start them again.
 	StopService(context.Context, *StopServiceRequest) (*StopServiceResponse, error)
 }
 
@@ -60,10 +58,10 @@ const (
 	SERVICE_STATUS_PAUSED           ServiceStatus = 7
 )
 
-// StartType says when a service starts.
+// StartType is when a service starts.
 type StartType uint32
 
-// Startype is what the release v2.0.0-alpha.1 called StartType.
+// Startype is the name of StartType in release v2.0.0-alpha.1.
 type Startype = StartType
 
 // The start types of a service.
@@ -74,7 +72,7 @@ const (
 	START_TYPE_SYSTEM StartType = 1
 	// START_TYPE_AUTOMATIC is a service that starts with the system.
 	START_TYPE_AUTOMATIC StartType = 2
-	// START_TYPE_MANUAL is a service that starts when it is asked to.
+	// START_TYPE_MANUAL is a service that starts on demand.
 	START_TYPE_MANUAL StartType = 3
 	// START_TYPE_DISABLED is a service that cannot be started.
 	START_TYPE_DISABLED StartType = 4
@@ -83,12 +81,12 @@ const (
 // GetBIOSSerialNumberRequest has no parameters.
 type GetBIOSSerialNumberRequest struct{}
 
-// GetBIOSSerialNumberResponse holds the serial number as the firmware has it.
+// GetBIOSSerialNumberResponse has the serial number from the firmware.
 type GetBIOSSerialNumberResponse struct {
 	SerialNumber string
 }
 
-// StartServiceRequest names the service to be started.
+// StartServiceRequest is the request of StartService.
 type StartServiceRequest struct {
 	Name string
 }
@@ -96,17 +94,17 @@ type StartServiceRequest struct {
 // StartServiceResponse is empty.
 type StartServiceResponse struct{}
 
-// StopServiceRequest names the service to be stopped.
+// StopServiceRequest is the request of StopService.
 type StopServiceRequest struct {
 	Name string
-	// Force stops running services that depend on it first.
+	// Force first stops the services that depend on this one.
 	Force bool
 }
 
 // StopServiceResponse is empty.
 type StopServiceResponse struct{}
 
-// GetServiceRequest names the service that is asked about.
+// GetServiceRequest is the request of GetService.
 type GetServiceRequest struct {
 	Name string
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// GetBIOSSerialNumber implements [HostAPI]. Firmware without a serial number is
-// an error that is not-found: an empty one would name every such machine.
+// GetBIOSSerialNumber implements [HostAPI]. It fails with [hosterr.ErrNotFound] if the
+// firmware has no serial number: an empty one would be the same for many machines.
 func (s SystemAPI) GetBIOSSerialNumber() (string, error) {
 	if err := s.host.Ready(); err != nil {
 		return "", err

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// pollEvery is how often a service on its way is looked at.
+	// pollEvery is the time between two queries of a service's state.
 	pollEvery = 200 * time.Millisecond
-	// patience is how long a service may make no progress. A service that
-	// estimates longer steps gets the time it asks for, up to maxHint.
-	patience = 30 * time.Second
-	maxHint  = 2 * time.Minute
-	// limit bounds a wait whatever progress the service claims.
+	// stallLimit is how long a service may make no progress. If the service estimates a
+	// longer step, it may take that time, up to maxHint.
+	stallLimit = 30 * time.Second
+	maxHint    = 2 * time.Minute
+	// limit is the longest wait, even if the service reports progress.
 	limit = 5 * time.Minute
-	// rounds bounds how often work begins anew because somebody else started or
-	// stopped services meanwhile.
+	// rounds is how often work is tried again because other programs start or stop
+	// services at the same time.
 	rounds = 3
 )
 
 // nameMax is in UTF-16 units (Microsoft: CreateServiceW, lpServiceName).
 const nameMax = 256
 
-// checkName refuses what no service can be called.
+// checkName returns an error if name cannot be the name of a service.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -43,16 +43,16 @@ func checkName(name string) error {
 	return nil
 }
 
-// mayChange refuses services that the node's rules do not allow.
+// mayChange returns an error if the node's rules do not allow changes of a service.
 func (s SystemAPI) mayChange(name string) error {
 	allowed := s.host.Node.AllowedServices
 	if allowed == nil || slices.ContainsFunc(allowed, func(a string) bool { return winpath.Fold(a) == winpath.Fold(name) }) {
 		return nil
 	}
-	return hosterr.Text(hosterr.ErrPermissionDenied, "service %s is not one of those that may be started and stopped: %q", hosterr.Quote(name), allowed)
+	return hosterr.Text(hosterr.ErrPermissionDenied, "service %s may not be started or stopped; allowed are %q", hosterr.Quote(name), allowed)
 }
 
-// begin is what every method asks first.
+// begin checks that there is a node, and the name of the service.
 func (s SystemAPI) begin(name string) error {
 	if err := s.host.Ready(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s SystemAPI) getService(name string) (*ServiceInfo, error) {
 	}
 	start, ok := startTexts[config.StartType]
 	if !ok {
-		return nil, fmt.Errorf("start type %d of the service is not known", config.StartType)
+		return nil, fmt.Errorf("unknown start type %d of the service", config.StartType)
 	}
 	state, ok := stateTexts[status.State]
 	if !ok {
@@ -103,7 +103,7 @@ func (s SystemAPI) getService(name string) (*ServiceInfo, error) {
 	return &ServiceInfo{DisplayName: config.DisplayName, StartType: start, Status: state}, nil
 }
 
-// serviceError gives an error of the service control manager its kind.
+// serviceError adds the kind to an error of the service control manager.
 func serviceError(err error) error {
 	code, ok := win32.Code(err)
 	if !ok {
@@ -122,19 +122,19 @@ func serviceError(err error) error {
 	return err
 }
 
-// advice is an error with a hint, until named gives it an operation.
-type advice struct {
+// hinted is an error with a hint. named adds the operation to it.
+type hinted struct {
 	error
 	hint string
 }
 
-func (a *advice) Unwrap() error { return a.error }
+func (h *hinted) Unwrap() error { return h.error }
 
-// named says of which operation on which service err is the error.
+// named wraps err with the operation and the service.
 func named(op, name string, err error) error {
-	var a *advice
-	if errors.As(err, &a) {
-		return hosterr.WithHint(op, hosterr.Quote(name), err, a.hint)
+	var h *hinted
+	if errors.As(err, &h) {
+		return hosterr.WithHint(op, hosterr.Quote(name), err, h.hint)
 	}
 	return hosterr.Wrap(op, hosterr.Quote(name), err)
 }
@@ -147,8 +147,8 @@ func pending(state uint32) bool {
 	return false
 }
 
-// await looks at a service until it is done, and says "timed out waiting for
-// service NAME to …" when it makes no progress.
+// await polls a service until done returns true. If the service makes no progress, it fails
+// with "timed out waiting for service NAME to …".
 func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.ServiceStatus, error) {
 	late := hosterr.Text(hosterr.ErrUnavailable, "timed out waiting for service %s to %s", name, to)
 	moved := s.host.Node.Clock.Now()
@@ -167,20 +167,20 @@ func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.S
 		}
 		last = status
 		hint := min(time.Duration(status.WaitHint)*time.Millisecond, maxHint)
-		return now.Sub(moved) >= max(patience, hint), late
+		return now.Sub(moved) >= max(stallLimit, hint), late
 	})
 	return status, err
 }
 
-// settled waits until a service is not on its way from one state to another.
+// settled waits until a service is not in a pending state.
 func (s SystemAPI) settled(name, to string) (win32.ServiceStatus, error) {
 	return s.await(name, to, func(state uint32) bool { return !pending(state) })
 }
 
 const toRun, toStop = "become running", "stop"
 
-// StartService implements [HostAPI]. It judges the state that the service has
-// now: one that ends before it runs is an error at once, with its exit code.
+// StartService implements [HostAPI]. If the service stops before it runs, StartService
+// returns an error with its exit code immediately.
 func (s SystemAPI) StartService(name string) error {
 	return named("start service", name, s.startService(name))
 }
@@ -201,16 +201,16 @@ func (s SystemAPI) startService(name string) error {
 		case win32.SERVICE_RUNNING:
 			return nil
 		case win32.SERVICE_PAUSED:
-			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "the service is paused"),
-				"whoever paused it has to resume it, or to stop it first"}
+			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "the service is paused"),
+				"resume it, or stop it first"}
 		}
 		err = s.host.Node.API.StartService(name)
 		if win32.IsCode(err, win32.ERROR_SERVICE_ALREADY_RUNNING) {
-			continue // somebody else started it, or is stopping it
+			continue // another program has started it, or is stopping it
 		}
 		if win32.IsCode(err, win32.ERROR_SERVICE_DISABLED) {
-			return &advice{serviceError(err),
-				"its start type has to be changed first, as by: sc.exe config " + name + " start= demand"}
+			return &hinted{serviceError(err),
+				"change its start type first, for example with: sc.exe config " + name + " start= demand"}
 		}
 		if err != nil {
 			return serviceError(err)
@@ -223,23 +223,23 @@ func (s SystemAPI) startService(name string) error {
 		}
 		return err
 	}
-	return hosterr.Text(hosterr.ErrUnavailable, "the service is started and stopped by others at the same time")
+	return hosterr.Text(hosterr.ErrUnavailable, "other programs start and stop the service at the same time; try again")
 }
 
-// died says why a service ended instead of running.
+// died returns the reason why a service stopped instead of running.
 func died(status win32.ServiceStatus) error {
 	var err error
 	switch status.ExitCode {
 	case 0:
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped right after it was started, without an error")
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, without an error")
 	case uint32(win32.ERROR_SERVICE_SPECIFIC_ERROR):
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped right after it was started, with its own error %d", status.SpecificExitCode)
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with its own error %d", status.SpecificExitCode)
 	default:
 		code := win32.Errno(status.ExitCode)
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped right after it was started, with exit code %d: %w", status.ExitCode, code)
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with exit code %d: %w", status.ExitCode, code)
 	}
-	return &advice{err,
-		"the node's event log, System, has what the service said"}
+	return &hinted{err,
+		"see the System event log of the node for messages of the service"}
 }
 
 // StopService implements [HostAPI].
@@ -264,29 +264,29 @@ func (s SystemAPI) stopService(name string, force bool) error {
 			return err
 		}
 		if !force {
-			return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "services that are not stopped depend on it: %s: %w",
-				strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "with force they are stopped too"}
+			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "other services that are not stopped depend on it: %s: %w",
+				strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "set force to stop them, too"}
 		}
 		for _, d := range needed {
 			if err := s.mayChange(d); err != nil {
-				return fmt.Errorf("it needs %s to stop first: %w", d, err)
+				return fmt.Errorf("stop %s, which depends on it: %w", d, err)
 			}
 		}
 		for _, d := range needed {
 			err := s.stop(d)
 			if win32.IsCode(err, win32.ERROR_DEPENDENT_SERVICES_RUNNING) {
-				break // what needs it was started meanwhile, or they need each other: look again
+				break // a dependent was started in the meantime, or they depend on each other: list them again
 			}
 			if err = serviceError(err); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
-				return fmt.Errorf("it needs %s to stop first: %w", d, err)
+				return fmt.Errorf("stop %s, which depends on it: %w", d, err)
 			}
 		}
 	}
-	return &advice{hosterr.Text(hosterr.ErrFailedPrecondition, "services that depend on it cannot be stopped, or are started again: %s: %w",
-		strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "they may depend on each other in a circle, or somebody restarts them"}
+	return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "services that depend on it could not be stopped, or were started again: %s: %w",
+		strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "check whether they depend on each other in a circle, or another program restarts them"}
 }
 
-// stop stops one service and waits for it. Its errors are those of Windows.
+// stop stops one service and waits for it. It returns Windows' errors unchanged.
 func (s SystemAPI) stop(name string) error {
 	status, err := s.settled(name, toStop)
 	if err != nil || status.State == win32.SERVICE_STOPPED {
@@ -296,8 +296,8 @@ func (s SystemAPI) stop(name string) error {
 	if win32.IsCode(err, win32.ERROR_SERVICE_NOT_ACTIVE) {
 		return nil
 	}
-	// ERROR_SERVICE_CANNOT_ACCEPT_CTRL: it is on its way somewhere, perhaps
-	// because another call stops it. Where to, the wait will show.
+	// ERROR_SERVICE_CANNOT_ACCEPT_CTRL means that the service is in a pending state,
+	// perhaps because another call stops it. The wait below shows the result.
 	if err != nil && !win32.IsCode(err, win32.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) {
 		return err
 	}
@@ -305,10 +305,10 @@ func (s SystemAPI) stop(name string) error {
 	return err
 }
 
-// dependents lists what needs name and is not stopped, paused services
-// included: each once, and what nobody else of them needs first. That it is
-// asked for level by level makes it right whether or not Windows answers with
-// indirect dependents too, and a circle ends where it began.
+// dependents returns the services that depend on name, directly or indirectly, and are not
+// stopped, including paused ones: each once, in an order in which they can be stopped. It
+// queries level by level, which is correct whether or not Windows also returns indirect
+// dependents, and ends for circular dependencies.
 func (s SystemAPI) dependents(name string) ([]string, error) {
 	seen := map[string]bool{strings.ToLower(name): true}
 	var order []string
@@ -319,13 +319,13 @@ func (s SystemAPI) dependents(name string) ([]string, error) {
 		}
 		list, err := s.host.Node.API.DependentServices(name, win32.SERVICE_ACTIVE)
 		if err != nil {
-			return hosterr.Wrap("list what depends on service", hosterr.Quote(name), serviceError(err))
+			return hosterr.Wrap("list dependents of service", hosterr.Quote(name), serviceError(err))
 		}
 		for _, d := range list {
 			if key := strings.ToLower(d.Name); !seen[key] {
 				seen[key] = true
 				if err := visit(d.Name); errors.Is(err, hosterr.ErrNotFound) {
-					continue // it was removed just now
+					continue // it was removed in the meantime
 				} else if err != nil {
 					return err
 				}
