@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,4 +78,55 @@ var notThere = map[string]string{
 	"pkg/wmi":               "a package of the published library",
 	"pkg/cim":               "a package of the published library",
 	"pkg/disk/api":          "a package of the published library",
+}
+
+// ARCHITECTURE.md names every package, or one above it.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	all := pages(t)
+	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "ARCHITECTURE.md" })].text
+	named := map[string]bool{
+		"client/api":    true, // client/api/<group>/<version>
+		"client/groups": true, // client/groups/<group>/<version>
+		"client":        true, // PipePath
+		"pkg":           true, // a directory without Go files
+	}
+	for _, span := range code.FindAllString(text, -1) {
+		if name := strings.Trim(span, "`"); pathName.MatchString(name) {
+			named[name] = true
+		}
+	}
+	packages := 0
+	for _, dir := range []string{"client", "cmd", "hack", "internal", "pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !d.IsDir() {
+				return nil
+			}
+			if skip(path, d.Name()) {
+				return filepath.SkipDir
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(rel)
+			if named[name] && name != "client" && name != "pkg" {
+				packages++
+				return filepath.SkipDir
+			}
+			if files, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(files) > 0 && !named[name] {
+				t.Errorf("ARCHITECTURE.md does not name package %s", name)
+				return filepath.SkipDir
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if packages < 40 {
+		t.Errorf("found %d packages: the search is broken", packages)
+	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestSync(t *testing.T) {
 	root := t.TempDir()
-	files := map[string][]byte{"docs/a.md": []byte("a\n"), "b.go": []byte("b\n")}
+	files := map[string][]byte{"pages/a.md": []byte("a\n"), "b.go": []byte("b\n")}
 	if err := Sync(root, files, true); err == nil || !strings.Contains(err.Error(), "a.md") || !strings.Contains(err.Error(), "b.go") {
 		t.Errorf("check of missing files: %v, want an error that names both", err)
 	}
