@@ -184,26 +184,6 @@ func (c *coverage) of(g group) []script.Section {
 	return own
 }
 
-// holes are the methods that no published client calls and is answered, and
-// versions that no published module has.
-func (c *coverage) holes() []string {
-	var holes []string
-	for _, g := range c.groups {
-		for _, v := range g.versions {
-			api := g.name + "/" + v
-			if len(c.modules[api]) == 0 {
-				holes = append(holes, api+" is in no published module")
-			}
-			for _, name := range g.methods {
-				if m := (method{api, name}); g.has[m] && len(c.answered[m]) == 0 {
-					holes = append(holes, api+" "+name+" is not called")
-				}
-			}
-		}
-	}
-	return holes
-}
-
 // page is docs/evidence/coverage.md.
 func (c *coverage) page() string {
 	var b strings.Builder

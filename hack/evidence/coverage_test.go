@@ -102,3 +102,23 @@ func TestWrongUsage(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}
 }
+
+// holes returns the methods that no published client calls with success, and the
+// versions that no published module has.
+func (c *coverage) holes() []string {
+	var holes []string
+	for _, g := range c.groups {
+		for _, v := range g.versions {
+			api := g.name + "/" + v
+			if len(c.modules[api]) == 0 {
+				holes = append(holes, api+" is in no published module")
+			}
+			for _, name := range g.methods {
+				if m := (method{api, name}); g.has[m] && len(c.answered[m]) == 0 {
+					holes = append(holes, api+" "+name+" is not called")
+				}
+			}
+		}
+	}
+	return holes
+}

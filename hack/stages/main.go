@@ -28,12 +28,13 @@ type stage struct {
 
 func lists() map[string][]stage {
 	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
-	tools := stage{"tools", "build staticcheck, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
+	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 3 * time.Minute, checkGenerated(true)}
 	generatedQuick := stage{"generated", generated.does, 2 * time.Minute, checkGenerated(false)}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
 	vet := stage{"vet", "go vet of every module, for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
+	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
@@ -53,7 +54,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, tools, format, generated, vet, static, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
+		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, build, kills, longFlood, longFuzz},

@@ -111,7 +111,7 @@ func buildTools(ctx context.Context, r *report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
+	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/tools/cmd/deadcode", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
 		if err := r.command(ctx, filepath.FromSlash(toolsDir), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
 			return fmt.Errorf("build %s: %w", t, err)
 		}
