@@ -1,6 +1,6 @@
 #!/bin/sh
-# Drives a volume through its life on a simulated node, call by call, and shows
-# the disk that is left. Exit 0 means that every check held.
+# Drives volumes through their lives on a simulated node, prints each call, and shows the
+# disk at the end. The exit code is 0 if every check passed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ if ! command -v sgdisk >/dev/null; then
 			{ apt-get update -qq && apt-get install -y -qq gdisk; } >/dev/null ||
 			{ echo "demo: gdisk cannot be installed" >&2; exit 1; }
 	else
-		echo "demo: sgdisk is needed to show the disk; install the package gdisk" >&2
+		echo "demo: sgdisk is needed to check the disk; install the package gdisk" >&2
 		exit 1
 	fi
 fi

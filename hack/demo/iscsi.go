@@ -22,7 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// The target of the story, which wants CHAP.
+// The target, which requires CHAP.
 const (
 	iscsiAddress = "10.0.0.1"
 	iscsiTarget  = "iqn.2003-01.org.example:demo"
@@ -68,7 +68,7 @@ func (s *iscsiStory) prepare(ctx context.Context) error {
 	}
 	add := &iscsiv1alpha2.AddTargetPortalRequest{TargetPortal: s.portal()}
 	_, err = call(ctx, s.demo, iscsi.GroupName, iscsi.Version, s.iscsi.AddTargetPortal, "AddTargetPortal", add)
-	if err := s.check(status.Code(err) == codes.FailedPrecondition, "that needs the service MSiSCSI, and the error says so"); err != nil {
+	if err := s.check(status.Code(err) == codes.FailedPrecondition, "the call fails, because it needs the service MSiSCSI"); err != nil {
 		return err
 	}
 	if _, err := call(ctx, s.demo, system.GroupName, system.Version, s.system.StartService, "StartService", &systemv1alpha1.StartServiceRequest{Name: "MSiSCSI"}); err != nil {
@@ -83,18 +83,18 @@ func (s *iscsiStory) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.check(slices.Equal(found.Iqns, []string{iscsiTarget}), "the portal has told of the target"); err != nil {
+	if err := s.check(slices.Equal(found.Iqns, []string{iscsiTarget}), "the portal lists the target"); err != nil {
 		return err
 	}
 	in := &iscsiv1alpha2.ConnectTargetRequest{
 		TargetPortal: s.portal(), Iqn: iscsiTarget, AuthType: iscsiv1alpha2.AuthenticationType_ONE_WAY_CHAP, ChapUsername: iscsiUser, ChapSecret: "not-the-secret-1",
 	}
 	_, err = call(ctx, s.demo, iscsi.GroupName, iscsi.Version, s.iscsi.ConnectTarget, "ConnectTarget", in)
-	if err := s.check(status.Code(err) == codes.PermissionDenied, "a wrong CHAP secret is refused"); err != nil {
+	if err := s.check(status.Code(err) == codes.PermissionDenied, "a wrong CHAP secret is rejected"); err != nil {
 		return err
 	}
 	in.ChapSecret = iscsiSecret
-	for range 2 { // the second time as after a lost answer
+	for range 2 { // the second time as after a lost response
 		if _, err := call(ctx, s.demo, iscsi.GroupName, iscsi.Version, s.iscsi.ConnectTarget, "ConnectTarget", in); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (s *iscsiStory) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.check(near(size, iscsiSize), "its file system has %d bytes of the LUN's %d", size, iscsiSize)
+	return s.check(near(size, iscsiSize), "its file system has %d of the LUN's %d bytes", size, iscsiSize)
 }
 
 func (s *iscsiStory) unstage(ctx context.Context) error {
@@ -165,6 +165,6 @@ func (s *iscsiStory) unstage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, there := ids.DiskIDs[s.disk]
-	return s.check(!there, "disk %d is gone", s.disk)
+	_, found := ids.DiskIDs[s.disk]
+	return s.check(!found, "disk %d is gone", s.disk)
 }

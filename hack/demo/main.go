@@ -1,12 +1,12 @@
-// Command demo drives a volume on a disk and one on an SMB share through their
-// lives as CSI drivers do: stage, publish, expand, unpublish, unstage. It starts csi-proxy-sim with a simulated
-// node, calls it over its sockets with the client module that drivers use,
-// prints every call, and checks what each step has led to.
+// Command demo drives three volumes through their lives as CSI drivers do, from stage to
+// unstage: one on a disk, one on an SMB share, and one on an iSCSI target. It starts
+// csi-proxy-sim with a simulated node and calls it over its sockets with the client module
+// that drivers use. It prints every call, and checks the result of each step.
 //
 //	hack/demo.sh
 //
-// It exits with 0 only if every call that should succeed did, every check held, and sgdisk
-// finds nothing wrong with the disk that is left.
+// The exit code is 0 only if every call that should succeed did, every check passed, and
+// sgdisk finds no problem on the disk at the end.
 package main
 
 import (
@@ -55,11 +55,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "demo: %v\n", err)
 		return 1
 	}
-	fmt.Fprintf(stdout, "\n%d calls over %d pipes, %d checks, %v. All as it should be.\n", d.calls, len(d.pipes), d.checks, time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(stdout, "\n%d calls over %d pipes, %d checks, %v. All passed.\n", d.calls, len(d.pipes), d.checks, time.Since(start).Round(time.Millisecond))
 	return 0
 }
 
-// The disk of the story, as the storage vendor knows it.
+// The disk, as the storage system describes it.
 const (
 	diskSerial = "DEMO0001"
 	diskID     = "demo-volume-0001" // in its page 83h
@@ -67,8 +67,7 @@ const (
 	grownSize  = 2 << 30
 )
 
-// nodeYAML describes the node: its system disk, and a blank disk that the
-// control plane has just attached.
+// nodeYAML describes the node: its system disk, and a blank disk that was just attached.
 const nodeYAML = `disks:
 - content: system
 - size: 1GiB
@@ -92,7 +91,7 @@ func (d *demo) run(ctx context.Context, program string) (err error) {
 		return err
 	}
 	if _, err := exec.LookPath("sgdisk"); err != nil {
-		return fmt.Errorf("the demo ends with the disk as sgdisk sees it, and sgdisk (package gdisk) is not installed: %w", err)
+		return fmt.Errorf("sgdisk, which checks the disk at the end, is not installed (package gdisk): %w", err)
 	}
 	dir, err := os.MkdirTemp("", "csi-proxy-demo-")
 	if err != nil {
@@ -104,7 +103,7 @@ func (d *demo) run(ctx context.Context, program string) (err error) {
 	if err := os.WriteFile(config, []byte(nodeYAML), 0o600); err != nil {
 		return err
 	}
-	// The clients of this process find the sockets by the same variable.
+	// The clients in this process find the sockets by the same variable.
 	sockets := filepath.Join(dir, "run")
 	if err := os.Setenv(pipe.DirVariable, sockets); err != nil {
 		return err
@@ -129,13 +128,13 @@ func (d *demo) run(ctx context.Context, program string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.check(len(left) == 0, "exit code 0, and no socket is left"); err != nil {
+	if err := d.check(len(left) == 0, "exit code 0, and all sockets are removed"); err != nil {
 		return err
 	}
 	return d.judge(ctx, image)
 }
 
-// story is the volume's life. It returns the image file of its disk.
+// story runs all steps. It returns the image file of the first volume's disk.
 func (d *demo) story(ctx context.Context) (image string, err error) {
 	c, err := connect()
 	if err != nil {
@@ -175,10 +174,10 @@ func (d *demo) story(ctx context.Context) (image string, err error) {
 			return disk.Image, nil
 		}
 	}
-	return "", fmt.Errorf("disk %d is gone", v.disk)
+	return "", fmt.Errorf("the node has no disk %d any more", v.disk)
 }
 
-// judge shows the disk as a tool sees it that knows nothing of this project.
+// judge shows what sgdisk, which is independent of this project, finds on the disk.
 func (d *demo) judge(ctx context.Context, image string) error {
 	d.title("The disk, as sgdisk sees it")
 	var report []byte
@@ -204,20 +203,20 @@ func indent(text []byte) string {
 
 func (d *demo) title(text string) { fmt.Fprintf(d.out, "\n%s\n", text) }
 
-// check prints what must hold, and is an error if it does not.
+// check prints a condition, and returns an error if it is false.
 func (d *demo) check(ok bool, format string, args ...any) error {
 	d.checks++
 	text := fmt.Sprintf(format, args...)
 	if !ok {
-		fmt.Fprintf(d.out, "  NOT SO: %s\n", text)
+		fmt.Fprintf(d.out, "  FAILED: %s\n", text)
 		return fmt.Errorf("check failed: %s", text)
 	}
 	fmt.Fprintf(d.out, "  ok: %s\n", text)
 	return nil
 }
 
-// call makes one call and prints it: the pipe, the method with its request, how
-// long it took, and the answer.
+// call makes one call and prints it: the pipe, the method with its request, how long it
+// took, and the response.
 func call[In, Out proto.Message](ctx context.Context, d *demo, group string, version apiversion.Version, method func(context.Context, In, ...grpc.CallOption) (Out, error), name string, in In) (Out, error) {
 	return callPipe(ctx, d, "csi-proxy-"+group+"-"+version.String(), method, name, in)
 }
@@ -244,8 +243,7 @@ func callPipe[In, Out proto.Message](ctx context.Context, d *demo, pipeName stri
 // secretField matches the names of fields that are not printed.
 var secretField = regexp.MustCompile(`(?i)password|secret`)
 
-// short is a message as JSON on one line, of a length that fits one, and without
-// passwords and secrets.
+// short returns a message as JSON on one line, shortened, without passwords and secrets.
 func short(m proto.Message) string {
 	m = proto.Clone(m)
 	r := m.ProtoReflect()
@@ -276,12 +274,11 @@ func connectNode() (*grpc.ClientConn, error) { return transport.Connect(pipe.Pat
 // process is the running daemon.
 type process struct {
 	cmd    *exec.Cmd
-	output *bytes.Buffer // all that it has logged; read it after done
+	output *bytes.Buffer // its log, complete after done
 	done   chan error
 }
 
-// startLimit is how long a daemon takes to start that never will; it takes
-// milliseconds.
+// startLimit is after how long a start has failed. A good one takes milliseconds.
 const startLimit = 2 * time.Minute
 
 // startDaemon starts the daemon and waits until it serves.
@@ -313,14 +310,14 @@ func startDaemon(ctx context.Context, out io.Writer, program string, args ...str
 		return p, nil
 	case err := <-p.done:
 		p.done <- err
-		return nil, fmt.Errorf("csi-proxy did not start: %w\n%s", err, p.output)
+		return nil, fmt.Errorf("start csi-proxy-sim: %w\n%s", err, p.output)
 	case <-time.After(startLimit):
 		p.kill()
-		return nil, fmt.Errorf("csi-proxy does not serve after %v\n%s", startLimit, p.output)
+		return nil, fmt.Errorf("csi-proxy-sim does not serve after %v\n%s", startLimit, p.output)
 	}
 }
 
-// stop asks the daemon to stop, and is nil if it does so with exit code 0.
+// stop stops the daemon, and returns an error if its exit code is not 0.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -328,19 +325,19 @@ func (p *process) stop() error {
 	err := <-p.done
 	p.done <- err
 	if err != nil {
-		return fmt.Errorf("csi-proxy on SIGTERM: %w", err)
+		return fmt.Errorf("stop csi-proxy-sim by SIGTERM: %w", err)
 	}
 	return nil
 }
 
-// kill ends the daemon if it still runs.
+// kill kills the daemon if it still runs.
 func (p *process) kill() {
-	p.cmd.Process.Kill() // an error means that it has ended
+	p.cmd.Process.Kill() // fails if it has ended
 	p.done <- <-p.done
 }
 
-// log ends the daemon and returns what it has logged, as the end of an error.
+// log kills the daemon and returns its log, to be joined with an error.
 func (p *process) log() error {
 	p.kill()
-	return fmt.Errorf("log of csi-proxy:\n%s", p.output)
+	return fmt.Errorf("log of csi-proxy-sim:\n%s", p.output)
 }

@@ -9,16 +9,16 @@ import (
 
 func TestDemoFailsWithItsDaemon(t *testing.T) {
 	if _, err := exec.LookPath("sgdisk"); err != nil {
-		t.Skip("needs sgdisk: a machine with the package gdisk, which make test installs, runs this")
+		t.Skip("needs sgdisk, of the Debian package gdisk, which make test installs")
 	}
-	t.Setenv("CSI_PROXY_DIR", "") // the demo sets it; this puts it back
+	t.Setenv("CSI_PROXY_DIR", "") // the demo sets it; the test restores it
 	for _, program := range []string{"no-such-program", "false"} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), []string{"-csi-proxy-sim", program}, &stdout, &stderr); code != 1 {
 			t.Errorf("with the daemon %q: exit code %d, want 1", program, code)
 		}
-		if strings.Contains(stdout.String(), "as it should be") || stderr.Len() == 0 {
-			t.Errorf("with the daemon %q it said %q and %q", program, &stdout, &stderr)
+		if strings.Contains(stdout.String(), "All passed") || stderr.Len() == 0 {
+			t.Errorf("with the daemon %q it printed %q and %q", program, &stdout, &stderr)
 		}
 	}
 }
@@ -26,7 +26,7 @@ func TestDemoFailsWithItsDaemon(t *testing.T) {
 func TestCheckThatDoesNotHoldIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	d := &demo{out: &out}
-	if err := d.check(false, "the moon is %s", "cheese"); err == nil || !strings.Contains(out.String(), "NOT SO: the moon is cheese") {
+	if err := d.check(false, "the moon is %s", "cheese"); err == nil || !strings.Contains(out.String(), "FAILED: the moon is cheese") {
 		t.Errorf("check = %v, printed %q", err, &out)
 	}
 	if err := d.check(true, "water is wet"); err != nil || d.checks != 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// The share of the story is on the server of the default node.
+// The share is on the server of the default node.
 const (
 	smbShare   = `\\files.example.com\data`
 	smbUser    = "csi"
@@ -52,7 +52,7 @@ func (s *smbStory) mapShare(ctx context.Context, user, link string) error {
 	return err
 }
 
-// mapping wants the share to be mapped with a status; "" for not at all.
+// mapping checks that the share is mapped with a status, or with "" that it is not mapped.
 func (s *smbStory) mapping(ctx context.Context, want string) error {
 	state, err := s.clients.node.Show(ctx, &simcontrol.ShowRequest{})
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *smbStory) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.check(link.IsSymlink, "the staging directory is a link that leads to the share"); err != nil {
+	if err := s.check(link.IsSymlink, "the staging directory is a link to the share"); err != nil {
 		return err
 	}
 	return s.mapping(ctx, "ok")
@@ -99,8 +99,8 @@ func (s *smbStory) reboot(ctx context.Context) error {
 }
 
 func (s *smbStory) secondUser(ctx context.Context) error {
-	err := s.mapShare(ctx, "somebody-else", "")
-	return s.check(status.Code(err) == codes.FailedPrecondition, "that is refused, and the first one's mapping stays")
+	err := s.mapShare(ctx, "another-user", "")
+	return s.check(status.Code(err) == codes.FailedPrecondition, "the call fails, and the mapping of the first user stays")
 }
 
 func (s *smbStory) unstage(ctx context.Context) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
-// clients are those of a driver, and the control of the node.
+// clients has the clients of a driver, and the one that controls the node.
 type clients struct {
 	disk       *disk.Client
 	volume     *volume.Client
@@ -57,14 +57,14 @@ func (c *clients) close() {
 	}
 }
 
-// Where kubelet has a driver stage a volume, and where a pod expects it.
+// Where the kubelet lets a driver stage a volume, and where a pod expects it.
 const (
 	staging = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\demo\globalmount`
 	podDir  = `C:\var\lib\kubelet\pods\8f4c\volumes\kubernetes.io~csi\pvc-demo`
 	target  = podDir + `\mount`
 )
 
-// volumeStory is the volume of the story and what is known of it so far.
+// volumeStory is a volume, and what is known about it so far.
 type volumeStory struct {
 	*demo
 	*clients
@@ -126,7 +126,7 @@ func (v *volumeStory) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.check(near(v.size, diskSize), "its file system has %d bytes of the disk's %d", v.size, diskSize)
+	return v.check(near(v.size, diskSize), "its file system has %d of the disk's %d bytes", v.size, diskSize)
 }
 
 func (v *volumeStory) publish(ctx context.Context) error {
@@ -141,7 +141,7 @@ func (v *volumeStory) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.check(link.IsSymlink, "the pod's directory is a link that leads to the volume")
+	return v.check(link.IsSymlink, "the pod's directory is a link to the volume")
 }
 
 func (v *volumeStory) expand(ctx context.Context) error {
@@ -238,6 +238,6 @@ func (v *volumeStory) stats(ctx context.Context) (int64, error) {
 	return out.TotalBytes, nil
 }
 
-// near tells whether a file system fills its disk, but for what drivers' tests
-// allow to be lost to tables and reserved partitions.
+// near reports whether a file system fills its disk. Tables and reserved partitions may
+// take as much as the tests of drivers allow.
 func near(size, disk int64) bool { return size <= disk && disk-size <= 20<<20 }

@@ -27,8 +27,8 @@ var (
 	named = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz|Example)\\w+)(?:/([^`]+))?`$")
 )
 
-// A name that no test has any more is worse than none.
-func TestEveryTestThatIsNamedExists(t *testing.T) {
+// The page stays true when tests are renamed.
+func TestNamedTestsExist(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, comparedFile))
 	if err != nil {
 		t.Fatal(err)
@@ -39,18 +39,18 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 		m := row.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			if strings.HasPrefix(line, "| D") {
-				t.Errorf("not of the form of a row: %s", line)
+				t.Errorf("row not understood: %s", line)
 			}
 			continue
 		}
 		n, err := strconv.Atoi(m[1])
 		if err != nil || n < 1 || n > defects || rows[n] {
-			t.Errorf("D%s is no defect, or has two rows", m[1])
+			t.Errorf("D%s is not a known defect, or has two rows", m[1])
 		}
 		rows[n] = true
 		cells := strings.Split(m[2], " | ")
 		if len(cells) != 3 {
-			t.Errorf("D%d has %d cells, want what is there, what is here, and the tests", n, len(cells))
+			t.Errorf("D%d has %d cells, want the defect, what happens here, and the tests", n, len(cells))
 			continue
 		}
 		if err := shown(strings.TrimSpace(cells[2]), tests); err != nil {
@@ -64,7 +64,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	}
 }
 
-// shown checks the cell that names tests.
+// shown checks a cell with names of tests.
 func shown(cell string, tests map[string]*testDir) error {
 	quoted := regexp.MustCompile("`[^`]*`")
 	if rest := strings.Trim(quoted.ReplaceAllString(cell, ""), ", "); rest != "" || cell == "" {
@@ -73,7 +73,7 @@ func shown(cell string, tests map[string]*testDir) error {
 	for _, name := range quoted.FindAllString(cell, -1) {
 		m := named.FindStringSubmatch(name)
 		if m == nil {
-			return fmt.Errorf("%s is not of the form `directory TestName` or `directory TestName/case`", name)
+			return fmt.Errorf("%s: want `directory TestName` or `directory TestName/case`", name)
 		}
 		dir, test, part := m[1], m[2], m[3]
 		if dir == "test/published" && test == "TestCalls" {
@@ -93,7 +93,7 @@ func shown(cell string, tests map[string]*testDir) error {
 	return nil
 }
 
-// sectionExists finds "disk/v1/title".
+// sectionExists reports whether the script has a section, named like "disk/v1/title".
 func sectionExists(name string) bool {
 	sections, err := script.Sections()
 	if err != nil {
@@ -105,10 +105,10 @@ func sectionExists(name string) bool {
 	})
 }
 
-// testDir is what tests a directory has.
+// testDir has the tests of a directory.
 type testDir struct {
 	functions []string
-	texts     map[string]bool // the texts in them, of which some are names of cases
+	texts     map[string]bool // string literals, some of which are names of cases
 }
 
 func readTests(t *testing.T) map[string]*testDir {
@@ -156,12 +156,12 @@ func readTests(t *testing.T) map[string]*testDir {
 		t.Fatal(err)
 	}
 	if len(dirs) < 20 {
-		t.Fatalf("found tests in %d directories only", len(dirs))
+		t.Fatalf("found tests in only %d directories", len(dirs))
 	}
 	return dirs
 }
 
-func TestNamesThatAreWrongAreFound(t *testing.T) {
+func TestWrongNamesAreFound(t *testing.T) {
 	tests := map[string]*testDir{"pkg/disk": {functions: []string{"TestA"}, texts: map[string]bool{"a case": true}}}
 	for cell, good := range map[string]bool{
 		"`pkg/disk TestA`":                          true,

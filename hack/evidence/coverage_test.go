@@ -39,14 +39,14 @@ func TestEveryMethodOfEveryVersionIsCalled(t *testing.T) {
 		}
 	}
 	if len(c.groups) != len(published.Groups) || versions != wantVersions || methods != wantMethods || methods == 0 {
-		t.Errorf("the page is about %d groups, %d versions and %d methods; published were %d, %d and %d", len(c.groups), versions, methods, len(published.Groups), wantVersions, wantMethods)
+		t.Errorf("the page has %d groups, %d versions and %d methods, want %d, %d and %d, as published", len(c.groups), versions, methods, len(published.Groups), wantVersions, wantMethods)
 	}
 	for _, hole := range c.holes() {
 		t.Error(hole)
 	}
 }
 
-func TestAHoleIsFound(t *testing.T) {
+func TestHolesAreFound(t *testing.T) {
 	c, err := readCoverage(root)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,6 @@ func TestAHoleIsFound(t *testing.T) {
 	}
 }
 
-// The script may not call what does not exist.
 func TestEveryCallIsOfAPublishedMethod(t *testing.T) {
 	c, err := readCoverage(root)
 	if err != nil {
@@ -88,7 +87,7 @@ func TestCoveragePageIsUpToDate(t *testing.T) {
 	}
 	have, err := os.ReadFile(filepath.Join(root, coverageFile))
 	if err != nil || string(have) != c.page() {
-		t.Errorf("%s is not what the script says (%v); run make generate", coverageFile, err)
+		t.Errorf("%s is out of date (%v); run make generate", coverageFile, err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
-// coverageFile is the page that is written.
 const coverageFile = "docs/evidence/coverage.md"
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }

@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// prompt is what stands before a command.
+// prompt precedes a command.
 const prompt = "$ "
 
 // The measures of a picture, in pixels.
 const (
 	fontSize   = 13
-	charWidth  = 7.8 // every line is stretched to it, whatever the font
+	charWidth  = 7.8 // every line is stretched to it, in any font
 	lineHeight = 19
 	margin     = 16
 )
 
-// draw is a terminal with these lines.
+// draw returns a picture of a terminal with these lines.
 func draw(lines []string) []byte {
 	widest := 0
 	for _, l := range lines {
@@ -40,7 +40,7 @@ func draw(lines []string) []byte {
 		if strings.HasPrefix(l, prompt) {
 			class = ` class="c"`
 		}
-		// Blanks at the beginning are a matter of x: not every viewer keeps them.
+		// Blanks at the beginning become a larger x, because some viewers drop them.
 		text := strings.TrimLeft(l, " ")
 		indent := utf8.RuneCountInString(l) - utf8.RuneCountInString(text)
 		fmt.Fprintf(&b, `  <text%s x="%.1f" y="%d" textLength="%.1f" xml:space="preserve">%s</text>`+"\n",
@@ -52,6 +52,6 @@ func draw(lines []string) []byte {
 
 func escaped(text string) string {
 	var b bytes.Buffer
-	xml.EscapeText(&b, []byte(text)) // a bytes.Buffer takes everything
+	xml.EscapeText(&b, []byte(text)) // a bytes.Buffer never fails
 	return b.String()
 }

@@ -1,7 +1,6 @@
-// Command screens makes the pictures of docs/screens: it builds csi-proxy and
-// csi-proxyctl, starts a csi-proxy on the node of node.yaml, runs csi-proxyctl, and
-// draws what it printed as SVG. `make generate` runs it; its test compares the
-// pictures with a run of its own, byte for byte.
+// Command screens makes the pictures of docs/screens. It starts csi-proxy-sim with the
+// node of node.yaml, runs csi-proxyctl, and draws the output as SVG. `make generate` runs
+// it.
 package main
 
 import (
@@ -20,22 +19,22 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
-// release is what the programs in the pictures say of themselves.
+// release is the version that the programs in the pictures show.
 const release = "v2.0.0"
 
-// limit is how long all of it may take, of which building takes most.
+// limit is for everything. Building takes most of it.
 const limit = 5 * time.Minute
 
 //go:embed node.yaml
 var node []byte
 
-// A screen is a picture: commands, and what they print.
+// A screen is a picture of commands and their output.
 type screen struct {
 	name     string
-	commands []string // of csi-proxyctl, without arguments that have blanks
+	commands []string // of csi-proxyctl; arguments have no blanks
 }
 
-// before makes the node one on which something is wrong.
+// before are commands after which something is wrong with the node.
 var before = [...]string{
 	"versions --wait --timeout 30s",
 	"call disk/v1 SetDiskState disk_number=2 is_online=false",
@@ -70,7 +69,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// take makes all pictures, by the names of their files.
+// take returns all pictures by the names of their files.
 func take(ctx context.Context, root string) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -97,7 +96,7 @@ func take(ctx context.Context, root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	defer func() {
-		daemon.Process.Signal(os.Interrupt) // it removes its temporary files
+		daemon.Process.Signal(os.Interrupt) // so that it removes its temporary files
 		daemon.Wait()
 	}()
 	ctl := func(command string) (string, error) {
@@ -109,7 +108,7 @@ func take(ctx context.Context, root string) (map[string][]byte, error) {
 	for _, command := range before {
 		if out, err := ctl(command); err != nil {
 			daemon.Process.Kill()
-			daemon.Wait() // what it has said can be read now
+			daemon.Wait() // its log is complete now
 			return nil, fmt.Errorf("csi-proxyctl %s: %w\n%s%s", command, err, out, &log)
 		}
 	}
@@ -118,7 +117,7 @@ func take(ctx context.Context, root string) (map[string][]byte, error) {
 		var lines []string
 		for _, command := range s.commands {
 			out, err := ctl(command)
-			if err != nil && s.name != "doctor" { // which ends with 3 where there is something to tell
+			if err != nil && s.name != "doctor" { // it exits with 3 if something is wrong
 				return nil, fmt.Errorf("csi-proxyctl %s: %w\n%s", command, err, out)
 			}
 			lines = append(lines, prompt+"csi-proxyctl "+command)

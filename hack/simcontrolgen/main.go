@@ -4,8 +4,7 @@
 //
 //	go run ./hack/simcontrolgen -dir internal/simcontrol
 //
-// csi-proxy-api-gen does not do it: that command knows the published API, and
-// refuses whatever is not like it.
+// csi-proxy-api-gen cannot do it, because it accepts only files of the published API.
 package main
 
 import (
@@ -66,14 +65,14 @@ func generate(ctx context.Context, dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The name is also the key in the registry of all files of a program, in
-	// which a plain node.proto might meet another one.
+	// The name must be unique among the .proto files of a program, and node.proto might
+	// not be.
 	file := proto.CloneOf(protoutil.ProtoFromFileDescriptor(compiled[0]))
 	file.Name = proto.String(path.Join("simnode", "v1", "node.proto"))
 	req := &pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{file.GetName()},
 		ProtoFile:      []*descriptorpb.FileDescriptorProto{file},
-		// The import path and what is not to be repeated of it.
+		// The part of the import path that the names of the files leave out.
 		Parameter: proto.String("module=" + file.GetOptions().GetGoPackage()),
 	}
 
@@ -119,7 +118,7 @@ func protocGenGoGRPC(ctx context.Context, req *pluginpb.CodeGeneratorRequest) (*
 	}
 	resp := &pluginpb.CodeGeneratorResponse{}
 	if err := proto.Unmarshal(out, resp); err != nil {
-		return nil, fmt.Errorf("answer of protoc-gen-go-grpc: %w", err)
+		return nil, fmt.Errorf("output of protoc-gen-go-grpc: %w", err)
 	}
 	return resp, nil
 }

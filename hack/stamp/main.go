@@ -1,12 +1,11 @@
-// Command stamp gives Windows programs what Windows wants to know of one: a version
-// resource, which Explorer, Get-Item and inventories show, and a manifest.
+// Command stamp adds two resources to Windows programs: the version, which Explorer,
+// Get-Item and inventories show, and a manifest.
 //
 //	stamp -version v2.0.1-3-g0123abc csi-proxy.exe csi-proxyctl.exe
 //
-// The version is known only when a program is built, so the programs are changed
-// after the linker, in place: no resource file lies in the source tree, to be made
-// anew for each version or to go stale. The same program and version make the same
-// bytes.
+// Only the build knows the version, so stamp changes the programs in place after linking,
+// and no resource file in the source tree can be out of date. The same program and version
+// give the same bytes.
 package main
 
 import (
@@ -30,7 +29,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 func run(args []string, stderr io.Writer) int {
 	f := flag.NewFlagSet("stamp", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	text := f.String("version", "", "what git describe says")
+	text := f.String("version", "", "the output of git describe")
 	if err := f.Parse(args); err != nil {
 		return 2
 	}
@@ -47,7 +46,7 @@ func run(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// descriptions are what the programs are, by their names.
+// descriptions has the descriptions of the programs, by their names.
 var descriptions = map[string]string{
 	"csi-proxy.exe":     "CSI Proxy: storage of this node for Kubernetes CSI drivers",
 	"csi-proxy-sim.exe": "CSI Proxy over a simulated node, for tests of CSI drivers",
@@ -58,7 +57,7 @@ func stampFile(path, text string) error {
 	name := filepath.Base(path)
 	description, known := descriptions[name]
 	if !known {
-		return errors.New("a program that is not known here")
+		return errors.New("unknown program: add its description to hack/stamp")
 	}
 	program, err := os.ReadFile(path)
 	if err != nil {
@@ -68,7 +67,7 @@ func stampFile(path, text string) error {
 	if err != nil {
 		return err
 	}
-	// A new file in its place: the old one may be running.
+	// Rename works even if the old program runs.
 	next := path + ".stamped"
 	if err := os.WriteFile(next, stamped, 0o755); err != nil {
 		return err
@@ -79,7 +78,7 @@ func stampFile(path, text string) error {
 // english is the language of the texts, as Windows numbers them.
 const english = 0x0409
 
-// stamp is a program with a version resource and a manifest, and no other resources.
+// stamp returns the program with a version and a manifest, and no other resources.
 func stamp(program []byte, name, description, text string) ([]byte, error) {
 	numbers := numbersOf(text)
 	info := version.Info{FileVersion: numbers, ProductVersion: numbers, Type: version.App}
@@ -107,9 +106,9 @@ func stamp(program []byte, name, description, text string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// manifest says that the program knows Windows 10 and its long paths. It asks for
-// no rights of its own: the service has those of its account, and a simulated node,
-// the client and -h need none.
+// manifest declares support for Windows 10 and for long paths. It asks for no elevation:
+// the service has the rights of its account, and csi-proxyctl, csi-proxy-sim and -h need
+// none.
 // https://learn.microsoft.com/windows/win32/sbscs/application-manifests
 var manifest = winres.AppManifest{
 	Compatibility:  winres.Win10AndAbove,
@@ -119,9 +118,9 @@ var manifest = winres.AppManifest{
 
 var described = regexp.MustCompile(`^v?(\d+)\.(\d+)\.(\d+)(?:-(?:.*-)?(\d+)-g[0-9a-f]+)?`)
 
-// numbersOf are the four numbers of what git describe says: the tag's, and how many
-// commits come after it. A version without a tag, or with a number that Windows has
-// no room for, is 0.0.0.0.
+// numbersOf returns the four numbers of a version from git describe: those of the tag, and
+// the number of commits after it. It returns 0.0.0.0 for a version without a tag, and for
+// a number of more than 16 bits.
 func numbersOf(text string) (numbers [4]uint16) {
 	m := described.FindStringSubmatch(text)
 	if m == nil {

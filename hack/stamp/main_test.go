@@ -40,7 +40,7 @@ func TestNumbersOf(t *testing.T) {
 	}
 }
 
-// program builds a small Windows program.
+// program builds a small program for Windows.
 func program(t *testing.T, arch string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestStamp(t *testing.T) {
 		if again, err := stamp(stamped, "csi-proxy.exe", "what it is", text); err != nil || !bytes.Equal(stamped, again) {
 			t.Errorf("%s: stamping what is stamped changes it (%v)", arch, err)
 		}
-		// A second version takes the place of the first.
+		// A second version replaces the first.
 		second, err := stamp(stamped, "csi-proxy.exe", "what it is", "v3.0.0")
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// sections are the sections of a program, as Go's own reader sees them.
+// sections returns the sections of a program, as package debug/pe reads them.
 func sections(t *testing.T, b []byte) map[string][]byte {
 	t.Helper()
 	f, err := pe.NewFile(bytes.NewReader(b))
@@ -170,7 +170,7 @@ func TestUsage(t *testing.T) {
 		{nil, 2, "usage"},
 		{[]string{"-version=v1.0.0"}, 2, "usage"},
 		{[]string{broken}, 2, "usage"},
-		{[]string{"-version=v1.0.0", other}, 1, "not known here"},
+		{[]string{"-version=v1.0.0", other}, 1, "unknown program"},
 		{[]string{"-version=v1.0.0", broken}, 1, "csi-proxy.exe"},
 		{[]string{"-version=v1.0.0", filepath.Join(dir, "none", "csi-proxy.exe")}, 1, "no such file"},
 	} {
