@@ -95,3 +95,21 @@ func TestGitHubFilesParse(t *testing.T) {
 		}
 	}
 }
+
+// A person finds all programs in two places: what is installed in cmd, and what builds,
+// checks and documents the project in hack.
+func TestProgramsAreInCmdAndHack(t *testing.T) {
+	programs := 0
+	for _, f := range sources(t) {
+		if f.ast.Name.Name != "main" {
+			continue
+		}
+		programs++
+		if !strings.HasPrefix(f.path, "cmd/") && !strings.HasPrefix(f.path, "hack/") {
+			t.Errorf("%s: a program belongs to cmd, or to hack if it is a build tool", f.path)
+		}
+	}
+	if programs == 0 {
+		t.Error("found no program")
+	}
+}
