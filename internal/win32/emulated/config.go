@@ -4,23 +4,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// Machine is what a node takes from the machine that it runs on. The zero Machine
-// is the system's.
-type Machine struct {
-	Now   func() time.Time    // nil means time.Now
-	Sleep func(time.Duration) // passes the time of a format; nil means time.Sleep
-	Rand  io.Reader           // identifiers; nil means crypto/rand
-}
-
-// identifier is the STORAGE_IDENTIFIER that c describes.
+// identifier returns the STORAGE_IDENTIFIER that c describes.
 func identifier(c nodespec.Identifier) (win32.Identifier, error) {
 	id := win32.Identifier{Type: c.Type}
 	switch c.CodeSet {
@@ -59,7 +49,7 @@ func identifier(c nodespec.Identifier) (win32.Identifier, error) {
 	return id, nil
 }
 
-// busType is the number of a bus that nodespec.Disk names.
+// busType returns the number of a bus of nodespec.Disk.
 func busType(name string) (uint32, error) {
 	switch strings.ToLower(name) {
 	case "", "sas":
@@ -82,8 +72,8 @@ func busType(name string) (uint32, error) {
 	return 0, fmt.Errorf("bus %q, want sas, scsi, iscsi, nvme, sata, ata, virtual or vhd", name)
 }
 
-// sharedBus tells whether other machines may use a disk on that bus too: the
-// SAN policy "offlineShared" is about those (Microsoft: diskpart, san).
+// sharedBus reports whether several machines may share a disk on this bus, which
+// matters to the SAN policy "offlineShared" (Microsoft: diskpart, san).
 func sharedBus(bus uint32) bool {
 	switch bus {
 	case win32.BusTypeScsi, win32.BusTypeISCSI, win32.BusTypeSas:
@@ -99,7 +89,7 @@ func validate(c nodespec.Config) error {
 		return fmt.Errorf("SAN policy %q, want %s, %s or %s", c.SANPolicy, nodespec.SANOnlineAll, nodespec.SANOfflineShared, nodespec.SANOfflineAll)
 	}
 	if c.VolumeArrivalDelay < 0 || c.FormatDuration < 0 {
-		return errors.New("a delay is negative")
+		return errors.New("the configuration has a negative delay")
 	}
 	if err := checkSMB(c.SMBServers); err != nil {
 		return err
@@ -128,10 +118,10 @@ func validate(c nodespec.Config) error {
 	return nil
 }
 
-// minDisk and maxDisk bound the size of a disk.
+// minDisk and maxDisk limit the size of a disk.
 const (
 	minDisk = 4 << 20
-	maxDisk = 256 << 40 // what NTFS can use with 64 KiB clusters
+	maxDisk = 256 << 40 // the most that NTFS can use with 64 KiB clusters
 )
 
 func validateDisk(c nodespec.Disk) error {
@@ -142,7 +132,7 @@ func validateDisk(c nodespec.Disk) error {
 		return fmt.Errorf("disk ID %q, want at most 64 letters, digits, '-' and '_'", c.ID)
 	}
 	if c.Content != nodespec.ContentImage && c.Image != "" && c.Content != "" {
-		return fmt.Errorf("content %q and an image %q, want one of them", c.Content, c.Image)
+		return fmt.Errorf("content %q and image %q, want only one of them", c.Content, c.Image)
 	}
 	switch c.Content {
 	case "", nodespec.ContentBlank, nodespec.ContentMBR, nodespec.ContentGPT, nodespec.ContentGPTNoMSR, nodespec.ContentSuperfloppy, nodespec.ContentSystem:

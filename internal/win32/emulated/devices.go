@@ -2,7 +2,6 @@ package emulated
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -184,52 +183,6 @@ func (h *deviceHandle) allows(o *deviceHandle) bool {
 	return (!o.read || h.share&win32.FILE_SHARE_READ != 0) && (!o.write || h.share&win32.FILE_SHARE_WRITE != 0)
 }
 
-// deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
-// something else.
-func (n *Node) deviceForNT(name string) device {
-	short, ok := cutPrefixFold(name, `\??\`)
-	if !ok {
-		return nil
-	}
-	if digits, ok := cutPrefixFold(short, "PhysicalDrive"); ok {
-		number, err := strconv.ParseUint(digits, 10, 32)
-		if err != nil || digits != strconv.FormatUint(number, 10) {
-			return nil
-		}
-		if d := n.diskByNumber(uint32(number)); d != nil {
-			return d
-		}
-		return nil
-	}
-	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_DISK.String()) {
-		for _, d := range n.disks {
-			if strings.EqualFold(d.interfacePath()[4:], short) {
-				return d
-			}
-		}
-		return nil
-	}
-	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_VOLUME.String()) {
-		for _, v := range n.volumes {
-			if v.visible() && strings.EqualFold(v.interfacePath()[4:], short) {
-				return v
-			}
-		}
-		return nil
-	}
-	if v, rest, ok := n.volumeForNT(name); ok && rest == "" {
-		return v
-	}
-	return nil
-}
-
-func cutPrefixFold(s, prefix string) (rest string, ok bool) {
-	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
-		return s, false
-	}
-	return s[len(prefix):], true
-}
-
 // Interfaces implements [win32.Devices]. A class without devices has an empty list.
 func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	err = n.do(func(*tx) error {
@@ -256,7 +209,7 @@ func (n *Node) Reenumerate() error {
 	return n.do(func(t *tx) error {
 		for _, d := range n.waiting {
 			state := d.diskState
-			state.State = placeAttached
+			state.State = statusAttached
 			d.change(t, state)
 			if err := n.arrive(t, d, state); err != nil {
 				return err
@@ -266,16 +219,3 @@ func (n *Node) Reenumerate() error {
 		return nil
 	})
 }
-
-// present implements device.
-func (d *disk) present() error {
-	if d.gone {
-		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/contract/calls.md#transient-errors
-	}
-	return nil
-}
-
-func (d *disk) handles() *[]*deviceHandle { return &d.opens }
-
-// flush implements device. Writes go to the image at once, so there is nothing to do.
-func (d *disk) flush() error { return nil }

@@ -222,3 +222,17 @@ func relativeTarget(p place, sub string) (string, error) {
 	}
 	return p.vol.ntDevice() + `\` + strings.Join(names, `\`), nil
 }
+
+// exists returns the error of opening an existing p: [MS-FSA] 2.1.5.1, phases 6
+// and 7, and 2.1.5.1.2.
+func (p place) exists() error {
+	switch {
+	case p.entry == nil:
+		return win32.STATUS_OBJECT_NAME_NOT_FOUND
+	case p.slash && !p.entry.IsDir():
+		return win32.STATUS_NOT_A_DIRECTORY
+	case p.entry.DeletePending():
+		return win32.STATUS_DELETE_PENDING
+	}
+	return nil
+}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,30 +51,6 @@ type Node struct {
 	iscsi    iscsiState
 	lastOpen win32.Handle
 	formats  uint64 // number of formats with a duration so far
-}
-
-// openHandle is an entry of the handle table.
-type openHandle struct {
-	object object
-	path   string // the path that was opened
-}
-
-// object is the open object of a handle: a disk, a volume or a file. Its methods
-// run inside the transaction of the call. What an object does not support fails
-// with Windows' error.
-type object interface {
-	control(t *tx, code uint32, in, out []byte) (int, error)
-	readAt(t *tx, p []byte, off int64) (int, error)
-	writeAt(t *tx, p []byte, off int64) (int, error)
-	flush(t *tx) error
-	// close is called once, when the handle is closed.
-	close(t *tx) error
-}
-
-// volumeUser is an object that keeps a volume in use: an open file, or the volume's
-// own device opened for data.
-type volumeUser interface {
-	usedVolume() *volume
 }
 
 // Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
@@ -170,23 +145,6 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// OpenHandles returns the paths of the open handles, sorted. A test that ends with
-// open handles has found a leak.
-func (n *Node) OpenHandles() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.openHandles()
-}
-
-func (n *Node) openHandles() []string {
-	paths := make([]string, 0, len(n.handles))
-	for _, h := range n.handles {
-		paths = append(paths, h.path)
-	}
-	slices.Sort(paths)
-	return paths
-}
-
 // do runs one call: without others at the same time, and all or nothing.
 func (n *Node) do(call func(t *tx) error) error {
 	n.mu.Lock()
@@ -217,87 +175,6 @@ func (n *Node) breakDown(what string, err error) error {
 	return win32.ERROR_IO_DEVICE
 }
 
-// insert opens a handle for o. path is for display ([Node.OpenHandles]).
-func (n *Node) insert(o object, path string) win32.Handle {
-	// Windows' handles are multiples of 4. Numbers are not reused, so that any use
-	// after close is noticed.
-	n.lastOpen += 4
-	n.handles[n.lastOpen] = &openHandle{o, path}
-	return n.lastOpen
-}
-
-// lookup returns the open object of h.
-func (n *Node) lookup(h win32.Handle) (object, bool) {
-	e := n.handles[h]
-	if e == nil {
-		return nil, false
-	}
-	return e.object, true
-}
-
-// CloseHandle implements [win32.Handles].
-func (n *Node) CloseHandle(h win32.Handle) error {
-	return n.do(func(t *tx) error {
-		e := n.handles[h]
-		if e == nil {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		// As in Windows, the handle is closed even if close fails.
-		delete(n.handles, h)
-		return e.object.close(t)
-	})
-}
-
-// DeviceIoControl implements [win32.Handles].
-func (n *Node) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (size int, err error) {
-	err = n.do(func(t *tx) error {
-		o, ok := n.lookup(h)
-		if !ok {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		size, err = o.control(t, code, in, out)
-		return err
-	})
-	return size, err
-}
-
-// ReadAt implements [win32.Handles].
-func (n *Node) ReadAt(h win32.Handle, p []byte, off int64) (size int, err error) {
-	err = n.do(func(t *tx) error {
-		o, ok := n.lookup(h)
-		if !ok {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		size, err = o.readAt(t, p, off)
-		return err
-	})
-	return size, err
-}
-
-// WriteAt implements [win32.Handles].
-func (n *Node) WriteAt(h win32.Handle, p []byte, off int64) (size int, err error) {
-	err = n.do(func(t *tx) error {
-		o, ok := n.lookup(h)
-		if !ok {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		size, err = o.writeAt(t, p, off)
-		return err
-	})
-	return size, err
-}
-
-// FlushFileBuffers implements [win32.Handles].
-func (n *Node) FlushFileBuffers(h win32.Handle) error {
-	return n.do(func(t *tx) error {
-		o, ok := n.lookup(h)
-		if !ok {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		return o.flush(t)
-	})
-}
-
 // WindowsDirectory implements [win32.Installation].
 func (n *Node) WindowsDirectory() (string, error) {
 	return `C:\Windows`, n.do(func(*tx) error { return nil })
@@ -313,4 +190,29 @@ func (n *Node) newGUID() (win32.GUID, error) {
 	g.Data3 = g.Data3&0x0fff | 0x4000
 	g.Data4[0] = g.Data4[0]&0x3f | 0x80
 	return g, nil
+}
+
+// cause returns the reason for the node's ERROR_IO_DEVICE, or err if there is
+// none.
+func (n *Node) cause(err error) error {
+	if n.broken != nil {
+		return n.broken
+	}
+	return err
+}
+
+// usable returns nil while the node can be changed.
+func (n *Node) usable() error {
+	if n.closed {
+		return errors.New("emulated node: closed")
+	}
+	return n.broken
+}
+
+// Machine is what a node uses of the machine that it runs on. The zero Machine
+// uses the system's own.
+type Machine struct {
+	Now   func() time.Time    // nil means time.Now
+	Sleep func(time.Duration) // waits during a format; nil means time.Sleep
+	Rand  io.Reader           // source of identifiers; nil means crypto/rand
 }

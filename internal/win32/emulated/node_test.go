@@ -96,3 +96,28 @@ func (n *Node) systemVolume() win32.GUID {
 	defer n.mu.Unlock()
 	return n.letters['C']
 }
+
+func TestOpenRefusals(t *testing.T) {
+	same := uint32(4)
+	for name, c := range map[string]nodespec.Config{
+		"SAN policy":               {SANPolicy: "offline"},
+		"negative delay":           {FormatDuration: -1},
+		"disk":                     {Disks: []nodespec.Disk{{Bus: "usb"}}},
+		"one number twice":         {Disks: []nodespec.Disk{{Number: &same}, {Number: &same}}},
+		"span of one":              {SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}}}}},
+		"span of what is not":      {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 7, Offset: 0, Length: mib}}}}},
+		"span on one disk":         {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 0, Offset: mib, Length: mib}}}}},
+		"span beyond":              {Disks: []nodespec.Disk{{Size: gib}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: gib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
+		"span over a partition":    {Disks: []nodespec.Disk{{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 20 * mib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
+		"relative directory":       {Directories: []string{"var"}},
+		"directory on no volume":   {Directories: []string{`Q:\x`}},
+		"directory without a name": {Directories: []string{`C:\a\b|c`}},
+		"state directory":          {StateDir: "/dev/null/x"},
+	} {
+		n, err := Open(c, Machine{})
+		if err == nil {
+			t.Errorf("%s: Open succeeded", name)
+			n.Close()
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -179,4 +180,28 @@ func allZero(b []byte) bool {
 		b = b[n:]
 	}
 	return true
+}
+
+// putIn stores a record, and puts it into a map in memory on commit.
+func putIn[V any](t *tx, m map[string]V, prefix, key string, v V) {
+	t.Put(prefix+key, v)
+	t.onCommit(func() { m[key] = v })
+}
+
+// deleteFrom is the opposite of putIn.
+func deleteFrom[V any](t *tx, m map[string]V, prefix, key string) {
+	t.Delete(prefix + key)
+	t.onCommit(func() { delete(m, key) })
+}
+
+// loadIn reads the records with a prefix.
+func loadIn[V any](n *Node, m map[string]V, prefix string) error {
+	for _, k := range n.store.keys(prefix) {
+		var v V
+		if err := json.Unmarshal(n.store.data[k], &v); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		m[strings.TrimPrefix(k, prefix)] = v
+	}
+	return nil
 }

@@ -1,46 +1,16 @@
 package emulated
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
-
-func TestShow(t *testing.T) {
-	n := start(t, nodespec.Config{})
-	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
-		t.Fatal(err)
-	}
-	info, err := n.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again nodespec.State
-	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, info) {
-		t.Errorf("Show is not the same after JSON: %v\n%s", err, b)
-	}
-	if len(info.Disks) != 3 || !info.Disks[0].System || info.Disks[0].Style != "GPT" || len(info.Disks[0].Partitions) != 3 || info.Disks[1].Style != "RAW" {
-		t.Errorf("disks %+v", info.Disks)
-	}
-	if len(info.Volumes) != 3 || info.Volumes[0].FileSystem != "FAT32" || info.Volumes[1].FileSystem != "NTFS" || info.Volumes[1].MountedAt[0] != `C:\` || info.Volumes[2].MountedAt[0] != `C:\var\lib\kubelet\pods\` {
-		t.Errorf("volumes %+v", info.Volumes)
-	}
-	if len(info.Mounts) != 1 || info.Mounts[0].Host != info.Volumes[1].ID || info.Mounts[0].Volume != info.Volumes[2].ID || info.Mounts[0].Path != `\var\lib\kubelet\pods` {
-		t.Errorf("mounts %+v", info.Mounts)
-	}
-}
 
 func TestAttachRefusals(t *testing.T) {
 	n := start(t, nodespec.Config{})
@@ -52,8 +22,8 @@ func TestAttachRefusals(t *testing.T) {
 		c    nodespec.Disk
 		want string
 	}{
-		{"number in use", nodespec.Disk{Number: &one}, "disk number 1 is taken"},
-		{"identity in use", nodespec.Disk{ID: strings.ToUpper(n.disks[0].ID)}, "attached already"},
+		{"number in use", nodespec.Disk{Number: &one}, "disk number 1 is already in use"},
+		{"identity in use", nodespec.Disk{ID: strings.ToUpper(n.disks[0].ID)}, "already attached"},
 		{"too small", nodespec.Disk{Size: 1000}, "1000 bytes"},
 		{"too large", nodespec.Disk{Size: 1 << 60}, "1152921504606846976"},
 		{"sector size", nodespec.Disk{SectorSize: 520}, "520"},
@@ -117,31 +87,6 @@ func TestControlRefusals(t *testing.T) {
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)
-		}
-	}
-}
-
-func TestOpenRefusals(t *testing.T) {
-	same := uint32(4)
-	for name, c := range map[string]nodespec.Config{
-		"SAN policy":               {SANPolicy: "offline"},
-		"negative delay":           {FormatDuration: -1},
-		"disk":                     {Disks: []nodespec.Disk{{Bus: "usb"}}},
-		"one number twice":         {Disks: []nodespec.Disk{{Number: &same}, {Number: &same}}},
-		"span of one":              {SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}}}}},
-		"span of what is not":      {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 7, Offset: 0, Length: mib}}}}},
-		"span on one disk":         {Disks: []nodespec.Disk{{}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 0, Length: mib}, {Disk: 0, Offset: mib, Length: mib}}}}},
-		"span beyond":              {Disks: []nodespec.Disk{{Size: gib}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: gib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
-		"span over a partition":    {Disks: []nodespec.Disk{{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}, {}}, SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{{Disk: 0, Offset: 20 * mib, Length: mib}, {Disk: 1, Offset: 0, Length: mib}}}}},
-		"relative directory":       {Directories: []string{"var"}},
-		"directory on no volume":   {Directories: []string{`Q:\x`}},
-		"directory without a name": {Directories: []string{`C:\a\b|c`}},
-		"state directory":          {StateDir: "/dev/null/x"},
-	} {
-		n, err := Open(c, Machine{})
-		if err == nil {
-			t.Errorf("%s: Open succeeded", name)
-			n.Close()
 		}
 	}
 }
@@ -233,67 +178,5 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 	}
 	if _, err := n.VolumeNameForMountPoint(`E:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("VolumeNameForMountPoint of the letter of a removed volume = %v, want ERROR_FILE_NOT_FOUND", err)
-	}
-}
-
-func TestReboot(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	n := startOn(t, nodespec.Config{AttachNeedsRescan: true, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, Machine{Now: func() time.Time { return now }})
-	if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Grow(1, 20*gib); err != nil {
-		t.Fatal(err)
-	}
-	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
-	if left := n.OpenHandles(); len(left) != 0 {
-		t.Errorf("handles %q are still open", left)
-	}
-	if _, err := n.ReadAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_HANDLE) {
-		t.Errorf("ReadAt = %v, want ERROR_INVALID_HANDLE", err)
-	}
-	if d := n.diskByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
-		t.Errorf("disk 1 has %d and %d visible bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
-	}
-	one(t, n, 3) // the attached disk is visible, and its volume exists once Windows runs
-}
-
-func TestConfigJSON(t *testing.T) {
-	text := `{
-		"disks": [
-			{"content": "system"},
-			{"number": 7, "size": "2GiB", "sectorSize": 4096, "bus": "iscsi", "serial": "s", "offline": true,
-			 "identifiers": [{"codeSet": "ascii", "type": 1, "text": "MSFT x"}], "address": {"Port": 1, "Lun": 2},
-			 "content": "gpt", "partitions": [{"size": "1GiB", "fileSystem": "NTFS", "letter": "E"}, {}]}
-		],
-		"volumeArrivalDelay": "150ms", "formatDuration": "2s"
-	}`
-	var c nodespec.Config
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		t.Fatal(err)
-	}
-	if c.FormatDuration != nodespec.Duration(2*time.Second) || c.Disks[1].Size != 2*gib || c.Disks[1].Address.Lun != 2 {
-		t.Errorf("%+v", c)
-	}
-	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again nodespec.Config
-	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, c) {
-		t.Errorf("%v: %+v is not %+v", err, again, c)
-	}
-	c.VolumeArrivalDelay = 0
-	n := start(t, c)
-	if d := n.diskByNumber(7); d == nil || !d.offline() || len(d.table.Partitions) != 3 {
-		t.Errorf("disk 7 is %+v", d)
-	}
-	if err := json.Unmarshal([]byte(`{"formatDuration": 3}`), &c); err == nil {
-		t.Error("a duration without a unit was accepted")
 	}
 }

@@ -1,10 +1,12 @@
 package emulated
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 )
 
 // maxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
@@ -118,4 +120,119 @@ func isDeviceName(name string) bool {
 		return ok
 	}
 	return false
+}
+
+// volumeForNT finds the volume of an NT name. rest is the remainder of the name:
+// "" for the volume's device, `\` for its root directory, `\a\b` for a path on
+// it. vol.tree is up to date; it is nil if vol has no file system or is being
+// formatted.
+//
+// Names are `\??\C:…`, `\??\Volume{…}…`, `\??\GLOBALROOT\Device\HarddiskVolume3…`
+// and `\Device\HarddiskVolume3…`.
+func (n *Node) volumeForNT(name string) (vol *volume, rest string, ok bool) {
+	device := name
+	if short, ok := cutPrefixFold(name, `\??\`); ok {
+		first, rest := short, ""
+		if i := strings.IndexByte(short, '\\'); i >= 0 {
+			first, rest = short[:i], short[i:]
+		}
+		if len(first) == 2 && first[1] == ':' && isLetter(first[0]) {
+			if guid, ok := n.letters[first[0]&^0x20]; ok {
+				return n.found(n.volumeByGUID(guid), rest)
+			}
+			return nil, "", false
+		}
+		if text, ok := cutPrefixFold(first, "Volume"); ok && strings.HasPrefix(text, "{") {
+			guid, err := win32.ParseGUID(text)
+			if err != nil {
+				return nil, "", false
+			}
+			return n.found(n.volumeByGUID(guid), rest)
+		}
+		if !strings.EqualFold(first, "GLOBALROOT") {
+			return nil, "", false
+		}
+		device = rest
+	}
+	device, ok = cutPrefixFold(device, `\Device\`)
+	if !ok {
+		return nil, "", false
+	}
+	first := device
+	if i := strings.IndexByte(device, '\\'); i >= 0 {
+		first, rest = device[:i], device[i:]
+	}
+	for _, v := range n.volumes {
+		if v.visible() && strings.EqualFold(v.ntDevice(), `\Device\`+first) {
+			return n.found(v, rest)
+		}
+	}
+	return nil, "", false
+}
+
+func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
+	if v == nil {
+		return nil, "", false
+	}
+	v.detect(&n.tx)
+	if v.formatting != 0 {
+		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
+	}
+	return v, rest, true
+}
+
+// volumeByGUID returns a volume that has arrived, or nil.
+func (n *Node) volumeByGUID(guid win32.GUID) *volume {
+	for _, v := range n.volumes {
+		if v.guid() == guid && v.visible() {
+			return v
+		}
+	}
+	return nil
+}
+
+// deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
+// something else.
+func (n *Node) deviceForNT(name string) device {
+	short, ok := cutPrefixFold(name, `\??\`)
+	if !ok {
+		return nil
+	}
+	if digits, ok := cutPrefixFold(short, "PhysicalDrive"); ok {
+		number, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil || digits != strconv.FormatUint(number, 10) {
+			return nil
+		}
+		if d := n.diskByNumber(uint32(number)); d != nil {
+			return d
+		}
+		return nil
+	}
+	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_DISK.String()) {
+		for _, d := range n.disks {
+			if strings.EqualFold(d.interfacePath()[4:], short) {
+				return d
+			}
+		}
+		return nil
+	}
+	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_VOLUME.String()) {
+		for _, v := range n.volumes {
+			if v.visible() && strings.EqualFold(v.interfacePath()[4:], short) {
+				return v
+			}
+		}
+		return nil
+	}
+	if v, rest, ok := n.volumeForNT(name); ok && rest == "" {
+		return v
+	}
+	return nil
+}
+
+func cutPrefixFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }

@@ -1,0 +1,392 @@
+package emulated
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+const (
+	defaultSystemDisk = 64 << 30
+	defaultDisk       = 10 << 30
+	mib               = 1 << 20
+)
+
+// Attach attaches a disk and returns its number. If c.ID is that of a detached
+// disk, it attaches that disk again. With Config.AttachNeedsRescan the disk is
+// invisible until Reenumerate.
+func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return 0, err
+	}
+	if err := validateDisk(c); err != nil {
+		return 0, fmt.Errorf("attach: %w", err)
+	}
+	status := statusAttached
+	if n.cfg.AttachNeedsRescan {
+		status = statusWaiting
+	}
+	number, err = n.attach(c, status)
+	if err != nil {
+		return 0, fmt.Errorf("attach: %w", n.cause(err))
+	}
+	return number, nil
+}
+
+// attached returns an attached disk, visible or not, or nil.
+func (n *Node) attached(match func(*disk) bool) *disk {
+	for _, list := range [][]*disk{n.disks, n.waiting} {
+		if i := slices.IndexFunc(list, match); i >= 0 {
+			return list[i]
+		}
+	}
+	return nil
+}
+
+// attach attaches the disk that c describes. The caller holds the node's lock and
+// has checked c.
+func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
+	_, known := n.store.data[diskKey(c.ID)]
+	number, err := n.attachDisk(c, status)
+	if err != nil || known || len(c.Bytes) == 0 {
+		return number, err
+	}
+	// A disk is read when it is attached, so attach it again after replacing its
+	// bytes.
+	d := n.attached(func(d *disk) bool { return d.Number == number })
+	err = n.transact(func(t *tx) error {
+		for _, b := range c.Bytes {
+			t.writeImage(d, uint64(b.At), b.Data)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := n.detach(d); err != nil {
+		return 0, err
+	}
+	return n.attachDisk(nodespec.Disk{ID: d.ID, Number: &number}, status)
+}
+
+// attachDisk attaches a disk without changing its bytes.
+func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
+	if c.Content == "" && c.Image != "" {
+		c.Content = nodespec.ContentImage
+	}
+	taken := func(number uint32) bool { return n.attached(func(d *disk) bool { return d.Number == number }) != nil }
+	number := uint32(0)
+	if c.Number != nil {
+		if number = *c.Number; taken(number) {
+			return 0, fmt.Errorf("disk number %d is already in use", number)
+		}
+	}
+	for c.Number == nil && taken(number) {
+		number++
+	}
+	if c.ID == "" {
+		guid, err := n.newGUID()
+		if err != nil {
+			return 0, err
+		}
+		c.ID = strings.Trim(guid.String(), "{}")
+	}
+	if n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, c.ID) }) != nil {
+		return 0, fmt.Errorf("disk %q is already attached", c.ID)
+	}
+	var state diskState
+	raw, back := n.store.data[diskKey(c.ID)]
+	if back {
+		if err := json.Unmarshal(raw, &state); err != nil {
+			return 0, err
+		}
+		state.Attributes = state.Persistent
+		state.SeenSize, state.TableSize = state.Size, state.Size
+	} else {
+		var err error
+		if state, err = n.newState(c, number); err != nil {
+			return 0, err
+		}
+	}
+	state.Number, state.State = number, status
+	n.arrivalAttributes(c, &state, back)
+
+	// If anything fails from here on, remove a new image.
+	makeImage := n.createImage
+	if back {
+		makeImage = n.openImage
+	} else if err := os.Remove(n.imagePath(state.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err // a leftover of a Discard that was killed
+	}
+	image, err := makeImage(state.ID, state.Size)
+	if err != nil {
+		return 0, err
+	}
+	d := &disk{diskState: state, n: n, image: image}
+	undo := func() {
+		image.Close()
+		delete(n.images, state.ID)
+		delete(n.written, state.ID)
+		if !back {
+			os.Remove(n.imagePath(state.ID))
+		}
+	}
+	if !back && c.Content == nodespec.ContentImage {
+		delete(n.written, state.ID)
+		if err := copyImage(image, c.Image); err != nil {
+			undo()
+			return 0, err
+		}
+	}
+	err = n.transact(func(t *tx) error {
+		var table win32.Layout
+		letters := map[string]string{}
+		if back || c.Content == nodespec.ContentImage {
+			if table, err = ptable.Read(image, state.geometry()); err != nil {
+				return err
+			}
+		} else if table, err = n.content(t, d, c, letters); err != nil {
+			return err
+		}
+		t.Put(diskKey(state.ID), state)
+		if status == statusWaiting {
+			t.onCommit(func() { n.waiting = append(n.waiting, d) })
+			return nil
+		}
+		t.onCommit(func() { n.addDisk(d) })
+		return n.arrange(t, arrangement{disk: d, state: state, table: table, letters: letters})
+	})
+	if err != nil {
+		undo()
+		return 0, err
+	}
+	return number, nil
+}
+
+// newState returns the state of a new disk.
+func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
+	size := uint64(c.Size)
+	if c.Content == nodespec.ContentImage {
+		info, err := os.Stat(c.Image)
+		if err != nil {
+			return diskState{}, err
+		}
+		if size == 0 {
+			size = uint64(info.Size())
+		}
+		if size < uint64(info.Size()) {
+			return diskState{}, fmt.Errorf("image %q has %d bytes, but the disk only %d", c.Image, info.Size(), size)
+		}
+	}
+	sector := cmp.Or(c.SectorSize, 512)
+	if size == 0 {
+		size = defaultDisk
+		if c.Content == nodespec.ContentSystem {
+			size = defaultSystemDisk
+		}
+	}
+	size = size / uint64(sector) * uint64(sector)
+	if size < minDisk || size > maxDisk {
+		return diskState{}, fmt.Errorf("disk of %d bytes, want %d to %d", size, uint64(minDisk), uint64(maxDisk))
+	}
+	for _, b := range c.Bytes {
+		if uint64(b.At) > size || uint64(len(b.Data)) > size-uint64(b.At) {
+			return diskState{}, fmt.Errorf("%d bytes at %d do not fit a disk of %d bytes", len(b.Data), b.At, size)
+		}
+	}
+	bus, err := busType(c.Bus)
+	if err != nil {
+		return diskState{}, err
+	}
+	s := diskState{
+		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == nodespec.ContentSystem,
+		Protected: c.WriteProtected, Bus: bus,
+		Vendor: cmp.Or(c.Vendor, "EMULATED"), Product: cmp.Or(c.Product, "Virtual Disk"), Revision: cmp.Or(c.Revision, "1.0"),
+		Serial: c.Serial, Location: c.Location, Address: (*win32.SCSIAddress)(c.Address),
+	}
+	for _, id := range c.Identifiers {
+		v, err := identifier(id)
+		if err != nil {
+			return s, err
+		}
+		s.Identifiers = append(s.Identifiers, v)
+	}
+	// A disk without any configured identity gets a usual one.
+	if s.Serial == "" && s.Location == "" && s.Address == nil && len(s.Identifiers) == 0 {
+		guid, err := n.newGUID()
+		if err != nil {
+			return s, err
+		}
+		naa := guid.AppendTo(nil)
+		naa[0] = naa[0]&0x0F | 0x60 // NAA 6: locally assigned, 16 bytes
+		s.Serial = fmt.Sprintf("EMU%X", naa[10:])
+		s.Identifiers = []win32.Identifier{{CodeSet: win32.StorageIdCodeSetBinary, Type: win32.StorageIdTypeFCPHName, ID: naa}}
+		s.Address = &win32.SCSIAddress{Port: 3, Target: uint8(number >> 8), Lun: uint8(number)}
+		s.Location = fmt.Sprintf("Integrated : Adapter %d : Port %d : Target %d : LUN %d", s.Address.Port, s.Address.Path, s.Address.Target, s.Address.Lun)
+	}
+	return s, nil
+}
+
+// arrivalAttributes determines whether a disk arrives offline or read-only: as c
+// says, or as it was detached, or else by the SAN policy, which sets both
+// (Microsoft: diskpart, san).
+func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
+	held := false
+	switch n.cfg.SANPolicy {
+	case nodespec.SANOfflineAll:
+		held = true
+	case nodespec.SANOfflineShared:
+		held = sharedBus(s.Bus)
+	}
+	if held && !back && !s.System {
+		s.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	}
+	set := func(want *bool, bit uint64) {
+		if want != nil && *want {
+			s.Attributes |= bit
+		} else if want != nil {
+			s.Attributes &^= bit
+		}
+	}
+	set(c.Offline, win32.DISK_ATTRIBUTE_OFFLINE)
+	set(c.ReadOnly, win32.DISK_ATTRIBUTE_READ_ONLY)
+	s.Persistent = s.Attributes
+}
+
+// arrive makes d, which has this state after t, visible to the node.
+func (n *Node) arrive(t *tx, d *disk, state diskState) error {
+	table, err := ptable.Read(d.image, state.geometry())
+	if err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	if err := n.arrange(t, arrangement{disk: d, state: state, table: table}); err != nil {
+		return err
+	}
+	t.onCommit(func() { n.addDisk(d) })
+	return nil
+}
+
+func (n *Node) addDisk(d *disk) {
+	n.disks = append(n.disks, d)
+	slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
+}
+
+// errNoDisk is the error for a number that no attached disk has.
+func errNoDisk(what string, number uint32) error {
+	return fmt.Errorf("%s: no disk %d", what, number)
+}
+
+// Detach detaches a disk. Its content stays until the disk is attached again by
+// its ID or discarded.
+func (n *Node) Detach(number uint32) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	d := n.attached(func(d *disk) bool { return d.Number == number })
+	if d == nil {
+		return errNoDisk("detach", number)
+	}
+	if d.System {
+		return fmt.Errorf("detach: Windows runs from disk %d", number)
+	}
+	return n.detach(d)
+}
+
+// detach detaches a disk of the node.
+func (n *Node) detach(d *disk) error {
+	err := n.transact(func(t *tx) error {
+		state := d.diskState
+		state.State = statusDetached
+		d.change(t, state)
+		return n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+	})
+	if err != nil {
+		return fmt.Errorf("detach: %w", n.cause(err))
+	}
+	d.gone = true
+	n.disks = slices.DeleteFunc(n.disks, func(o *disk) bool { return o == d })
+	n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d })
+	delete(n.images, d.ID)
+	return d.image.Close()
+}
+
+// Discard deletes a detached disk with all its content.
+func (n *Node) Discard(id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if _, known := n.store.data[diskKey(id)]; !known || n.images[id] != nil {
+		return fmt.Errorf("discard: no detached disk %q", id)
+	}
+	err := n.transact(func(t *tx) error {
+		t.Delete(diskKey(id))
+		for identity, r := range n.known {
+			if r.Disk == id {
+				t.Delete(volumeKey(win32.GUID(r.GUID)))
+				t.onCommit(func() { delete(n.known, identity) })
+				n.forgetLetters(t, win32.GUID(r.GUID))
+			}
+		}
+		for fsid := range n.trees {
+			if strings.HasPrefix(fsid, id+"-") {
+				t.deletePrefix(filePrefix(fsid))
+				t.onCommit(func() { delete(n.trees, fsid) })
+			}
+		}
+		t.onCommit(func() {
+			n.spanned = slices.DeleteFunc(n.spanned, func(r volumeRecord) bool { return r.Disk == id })
+		})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("discard: %w", n.cause(err))
+	}
+	return os.Remove(n.imagePath(id))
+}
+
+// Grow makes a disk larger, as its array would. Windows notices this only on
+// request: see diskState.
+func (n *Node) Grow(number uint32, size uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	d := n.attached(func(d *disk) bool { return d.Number == number })
+	if d == nil {
+		return errNoDisk("grow", number)
+	}
+	requested := size
+	size = size / uint64(d.Sector) * uint64(d.Sector)
+	if size <= d.Size || size > maxDisk {
+		return fmt.Errorf("grow: disk %d has %d bytes: cannot change that to %d, want more, and at most %d", number, d.Size, requested, uint64(maxDisk))
+	}
+	if err := fitImage(d.image, size); err != nil {
+		return fmt.Errorf("grow: %w", err)
+	}
+	err := n.transact(func(t *tx) error {
+		state := d.diskState
+		state.Size = size
+		d.change(t, state)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("grow: %w", n.cause(err))
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package emulated
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// content writes the content of a new disk. It adds the configured drive letters
+// of the partitions to letters, by partition key.
+func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
+	geometry := d.geometry()
+	parts := c.Partitions
+	l := win32.Layout{Style: win32.PARTITION_STYLE_RAW}
+	switch c.Content {
+	case "", nodespec.ContentBlank:
+		return l, nil
+	case nodespec.ContentSuperfloppy:
+		first, err := n.mkfs(t, d, 0, d.Size, win32.FormatOptions{FileSystem: "NTFS"})
+		if err != nil {
+			return l, err
+		}
+		return ptable.Read(strings.NewReader(string(first)+strings.Repeat("\x00", int(d.Sector))), geometry)
+	case nodespec.ContentMBR:
+		guid, err := n.newGUID()
+		if err != nil {
+			return l, err
+		}
+		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: guid.Data1}
+	case nodespec.ContentGPT, nodespec.ContentGPTNoMSR, nodespec.ContentSystem:
+		guid, err := n.newGUID()
+		if err != nil {
+			return l, err
+		}
+		if l, err = ptable.NewGPT(geometry, guid, ptable.MinEntries); err != nil {
+			return l, err
+		}
+		if c.Content == nodespec.ContentGPT {
+			msr, err := n.reserved(l, geometry)
+			if err != nil {
+				return l, err
+			}
+			l.Partitions = append(l.Partitions, msr)
+		}
+		if c.Content == nodespec.ContentSystem {
+			parts = []nodespec.Partition{{Size: 100 * mib, Type: "esp", FileSystem: "FAT32"}, {Size: 16 * mib, Type: "msr"}, {Type: "basic", FileSystem: "NTFS", Letter: "C"}}
+		}
+	}
+	at := uint64(mib)
+	for i, pc := range parts {
+		p, err := n.partition(l, pc, at, geometry)
+		if err != nil {
+			return l, fmt.Errorf("partition %d: %w", i, err)
+		}
+		l.Partitions = append(l.Partitions, p)
+		at = p.Offset + p.Length
+		switch strings.ToUpper(pc.FileSystem) {
+		case "":
+		case "FAT32":
+			guid, err := n.newGUID()
+			if err != nil {
+				return l, err
+			}
+			for _, w := range bootsector.MakeFAT32(p.Length, d.Sector, uint32(p.Offset/uint64(d.Sector)), guid.Data1) {
+				t.writeImage(d, p.Offset+w.Offset, w.Data)
+			}
+		default:
+			if _, err := n.mkfs(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem}); err != nil {
+				return l, fmt.Errorf("partition %d: %w", i, err)
+			}
+		}
+		if pc.Letter != "" {
+			key := partitionKey(l, p)
+			if key == "" {
+				return l, fmt.Errorf("partition %d has a drive letter, but no volume", i)
+			}
+			letters[key] = pc.Letter
+		}
+	}
+	if err := ptable.Check(l, geometry); err != nil {
+		return l, err
+	}
+	for _, w := range ptable.Encode(l, geometry, nil) {
+		t.writeImage(d, w.Offset, w.Data)
+	}
+	return ptable.Normal(l, geometry), nil
+}
+
+// partition returns the partition that c describes, at the first free offset from
+// at on.
+func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geometry ptable.Disk) (win32.Partition, error) {
+	for _, p := range l.Partitions {
+		at = max(at, p.Offset+p.Length)
+	}
+	at = (at + mib - 1) / mib * mib
+	end := geometry.Size
+	if l.Style == win32.PARTITION_STYLE_GPT {
+		end = l.UsableOffset + l.UsableLength
+	}
+	end = end / mib * mib
+	if at >= end {
+		return win32.Partition{}, errors.New("the disk is full")
+	}
+	length := uint64(c.Size)
+	if length == 0 {
+		length = end - at
+	}
+	length = (length + mib - 1) / mib * mib
+	if length > end-at {
+		return win32.Partition{}, fmt.Errorf("%d bytes do not fit: only %d are left", length, end-at)
+	}
+	p := win32.Partition{Style: l.Style, Offset: at, Length: length}
+	if l.Style == win32.PARTITION_STYLE_MBR {
+		if c.Type != "" && c.Type != "basic" {
+			return p, fmt.Errorf("type %q on an MBR disk, want basic", c.Type)
+		}
+		p.MBRType, p.Recognized = 0x07, true
+		return p, nil
+	}
+	id, err := n.newGUID()
+	if err != nil {
+		return p, err
+	}
+	p.ID = id
+	switch c.Type {
+	case "", "basic":
+		p.Type, p.Name = win32.PARTITION_BASIC_DATA_GUID, "Basic data partition"
+	case "esp":
+		p.Type, p.Name = win32.PARTITION_SYSTEM_GUID, "EFI system partition"
+	case "msr":
+		p.Type, p.Name = win32.PARTITION_MSFT_RESERVED_GUID, "Microsoft reserved partition"
+	case "recovery":
+		p.Type = win32.PARTITION_MSFT_RECOVERY_GUID
+	case "ldmData":
+		p.Type = win32.PARTITION_LDM_DATA_GUID
+	case "ldmMetadata":
+		p.Type = win32.PARTITION_LDM_METADATA_GUID
+	case "spaces":
+		p.Type = win32.PARTITION_SPACES_GUID
+	default:
+		return p, fmt.Errorf("type %q, want basic, esp, msr, recovery, ldmData, ldmMetadata or spaces", c.Type)
+	}
+	if c.Letter == "" {
+		p.Attributes = win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER
+	}
+	return p, nil
+}
+
+// copyImage copies the file at path to image. Zeros stay holes.
+func copyImage(image *os.File, path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	for off := uint64(0); off < uint64(info.Size()); {
+		at, err := nextData(from, off)
+		if err != nil {
+			return err
+		}
+		if at >= uint64(info.Size()) {
+			break
+		}
+		off = at
+		size, err := from.ReadAt(buf, int64(off))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if size == 0 {
+			break
+		}
+		if !allZero(buf[:size]) {
+			if _, err := image.WriteAt(buf[:size], int64(off)); err != nil {
+				return err
+			}
+		}
+		off += uint64(size)
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+package emulated
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+// control handles the control codes of a disk. The handle's access has been
+// checked.
+func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
+	switch code {
+	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
+		return output(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
+	case win32.IOCTL_STORAGE_QUERY_PROPERTY:
+		return d.queryProperty(in, out)
+	case win32.IOCTL_SCSI_GET_ADDRESS:
+		if d.Address == nil {
+			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/contract/disks.md#location)
+		}
+		return output(out, d.Address.Encode())
+	case win32.IOCTL_DISK_GET_LENGTH_INFO:
+		return output(out, win32.EncodeLength(d.SeenSize))
+	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
+		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
+	case win32.IOCTL_DISK_IS_WRITABLE:
+		return 0, d.writable()
+	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
+		return output(out, d.table.Encode())
+	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
+		return output(out, win32.EncodeDiskAttributes(d.Attributes))
+	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
+		return 0, d.setAttributes(t, in)
+	case win32.IOCTL_DISK_CREATE_DISK:
+		return 0, d.createDisk(t, in)
+	case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
+		return 0, d.setLayout(t, in)
+	case win32.IOCTL_DISK_GROW_PARTITION:
+		return 0, d.growPartition(t, in)
+	case win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:
+		return d.updateSize(t, out)
+	case win32.IOCTL_DISK_UPDATE_PROPERTIES:
+		return 0, d.updateProperties(t)
+	}
+	// STATUS_INVALID_DEVICE_REQUEST: no driver of the stack knows the code.
+	return 0, win32.ERROR_INVALID_FUNCTION
+}
+
+// output copies b, a structure of fixed size, to out. If out is too short, the
+// error is STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
+func output(out, b []byte) (int, error) {
+	if len(out) < len(b) {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	return copy(out, b), nil
+}
+
+// inputError returns the error for an input that a decoder refused:
+// ERROR_BAD_LENGTH (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the
+// structure, else ERROR_INVALID_PARAMETER (Windows-driver-samples,
+// storage/class/disk).
+func inputError(in []byte, want int) error {
+	if len(in) < want {
+		return win32.ERROR_BAD_LENGTH
+	}
+	return win32.ERROR_INVALID_PARAMETER
+}
+
+// queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets the
+// beginning of the descriptor, whose Size field is the full length.
+func (d *disk) queryProperty(in, out []byte) (int, error) {
+	q, err := win32.DecodePropertyQuery(in)
+	if err != nil {
+		return 0, inputError(in, win32.SizeofPropertyQuery)
+	}
+	var b []byte
+	switch q.PropertyID {
+	case win32.StorageDeviceProperty:
+		b = win32.DeviceDescriptor{
+			BusType: d.Bus, Vendor: d.Vendor, Product: d.Product, Revision: d.Revision, SerialNumber: d.Serial,
+		}.Encode()
+	case win32.StorageDeviceIdProperty:
+		if len(d.Identifiers) == 0 {
+			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/contract/disks.md#page-83-identifier)
+		}
+		b = win32.EncodeIdentifiers(d.Identifiers)
+	case win32.StorageAccessAlignmentProperty:
+		b = win32.Alignment{LogicalSector: d.Sector, PhysicalSector: max(d.Sector, 4096)}.Encode()
+	case win32.StorageDeviceLocationProperty:
+		if d.Location == "" {
+			return 0, win32.ERROR_NOT_SUPPORTED // docs/contract/disks.md#location
+		}
+		b = win32.EncodeLocation(d.Location)
+	default:
+		return 0, win32.ERROR_NOT_SUPPORTED
+	}
+	switch q.QueryType {
+	case 0: // PropertyStandardQuery
+	case 1: // PropertyExistsQuery: yes, without data
+		return 0, nil
+	default:
+		return 0, win32.ERROR_NOT_SUPPORTED
+	}
+	const header = 8 // STORAGE_DESCRIPTOR_HEADER
+	if len(out) < header {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	return copy(out, b), nil
+}
+
+// setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
+// structure's size (docs/contract/disks.md#online-offline-read-only). Unknown
+// bits are refused.
+func (d *disk) setAttributes(t *tx, in []byte) error {
+	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	set, err := win32.DecodeSetDiskAttributes(in)
+	if err != nil {
+		return inputError(in, win32.SizeofSetDiskAttributes)
+	}
+	if (set.Mask|set.Attributes)&^known != 0 {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	state := d.diskState
+	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
+	if d.System && state.Attributes != 0 {
+		// diskpart says "Disk attributes may not be changed on the current system
+		// disk"; the number is general knowledge.
+		return win32.ERROR_ACCESS_DENIED
+	}
+	if set.Persist {
+		state.Persistent = state.Persistent&^set.Mask | set.Attributes&set.Mask
+	}
+	if state.Attributes == d.Attributes && state.Persistent == d.Persistent {
+		return nil
+	}
+	d.change(t, state)
+	return t.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+}
+
+// createDisk is IOCTL_DISK_CREATE_DISK. It replaces the table of the disk with an
+// empty one of the given style.
+func (d *disk) createDisk(t *tx, in []byte) error {
+	c, err := win32.DecodeCreateDisk(in)
+	if err != nil {
+		return inputError(in, win32.SizeofCreateDisk)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	l := win32.Layout{Style: c.Style}
+	switch c.Style {
+	case win32.PARTITION_STYLE_RAW:
+	case win32.PARTITION_STYLE_MBR:
+		l.Signature = c.Signature
+	case win32.PARTITION_STYLE_GPT:
+		if c.DiskID.IsZero() {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		if t.n.cfg.CreateDiskAddsMSR {
+			msr, err := t.n.reserved(l, d.geometry())
+			if err != nil {
+				return err
+			}
+			l.Partitions = append(l.Partitions, msr)
+		}
+	default:
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	for _, r := range ptable.Wipe(d.geometry()) {
+		t.zeroImage(d, r[0], r[1])
+	}
+	return d.writeTable(t, l, nil)
+}
+
+// reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
+// (docs/contract/disks.md#creating-a-partition).
+func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
+	id, err := n.newGUID()
+	return win32.Partition{
+		Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset,
+		Length: min(16<<20, geometry.Size/8/uint64(geometry.Sector)*uint64(geometry.Sector)) - l.UsableOffset,
+		Type:   win32.PARTITION_MSFT_RESERVED_GUID, ID: id, Name: "Microsoft reserved partition",
+	}, err
+}
+
+// setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
+// same style (without CREATE_DISK the call fails,
+// docs/contract/disks.md#creating-a-partition). Entries must be whole sectors in
+// the usable range, must not overlap, and must have unique ids. Otherwise the
+// error is ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the new
+// layout are removed.
+func (d *disk) setLayout(t *tx, in []byte) error {
+	l, err := win32.DecodeLayout(in)
+	if err != nil {
+		return inputError(in, win32.SizeofLayout)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if l.Style != d.table.Style || l.Style == win32.PARTITION_STYLE_RAW || ptable.Superfloppy(d.table) {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	geometry := d.geometry()
+	if l.Style == win32.PARTITION_STYLE_GPT {
+		want := l
+		l.MaxPartitions = d.table.MaxPartitions
+		if l.DiskID.IsZero() || ptable.Refit(&l, geometry) != nil {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		// The range in the input may end before the usable range of the disk, but
+		// not after it.
+		if want.UsableLength != 0 && (want.UsableOffset < l.UsableOffset || want.UsableLength > l.UsableLength ||
+			want.UsableOffset-l.UsableOffset > l.UsableLength-want.UsableLength) {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+	}
+	if ptable.Check(l, geometry) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	first := make([]byte, d.Sector)
+	if _, err := d.image.ReadAt(first, 0); err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	return d.writeTable(t, l, first)
+}
+
+// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth).
+// The growth must be whole sectors, and the space after the partition must be
+// free and, on a GPT disk, in the usable range. On a disk that has grown, the
+// header and its backup move to the new end, unless the configuration requires a
+// new layout first.
+func (d *disk) growPartition(t *tx, in []byte) error {
+	g, err := win32.DecodeGrowPartition(in)
+	if err != nil {
+		return inputError(in, win32.SizeofGrowPartition)
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if ptable.Superfloppy(d.table) || g.Delta <= 0 || g.Number == 0 {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	l := d.table
+	l.Partitions = slices.Clone(l.Partitions)
+	i := slices.IndexFunc(l.Partitions, func(p win32.Partition) bool { return p.Number == g.Number })
+	if i < 0 || uint64(g.Delta) > d.TableSize {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	l.Partitions[i].Length += uint64(g.Delta)
+	if l.Style == win32.PARTITION_STYLE_GPT && !t.n.cfg.GrowNeedsLayout && ptable.Refit(&l, d.geometry()) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	if ptable.Check(l, d.geometry()) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	first := make([]byte, d.Sector)
+	if _, err := d.image.ReadAt(first, 0); err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	return d.writeTable(t, l, first)
+}
+
+// writeTable makes the checked layout l the disk's table. first is the current
+// first sector.
+func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
+	geometry := d.geometry()
+	if l.Style != win32.PARTITION_STYLE_RAW {
+		for _, w := range ptable.Encode(l, geometry, first) {
+			t.writeImage(d, w.Offset, w.Data)
+		}
+	}
+	return t.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
+}
+
+// updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE. It reads the capacity again and
+// returns a DISK_GEOMETRY; a shorter buffer is refused
+// (docs/contract/disks.md#rescan).
+func (d *disk) updateSize(t *tx, out []byte) (int, error) {
+	const sizeofGeometry = 24
+	if len(out) < sizeofGeometry {
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	if d.SeenSize != d.Size {
+		state := d.diskState
+		state.SeenSize = d.Size
+		d.change(t, state)
+	}
+	return copy(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.Size}.Encode()[:sizeofGeometry]), nil
+}
+
+// updateProperties is IOCTL_DISK_UPDATE_PROPERTIES. The partition manager drops
+// its copy of the table and reads it again.
+func (d *disk) updateProperties(t *tx) error {
+	state := d.diskState
+	state.TableSize = d.SeenSize
+	l, err := ptable.Read(d.image, state.geometry())
+	if err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	if state.TableSize != d.TableSize {
+		d.change(t, state)
+	}
+	return t.n.arrange(t, arrangement{disk: d, state: state, table: l})
+}
+
+// readAt reads from the disk itself. Offset and length must be whole sectors
+// inside the disk; otherwise the error is ERROR_INVALID_PARAMETER (Microsoft:
+// CreateFileW, "Physical Disks and Volumes"; Windows-driver-samples,
+// ClassReadWrite).
+func (d *disk) readAt(p []byte, off int64) (int, error) {
+	if err := d.wholeSectors(len(p), off); err != nil {
+		return 0, err
+	}
+	return d.readImage(p, off)
+}
+
+func (d *disk) wholeSectors(n int, off int64) error {
+	if off < 0 || off%int64(d.Sector) != 0 || n%int(d.Sector) != 0 || uint64(off) > d.SeenSize || uint64(n) > d.SeenSize-uint64(off) {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	return nil
+}
+
+func (d *disk) readImage(p []byte, off int64) (int, error) {
+	size, err := d.image.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		d.n.log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
+		return size, win32.ERROR_IO_DEVICE
+	}
+	return size, nil
+}
+
+// writeAt writes to the disk itself. Writes to sectors of a volume with a mounted
+// file system are refused (since Vista; Microsoft: "Blocking Direct Write
+// Operations to Volumes and Disks"). According to that page the boot sectors of a
+// volume may be written; the node refuses these too.
+func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
+	if err := d.wholeSectors(len(p), off); err != nil {
+		return 0, err
+	}
+	if err := d.writable(); err != nil {
+		return 0, err
+	}
+	from, to := uint64(off), uint64(off)+uint64(len(p))
+	for _, v := range d.n.volumes {
+		for _, e := range v.extents {
+			if e.disk == d && from < e.off+e.length && e.off < to && v.mounted(t) {
+				return 0, win32.ERROR_ACCESS_DENIED
+			}
+		}
+	}
+	t.writeImage(d, from, p)
+	return len(p), nil
+}
+
+// present implements device.
+func (d *disk) present() error {
+	if d.gone {
+		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/contract/calls.md#transient-errors
+	}
+	return nil
+}
+
+func (d *disk) handles() *[]*deviceHandle { return &d.opens }
+
+// flush implements device. Writes go to the image at once, so there is nothing to do.
+func (d *disk) flush() error { return nil }

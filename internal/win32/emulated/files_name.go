@@ -1,0 +1,139 @@
+package emulated
+
+import (
+	"strings"
+	"unicode/utf16"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
+// the file's own directory; one with a RootDirectory is relative to it; others
+// are absolute (the structure's page in ntifs.h). For the latter two, Windows
+// opens the target directory for writing, with sharing of reads and writes, and
+// share modes apply (general knowledge). A name that is empty, of an odd length
+// or longer than the buffer fails with STATUS_INVALID_PARAMETER, and one on
+// another volume with STATUS_NOT_SAME_DEVICE.
+func (f *file) rename(t *tx, in []byte) error {
+	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
+	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
+		return win32.STATUS_INVALID_PARAMETER
+	}
+	u := make([]uint16, size/2)
+	for i := range u {
+		u[i] = le.Uint16(in[renameName+2*i:])
+	}
+	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, t.files(f.vol)
+	if root == 0 && !strings.Contains(name, `\`) {
+		if f.open.Entry().Parent() == nil {
+			return win32.STATUS_INVALID_PARAMETER // [MS-FSA] 2.1.5.15.11: the root has no other name
+		}
+		return f.tree.Rename(changes, f.open, f.open.Entry().Parent(), name, replace)
+	}
+	var from *file
+	if root != 0 {
+		var err error
+		if from, err = f.n.file(win32.Handle(root)); err != nil {
+			return err
+		}
+		if err := from.check(0); err != nil {
+			return err
+		}
+	}
+	// A replaced target is the entry itself, even if it is a link.
+	p, err := f.n.resolve(from, name, lookupMode{openLast: true})
+	switch {
+	case err != nil:
+		return err
+	case p.dir == nil:
+		return win32.STATUS_OBJECT_NAME_INVALID // the root of a volume, or the directory itself
+	case p.tree != f.tree:
+		return win32.STATUS_NOT_SAME_DEVICE
+	}
+	dir, err := f.tree.Open(p.dir, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
+	if err != nil {
+		return err
+	}
+	defer f.tree.Close(changes, dir)
+	return f.tree.Rename(changes, f.open, p.dir, p.name, replace)
+}
+
+// FinalPath implements [win32.Files].
+func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) {
+	err = n.do(func(*tx) error {
+		path, err = n.finalPath(h, flags)
+		return err
+	})
+	return path, err
+}
+
+// finalPath follows the page of GetFinalPathNameByHandleW. It returns
+// ERROR_PATH_NOT_FOUND for a request for a drive letter or folder if the volume
+// has none, and ERROR_INVALID_PARAMETER for unknown flags. A handle that is not
+// of a file fails with ERROR_INVALID_FUNCTION. A deleted file fails with
+// ERROR_ACCESS_DENIED (STATUS_FILE_DELETED; general knowledge).
+func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
+	const fileNameOpened = 8 // FILE_NAME_OPENED; the normalised name is the same here
+	f, err := n.file(h)
+	if err != nil {
+		return "", err.(win32.NTStatus).Errno()
+	}
+	if err := f.check(0); err != nil {
+		return "", err.(win32.NTStatus).Errno()
+	}
+	if f.open.Entry().Gone() {
+		return "", win32.STATUS_FILE_DELETED.Errno()
+	}
+	path := f.open.Entry().Path()
+	switch flags &^ fileNameOpened {
+	case win32.VOLUME_NAME_DOS:
+		if f.vol.share != nil {
+			return `\\?\UNC` + f.vol.share.String()[1:] + path, nil
+		}
+		root, ok := n.dosRoot(f.vol)
+		if !ok {
+			return "", win32.ERROR_PATH_NOT_FOUND
+		}
+		return `\\?\` + strings.TrimSuffix(root, `\`) + path, nil
+	case win32.VOLUME_NAME_GUID:
+		if f.vol.share != nil {
+			return "", win32.ERROR_PATH_NOT_FOUND // a share has no volume name (the function's page)
+		}
+		return strings.TrimSuffix(f.vol.name(), `\`) + path, nil
+	case win32.VOLUME_NAME_NT:
+		return f.vol.ntDevice() + path, nil
+	case win32.VOLUME_NAME_NONE:
+		return path, nil
+	}
+	return "", win32.ERROR_INVALID_PARAMETER
+}
+
+// Attributes implements [win32.Files].
+func (n *Node) Attributes(path string) (attributes uint32, err error) {
+	err = n.do(func(*tx) error {
+		attributes, err = n.attributes(path)
+		return err
+	})
+	return attributes, err
+}
+
+// attributes is GetFileAttributesW. It follows links in the path, but not a link
+// that is the last component. A name that Win32 reserves for a device has
+// FILE_ATTRIBUTE_ARCHIVE (general knowledge; ReactOS does the same).
+func (n *Node) attributes(path string) (uint32, error) {
+	name, device, err := ntName(path)
+	switch {
+	case err != nil:
+		return 0, err
+	case device:
+		return win32.FILE_ATTRIBUTE_ARCHIVE, nil
+	}
+	p, err := n.resolve(nil, name, lookupMode{openLast: true})
+	if err == nil {
+		err = p.exists()
+	}
+	if err != nil {
+		return 0, err.(win32.NTStatus).Errno()
+	}
+	return p.entry.Attributes(), nil
+}

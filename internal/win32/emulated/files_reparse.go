@@ -1,0 +1,78 @@
+package emulated
+
+import (
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+)
+
+// control implements object. DeviceIoControl returns Win32 error numbers.
+func (f *file) control(t *tx, code uint32, in, out []byte) (int, error) {
+	n, err := f.fsctl(t, code, in, out)
+	if status, ok := err.(win32.NTStatus); ok {
+		err = status.Errno()
+	}
+	return n, err
+}
+
+// fsctl is FSCTL_GET_, _SET_ and _DELETE_REPARSE_POINT ([MS-FSA] 2.1.5.10.14, .37
+// and .3). Other codes fail with STATUS_INVALID_DEVICE_REQUEST, like unknown
+// codes in a file system.
+func (f *file) fsctl(t *tx, code uint32, in, out []byte) (int, error) {
+	if f.vol.fs.Kind != bootsector.NTFS && f.vol.fs.Kind != bootsector.ReFS {
+		return 0, win32.STATUS_INVALID_DEVICE_REQUEST // no reparse points there ([MS-FSCC] 2.3.82)
+	}
+	switch code {
+	case win32.FSCTL_GET_REPARSE_POINT:
+		if err := f.check(0); err != nil {
+			return 0, err
+		}
+		return f.getReparse(out)
+	case win32.FSCTL_SET_REPARSE_POINT, win32.FSCTL_DELETE_REPARSE_POINT:
+		if err := f.check(fileWriteData | win32.FILE_WRITE_ATTRIBUTES); err != nil {
+			return 0, err
+		}
+		if len(out) != 0 {
+			return 0, win32.STATUS_INVALID_PARAMETER // [MS-FSCC] 2.3.82
+		}
+		if f.vol.writable() != nil {
+			return 0, win32.STATUS_MEDIA_WRITE_PROTECTED
+		}
+	}
+	switch code {
+	case win32.FSCTL_SET_REPARSE_POINT:
+		return 0, f.setReparse(t, in)
+	case win32.FSCTL_DELETE_REPARSE_POINT:
+		return 0, f.tree.DeleteReparse(t.files(f.vol), f.open.Entry(), in)
+	}
+	return 0, win32.STATUS_INVALID_DEVICE_REQUEST
+}
+
+// getReparse copies what fits into out. If out has space for the header but not
+// for all, the error is STATUS_BUFFER_OVERFLOW, and out is full.
+func (f *file) getReparse(out []byte) (int, error) {
+	b := f.open.Entry().Reparse()
+	if b == nil {
+		return 0, win32.STATUS_NOT_A_REPARSE_POINT
+	}
+	header := 8
+	if f.open.Entry().ReparseTag()&0x80000000 == 0 {
+		header = 24 // REPARSE_GUID_DATA_BUFFER
+	}
+	if len(out) < header {
+		return 0, win32.STATUS_BUFFER_TOO_SMALL
+	}
+	n := copy(out, b)
+	if n < len(b) {
+		return n, win32.STATUS_BUFFER_OVERFLOW
+	}
+	return n, nil
+}
+
+// setReparse does not trust b: both the decoder that the hosts use and filetree's
+// own check must accept it.
+func (f *file) setReparse(t *tx, b []byte) error {
+	if _, err := win32.DecodeReparse(b); err != nil {
+		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	return f.tree.SetReparse(t.files(f.vol), f.open.Entry(), b)
+}

@@ -1,0 +1,337 @@
+package emulated
+
+import (
+	"cmp"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// iscsiInitiator is the name of the software initiator's adapter (docs/contract/iscsi.md).
+const iscsiInitiator = `Root\ISCSIPRT\0000_0`
+
+// initiator is do for a call of the iSCSI initiator. Such a call may consist of
+// several transactions, and fails unless MSiSCSI runs.
+func (n *Node) initiator(call func() error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || n.broken != nil {
+		return win32.ERROR_IO_DEVICE
+	}
+	n.applyISCSIEvents()
+	if !n.iscsiRuns() {
+		return win32.ISDSC_SERVICE_NOT_RUNNING
+	}
+	return call()
+}
+
+// targetsAt returns the targets at a portal. ok is false if the portal is not
+// reachable.
+func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
+	ok = slices.Contains(n.iscsi.extra, p)
+	for _, t := range n.iscsi.targets {
+		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c nodespec.ISCSIPortal) bool { return portalOf(c) == p }) {
+			found = append(found, t)
+		}
+	}
+	slices.SortFunc(found, func(a, b iscsiTarget) int { return cmp.Compare(a.IQN, b.IQN) })
+	return found, ok || len(found) > 0
+}
+
+// discover queries a portal for its targets and registers the result.
+func (n *Node) discover(p win32.ISCSIPortal) error {
+	targets, ok := n.targetsAt(p)
+	if !ok {
+		return win32.ISDSC_CONNECTION_FAILED
+	}
+	r := iscsiRegistered{Address: p.Address, Socket: p.Socket}
+	for _, t := range targets {
+		r.Known = append(r.Known, t.IQN)
+	}
+	return n.transact(func(t *tx) error {
+		putIn(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p), r)
+		return nil
+	})
+}
+
+// AddIScsiSendTargetPortal implements [win32.ISCSI].
+func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
+	return n.initiator(func() error {
+		if _, twice := n.iscsi.registered[portalKey(p)]; twice {
+			return win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS
+		}
+		return n.discover(p)
+	})
+}
+
+// ReportIScsiSendTargetPortals implements [win32.ISCSI].
+func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPortal, err error) {
+	err = n.initiator(func() error {
+		for _, r := range n.iscsi.registered {
+			list = append(list, win32.ISCSISendTargetPortal{
+				Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: win32.ISCSIPortal{Address: r.Address, Socket: r.Socket},
+			})
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSISendTargetPortal) int {
+			return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Socket, b.Socket))
+		})
+		return nil
+	})
+	return list, err
+}
+
+// RefreshIScsiSendTargetPortal implements [win32.ISCSI].
+func (n *Node) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	return n.initiator(func() error {
+		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok {
+			return win32.ISDSC_PORTAL_NOT_FOUND
+		}
+		return n.discover(p.ISCSIPortal)
+	})
+}
+
+// RemoveIScsiSendTargetPortal implements [win32.ISCSI]. Sessions stay.
+func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+	return n.initiator(func() error {
+		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != iscsiInitiator {
+			return win32.ISDSC_PORTAL_NOT_FOUND
+		}
+		return n.transact(func(t *tx) error {
+			deleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
+			return nil
+		})
+	})
+}
+
+// discovered returns the portals that reported each target, by folded IQN.
+func (n *Node) discovered() map[string][]iscsiRegistered {
+	found := map[string][]iscsiRegistered{}
+	for _, r := range n.iscsi.registered {
+		for _, iqn := range r.Known {
+			found[foldIQN(iqn)] = append(found[foldIQN(iqn)], r)
+		}
+	}
+	return found
+}
+
+// ReportIScsiTargets implements [win32.ISCSI].
+func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
+	err = n.initiator(func() error {
+		for _, r := range n.iscsi.registered {
+			if force {
+				if err := n.discover(win32.ISCSIPortal{Address: r.Address, Socket: r.Socket}); errors.Is(err, win32.ERROR_IO_DEVICE) {
+					return err
+				}
+			}
+		}
+		for _, r := range n.iscsi.registered {
+			names = append(names, r.Known...)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		return nil
+	})
+	return names, err
+}
+
+// IScsiTargetDiscovery implements [win32.ISCSI].
+func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
+	err = n.initiator(func() error {
+		portals := n.discovered()[foldIQN(target)]
+		if portals == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		for _, r := range portals {
+			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
+		}
+		slices.Sort(texts)
+		return nil
+	})
+	return texts, err
+}
+
+// ReportIScsiTargetPortals implements [win32.ISCSI].
+func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal, err error) {
+	err = n.initiator(func() error {
+		if n.discovered()[foldIQN(target)] == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		for _, p := range n.iscsi.targets[foldIQN(target)].Portals {
+			list = append(list, portalOf(p))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// minCHAP and maxCHAP limit a CHAP secret without IPsec, in bytes
+// (docs/contract/iscsi.md#chap).
+const minCHAP, maxCHAP = 12, 16
+
+// authenticate returns the result of a login's authentication, of target and
+// initiator.
+func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
+	if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
+		if target.CHAP != nil {
+			return win32.ISDSC_AUTHENTICATION_FAILURE
+		}
+		return nil // a name without authentication is ignored (docs/contract/iscsi.md#chap)
+	}
+	if login.AuthType > win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	if login.Password == nil || len(login.Password.Reveal()) < minCHAP || len(login.Password.Reveal()) > maxCHAP {
+		return win32.ISDSC_LOGIN_USER_INFO_BAD
+	}
+	a := target.CHAP
+	if a == nil || login.User == nil || *login.User != a.User || !a.verify(login.Password) {
+		return win32.ISDSC_AUTHENTICATION_FAILURE
+	}
+	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !n.proves(a) {
+		return win32.ISDSC_AUTHENTICATION_FAILURE
+	}
+	return nil
+}
+
+// proves reports whether an account's target knows the initiator's secret.
+func (n *Node) proves(a *chapAccount) bool {
+	have := n.iscsi.secret.Hash
+	return have != nil && subtle.ConstantTimeCompare(have, a.Mutual) == 1
+}
+
+// LoginIScsiTarget implements [win32.ISCSI].
+func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (id win32.ISCSISessionID, err error) {
+	err = n.initiator(func() error {
+		if n.discovered()[foldIQN(target)] == nil {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		if len(n.sessionsOf(target)) > 0 {
+			return win32.ISDSC_TARGET_ALREADY_LOGGED_IN
+		}
+		there, ok := n.targetsAt(p)
+		if !ok {
+			return win32.ISDSC_CONNECTION_FAILED
+		}
+		i := slices.IndexFunc(there, func(t iscsiTarget) bool { return strings.EqualFold(t.IQN, target) })
+		if i < 0 {
+			return win32.ISDSC_NOT_FOUND
+		}
+		if there[i].Refuses {
+			return win32.ISDSC_AUTHORIZATION_FAILURE
+		}
+		if err := n.authenticate(there[i], login); err != nil {
+			return err
+		}
+		s, err := n.beginSession(there[i], p)
+		id = s.ID
+		return err
+	})
+	return id, err
+}
+
+// LogoutIScsiTarget implements [win32.ISCSI].
+func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
+	return n.initiator(func() error {
+		s, ok := n.iscsi.sessions[session.String()]
+		if !ok {
+			return win32.ISDSC_INVALID_SESSION_ID
+		}
+		target := n.iscsi.targets[foldIQN(s.IQN)]
+		if target.Busy {
+			return win32.ISDSC_DEVICE_BUSY_ON_SESSION
+		}
+		for _, c := range target.luns() {
+			if d := n.byDiskID(c.ID); d != nil && n.inUse(d) {
+				return win32.ISDSC_DEVICE_BUSY_ON_SESSION
+			}
+		}
+		return n.endSession(target, s)
+	})
+}
+
+// GetIScsiSessionList implements [win32.ISCSI].
+func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
+	err = n.initiator(func() error {
+		for _, s := range n.iscsi.sessions {
+			list = append(list, win32.ISCSISession{
+				ID: s.ID, TargetName: s.IQN,
+				Connections: []win32.ISCSIConnection{{TargetAddress: s.Portal.Address, TargetSocket: s.Portal.Socket}},
+			})
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSISession) int { return cmp.Compare(a.ID.AdapterSpecific, b.ID.AdapterSpecific) })
+		return nil
+	})
+	return list, err
+}
+
+// GetDevicesForIScsiSession implements [win32.ISCSI].
+func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []win32.ISCSIDevice, err error) {
+	err = n.initiator(func() error {
+		s, ok := n.iscsi.sessions[session.String()]
+		if !ok {
+			return win32.ISDSC_INVALID_SESSION_ID
+		}
+		for _, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
+			if d := n.byDiskID(c.ID); d != nil {
+				list = append(list, win32.ISCSIDevice{
+					Interface: win32.GUID_DEVINTERFACE_DISK, Lun: c.Address.Lun,
+					Number: win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number},
+				})
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ReportIScsiPersistentLogins implements [win32.ISCSI].
+func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin, err error) {
+	err = n.initiator(func() error {
+		for _, p := range n.iscsi.persistent {
+			list = append(list, p)
+		}
+		slices.SortFunc(list, func(a, b win32.ISCSIPersistentLogin) int { return cmp.Compare(a.TargetName, b.TargetName) })
+		return nil
+	})
+	return list, err
+}
+
+// RemoveIScsiPersistentTarget implements [win32.ISCSI].
+func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
+	return n.initiator(func() error {
+		key := foldIQN(l.TargetName)
+		if have, ok := n.iscsi.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
+			return win32.ISDSC_TARGET_NOT_FOUND
+		}
+		return n.transact(func(t *tx) error {
+			deleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
+			return nil
+		})
+	})
+}
+
+// SetIScsiInitiatorCHAPSharedSecret implements [win32.ISCSI]. An empty secret
+// removes it.
+func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
+	return n.initiator(func() error {
+		var hash []byte
+		if size := len(secret.Reveal()); size > 0 {
+			if size < minCHAP || size > maxCHAP {
+				return win32.ERROR_INVALID_PARAMETER
+			}
+			var err error
+			if hash, err = n.hashMutual(secret.Reveal()); err != nil {
+				return err
+			}
+		}
+		return n.transact(func(t *tx) error {
+			n.putSecret(t, iscsiSecret{n.iscsi.secret.Salt, hash})
+			return nil
+		})
+	})
+}

@@ -1,0 +1,140 @@
+package emulated
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// sessionsOf returns the sessions of a target, oldest first.
+func (n *Node) sessionsOf(iqn string) []iscsiSession {
+	var found []iscsiSession
+	for _, s := range n.iscsi.sessions {
+		if strings.EqualFold(s.IQN, iqn) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b iscsiSession) int { return cmp.Compare(a.ID.AdapterSpecific, b.ID.AdapterSpecific) })
+	return found
+}
+
+// byDiskID returns the attached disk with this identity, or nil.
+func (n *Node) byDiskID(id string) *disk {
+	return n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, id) })
+}
+
+// scheduleDisks makes the disks of a session arrive, one after the other, step
+// apart.
+func (n *Node) scheduleDisks(s iscsiSession, step time.Duration) {
+	for i, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
+		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.now().Add(time.Duration(i+1) * step), c})
+	}
+}
+
+// iscsiServiceKey is serviceKey(iscsiService). It is a constant because every
+// call uses it.
+const iscsiServiceKey = "service/msiscsi"
+
+func (n *Node) iscsiRuns() bool {
+	s := n.services[iscsiServiceKey]
+	return s != nil && s.status(n.now()).State == win32.SERVICE_RUNNING
+}
+
+// applyISCSIEvents applies what is due: persistent logins, once MSiSCSI runs, and
+// arriving disks. It runs before every call, outside of the call's transaction.
+func (n *Node) applyISCSIEvents() {
+	s := &n.iscsi
+	if !n.iscsiRuns() {
+		s.loggedIn = false
+	} else if !s.loggedIn {
+		s.loggedIn = true
+		for _, p := range s.persistent {
+			if target, ok := s.targets[foldIQN(p.TargetName)]; ok && !target.Refuses && !target.Unreachable && len(n.sessionsOf(p.TargetName)) == 0 {
+				if _, err := n.beginSession(target, p.Portal); err != nil {
+					n.log.Error("Failed to make a persistent iSCSI login", "target", p.TargetName, "err", err)
+				}
+			}
+		}
+	}
+	if len(s.arrivals) == 0 {
+		return
+	}
+	now := n.now()
+	var due []lunArrival
+	s.arrivals = slices.DeleteFunc(s.arrivals, func(a lunArrival) bool {
+		if a.at.After(now) {
+			return false
+		}
+		due = append(due, a)
+		return true
+	})
+	for _, a := range due {
+		if _, lives := s.sessions[a.session.String()]; !lives || n.byDiskID(a.disk.ID) != nil {
+			continue
+		}
+		if _, err := n.attach(a.disk, statusAttached); err != nil {
+			n.log.Error("Failed to attach the disk of an iSCSI target", "disk", a.disk.ID, "err", n.cause(err))
+		}
+	}
+}
+
+// beginSession starts a session, whose disks will arrive.
+func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
+	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.iscsi.last + 1}, IQN: target.IQN, Portal: p}
+	err := n.transact(func(t *tx) error {
+		putIn(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String(), s)
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	n.iscsi.last++
+	n.scheduleDisks(s, time.Duration(target.ArrivalDelay))
+	return s, nil
+}
+
+// endSession ends a session and detaches its disks.
+func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
+	n.iscsi.arrivals = slices.DeleteFunc(n.iscsi.arrivals, func(a lunArrival) bool { return a.session == s.ID })
+	for _, c := range target.luns() {
+		if d := n.byDiskID(c.ID); d != nil {
+			if err := n.detach(d); err != nil {
+				return err
+			}
+		}
+	}
+	return n.transact(func(t *tx) error {
+		deleteFrom(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String())
+		return nil
+	})
+}
+
+// bootISCSI ends all sessions, like a restart of Windows.
+func (n *Node) bootISCSI() error {
+	for _, s := range n.iscsi.sessions {
+		if err := n.endSession(n.iscsi.targets[foldIQN(s.IQN)], s); err != nil {
+			return err
+		}
+	}
+	n.iscsi.loggedIn = false
+	return nil
+}
+
+// inUse reports whether a disk has open handles for data: of the disk, of a
+// volume on it, or of a file.
+func (n *Node) inUse(d *disk) bool {
+	for _, h := range n.handles {
+		if o, ok := h.object.(*deviceHandle); ok && o.device == device(d) && (o.read || o.write) {
+			return true
+		}
+		if o, ok := h.object.(volumeUser); ok {
+			if v := o.usedVolume(); v != nil && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d }) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package emulated
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+)
+
+// load restores the node from the state that was read. pending are image writes
+// that the last process may not have made.
+func (n *Node) load(pending []imageWrite) error {
+	var attached []diskState
+	known := map[string]bool{}
+	for _, k := range n.store.keys("disk/") {
+		var s diskState
+		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		if diskKey(s.ID) != k || s.Sector != 512 && s.Sector != 4096 || s.Size > maxDisk || s.SeenSize > s.Size || s.TableSize > s.SeenSize || s.TableSize < minDisk {
+			return fmt.Errorf("%s: not a disk: %+v", k, s)
+		}
+		known[s.ID] = true
+		if s.State != statusDetached {
+			attached = append(attached, s)
+		}
+	}
+	if err := n.removeImages(func(id string) bool { return known[id] }); err != nil {
+		return err
+	}
+	if err := errors.Join(n.loadVolumes(), n.loadMounts(), n.loadTrees(), n.loadServices(), n.loadISCSI(), n.loadSMB()); err != nil {
+		return err
+	}
+	slices.SortFunc(attached, func(a, b diskState) int { return cmp.Compare(a.Number, b.Number) })
+	for _, s := range attached {
+		if _, err := n.openImage(s.ID, s.Size); err != nil {
+			return err
+		}
+	}
+	for _, w := range pending {
+		if err := n.applyWrite(w); err != nil {
+			return err
+		}
+	}
+	for _, s := range attached {
+		d := &disk{diskState: s, n: n, image: n.images[s.ID]}
+		if s.State == statusWaiting {
+			n.waiting = append(n.waiting, d)
+			continue
+		}
+		if err := n.transact(func(t *tx) error { return n.arrive(t, d, s) }); err != nil {
+			return n.cause(err)
+		}
+	}
+	if err := n.transact(n.finishDeletions); err != nil {
+		return n.cause(err)
+	}
+	if _, interrupted := n.store.data[rebootKey]; interrupted {
+		if err := n.reboot(); err != nil {
+			return err
+		}
+	}
+	n.settle()
+	return nil
+}
+
+// settle makes every volume arrive at once, as they have all arrived when a node
+// starts.
+func (n *Node) settle() {
+	for _, v := range n.volumes {
+		v.arrives = n.now()
+	}
+}
+
+// loadTrees loads the file trees from their records.
+func (n *Node) loadTrees() error {
+	records := map[string]map[string][]byte{}
+	for k, raw := range n.store.data {
+		rest, ok := strings.CutPrefix(k, "file/")
+		if !ok {
+			continue
+		}
+		fsid, key, ok := strings.Cut(rest, "/")
+		if !ok {
+			return fmt.Errorf("%s: not the key of a file", k)
+		}
+		if records[fsid] == nil {
+			records[fsid] = map[string][]byte{}
+		}
+		records[fsid][key] = raw
+	}
+	for fsid, r := range records {
+		tree, err := filetree.Load(r)
+		if err != nil {
+			return fmt.Errorf("file system %s: %w", fsid, err)
+		}
+		n.trees[fsid] = tree
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package emulated
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+// Reboot restarts the node's Windows. All handles are closed, disks get their
+// persistent attributes, growth and newly attached disks become visible, the
+// services that Windows starts at boot run, SMB mappings are disconnected, and
+// iSCSI sessions have ended. Disks keep their numbers, which Windows does not
+// guarantee.
+func (n *Node) Reboot() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	return n.reboot()
+}
+
+// rebootKey exists during a restart of Windows. A restart takes several
+// transactions; an interrupted one starts again when the node is opened.
+const rebootKey = "reboot"
+
+func (n *Node) reboot() error {
+	if err := n.closeHandles(func(t *tx) { t.Put(rebootKey, true) }); err != nil {
+		return fmt.Errorf("reboot: %w", n.cause(err))
+	}
+	err := n.transact(func(t *tx) error {
+		n.bootServices(t)
+		n.bootSMB(t)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reboot: %w", n.cause(err))
+	}
+	if err := n.bootISCSI(); err != nil {
+		return fmt.Errorf("reboot: %w", n.cause(err))
+	}
+	for _, list := range [][]*disk{slices.Clone(n.disks), n.waiting} {
+		for _, d := range list {
+			err := n.transact(func(t *tx) error {
+				waiting := d.State == statusWaiting
+				state := d.diskState
+				state.State = statusAttached
+				state.Attributes = state.Persistent
+				state.SeenSize, state.TableSize = state.Size, state.Size
+				d.change(t, state)
+				if waiting {
+					return n.arrive(t, d, state)
+				}
+				table, err := ptable.Read(d.image, state.geometry())
+				if err != nil {
+					return n.breakDown("read a disk image", err)
+				}
+				return n.arrange(t, arrangement{disk: d, state: state, table: table})
+			})
+			if err != nil {
+				return fmt.Errorf("reboot: %w", n.cause(err))
+			}
+		}
+	}
+	n.waiting = nil
+	for _, v := range n.volumes {
+		v.offline = false
+	}
+	n.settle()
+	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {
+		return fmt.Errorf("reboot: %w", n.cause(err))
+	}
+	return nil
+}
+
+// closeHandles closes all handles, and calls also in the same transaction.
+func (n *Node) closeHandles(also func(*tx)) error {
+	err := n.transact(func(t *tx) error {
+		also(t)
+		for _, h := range n.handles {
+			if err := h.object.close(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	clear(n.handles)
+	for _, v := range n.volumes {
+		v.formatting = 0
+	}
+	return nil
+}
+
+// EndProcess does what Windows does when the calling process ends: it closes all
+// handles, which deletes the files marked for deletion, and leaves a format
+// unfinished. The node keeps running for the next process. (If the node's own
+// process is killed, opening the state directory again has the same result.)
+func (n *Node) EndProcess() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if err := n.closeHandles(func(*tx) {}); err != nil {
+		return fmt.Errorf("end the process: %w", n.cause(err))
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package emulated
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+)
+
+// UseAdd implements [win32.SMB]. In addition to the rules above it returns
+//
+//   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
+//     remote that is not \\server\share,
+//   - ERROR_BAD_NETPATH for a server that is unknown or down,
+//   - ERROR_LOGON_FAILURE for an unknown user, and for no user if the server
+//     does not accept the node's account; ERROR_INVALID_PASSWORD;
+//     ERROR_NO_SUCH_LOGON_SESSION for an invalid user name
+//     (docs/contract/smb.md#errors-of-a-mapping),
+//   - ERROR_ACCESS_DENIED for privacy on a server without encryption
+//     (docs/contract/smb.md#errors-of-a-mapping).
+func (n *Node) UseAdd(u win32.NewUse) error {
+	return n.do(func(t *tx) error {
+		ref, err := winpath.ParseShare(u.Remote)
+		switch {
+		case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
+			return win32.ERROR_INVALID_PARAMETER
+		case err != nil:
+			return win32.ERROR_BAD_NET_NAME
+		case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
+			return win32.ERROR_NO_SUCH_LOGON_SESSION
+		}
+		server, known := n.smb.servers[foldSMB(ref.Server)]
+		if !known || server.Down {
+			return win32.ERROR_BAD_NETPATH
+		}
+		m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
+		for _, other := range n.smb.mappings {
+			o, err := winpath.ParseShare(other.Remote)
+			if err != nil || !o.SameServer(ref) {
+				continue
+			}
+			same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
+			if !same || o.Equal(ref) && other.Status != win32.USE_OK {
+				return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
+			}
+		}
+		if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
+			return win32.ERROR_ACCESS_DENIED
+		}
+		key, err := server.logon(win32.Credentials{User: u.User, Domain: u.Domain, Password: u.Password})
+		if err != nil {
+			return err
+		}
+		if key != "" {
+			m.Account, m.Changes = key, server.Accounts[key].Changes
+		}
+		if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
+			return win32.ERROR_BAD_NET_NAME
+		}
+		n.setMapping(t, m)
+		return nil
+	})
+}
+
+// UseEnum implements [win32.SMB]. Mappings are sorted by name.
+func (n *Node) UseEnum() (uses []win32.Use, err error) {
+	err = n.do(func(*tx) error {
+		for _, m := range n.smb.mappings {
+			uses = append(uses, win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status})
+		}
+		return nil
+	})
+	slices.SortFunc(uses, func(a, b win32.Use) int { return strings.Compare(foldSMB(a.Remote), foldSMB(b.Remote)) })
+	return uses, err
+}
+
+// UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated. Other values
+// fail with ERROR_NOT_SUPPORTED, which Windows does not return.
+func (n *Node) UseDel(remote string, force uint32) error {
+	return n.do(func(t *tx) error {
+		m, ok := n.smb.mappings[foldSMB(remote)]
+		switch {
+		case !ok:
+			return win32.ERROR_NOT_CONNECTED
+		case force > win32.USE_LOTS_OF_FORCE:
+			return win32.ERROR_INVALID_PARAMETER
+		case force != win32.USE_LOTS_OF_FORCE:
+			return win32.ERROR_NOT_SUPPORTED
+		}
+		t.Delete(smbMappingPrefix + foldSMB(remote))
+		t.onCommit(func() { delete(n.smb.mappings, foldSMB(remote)) })
+		n.closeShare(t, m.Remote)
+		return nil
+	})
+}
+
+// closeShare closes the files on a share: their handles can only be closed.
+func (n *Node) closeShare(t *tx, remote string) {
+	for fsid, v := range n.smb.volumes {
+		if !winpath.SameShare(v.share.String(), remote) {
+			continue
+		}
+		t.deletePrefix(closingPrefix(fsid))
+		t.onCommit(func() {
+			v.gone = true
+			v.tree.Dismount()
+			delete(n.smb.volumes, fsid)
+		})
+	}
+}
+
+// reach returns the share if the node can use it now. Otherwise it returns the
+// error of opening a file on it (ntstatus.h; when Windows returns which error is
+// general knowledge).
+func (n *Node) reach(ref winpath.Share) (smbShare, error) {
+	server, ok := n.smb.servers[foldSMB(ref.Server)]
+	if !ok || server.Down {
+		return smbShare{}, win32.STATUS_BAD_NETWORK_PATH
+	}
+	share, ok := server.Shares[foldSMB(ref.Name)]
+	if !ok {
+		return smbShare{}, win32.STATUS_BAD_NETWORK_NAME
+	}
+	m, mapped := n.smb.mappings[foldSMB(ref.String())]
+	switch {
+	case !mapped && server.NodeAccount:
+		return share, nil // with the node's own account
+	case !mapped:
+		return smbShare{}, win32.STATUS_ACCESS_DENIED
+	case m.Status == win32.USE_OK:
+		return share, nil
+	case m.Status == win32.USE_DISCONN:
+		return smbShare{}, win32.STATUS_LOGON_FAILURE
+	}
+	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR
+}
+
+// openShare returns the root of the share at the front of rest, the part of a
+// name after `\??\UNC\`, and the rest of the name.
+//
+// The file tree of a share accepts no reparse points.
+func (n *Node) openShare(rest string) (place, string, error) {
+	server, rest, _ := strings.Cut(rest, `\`)
+	share, rest, _ := strings.Cut(rest, `\`)
+	ref := winpath.Share{Server: server, Name: share}
+	if server == "" || share == "" {
+		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
+	}
+	s, err := n.reach(ref)
+	if err != nil {
+		return place{}, "", err
+	}
+	v := n.smb.volumes[s.FSID]
+	if v == nil {
+		v = &volume{n: n, share: &ref, fsid: s.FSID, tree: n.trees[s.FSID]}
+		n.smb.volumes[s.FSID] = v
+	}
+	return place{vol: v, tree: v.tree, entry: v.tree.Root()}, rest, nil
+}

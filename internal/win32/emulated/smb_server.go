@@ -1,0 +1,373 @@
+package emulated
+
+import (
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// account finds the account of the credentials. A domain is known if an account
+// of the server has it; then the user is looked up in that domain. Any other
+// domain (AZURE, a workgroup, the server's own name) stands for the server's own
+// accounts: drivers pass such domains and mount with them
+// (docs/contract/smb.md#errors-of-a-mapping).
+func (s smbServer) account(domain, user string) (key string, ok bool) {
+	key = foldSMB(user)
+	for known := range s.Accounts {
+		if d, _, ok := strings.Cut(known, `\`); ok && d == foldSMB(domain) {
+			key = foldSMB(domain + `\` + user)
+		}
+	}
+	_, ok = s.Accounts[key]
+	return key, ok
+}
+
+// logon returns the key of the account of the credentials, "" for the node's own
+// account, or the server's error.
+func (s smbServer) logon(c win32.Credentials) (key string, err error) {
+	if c.User == "" {
+		if !s.NodeAccount {
+			return "", win32.ERROR_LOGON_FAILURE
+		}
+		return "", nil
+	}
+	key, known := s.account(c.Domain, c.User)
+	if !known {
+		return "", win32.ERROR_LOGON_FAILURE
+	}
+	a := s.Accounts[key]
+	hash, err := hashPassword(c.Password.Reveal(), a.Salt)
+	if err != nil || subtle.ConstantTimeCompare(hash, a.Hash) != 1 {
+		return "", win32.ERROR_INVALID_PASSWORD
+	}
+	return key, nil
+}
+
+// LogonToServer implements [win32.SMBLogon]. It returns ERROR_BAD_NETPATH if the
+// server is unknown or down, and otherwise the server's response to the
+// credentials.
+func (n *Node) LogonToServer(server string, c win32.Credentials) error {
+	return n.do(func(*tx) error {
+		s, known := n.smb.servers[foldSMB(server)]
+		if !known || s.Down {
+			return win32.ERROR_BAD_NETPATH
+		}
+		_, err := s.logon(c)
+		return err
+	})
+}
+
+// hashPassword returns what a server stores of a password.
+func hashPassword(password string, salt []byte) ([]byte, error) {
+	return pbkdf2.Key(sha256.New, password, salt, passwordRounds, sha256.Size)
+}
+
+// makeShare creates a share with an empty file tree.
+func (n *Node) makeShare(t *tx, s *smbServer, name string) error {
+	if _, err := winpath.ParseShare(`\\s\` + name); err != nil {
+		return fmt.Errorf("share %q: not a valid share name", name)
+	}
+	if _, exists := s.Shares[foldSMB(name)]; exists {
+		return fmt.Errorf("share %q: already exists on \\\\%s", name, s.Name)
+	}
+	id, err := n.newGUID()
+	if err != nil {
+		return err
+	}
+	// The dot distinguishes it from the identities of disks, which contain none.
+	fsid := "share." + strings.Trim(id.String(), "{}")
+	v := &volume{n: n, fsid: fsid}
+	tree := filetree.New(t.files(v))
+	t.onCommit(func() { n.trees[fsid] = tree })
+	s.Shares[foldSMB(name)] = smbShare{name, fsid}
+	return nil
+}
+
+// makeAccount creates an account of a server, or sets its password.
+func (n *Node) makeAccount(s *smbServer, user, password string) error {
+	if user == "" || strings.Count(user, `\`) > 1 {
+		return fmt.Errorf("account %q: want a name, or a domain and a name such as DOMAIN\\name", user)
+	}
+	salt := make([]byte, 16)
+	if _, err := io.ReadFull(n.rand, salt); err != nil {
+		return fmt.Errorf("random salt: %w", err)
+	}
+	hash, err := hashPassword(password, salt)
+	if err != nil {
+		return err
+	}
+	a := s.Accounts[foldSMB(user)]
+	s.Accounts[foldSMB(user)] = smbAccount{User: user, Salt: salt, Hash: hash, Changes: a.Changes + 1}
+	return nil
+}
+
+// addSMBServer creates a server from its description.
+func (n *Node) addSMBServer(t *tx, c nodespec.SMBServer) error {
+	if err := validateSMBServer(c); err != nil {
+		return err
+	}
+	if _, exists := n.smb.servers[foldSMB(c.Name)]; exists {
+		return fmt.Errorf("SMB server %q already exists", c.Name)
+	}
+	s := smbServer{Name: c.Name, NoEncryption: c.NoEncryption, NodeAccount: c.NodeAccount, Accounts: map[string]smbAccount{}, Shares: map[string]smbShare{}}
+	for _, name := range c.Shares {
+		if err := n.makeShare(t, &s, name); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.Accounts {
+		if err := n.makeAccount(&s, a.User, a.Password); err != nil {
+			return err
+		}
+	}
+	n.setServer(t, s)
+	return nil
+}
+
+// changeServer changes a server. change works on a copy.
+func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	s, ok := n.smb.servers[foldSMB(name)]
+	if !ok {
+		return fmt.Errorf("no SMB server %q", name)
+	}
+	s.Accounts, s.Shares = cloneMap(s.Accounts), cloneMap(s.Shares)
+	err := n.transact(func(t *tx) error {
+		if err := change(t, &s); err != nil {
+			return err
+		}
+		n.setServer(t, s)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("SMB server %q: %w", s.Name, n.cause(err))
+	}
+	return nil
+}
+
+func cloneMap[V any](m map[string]V) map[string]V {
+	c := make(map[string]V, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// AddSMBServer adds an SMB server to the network.
+func (n *Node) AddSMBServer(c nodespec.SMBServer) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	if err := n.transact(func(t *tx) error { return n.addSMBServer(t, c) }); err != nil {
+		return n.cause(err)
+	}
+	return nil
+}
+
+// AddSMBShare creates an empty share on a server.
+func (n *Node) AddSMBShare(server, share string) error {
+	return n.changeServer(server, func(t *tx, s *smbServer) error { return n.makeShare(t, s, share) })
+}
+
+// RemoveSMBShare removes a share and all its files. Handles on it can only be
+// closed. A mapping of it stays, but is disconnected (general knowledge), even if
+// a share of the same name is created, until the server has been down.
+func (n *Node) RemoveSMBShare(server, share string) error {
+	return n.changeServer(server, func(t *tx, s *smbServer) error {
+		sh, ok := s.Shares[foldSMB(share)]
+		if !ok {
+			return fmt.Errorf("no share %q", share)
+		}
+		delete(s.Shares, foldSMB(share))
+		n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
+		return nil
+	})
+}
+
+// dropShare deletes the file tree of a share and disconnects its mapping.
+func (n *Node) dropShare(t *tx, ref winpath.Share, sh smbShare) {
+	if m, ok := n.smb.mappings[foldSMB(ref.String())]; ok {
+		m.Status = win32.USE_DISCONN
+		n.setMapping(t, m)
+	}
+	n.closeShare(t, ref.String())
+	t.deletePrefix(filePrefix(sh.FSID))
+	t.onCommit(func() { delete(n.trees, sh.FSID) })
+}
+
+// RemoveSMBAccount removes an account of a server. Its sessions last until the
+// server goes down.
+func (n *Node) RemoveSMBAccount(server, user string) error {
+	return n.changeServer(server, func(_ *tx, s *smbServer) error {
+		if _, ok := s.Accounts[foldSMB(user)]; !ok {
+			return fmt.Errorf("no account %q", user)
+		}
+		delete(s.Accounts, foldSMB(user))
+		return nil
+	})
+}
+
+// RemoveSMBServer removes a server for good, with its shares. Mappings of them
+// stay, but are disconnected.
+func (n *Node) RemoveSMBServer(server string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	key := foldSMB(server)
+	s, ok := n.smb.servers[key]
+	if !ok {
+		return fmt.Errorf("no SMB server %q", server)
+	}
+	return n.cause(n.transact(func(t *tx) error {
+		for _, sh := range s.Shares {
+			n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
+		}
+		t.Delete(smbServerPrefix + key)
+		t.onCommit(func() { delete(n.smb.servers, key) })
+		return nil
+	}))
+}
+
+// SetSMBPassword sets the password of an account of a server, and creates the
+// account if necessary. Sessions last.
+func (n *Node) SetSMBPassword(server, user, password string) error {
+	return n.changeServer(server, func(_ *tx, s *smbServer) error { return n.makeAccount(s, user, password) })
+}
+
+// SetSMBEncryption sets whether a server supports encryption. Sessions last.
+func (n *Node) SetSMBEncryption(server string, can bool) error {
+	return n.changeServer(server, func(_ *tx, s *smbServer) error { s.NoEncryption = !can; return nil })
+}
+
+// SetSMBServerDown takes a server down, which ends all its sessions, or brings it
+// up again. Sessions then start again if the client still has the credentials and
+// the server still accepts them.
+func (n *Node) SetSMBServerDown(server string, down bool) error {
+	return n.changeServer(server, func(t *tx, s *smbServer) error {
+		s.Down = down
+		for _, m := range n.smb.mappings {
+			ref, err := winpath.ParseShare(m.Remote)
+			if err != nil || !strings.EqualFold(ref.Server, s.Name) {
+				continue
+			}
+			a, account := s.Accounts[m.Account]
+			_, share := s.Shares[foldSMB(ref.Name)]
+			switch {
+			case down:
+				m.Status = win32.USE_DISCONN
+				n.closeShare(t, m.Remote)
+			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
+				m.Status = win32.USE_OK
+			}
+			n.setMapping(t, m)
+		}
+		return nil
+	})
+}
+
+// SetSMBMappingStatus sets the status that Windows reports for a mapping, as
+// after network errors: one of [nodespec.SMBStatuses].
+func (n *Node) SetSMBMappingStatus(remote, status string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.usable(); err != nil {
+		return err
+	}
+	m, ok := n.smb.mappings[foldSMB(remote)]
+	if !ok {
+		return fmt.Errorf("no SMB mapping of %q", remote)
+	}
+	number := slices.Index(nodespec.SMBStatuses(), status)
+	if number < 0 {
+		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
+	}
+	return n.cause(n.transact(func(t *tx) error {
+		m.Status = uint32(number)
+		n.setMapping(t, m)
+		return nil
+	}))
+}
+
+// MakeShareDirectory creates a directory on a share, with its parents, as another
+// machine would. path is relative to the share.
+func (n *Node) MakeShareDirectory(server, share, path string) error {
+	return n.changeServer(server, func(t *tx, s *smbServer) error {
+		sh, ok := s.Shares[foldSMB(share)]
+		if !ok {
+			return fmt.Errorf("no share %q", share)
+		}
+		v := &volume{n: n, fsid: sh.FSID, tree: n.trees[sh.FSID]}
+		at := v.tree.Root()
+		for _, part := range strings.Split(strings.Trim(path, `\`), `\`) {
+			next := at.Lookup(part)
+			if next == nil {
+				var err error
+				if next, err = v.tree.Create(t.files(v), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
+					return fmt.Errorf("directory %q: %w", path, err)
+				}
+			}
+			at = next
+		}
+		return nil
+	})
+}
+
+func validateSMBServer(c nodespec.SMBServer) error {
+	if _, err := winpath.ParseShare(`\\` + c.Name + `\s`); err != nil {
+		return fmt.Errorf("SMB server %q: not a valid server name", c.Name)
+	}
+	return nil
+}
+
+// defaultSMBServers are the servers of a node whose configuration has none.
+var defaultSMBServers = []nodespec.SMBServer{{
+	Name: "files.example.com", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "csi", Password: "csi"}},
+}}
+
+// makeSMB creates the configured servers.
+func (n *Node) makeSMB() error {
+	servers := n.cfg.SMBServers
+	if servers == nil {
+		servers = defaultSMBServers
+	}
+	for _, c := range servers {
+		if err := n.transact(func(t *tx) error { return n.addSMBServer(t, c) }); err != nil {
+			return n.cause(err)
+		}
+	}
+	return nil
+}
+
+// checkSMB refuses invalid descriptions of servers.
+func checkSMB(servers []nodespec.SMBServer) error {
+	seen := map[string]bool{}
+	for i, c := range servers {
+		err := validateSMBServer(c)
+		if err == nil && seen[foldSMB(c.Name)] {
+			err = errors.New("another server has the same name")
+		}
+		if err != nil {
+			return fmt.Errorf("SMB server %d of the configuration: %w", i, err)
+		}
+		seen[foldSMB(c.Name)] = true
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package emulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+// partitionKey identifies a partition on its disk, so that its volume keeps its
+// name when the disk is attached again. It returns "" for a partition without a
+// volume.
+//
+// The reserved partition and those of LDM and storage spaces have no volume. The
+// others have one (mountvol lists system and recovery partitions too), except for
+// unknown types.
+func partitionKey(table win32.Layout, p win32.Partition) string {
+	if !ptable.InUse(p) {
+		return ""
+	}
+	if table.Style == win32.PARTITION_STYLE_GPT {
+		switch p.Type {
+		case win32.PARTITION_BASIC_DATA_GUID, win32.PARTITION_SYSTEM_GUID, win32.PARTITION_MSFT_RECOVERY_GUID:
+			return p.ID.String()
+		}
+		return ""
+	}
+	if !p.Recognized {
+		return ""
+	}
+	return fmt.Sprintf("mbr-%08x-%x", table.Signature, p.Offset)
+}
+
+// arrangement is the state and the table of a disk after a transaction.
+type arrangement struct {
+	disk    *disk
+	state   diskState
+	table   win32.Layout
+	letters map[string]string // configured drive letters, by partition key
+}
+
+// arrange updates the volumes after a change of a disk: volumes of new partitions
+// arrive; those of removed partitions and of an offline disk are removed. The
+// table becomes the disk's on commit.
+func (n *Node) arrange(t *tx, a arrangement) error {
+	online := a.state.State == statusAttached && !a.state.offline()
+	keep, seen := map[*volume]bool{}, map[string]bool{}
+	var coming []*volume
+	fresh, letters := uint32(0), map[byte]bool{}
+	for _, p := range a.table.Partitions {
+		part := partitionKey(a.table, p)
+		if part == "" || seen[part] || !online && a.letters[part] == "" {
+			continue
+		}
+		seen[part] = true // a second partition with the same id is ignored
+		extents := []extent{{a.disk, p.Offset, p.Length}}
+		identity := volumeRecord{Disk: a.state.ID, Partition: part}.identity()
+		if v := n.presentVolume(identity); v != nil {
+			keep[v] = true
+			t.onCommit(func() { v.extents, v.partition = extents, p })
+			continue
+		}
+		record, known := n.known[identity]
+		if !known {
+			var err error
+			if record, err = n.newVolume(t, a.state.ID, part, fresh); err != nil {
+				return err
+			}
+			fresh++
+			if letter, wanted := a.letters[part]; !wanted {
+				n.automount(t, record, a.table, p, letters)
+			} else if err := n.wantedLetter(t, record, letter, letters); err != nil {
+				return err
+			}
+		}
+		if online {
+			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p})
+		}
+	}
+	// A volume on several disks exists if all of its disks do.
+	for _, record := range n.spanned {
+		if !slices.ContainsFunc(record.Extents, func(e extentRecord) bool { return e.Disk == a.state.ID }) {
+			continue
+		}
+		extents, complete := n.spannedExtents(record, a, online)
+		v := n.presentVolume(record.identity())
+		if v != nil && complete {
+			keep[v] = true
+		} else if v == nil && complete {
+			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents})
+		}
+	}
+	leaves := func(v *volume) bool {
+		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.disk })
+	}
+	for _, v := range n.volumes {
+		if v.fsid != "" && leaves(v) {
+			t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+		}
+	}
+	t.onCommit(func() {
+		a.disk.table = a.table
+		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
+			v.gone = leaves(v)
+			if v.gone && v.tree != nil {
+				v.tree.Dismount() // closes its open files
+			}
+			return v.gone
+		})
+		for _, v := range coming {
+			v.arrives = n.now().Add(time.Duration(n.cfg.VolumeArrivalDelay))
+			n.volumes = append(n.volumes, v)
+		}
+	})
+	return nil
+}
+
+func (n *Node) presentVolume(identity string) *volume {
+	for _, v := range n.volumes {
+		if v.identity() == identity {
+			return v
+		}
+	}
+	return nil
+}
+
+// newVolume creates the mount manager's record of a new volume. more is how many
+// others the transaction has created.
+func (n *Node) newVolume(t *tx, disk, part string, more uint32) (volumeRecord, error) {
+	guid, err := n.newGUID()
+	if err != nil {
+		n.log.Error("Failed to generate a volume GUID", "err", err)
+		return volumeRecord{}, win32.ERROR_GEN_FAILURE
+	}
+	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1}
+	t.Put(volumeKey(guid), r)
+	t.onCommit(func() { n.known[r.identity()] = r })
+	return r, nil
+}
+
+func (n *Node) lastDevice() uint32 {
+	last := uint32(0)
+	for _, r := range n.known {
+		last = max(last, r.Device)
+	}
+	return last
+}
+
+// loadVolumes reads the mount manager's records.
+func (n *Node) loadVolumes() error {
+	for _, k := range n.store.keys("volume/") {
+		var r volumeRecord
+		if err := json.Unmarshal(n.store.data[k], &r); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		n.known[r.identity()] = r
+		if len(r.Extents) > 0 {
+			n.spanned = append(n.spanned, r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package emulated
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+)
+
+// control handles the control codes of a volume. Like the volume manager, it
+// passes storage and disk codes about the medium to the disk.
+func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
+	switch code {
+	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
+		return v.diskExtents(out)
+	case win32.IOCTL_VOLUME_ONLINE:
+		v.offline = false
+		return 0, nil
+	case win32.IOCTL_VOLUME_OFFLINE:
+		v.offline = true
+		return 0, nil
+	case win32.IOCTL_VOLUME_IS_OFFLINE:
+		if !v.offline {
+			// STATUS_UNSUCCESSFUL means that it is online (Microsoft:
+			// IOCTL_VOLUME_IS_OFFLINE).
+			return 0, win32.ERROR_GEN_FAILURE
+		}
+		return 0, nil
+	case win32.IOCTL_DISK_GET_LENGTH_INFO:
+		return output(out, win32.EncodeLength(v.length()))
+	case win32.FSCTL_GET_NTFS_VOLUME_DATA:
+		return v.ntfsData(t, out)
+	case win32.FSCTL_EXTEND_VOLUME:
+		return 0, v.extend(t, in)
+	}
+	if len(v.extents) != 1 {
+		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/contract/volumes.md#finding-volumes)
+	}
+	d := v.extents[0].disk
+	switch code {
+	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
+		return output(out, win32.DeviceNumber{
+			DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number, PartitionNumber: v.partition.Number,
+		}.Encode())
+	case win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
+		win32.IOCTL_DISK_IS_WRITABLE, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
+		return d.control(t, code, in, out)
+	}
+	return 0, win32.ERROR_INVALID_FUNCTION
+}
+
+// diskExtents is IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS. If out has space for only
+// some of the extents, it returns them, the true number and ERROR_MORE_DATA
+// (Microsoft's page of the code).
+func (v *volume) diskExtents(out []byte) (int, error) {
+	const one, each = 32, 24
+	var es []win32.Extent
+	for _, e := range v.extents {
+		es = append(es, win32.Extent{Disk: e.disk.Number, Offset: e.off, Length: e.length})
+	}
+	b := win32.EncodeExtents(es)
+	switch {
+	case len(out) < one:
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	case len(out) < len(b):
+		whole := (len(out)-(one-each))/each*each + one - each
+		return copy(out, b[:whole]), win32.ERROR_MORE_DATA
+	}
+	return copy(out, b), nil
+}
+
+// ntfsData is FSCTL_GET_NTFS_VOLUME_DATA. Without NTFS it fails with
+// ERROR_INVALID_FUNCTION.
+func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
+	if err := v.ready(); err != nil {
+		return 0, err
+	}
+	if !v.mounted(t) || v.fs.Kind != bootsector.NTFS {
+		return 0, win32.ERROR_INVALID_FUNCTION
+	}
+	return output(out, win32.NTFSVolumeData{
+		Sectors: v.fs.Sectors, TotalClusters: v.fs.Clusters, FreeClusters: v.free() / uint64(v.fs.BytesPerCluster),
+		BytesPerSector: v.fs.BytesPerSector, BytesPerCluster: v.fs.BytesPerCluster,
+	}.Encode())
+}
+
+// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth). The new number
+// of sectors must fit the partition and add at least one cluster. NTFS reserves a
+// sector, and so up to a cluster, for the copy of its boot sector.
+func (v *volume) extend(t *tx, in []byte) error {
+	sectors, err := win32.DecodeSectors(in)
+	if err != nil {
+		return inputError(in, 8)
+	}
+	if err := v.ready(); err != nil {
+		return err
+	}
+	if err := v.writable(); err != nil {
+		return err
+	}
+	s := uint64(v.sector())
+	if sectors <= 0 || uint64(sectors) > v.length()/s {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	if !v.mounted(t) {
+		return nil // RAW accepts any size up to that of its partition
+	}
+	if v.fs.Kind != bootsector.NTFS {
+		return win32.ERROR_INVALID_FUNCTION // FAT cannot grow
+	}
+	target := uint64(sectors) * s / uint64(v.fs.BytesPerCluster)
+	if target <= v.fs.Clusters+1 || target > math.MaxUint32 {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	boot := make([]byte, s)
+	if _, err := v.ReadAt(boot, 0); err != nil {
+		return win32.ERROR_IO_DEVICE
+	}
+	fs, writes := bootsector.GrowNTFS(boot, v.fs, uint64(sectors))
+	for _, w := range writes {
+		v.write(t, w.Offset, w.Data)
+	}
+	t.onCommit(func() { v.fs = fs })
+	return nil
+}
+
+// present implements device.
+func (v *volume) present() error {
+	if v.gone {
+		return win32.ERROR_NO_SUCH_DEVICE // docs/contract/calls.md#transient-errors
+	}
+	return nil
+}
+
+func (v *volume) handles() *[]*deviceHandle { return &v.opens }
+
+// flush implements device. Nothing is cached. On a read-only volume it fails
+// (docs/contract/volumes.md#flush).
+func (v *volume) flush() error {
+	if err := v.ready(); err != nil {
+		return err
+	}
+	return v.writable()
+}
+
+// readAt reads whole sectors. At the end of the volume it returns fewer bytes.
+func (v *volume) readAt(p []byte, off int64) (int, error) {
+	s := int64(v.sector())
+	if off < 0 || off%s != 0 || int64(len(p))%s != 0 {
+		return 0, win32.ERROR_INVALID_PARAMETER
+	}
+	if v.offline {
+		return 0, win32.ERROR_NOT_READY
+	}
+	if uint64(off) >= v.length() {
+		return 0, win32.ERROR_HANDLE_EOF
+	}
+	size, err := v.ReadAt(p, off)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return size, err
+}
+
+// writeAt writes whole sectors of a volume without a file system. On a mounted
+// file system it fails, as for a disk; see disk.writeAt.
+func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
+	s := int64(v.sector())
+	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.length() || uint64(len(p)) > v.length()-uint64(off) {
+		return 0, win32.ERROR_INVALID_PARAMETER
+	}
+	if v.offline {
+		return 0, win32.ERROR_NOT_READY
+	}
+	if err := v.writable(); err != nil {
+		return 0, err
+	}
+	if v.mounted(t) {
+		return 0, win32.ERROR_ACCESS_DENIED
+	}
+	v.write(t, uint64(off), p)
+	return len(p), nil
+}

@@ -1,0 +1,118 @@
+package emulated
+
+import (
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+)
+
+// VolumeNames implements [win32.Volumes].
+func (n *Node) VolumeNames() (names []string, err error) {
+	err = n.do(func(*tx) error {
+		for _, v := range n.volumes {
+			if v.visible() {
+				names = append(names, v.name())
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+// rootVolume finds the volume of the directory root. With strict, root must be
+// the root of a volume and end in a backslash, as for GetVolumeInformationW.
+// Errors are
+//
+//   - ERROR_INVALID_NAME without the backslash (GetVolumeInformationW's page
+//     says that it is required),
+//   - ERROR_DIR_NOT_ROOT for a directory that is not a mount point
+//     (winerror.h),
+//   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for a path that is not a
+//     directory.
+func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
+	if strict && !strings.HasSuffix(root, `\`) && !strings.HasSuffix(root, "/") {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	name, device, err := ntName(root)
+	if err != nil {
+		return nil, err
+	}
+	if device {
+		return nil, win32.ERROR_INVALID_NAME
+	}
+	v, rest, ok := n.volumeForNT(name)
+	if !ok || rest != "" && rest != `\` {
+		p, err := n.resolve(nil, name, lookupMode{})
+		if err == nil {
+			err = p.exists()
+		}
+		switch {
+		case err != nil && win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND):
+			return nil, win32.ERROR_PATH_NOT_FOUND // because root names a directory
+		case err != nil:
+			return nil, dosError(err)
+		case !p.entry.IsDir():
+			return nil, win32.ERROR_DIRECTORY
+		case strict && p.entry != p.tree.Root():
+			return nil, win32.ERROR_DIR_NOT_ROOT
+		}
+		v = p.vol
+	}
+	return v, nil
+}
+
+// VolumeInformation implements [win32.Volumes]. Every call detects the file
+// system from the volume's bytes. It fails with ERROR_UNRECOGNIZED_VOLUME if
+// Windows does not recognise it (docs/contract/volumes.md#is-it-formatted), with
+// ERROR_NOT_READY for an offline volume, and with ERROR_ACCESS_DENIED for one
+// that is locked by a format.
+func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
+	err = n.do(func(t *tx) error {
+		v, err := n.rootVolume(root, true)
+		if err != nil {
+			return err
+		}
+		if err := v.ready(); err != nil {
+			return err
+		}
+		if !v.mounted(t) {
+			return win32.ERROR_UNRECOGNIZED_VOLUME
+		}
+		info = win32.VolumeInfo{
+			Label:        bootsector.Label(v, v.fs),
+			SerialNumber: uint32(v.fs.Serial),
+			MaxComponent: 255,
+			Flags:        win32.FILE_CASE_PRESERVED_NAMES | win32.FILE_UNICODE_ON_DISK,
+			FileSystem:   string(v.fs.Kind),
+		}
+		if v.fs.Kind == bootsector.NTFS || v.fs.Kind == bootsector.ReFS {
+			info.Flags |= win32.FILE_PERSISTENT_ACLS | win32.FILE_SUPPORTS_REPARSE_POINTS
+		}
+		if v.writable() != nil {
+			info.Flags |= win32.FILE_READ_ONLY_VOLUME
+		}
+		return nil
+	})
+	return info, err
+}
+
+// FreeSpace implements [win32.Volumes]. There are no quotas, so avail equals
+// free.
+func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
+	err = n.do(func(t *tx) error {
+		v, err := n.rootVolume(root, false)
+		if err != nil {
+			return err
+		}
+		if err := v.ready(); err != nil {
+			return err
+		}
+		if !v.mounted(t) {
+			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#statistics
+		}
+		total, free = v.fs.Clusters*uint64(v.fs.BytesPerCluster), v.free()
+		return nil
+	})
+	return free, total, free, err
+}

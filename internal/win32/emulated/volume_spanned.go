@@ -1,0 +1,68 @@
+package emulated
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// span creates a volume from ranges of several disks.
+func (n *Node) span(t *tx, c nodespec.SpannedVolume, index int) error {
+	r := volumeRecord{Partition: fmt.Sprintf("span-%d", index), Device: n.lastDevice() + 1}
+	guid, err := n.newGUID()
+	if err != nil {
+		return err
+	}
+	r.GUID = guidText(guid)
+	v := &volume{n: n}
+	for i, e := range c.Extents {
+		d := n.diskByNumber(e.Disk)
+		if d == nil {
+			return fmt.Errorf("extent %d: no disk %d", i, e.Disk)
+		}
+		from, length := uint64(e.Offset), uint64(e.Length)
+		if length == 0 || from%uint64(d.Sector) != 0 || length%uint64(d.Sector) != 0 || from > d.Size || length > d.Size-from {
+			return fmt.Errorf("extent %d: %d bytes at %d are not whole sectors of disk %d", i, length, from, e.Disk)
+		}
+		for _, p := range d.table.Partitions {
+			if partitionKey(d.table, p) != "" && from < p.Offset+p.Length && p.Offset < from+length {
+				return fmt.Errorf("extent %d: overlaps partition %d of disk %d", i, p.Number, e.Disk)
+			}
+		}
+		r.Extents = append(r.Extents, extentRecord{d.ID, from, length})
+		v.extents = append(v.extents, extent{d, from, length})
+	}
+	if v.extents[0].disk == v.extents[1].disk {
+		return errors.New("the first two extents are on one disk")
+	}
+	r.Disk = r.Extents[0].Disk
+	v.volumeRecord = r
+	t.Put(volumeKey(guid), r)
+	t.onCommit(func() {
+		n.known[r.identity()] = r
+		n.spanned = append(n.spanned, r)
+		n.volumes = append(n.volumes, v)
+	})
+	return nil
+}
+
+// spannedExtents returns the extents of a volume on several disks. complete is
+// false unless all of its disks are attached and online.
+func (n *Node) spannedExtents(r volumeRecord, a arrangement, online bool) (extents []extent, complete bool) {
+	for _, e := range r.Extents {
+		d := a.disk
+		if e.Disk != a.state.ID {
+			i := slices.IndexFunc(n.disks, func(d *disk) bool { return d.ID == e.Disk && !d.offline() })
+			if i < 0 {
+				return nil, false
+			}
+			d = n.disks[i]
+		} else if !online {
+			return nil, false
+		}
+		extents = append(extents, extent{d, e.Offset, e.Length})
+	}
+	return extents, true
+}
