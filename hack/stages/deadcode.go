@@ -20,6 +20,7 @@ var public = []string{"client/", "pkg/"}
 var reachedElsewhere = map[string]string{
 	"client/internal/pipetest":            "tests import it",
 	"internal/win32/mingwtest":            "tests import it",
+	"internal/node/nodetest":              "tests import it",
 	"internal/wire/wiretest":              "tests import it",
 	"internal/winfs.Lstat":                "pkg/utils calls it, which drivers import",
 	"internal/winfs.SymlinkOf":            "pkg/utils calls it, which drivers import",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
@@ -39,7 +40,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	em, err := emulated.Open(nodespec.Config{
+	em := nodetest.Open(t, nodespec.Config{
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
 			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
@@ -48,9 +49,6 @@ func newWorld(t *testing.T) *world {
 		Directories: []string{pods, outside + `\deep\deeper`},
 		SMBServers:  []nodespec.SMBServer{{Name: "server", Shares: []string{"share", "other"}, NodeAccount: true}},
 	}, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{t: t, em: em, raw: em}
 	w.Node = node.New(win32.Observe(em, func(c *win32.Call) error {
 		w.calls.Add(1)
@@ -61,14 +59,6 @@ func newWorld(t *testing.T) *world {
 	}))
 	w.Node.Clock = w
 	w.WorkingDirs = []string{kubelet}
-	t.Cleanup(func() {
-		if open := em.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := em.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	w.file(outside + `\precious.txt`)
 	w.file(outside + `\deep\deeper\precious.txt`)
 	return w

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -28,78 +27,23 @@ const (
 	tib = 1 << 40
 )
 
-// clock passes time by sleeping only, and then at once.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.pass(d)
-	return ctx.Err()
-}
-
 // fixture is the disk service over an emulated node with the default disk 0,
 // which has C:, and more disks.
 type fixture struct {
-	t     *testing.T
-	win   *emulated.Node
-	node  *node.Node
-	clock *clock
-	disk  *disk.Disk
-	hook  atomic.Pointer[func(*win32.Call) error]
+	t *testing.T
+	*nodetest.Node
+	disk *disk.Disk
 }
 
 func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
-	log := slog.New(slog.DiscardHandler)
-	cfg.Log = log
 	cfg.Disks = append([]nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}}, disks...)
+	f := &fixture{t: t, Node: nodetest.New(t, cfg, nil)}
 	var err error
-	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now, Sleep: f.clock.pass}); err != nil {
+	if f.disk, err = disk.New(diskapi.On(f.Node.Node)); err != nil {
 		t.Fatal(err)
 	}
-	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
-		if hook := f.hook.Load(); hook != nil {
-			return (*hook)(c)
-		}
-		return c.Do()
-	}))
-	f.node.Clock, f.node.Log = f.clock, log
-	if f.disk, err = disk.New(diskapi.On(f.node)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := f.win.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := f.win.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return f
-}
-
-// observe puts hook around every call; nil takes it away.
-func (f *fixture) observe(hook func(*win32.Call) error) {
-	if hook == nil {
-		f.hook.Store(nil)
-		return
-	}
-	f.hook.Store(&hook)
 }
 
 func (f *fixture) partition(n uint32) error {
@@ -115,7 +59,7 @@ func TestOnlineAgainWaitsForTheVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		err := c.Do()
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
 			cancel()
@@ -125,11 +69,11 @@ func TestOnlineAgainWaitsForTheVolume(t *testing.T) {
 	if _, err := f.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("online, for a caller that went away: %v", err)
 	}
-	f.observe(nil)
+	f.Observe(nil)
 	if err := f.setState(1, true); err != nil {
 		t.Fatal(err)
 	}
-	info, err := f.win.Show()
+	info, err := f.Windows.Show()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +99,11 @@ func (f *fixture) online(n uint32) bool {
 // raw does something with the open disk, past service and host.
 func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
 	f.t.Helper()
-	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer f.win.CloseHandle(h)
+	defer f.Windows.CloseHandle(h)
 	do(h)
 }
 
@@ -167,7 +111,7 @@ func (f *fixture) layout(n uint32) (l win32.Layout) {
 	f.t.Helper()
 	f.raw(n, func(h win32.Handle) {
 		out := make([]byte, 32<<10)
-		got, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
+		got, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -183,14 +127,14 @@ func (f *fixture) write(n uint32, at int64, text string) {
 	f.raw(n, func(h win32.Handle) {
 		sector := at / 4096 * 4096
 		b := make([]byte, 8192)
-		if _, err := f.win.ReadAt(h, b, sector); err != nil {
+		if _, err := f.Windows.ReadAt(h, b, sector); err != nil {
 			f.t.Fatal(err)
 		}
 		copy(b[at-sector:], text)
-		if _, err := f.win.WriteAt(h, b, sector); err != nil {
+		if _, err := f.Windows.WriteAt(h, b, sector); err != nil {
 			f.t.Fatal(err)
 		}
-		if _, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); err != nil {
+		if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); err != nil {
 			f.t.Fatal(err)
 		}
 	})
@@ -206,14 +150,14 @@ func changes(c *win32.Call) bool {
 // unchanged fails the test if do changes anything on any disk.
 func (f *fixture) unchanged(do func()) {
 	f.t.Helper()
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if changes(c) {
 			f.t.Errorf("unexpected change: %v", c)
 		}
 		return c.Do()
 	})
 	do()
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 func wantKind(t *testing.T, err, kind error, texts ...string) {
@@ -281,16 +225,16 @@ func TestPartitionDiskStartsFromWhateverTableThereIs(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, c.cfg, c.disk)
-			f.clock.pass(time.Minute) // what was there from the start has arrived
+			f.Clock.Advance(time.Minute) // what was there from the start has arrived
 			touched := false
-			f.observe(func(c *win32.Call) error {
+			f.Observe(func(c *win32.Call) error {
 				touched = touched || changes(c)
 				return c.Do()
 			})
 			if err := f.partition(1); err != nil {
 				t.Fatal(err)
 			}
-			f.observe(nil)
+			f.Observe(nil)
 			if touched != c.touched {
 				t.Errorf("the disk was changed: %t, want %t", touched, c.touched)
 			}
@@ -314,21 +258,21 @@ func TestPartitionDiskStartsFromWhateverTableThereIs(t *testing.T) {
 // volumes counts the volumes on disk 1.
 func (f *fixture) volumes() (n int) {
 	f.t.Helper()
-	names, err := f.win.VolumeNames()
+	names, err := f.Windows.VolumeNames()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	for _, name := range names {
-		h, err := f.win.CreateFile(strings.TrimSuffix(name, `\`), 0, 3, win32.OPEN_EXISTING, 0)
+		h, err := f.Windows.CreateFile(strings.TrimSuffix(name, `\`), 0, 3, win32.OPEN_EXISTING, 0)
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		out := make([]byte, 256)
-		got, err := f.win.DeviceIoControl(h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, out)
+		got, err := f.Windows.DeviceIoControl(h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, out)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		f.win.CloseHandle(h)
+		f.Windows.CloseHandle(h)
 		es, err := win32.DecodeExtents(out[:got])
 		if err != nil {
 			f.t.Fatal(err)
@@ -404,12 +348,12 @@ func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-		other, err := disk.New(diskapi.On(&node.Node{API: f.win, Clock: f.clock, Rand: f.node.Rand, Log: f.node.Log}))
+		other, err := disk.New(diskapi.On(&node.Node{API: f.Windows, Clock: f.Clock, Rand: f.Node.Rand, Log: f.Node.Log}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		calls, what, volume := 0, "", ""
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if calls++; calls == k {
 				what = c.String()
 				known := f.names()
@@ -419,7 +363,7 @@ func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 				for _, id := range f.names() {
 					if !slices.Contains(known, id) {
 						volume = id
-						if err := f.win.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+						if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -431,7 +375,7 @@ func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 			return c.Do()
 		})
 		err = f.partition(1)
-		f.observe(nil)
+		f.Observe(nil)
 		if what == "" {
 			break
 		}
@@ -439,7 +383,7 @@ func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 			continue // it was there before
 		}
 		happened++
-		if info, lost := f.win.VolumeInformation(volume); err != nil || lost != nil || info.FileSystem != "NTFS" {
+		if info, lost := f.Windows.VolumeInformation(volume); err != nil || lost != nil || info.FileSystem != "NTFS" {
 			t.Errorf("before call %d, %s: %v, and then %+v, %v", k, what, err, info, lost)
 		}
 	}
@@ -451,7 +395,7 @@ func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
 // names are the volumes of the node.
 func (f *fixture) names() []string {
 	f.t.Helper()
-	all, err := f.win.VolumeNames()
+	all, err := f.Windows.VolumeNames()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -484,7 +428,7 @@ func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
 		}
 		f.raw(1, func(h win32.Handle) {
 			b := make([]byte, 4096)
-			if _, err := f.win.ReadAt(h, b, c.start); err != nil || b[3] != 0 {
+			if _, err := f.Windows.ReadAt(h, b, c.start); err != nil || b[3] != 0 {
 				t.Errorf("the partition begins with %q, %v", b[:16], err)
 			}
 		})
@@ -507,7 +451,7 @@ func TestTheSystemDiskIsNotTouched(t *testing.T) {
 // Not every disk with Windows on it has an EFI partition to be recognised by.
 func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if changes(c) {
 			t.Errorf("unexpected change: %v", c)
 		}
@@ -525,19 +469,19 @@ func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
 		return err
 	})
 	wantKind(t, f.setState(0, false), hosterr.ErrFailedPrecondition, "disk 0 holds Windows")
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 // While a disk is changed nobody else may so much as look at it.
 func TestTakingADiskOfflineLocksIt(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	asked := false
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
 			asked = true
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			if unlock, err := f.node.Locks.Disks.RLock(ctx, "1"); err == nil {
+			if unlock, err := f.Node.Locks.Disks.RLock(ctx, "1"); err == nil {
 				unlock()
 				t.Error("the disk is not locked")
 			}
@@ -560,7 +504,7 @@ func TestDisksThatWindowsNeedsAreNotTakenOffline(t *testing.T) {
 func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
 	for _, lost := range []string{"WindowsDirectory", "VolumePathName", "VolumeNameForMountPoint"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT})
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == lost {
 				return win32.ERROR_PATH_NOT_FOUND
 			}
@@ -614,7 +558,7 @@ func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
 	for k := 1; ; k++ {
 		f := newFixture(t, nodespec.Config{}, cfg)
 		calls, failed := 0, ""
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "CloseHandle" {
 				return c.Do()
 			}
@@ -625,7 +569,7 @@ func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
 			return c.Do()
 		})
 		err := f.partition(1)
-		f.observe(nil)
+		f.Observe(nil)
 		if failed == "" {
 			if err != nil || k < 20 {
 				t.Fatalf("after %d calls: %v", calls, err)
@@ -638,7 +582,7 @@ func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
 		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
 			t.Errorf("%s failed: %v, want its reason", failed, err)
 		}
-		if open := f.win.OpenHandles(); len(open) > 0 {
+		if open := f.Windows.OpenHandles(); len(open) > 0 {
 			t.Fatalf("%s failed: handles left open: %q", failed, open)
 		}
 		if err := f.partition(1); err != nil {
@@ -654,7 +598,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		times := map[string]int{}
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") || changes(c) {
 				if times[c.String()]++; times[c.String()] <= 2 {
 					return e
@@ -668,8 +612,8 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 	}
 
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	begin, opens := f.clock.Now(), 0
-	f.observe(func(c *win32.Call) error {
+	begin, opens := f.Clock.Now(), 0
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "CreateFile" {
 			opens++
 			return win32.ERROR_ACCESS_DENIED
@@ -679,7 +623,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("denied for good: %v", err)
 	}
-	if waited := f.clock.Now().Sub(begin); opens != 10 || waited != 9*250*time.Millisecond {
+	if waited := f.Clock.Now().Sub(begin); opens != 10 || waited != 9*250*time.Millisecond {
 		t.Errorf("denied for good after %d tries and %s, want 10 tries and 2.25s", opens, waited)
 	}
 }
@@ -687,7 +631,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 func TestManyCallersPartitionADiskOnce(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	var tables, layouts atomic.Int32
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		switch c.Code {
 		case win32.IOCTL_DISK_CREATE_DISK:
 			tables.Add(1)
@@ -713,7 +657,7 @@ func TestManyCallersPartitionADiskOnce(t *testing.T) {
 func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Code == win32.IOCTL_DISK_CREATE_DISK && strings.HasSuffix(c.Path, "1") {
 				time.Sleep(time.Hour)
 			}
@@ -738,10 +682,10 @@ func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
 
 func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(100 * time.Second)}, nodespec.Disk{Size: gib})
-	f.clock.pass(time.Hour)
-	begin := f.clock.Now()
+	f.Clock.Advance(time.Hour)
+	begin := f.Clock.Now()
 	wantKind(t, f.partition(1), hosterr.ErrUnavailable, "did not appear within 1m0s")
-	if waited := f.clock.Now().Sub(begin); waited > 65*time.Second {
+	if waited := f.Clock.Now().Sub(begin); waited > 65*time.Second {
 		t.Errorf("waited %s, want about a minute", waited)
 	}
 	f.unchanged(func() {
@@ -787,7 +731,7 @@ func (f *fixture) attributes(n uint32) (a uint64) {
 	f.t.Helper()
 	f.raw(n, func(h win32.Handle) {
 		out := make([]byte, win32.SizeofGetDiskAttributes)
-		_, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, out)
+		_, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, out)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -800,7 +744,7 @@ func (f *fixture) attributes(n uint32) (a uint64) {
 
 func TestTakingADiskOnlineWaitsForItsVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(10 * time.Second)}, nodespec.Disk{Size: gib})
-	f.clock.pass(time.Hour)
+	f.Clock.Advance(time.Hour)
 	for _, err := range []error{f.partition(1), f.setState(1, false)} {
 		if err != nil {
 			t.Fatal(err)
@@ -830,7 +774,7 @@ func TestGetDiskStats(t *testing.T) {
 	if n := size(); n != 3*tib {
 		t.Errorf("%d bytes, want 3 TiB", n)
 	}
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO {
 			return win32.ERROR_INVALID_FUNCTION
 		}
@@ -872,7 +816,7 @@ func TestListDiskIDs(t *testing.T) {
 	}
 
 	// A disk whose questions fail has empty IDs; one that cannot be opened is left out.
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY {
 			return win32.ERROR_IO_DEVICE
 		}
@@ -882,7 +826,7 @@ func TestListDiskIDs(t *testing.T) {
 		t.Errorf("with failing questions: %v, want 4 disks with empty IDs", got)
 	}
 	opens := 0
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "CreateFile" {
 			if opens++; opens == 2 {
 				return win32.ERROR_ACCESS_DENIED
@@ -914,7 +858,7 @@ func TestListDiskLocations(t *testing.T) {
 			t.Errorf("disk %d: %+v, want %+v, %t", n, got, want[n], wanted)
 		}
 	}
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY || c.Code == win32.IOCTL_SCSI_GET_ADDRESS {
 			return win32.ERROR_NOT_SUPPORTED
 		}
@@ -929,7 +873,7 @@ func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		var began atomic.Int32
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "Reenumerate" {
 				began.Add(1)
 				time.Sleep(10 * time.Second)
@@ -968,7 +912,7 @@ func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
 func TestRescanIsWaitedForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{})
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "Reenumerate" {
 				time.Sleep(10 * time.Minute)
 			}
@@ -987,7 +931,7 @@ func TestRescanIsWaitedForAMinute(t *testing.T) {
 func TestOneDisksFailureDoesNotFailTheRescan(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 	updated := 0
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_UPDATE_DRIVE_SIZE {
 			if updated++; updated == 1 {
 				return win32.ERROR_DEVICE_NOT_CONNECTED
@@ -1057,7 +1001,7 @@ func TestAnMBRDiskThatWindowsNeedsIsNotTakenOffline(t *testing.T) {
 func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	failures := 0
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && failures < 3 {
 			failures++
 			return win32.ERROR_IO_DEVICE
@@ -1074,7 +1018,7 @@ func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
 	for _, size := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x80", "\x00\x00\x00\x00", "\x09\x00\x00\x00", "\x01\x10\x00\x00"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 			Size: gib, Serial: "S1", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "disk"}}})
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			err := c.Do()
 			if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY && err == nil {
 				copy(c.Out[4:8], size)
@@ -1092,12 +1036,12 @@ func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
 func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
 	offline := false
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "VolumeNames" && !offline {
 			offline = true
 			f.raw(1, func(h win32.Handle) {
 				in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
-				if _, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
 					t.Error(err)
 				}
 			})
@@ -1116,7 +1060,7 @@ func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.
 func TestPartitionDiskBringsItsVolumeOnline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	online := 0
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_VOLUME_ONLINE {
 			online++
 		}

@@ -65,7 +65,7 @@ func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
 		}
 	})
 	f.raw(1, func(h win32.Handle) {
-		if _, err := f.win.WriteAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
+		if _, err := f.Windows.WriteAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
 			t.Errorf("writing to a read-only disk: %v", err)
 		}
 	})
@@ -98,14 +98,14 @@ func TestADiskThatStaysReadOnlyIsReported(t *testing.T) {
 	wantKind(t, f.setReadOnly(3, false), hosterr.ErrFailedPrecondition, "it stays read-only")
 
 	// A driver of Windows that says yes and does nothing.
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
 			return nil
 		}
 		return c.Do()
 	})
 	wantKind(t, f.setReadOnly(4, false), hosterr.ErrFailedPrecondition, "it stays read-only")
-	f.observe(nil)
+	f.Observe(nil)
 	if err := f.setReadOnly(4, false); err != nil {
 		t.Errorf("once Windows does it: %v", err)
 	}
@@ -123,7 +123,7 @@ func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-			f.observe(func(call *win32.Call) error {
+			f.Observe(func(call *win32.Call) error {
 				if call.Code == win32.IOCTL_DISK_IS_WRITABLE {
 					return c.answer
 				}
@@ -133,7 +133,7 @@ func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
 			if !errors.Is(err, c.want) || c.want == nil && (err != nil || out.IsReadOnly) {
 				t.Errorf("%+v, %v, want error %v", out, err, c.want)
 			}
-			if host, err := diskapi.On(f.node).GetDiskReadOnly(1); c.want != nil && (!host || err == nil) {
+			if host, err := diskapi.On(f.Node.Node).GetDiskReadOnly(1); c.want != nil && (!host || err == nil) {
 				t.Errorf("the host says %t, %v; want true with an error", host, err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -24,18 +25,7 @@ const pods = `C:\var\lib\kubelet\pods`
 // around its Win32 calls.
 func service(t *testing.T, hook func(*win32.Call) error) (*filesystem.Filesystem, *node.Node) {
 	t.Helper()
-	em, err := emulated.Open(nodespec.Config{Directories: []string{pods}}, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := em.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := em.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	em := nodetest.Open(t, nodespec.Config{Directories: []string{pods}}, emulated.Machine{})
 	n := node.New(em)
 	if hook != nil {
 		n.API = win32.Observe(em, hook)

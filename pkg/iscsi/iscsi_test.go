@@ -16,9 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -29,37 +28,15 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
 
-// clock passes time by sleeping only, and then at once.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	return ctx.Err()
-}
-
 // fixture is the iSCSI service over an emulated node.
 type fixture struct {
-	t     *testing.T
-	win   *emulated.Node
-	node  *node.Node
-	clock *clock
+	t *testing.T
+	*nodetest.Node
 	log   bytes.Buffer // everything that was logged, and every call's trace
 	iscsi *iscsi.ISCSI
 
 	mu    sync.Mutex
 	calls []string
-	hook  func(*win32.Call) error
 }
 
 const (
@@ -94,37 +71,19 @@ func newFixture(t *testing.T, targets ...nodespec.ISCSITarget) *fixture {
 
 func newFixtureOn(t *testing.T, cfg nodespec.Config) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
-	log := slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
-	cfg.Log = log
+	f := &fixture{t: t}
+	cfg.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
 	cfg.Disks = []nodespec.Disk{{Content: nodespec.ContentSystem}}
-	var err error
-	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now}); err != nil {
-		t.Fatal(err)
-	}
-	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+	f.Node = nodetest.New(t, cfg, func(c *win32.Call) {
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.calls = append(f.calls, c.Name)
-		hook := f.hook
 		fmt.Fprintf(&f.log, "%v %+v %#v\n", c, *c, *c)
-		f.mu.Unlock()
-		if hook != nil {
-			return hook(c)
-		}
-		return c.Do()
-	}))
-	f.node.Clock, f.node.Log = f.clock, log
-	if f.iscsi, err = iscsi.New(iscsiapi.On(f.node)); err != nil {
+	})
+	var err error
+	if f.iscsi, err = iscsi.New(iscsiapi.On(f.Node.Node)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if open := f.win.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := f.win.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return f
 }
 
@@ -194,7 +153,7 @@ func (f *fixture) count(call string) int {
 
 func (f *fixture) sessions() int {
 	f.t.Helper()
-	list, err := f.win.GetIScsiSessionList()
+	list, err := f.Windows.GetIScsiSessionList()
 	f.must(err)
 	return len(list)
 }
@@ -226,11 +185,11 @@ func TestTargetWithThreeLUNs(t *testing.T) {
 	}
 	f.must(f.connect(here, iqn))
 	// Connect has waited for the first; the others come, and are listed.
-	f.must(f.clock.Sleep(t.Context(), 2*time.Second))
+	f.must(f.Clock.Sleep(t.Context(), 2*time.Second))
 	if got := f.disks(strings.ToUpper(iqn)); !slices.Equal(got, []string{"1", "2", "3"}) {
 		t.Errorf("disks = %q, want 1 to 3", got)
 	}
-	d, err := disk.New(diskapi.On(f.node))
+	d, err := disk.New(diskapi.On(f.Node.Node))
 	f.must(err)
 	ids, err := d.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
 	if err != nil || len(ids.DiskIDs) != 4 || ids.DiskIDs[1].Page83 == "" || ids.DiskIDs[1].Page83 == ids.DiskIDs[2].Page83 {
@@ -320,7 +279,7 @@ func TestDiscoveryFindsTargetsThatWereAddedLater(t *testing.T) {
 	if got, err := f.discover(here); err != nil || len(got) != 0 {
 		t.Fatalf("discovered %q, %v, want none", got, err)
 	}
-	f.must(f.win.SetISCSITarget(target(iqn, 1)))
+	f.must(f.Windows.SetISCSITarget(target(iqn, 1)))
 	err := f.connect(here, iqn)
 	wants(t, "connect before discovery", err, hosterr.ErrNotFound, "not found")
 	if !strings.Contains(hosterr.HintOf(err), "DiscoverTargetPortal") {
@@ -331,7 +290,7 @@ func TestDiscoveryFindsTargetsThatWereAddedLater(t *testing.T) {
 		t.Fatalf("discovered %q, %v, want the new target", got, err)
 	}
 	f.must(f.connect(here, iqn))
-	f.must(f.win.RemoveISCSITarget(iqn))
+	f.must(f.Windows.RemoveISCSITarget(iqn))
 	if got, err := f.discover(here); err != nil || len(got) != 0 {
 		t.Errorf("discovered %q, %v, want that the target is gone", got, err)
 	}
@@ -343,7 +302,7 @@ func TestDiscoveryWithoutMechanisms(t *testing.T) {
 	f := newFixture(t, target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9"))
 	f.must(f.add(here))
 	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))
-	f.node.API = &illegible{f.node.API}
+	f.Node.API = &illegible{f.Node.API}
 	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
 		t.Errorf("discovered %q, %v", got, err)
 	}
@@ -467,14 +426,14 @@ func TestMutualCHAP(t *testing.T) {
 func TestCredentialsArePassedOnlyWhereTheyAreAskedFor(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
-	seen := &loginWatch{API: f.node.API}
-	f.node.API = seen
+	seen := &loginWatch{API: f.Node.API}
+	f.Node.API = seen
 	f.must(f.chap(iscsi.NONE, "csi", right))
 	if seen.login.AuthType != win32.ISCSI_NO_AUTH_TYPE || seen.login.User != nil || seen.login.Password != nil {
 		t.Errorf("a login without authentication said %+v", seen.login)
 	}
 	f.must(f.disconnect(here, iqn))
-	f.must(f.win.SetISCSITarget(withCHAP()))
+	f.must(f.Windows.SetISCSITarget(withCHAP()))
 	wants(t, "without a user", f.chap(iscsi.ONE_WAY_CHAP, "", right), hosterr.ErrPermissionDenied)
 	if seen.login.User != nil || seen.login.Password == nil {
 		t.Errorf("a login without a user said %+v", seen.login)
@@ -523,7 +482,7 @@ func TestMSiSCSIStopped(t *testing.T) {
 			t.Errorf("%s = %v, hint %q: want the hint to start it", method, err, hosterr.HintOf(err))
 		}
 	}
-	s, err := system.New(systemapi.On(f.node))
+	s, err := system.New(systemapi.On(f.Node.Node))
 	f.must(err)
 	_, err = s.StartService(t.Context(), &system.StartServiceRequest{Name: "MSiSCSI"})
 	f.must(err)
@@ -541,7 +500,7 @@ func TestTargetsThatDoNotLetIn(t *testing.T) {
 	p := &iscsi.TargetPortal{TargetAddress: "10.0.0.7"}
 	f.must(f.add(p))
 	gone.Unreachable = true
-	f.must(f.win.SetISCSITarget(gone))
+	f.must(f.Windows.SetISCSITarget(gone))
 	wants(t, "a portal that went away", f.connect(p, gone.IQN), hosterr.ErrUnavailable, "could not connect")
 	_, err := f.discover(p)
 	wants(t, "discovery there", err, hosterr.ErrUnavailable, "could not connect")
@@ -555,15 +514,15 @@ func TestDisconnectOfWhatIsInUse(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
-	h, err := f.win.CreateFile(`\\.\PhysicalDrive1`, win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	h, err := f.Windows.CreateFile(`\\.\PhysicalDrive1`, win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
 	f.must(err)
-	begun := f.clock.Now()
+	begun := f.Clock.Now()
 	err = f.disconnect(here, iqn)
 	wants(t, "disconnect", err, hosterr.ErrFailedPrecondition, "in use")
-	if !strings.Contains(hosterr.HintOf(err), "unmount") || f.count("LogoutIScsiTarget") != 5 || f.clock.Now().Sub(begun) != 4*time.Second {
-		t.Errorf("disconnect: hint %q, %d attempts in %v; want a hint, 5 attempts a second apart", hosterr.HintOf(err), f.count("LogoutIScsiTarget"), f.clock.Now().Sub(begun))
+	if !strings.Contains(hosterr.HintOf(err), "unmount") || f.count("LogoutIScsiTarget") != 5 || f.Clock.Now().Sub(begun) != 4*time.Second {
+		t.Errorf("disconnect: hint %q, %d attempts in %v; want a hint, 5 attempts a second apart", hosterr.HintOf(err), f.count("LogoutIScsiTarget"), f.Clock.Now().Sub(begun))
 	}
-	f.must(f.win.CloseHandle(h))
+	f.must(f.Windows.CloseHandle(h))
 	f.must(f.disconnect(here, iqn))
 }
 
@@ -572,14 +531,14 @@ func TestBusyInitiatorIsAskedAgain(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	busy := map[string]int{"LoginIScsiTarget": 2, "GetDevicesForIScsiSession": 3, "LogoutIScsiTarget": 2}
-	f.hook = func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if busy[c.Name]--; busy[c.Name] >= 0 {
 			return win32.ISDSC_SESSION_BUSY
 		}
 		return c.Do()
-	}
+	})
 	f.must(f.connect(here, iqn))
 	if got := f.disks(iqn); len(got) != 1 {
 		t.Errorf("disks = %q", got)
@@ -595,9 +554,9 @@ func TestWaitForDisksIsBounded(t *testing.T) {
 	f := newFixture(t, late, target("iqn.2003-01.org.example:empty", 0))
 	f.must(f.add(here))
 	for _, name := range []string{iqn, "iqn.2003-01.org.example:empty"} {
-		begun := f.clock.Now()
+		begun := f.Clock.Now()
 		f.must(f.connect(here, name))
-		if took := f.clock.Now().Sub(begun); took > 11*time.Second {
+		if took := f.Clock.Now().Sub(begun); took > 11*time.Second {
 			t.Errorf("%s: connect took %v", name, took)
 		}
 	}
@@ -637,8 +596,8 @@ func TestDisconnectingEndsEverySession(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
-	node := &twoSessions{API: f.node.API}
-	f.node.API = node
+	node := &twoSessions{API: f.Node.API}
+	f.Node.API = node
 	f.must(f.disconnect(here, iqn))
 	if len(node.loggedOut) != 2 || node.loggedOut[0] == node.loggedOut[1] || f.sessions() != 0 {
 		t.Errorf("logged out of %v, %d sessions are left; want both ended", node.loggedOut, f.sessions())
@@ -654,8 +613,8 @@ func TestPersistentLoginsAreForgotten(t *testing.T) {
 		t.Fatalf("disks = %q, want that Windows logged in by itself", got)
 	}
 	f.must(f.disconnect(here, iqn))
-	f.must(f.win.Reboot())
-	f.must(f.win.StartService("MSiSCSI"))
+	f.must(f.Windows.Reboot())
+	f.must(f.Windows.StartService("MSiSCSI"))
 	f.must(f.add(here))
 	if got := f.disks(iqn); len(got) != 0 {
 		t.Errorf("disks after a reboot: %q, want that the login was forgotten", got)
@@ -671,13 +630,13 @@ func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
 	f := newFixtureOn(t, cfg)
 	f.must(f.add(here))
 	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
-	f.must(f.win.Close())
+	f.must(f.Windows.Close())
 
 	f = newFixtureOn(t, cfg)
 	if got := f.disks(iqn); f.sessions() != 1 || !slices.Equal(got, []string{"1"}) {
 		t.Errorf("after reopening: %d sessions, disks %q", f.sessions(), got)
 	}
-	f.must(f.win.Reboot())
+	f.must(f.Windows.Reboot())
 	if got := f.disks(iqn); f.sessions() != 0 || len(got) != 0 {
 		t.Errorf("after a reboot: %d sessions, disks %q", f.sessions(), got)
 	}
@@ -721,7 +680,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			slog.New(slog.NewJSONHandler(&written, nil)).Info("request", "in", v)
 		}
 	}
-	info, err := f.win.Show()
+	info, err := f.Windows.Show()
 	f.must(err)
 	fmt.Fprintf(&written, "%+v\n", info)
 	text, err := json.Marshal(info)
@@ -730,7 +689,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	f.mu.Lock()
 	written.Write(f.log.Bytes())
 	f.mu.Unlock()
-	f.must(f.win.Close())
+	f.must(f.Windows.Close())
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
 			return err
@@ -758,13 +717,13 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	f.must(f.add(here))
 	hold := make(chan struct{})
 	entered := make(chan struct{})
-	f.hook = func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "LoginIScsiTarget" {
 			close(entered)
 			<-hold
 		}
 		return c.Do()
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
 	if _, err := f.iscsi.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: here, IQN: iqn}); !errors.Is(err, context.Canceled) {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
@@ -54,19 +55,7 @@ var files = nodespec.SMBServer{
 func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 	t.Helper()
 	f := &fixture{T: t, log: &bytes.Buffer{}, state: t.TempDir(), calls: map[string]int{}}
-	var err error
-	f.win, err = emulated.Open(nodespec.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)}, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := f.win.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := f.win.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	f.win = nodetest.Open(t, nodespec.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)}, emulated.Machine{})
 	f.start()
 	return f
 }

@@ -5,14 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -21,72 +20,30 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
 
-// clock passes time by sleeping only, and then at once.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.pass(d)
-	return ctx.Err()
-}
-
 // fixture is the system service over an emulated node.
 type fixture struct {
-	t      *testing.T
-	win    *emulated.Node
-	node   *node.Node
-	clock  *clock
+	t *testing.T
+	*nodetest.Node
 	system *system.System
 
 	mu    sync.Mutex
 	calls []string // starts and controls that Windows saw, in order
-	hook  func(*win32.Call) error
 }
 
 func newFixture(t *testing.T, cfg nodespec.Config) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
-	log := slog.New(slog.DiscardHandler)
-	cfg.Log = log
-	var err error
-	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now}); err != nil {
-		t.Fatal(err)
-	}
-	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+	f := &fixture{t: t}
+	f.Node = nodetest.New(t, cfg, func(c *win32.Call) {
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		if c.Name == "StartService" || c.Name == "ControlService" {
 			f.calls = append(f.calls, c.Name+" "+c.Path)
 		}
-		hook := f.hook
-		f.mu.Unlock()
-		if hook != nil {
-			return hook(c)
-		}
-		return c.Do()
-	}))
-	f.node.Clock, f.node.Log = f.clock, log
-	if f.system, err = system.New(systemapi.On(f.node)); err != nil {
+	})
+	var err error
+	if f.system, err = system.New(systemapi.On(f.Node.Node)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := f.win.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return f
 }
 
@@ -180,32 +137,32 @@ func TestNamesAreValidated(t *testing.T) {
 
 func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "slow", StartDelay: nodespec.Duration(5 * time.Second)}))
-	begun := f.clock.Now()
+	begun := f.Clock.Now()
 	if err := f.start("slow"); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.status("slow"); got != system.SERVICE_STATUS_RUNNING {
 		t.Errorf("status %v, want running", got)
 	}
-	if took := f.clock.Now().Sub(begun); took < 5*time.Second || took > 5*time.Second+200*time.Millisecond {
+	if took := f.Clock.Now().Sub(begun); took < 5*time.Second || took > 5*time.Second+200*time.Millisecond {
 		t.Errorf("took %v, want 5 s and at most one poll more", took)
 	}
 	// Again: nothing to do, nothing asked of Windows.
-	begun, f.calls = f.clock.Now(), nil
-	if err := f.start("slow"); err != nil || len(f.calls) != 0 || f.clock.Now() != begun {
-		t.Errorf("second start = %v after %v with %q, want success at once without a call", err, f.clock.Now().Sub(begun), f.calls)
+	begun, f.calls = f.Clock.Now(), nil
+	if err := f.start("slow"); err != nil || len(f.calls) != 0 || f.Clock.Now() != begun {
+		t.Errorf("second start = %v after %v with %q, want success at once without a call", err, f.Clock.Now().Sub(begun), f.calls)
 	}
 }
 
 func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "frail", Dies: 1067, StartDelay: nodespec.Duration(time.Second)}))
-	begun := f.clock.Now()
+	begun := f.Clock.Now()
 	err := f.start("frail")
 	wants(t, "start", err, hosterr.ErrFailedPrecondition, `start service "frail"`, "stopped immediately after its start", "exit code 1067", "terminated unexpectedly")
 	if !errors.Is(err, win32.ERROR_PROCESS_ABORTED) || hosterr.HintOf(err) == "" {
 		t.Errorf("start = %v, hint %q: want ERROR_PROCESS_ABORTED and a hint", err, hosterr.HintOf(err))
 	}
-	if took := f.clock.Now().Sub(begun); took > 2*time.Second {
+	if took := f.Clock.Now().Sub(begun); took > 2*time.Second {
 		t.Errorf("it took %v to notice", took)
 	}
 }
@@ -218,9 +175,9 @@ func TestServiceThatHangsTimesOut(t *testing.T) {
 		nodespec.Service{Name: "boaster", Hangs: "start", WaitHint: nodespec.Duration(1000 * time.Hour)},
 	))
 	took := func(do func() error) (time.Duration, error) {
-		begun := f.clock.Now()
+		begun := f.Clock.Now()
 		err := do()
-		return f.clock.Now().Sub(begun).Truncate(time.Second), err
+		return f.Clock.Now().Sub(begun).Truncate(time.Second), err
 	}
 	for _, c := range []struct {
 		name, text string
@@ -248,9 +205,9 @@ func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
 	if err := f.start("large"); err != nil {
 		t.Errorf("a service that took 2 minutes with progress: %v", err)
 	}
-	begun := f.clock.Now()
+	begun := f.Clock.Now()
 	wants(t, "a service that takes an hour", f.start("endless"), hosterr.ErrUnavailable, "timed out")
-	if took := f.clock.Now().Sub(begun); took > 6*time.Minute {
+	if took := f.Clock.Now().Sub(begun); took > 6*time.Minute {
 		t.Errorf("waited %v, want a bound", took)
 	}
 }
@@ -297,7 +254,7 @@ func TestStopOfWhatIsStoppedIsSuccess(t *testing.T) {
 // A start that comes while the service stops waits for the end of that.
 func TestStartDuringStop(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "b", State: "running", StopDelay: nodespec.Duration(3 * time.Second)}))
-	if _, err := f.win.ControlService("b", win32.SERVICE_CONTROL_STOP); err != nil {
+	if _, err := f.Windows.ControlService("b", win32.SERVICE_CONTROL_STOP); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.start("b"); err != nil || f.status("b") != system.SERVICE_STATUS_RUNNING {
@@ -353,18 +310,18 @@ func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
 	))
 	ctx, cancel := context.WithCancel(t.Context())
 	polls := 0
-	f.hook = func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "ServiceStatus" {
 			if polls++; polls == 5 {
 				cancel()
 			}
 		}
 		return c.Do()
-	}
+	})
 	if _, err := f.system.StopService(ctx, &system.StopServiceRequest{Name: "base", Force: true}); !errors.Is(err, context.Canceled) {
 		t.Errorf("StopService = %v, want context.Canceled", err)
 	}
-	f.hook = nil
+	f.Observe(nil)
 	if got := f.status("base"); got != system.SERVICE_STATUS_RUNNING {
 		t.Errorf("base is %v, want it running: its dependents are", got)
 	}
@@ -389,8 +346,8 @@ func TestDependentsListedLevelByLevel(t *testing.T) {
 		nodespec.Service{Name: "mid", State: "running", DependsOn: []string{"base"}},
 		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"mid"}},
 	))
-	direct := &levels{f.win}
-	f.node.API = direct
+	direct := &levels{f.Windows}
+	f.Node.API = direct
 	if err := f.stop("base", true); err != nil {
 		t.Fatal(err)
 	}
@@ -416,16 +373,16 @@ func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
 		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
 	))
 	removed := false
-	f.hook = func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "DependentServices" && c.Path == "top" {
 			removed = true
-			if _, err := f.win.ControlService("top", win32.SERVICE_CONTROL_STOP); err != nil {
+			if _, err := f.Windows.ControlService("top", win32.SERVICE_CONTROL_STOP); err != nil {
 				t.Error(err)
 			}
 			return win32.ERROR_SERVICE_DOES_NOT_EXIST
 		}
 		return c.Do()
-	}
+	})
 	if err := f.stop("base", true); err != nil || !removed || f.status("base") != system.SERVICE_STATUS_STOPPED {
 		t.Errorf("stop = %v, removed %t, base is %v", err, removed, f.status("base"))
 	}
@@ -436,7 +393,7 @@ func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
 	))
-	f.node.AllowedServices = []string{"BASE"}
+	f.Node.AllowedServices = []string{"BASE"}
 	wants(t, "start what is an allowed name in another alphabet", f.start("ba\u017fe"), hosterr.ErrPermissionDenied, "ba\u017fe")
 	wants(t, "start kubelet", f.start("kubelet"), hosterr.ErrPermissionDenied, "kubelet")
 	wants(t, "stop kubelet", f.stop("kubelet", true), hosterr.ErrPermissionDenied, "kubelet")
@@ -452,14 +409,14 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "stuck", Hangs: "start"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	polls := 0
-	f.hook = func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "ServiceStatus" {
 			if polls++; polls == 3 {
 				cancel()
 			}
 		}
 		return c.Do()
-	}
+	})
 	if _, err := f.system.StartService(ctx, &system.StartServiceRequest{Name: "stuck"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("StartService = %v, want context.Canceled", err)
 	}
@@ -513,7 +470,7 @@ func TestReboot(t *testing.T) {
 	if err := f.stop("kubelet", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.win.Reboot(); err != nil {
+	if err := f.Windows.Reboot(); err != nil {
 		t.Fatal(err)
 	}
 	if f.status("MSiSCSI") != system.SERVICE_STATUS_STOPPED || f.status("kubelet") != system.SERVICE_STATUS_RUNNING {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -34,20 +35,11 @@ func TestEnsureLongPath(t *testing.T) {
 func emulatedHost(t *testing.T) host {
 	t.Helper()
 	const gib = 1 << 30
-	em, err := emulated.Open(nodespec.Config{
+	em := nodetest.Open(t, nodespec.Config{
 		Directories: []string{`C:\a`, `C:\mounted`},
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
 			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}},
 	}, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := em.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		em.Close()
-	})
 	id, err := em.VolumeNameForMountPoint(`E:\`)
 	if err != nil {
 		t.Fatal(err)

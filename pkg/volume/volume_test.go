@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -31,87 +30,32 @@ const (
 	gib = 1 << 30
 )
 
-// clock passes time by sleeping only, and then at once.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.pass(d)
-	return ctx.Err()
-}
-
 // fixture is the volume service over an emulated node with the default disk 0,
 // which has C:, and more disks.
 type fixture struct {
-	t      *testing.T
-	win    *emulated.Node
-	node   *node.Node
-	clock  *clock
+	t *testing.T
+	*nodetest.Node
 	disk   *disk.Disk
 	volume *volume.Volume
-	hook   atomic.Pointer[func(*win32.Call) error]
 }
 
 func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: &clock{now: time.Unix(1e9, 0)}}
-	log := slog.New(slog.DiscardHandler)
-	cfg.Log = log
 	cfg.Disks = append([]nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}}, disks...)
+	f := &fixture{t: t, Node: nodetest.New(t, cfg, nil)}
 	var err error
-	if f.win, err = emulated.Open(cfg, emulated.Machine{Now: f.clock.Now, Sleep: f.clock.pass}); err != nil {
+	if f.disk, err = disk.New(diskapi.On(f.Node.Node)); err != nil {
 		t.Fatal(err)
 	}
-	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
-		if hook := f.hook.Load(); hook != nil {
-			return (*hook)(c)
-		}
-		return c.Do()
-	}))
-	f.node.Clock, f.node.Log = f.clock, log
-	if f.disk, err = disk.New(diskapi.On(f.node)); err != nil {
+	if f.volume, err = volume.New(volumeapi.On(f.Node.Node)); err != nil {
 		t.Fatal(err)
 	}
-	if f.volume, err = volume.New(volumeapi.On(f.node)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := f.win.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		if err := f.win.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return f
 }
 
 // data is a disk with a partition that takes it all.
 func data(size uint64, fs string) nodespec.Disk {
 	return nodespec.Disk{Size: nodespec.Size(size), Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}}
-}
-
-// observe puts hook around every call; nil takes it away.
-func (f *fixture) observe(hook func(*win32.Call) error) {
-	if hook == nil {
-		f.hook.Store(nil)
-		return
-	}
-	f.hook.Store(&hook)
 }
 
 // changes tells calls that change something.
@@ -124,14 +68,14 @@ func changes(c *win32.Call) bool {
 // unchanged fails the test if do changes anything.
 func (f *fixture) unchanged(do func()) {
 	f.t.Helper()
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if changes(c) {
 			f.t.Errorf("unexpected change: %v", c)
 		}
 		return c.Do()
 	})
 	do()
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 func (f *fixture) list(disk, partition uint32) []string {
@@ -209,7 +153,7 @@ func (f *fixture) closest(path string) (string, error) {
 func (f *fixture) mkdir(paths ...string) {
 	f.t.Helper()
 	for _, p := range paths {
-		if err := winfs.MkdirAll(f.t.Context(), f.node, p); err != nil {
+		if err := winfs.MkdirAll(f.t.Context(), f.Node.Node, p); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -217,7 +161,7 @@ func (f *fixture) mkdir(paths ...string) {
 
 func (f *fixture) link(path, target string) {
 	f.t.Helper()
-	if err := winfs.Symlink(f.t.Context(), f.node, target, path); err != nil {
+	if err := winfs.Symlink(f.t.Context(), f.Node.Node, target, path); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -225,31 +169,31 @@ func (f *fixture) link(path, target string) {
 // write puts text on the disk at a place, past service, host and volume.
 func (f *fixture) write(disk uint32, at int64, text string) {
 	f.t.Helper()
-	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer f.win.CloseHandle(h)
+	defer f.Windows.CloseHandle(h)
 	sector := at / 4096 * 4096
 	b := make([]byte, 8192)
-	if _, err := f.win.ReadAt(h, b, sector); err != nil {
+	if _, err := f.Windows.ReadAt(h, b, sector); err != nil {
 		f.t.Fatal(err)
 	}
 	copy(b[at-sector:], text)
-	if _, err := f.win.WriteAt(h, b, sector); err != nil {
+	if _, err := f.Windows.WriteAt(h, b, sector); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
 func (f *fixture) layout(disk uint32) win32.Layout {
 	f.t.Helper()
-	h, err := f.win.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), 0, 3, win32.OPEN_EXISTING, 0)
+	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), 0, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer f.win.CloseHandle(h)
+	defer f.Windows.CloseHandle(h)
 	out := make([]byte, 32<<10)
-	got, err := f.win.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
+	got, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -413,7 +357,7 @@ func TestIsVolumeFormatted(t *testing.T) {
 	id := f.id(1)
 	for _, e := range []win32.Errno{win32.ERROR_FILE_CORRUPT, win32.ERROR_DISK_CORRUPT, win32.ERROR_NOT_READY, win32.ERROR_IO_DEVICE,
 		win32.ERROR_ACCESS_DENIED, win32.ERROR_INVALID_FUNCTION, 0x80310000 /* locked by BitLocker */} {
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "VolumeInformation" {
 				return e
 			}
@@ -422,7 +366,7 @@ func TestIsVolumeFormatted(t *testing.T) {
 		if got, err := f.formatted(id); got || !errors.Is(err, e) {
 			t.Errorf("%s: %t, %v, want the error", e.Name(), got, err)
 		}
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "VolumeInformation" {
 				return e
 			}
@@ -435,7 +379,7 @@ func TestIsVolumeFormatted(t *testing.T) {
 			t.Errorf("format with %s: %v, want the error", e.Name(), err)
 		}
 	}
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 func TestForeignContentIsNeitherFormattedNorNot(t *testing.T) {
@@ -492,13 +436,13 @@ func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
 	f.mkdir(kubelet + `\m\precious`)
 	f.unchanged(func() { wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "NTFS", "precious") })
 
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if changes(c) {
 			t.Errorf("change: %v", c)
 		}
 		return c.Do()
 	})
-	defer f.observe(nil)
+	defer f.Observe(nil)
 	for _, system := range f.list(0, 0) {
 		wantKind(t, f.format(system), hosterr.ErrFailedPrecondition)
 	}
@@ -518,16 +462,16 @@ func TestFormatVolumeExisting(t *testing.T) {
 	if hint := hosterr.HintOf(err); !strings.Contains(hint, "-format-existing=ntfs") {
 		t.Errorf("hint %q, want the flag in it", hint)
 	}
-	f.node.FormatExisting = true
+	f.Node.FormatExisting = true
 	for range 2 { // again after a lost response
 		if err := f.format(id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if exists, err := winfs.Exists(t.Context(), f.node, kubelet+`\m\data`); err != nil || exists {
+	if exists, err := winfs.Exists(t.Context(), f.Node.Node, kubelet+`\m\data`); err != nil || exists {
 		t.Errorf("the data is still there: %t, %v", exists, err)
 	}
-	other := node.New(otherFS{f.node.API, "ReFS"})
+	other := node.New(otherFS{f.Node.API, "ReFS"})
 	other.FormatExisting = true
 	wantKind(t, volumeapi.On(other).FormatVolume(id), hosterr.ErrFailedPrecondition, "ReFS")
 	for _, system := range f.list(0, 0) {
@@ -543,14 +487,14 @@ func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		id := f.id(1)
 		calls, filled, before := 0, false, ""
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if calls++; calls == k {
 				before = c.Name
 				// It does not while this program has the volume open.
-				if err := f.win.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err == nil {
-					h, err := f.win.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+				if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err == nil {
+					h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
 						win32.FILE_SHARE_READ, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-					if err := errors.Join(err, f.win.CloseHandle(h)); err != nil {
+					if err := errors.Join(err, f.Windows.CloseHandle(h)); err != nil {
 						t.Fatal(err)
 					}
 					filled = true
@@ -561,10 +505,10 @@ func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
 			return c.Do()
 		})
 		err := f.format(id)
-		f.observe(nil)
+		f.Observe(nil)
 		if filled && before != "Format" {
 			happened++
-			if _, lost := f.win.Attributes(id + `precious`); lost != nil {
+			if _, lost := f.Windows.Attributes(id + `precious`); lost != nil {
 				t.Errorf("before call %d, %s: %v, and then: %v", k, before, err, lost)
 			}
 		}
@@ -587,7 +531,7 @@ func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
 		win32.ERROR_DISK_CORRUPT: "damaged or incomplete", win32.ERROR_FILE_CORRUPT: "damaged or incomplete",
 		win32.ERROR_UNRECOGNIZED_VOLUME: "it contains data (NTFS) that Windows cannot read",
 	} {
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if changes(c) {
 				t.Errorf("change: %v", c)
 			}
@@ -602,7 +546,7 @@ func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
 			t.Errorf("%s: hint %q", code.Name(), hosterr.HintOf(err))
 		}
 	}
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
@@ -614,7 +558,7 @@ func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 			wantKind(t, f.format(id), hosterr.ErrFailedPrecondition)
 		}
 	})
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "WindowsDirectory" {
 			return win32.ERROR_GEN_FAILURE
 		}
@@ -624,14 +568,14 @@ func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 		return c.Do()
 	})
 	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
-	f.observe(nil)
+	f.Observe(nil)
 }
 
 func TestFormatVolumeRefusesAnotherFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	// What the node cannot make, Windows may still report.
-	host := volumeapi.On(node.New(otherFS{f.node.API, "ReFS"}))
-	if err := f.win.Grow(1, 2*gib); err != nil {
+	host := volumeapi.On(node.New(otherFS{f.Node.API, "ReFS"}))
+	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
 	}
 	f.unchanged(func() {
@@ -673,7 +617,7 @@ func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		id := f.id(1)
 		formats := 0
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			if c.Name == "Format" {
 				formats++
 				time.Sleep(10 * time.Minute)
@@ -709,7 +653,7 @@ func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
 func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	tries := 0
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "Format" {
 			if tries++; tries < 3 {
 				return win32.ERROR_ACCESS_DENIED
@@ -725,7 +669,7 @@ func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
 // A format that says it succeeded and did not is found out.
 func TestFormatVolumeLooksAtTheResult(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Name == "Format" {
 			return nil
 		}
@@ -806,7 +750,7 @@ func TestUnmountWorksWithoutTheVolume(t *testing.T) {
 	if err := f.mount(id, target); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.win.Detach(1); err != nil {
+	if err := f.Windows.Detach(1); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := f.mountedAt(target); !strings.EqualFold(got, id) || err != nil {
@@ -828,7 +772,7 @@ func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var order []string
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		switch c.Name {
 		case "FlushFileBuffers":
 			order = append(order, c.Name)
@@ -865,7 +809,7 @@ func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet+`\m`, `C:\outside\m`)
 	f.link(kubelet+`\way-out`, `C:\outside`)
-	f.node.WorkingDirs = []string{kubelet}
+	f.Node.WorkingDirs = []string{kubelet}
 	id := f.id(1)
 	f.unchanged(func() {
 		_, mounted := f.mountedAt(`C:\outside\m`)
@@ -894,7 +838,7 @@ func TestVolumeOfAPath(t *testing.T) {
 	f.link(kubelet+`\to-mount`, kubelet+`\m`)
 	f.link(kubelet+`\to-link`, kubelet+`\to-mount`)
 	f.link(kubelet+`\loop`, kubelet+`\loop`)
-	root, err := f.win.VolumeNameForMountPoint(`C:\`)
+	root, err := f.Windows.VolumeNameForMountPoint(`C:\`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -931,7 +875,7 @@ func TestWriteVolumeCache(t *testing.T) {
 		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
 	for disk := uint32(1); disk <= 2; disk++ {
 		flushed := false
-		f.observe(func(c *win32.Call) error {
+		f.Observe(func(c *win32.Call) error {
 			flushed = flushed || c.Name == "FlushFileBuffers"
 			return c.Do()
 		})
@@ -974,7 +918,7 @@ func TestResizeVolume(t *testing.T) {
 					t.Fatal(err)
 				}
 				total, _ := f.stats(id)
-				if err := f.win.Grow(1, 3*gib); err != nil {
+				if err := f.Windows.Grow(1, 3*gib); err != nil {
 					t.Fatal(err)
 				}
 				err := f.resize(id, c.size)
@@ -1001,7 +945,7 @@ func TestResizeVolume(t *testing.T) {
 
 func TestResizeVolumeGrowsAPartitionWithoutFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
-	if err := f.win.Grow(1, 2*gib); err != nil {
+	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
 	}
 	before := f.length(1)
@@ -1030,10 +974,10 @@ func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
 
 func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
-	if err := f.win.Grow(0, 128*gib); err != nil {
+	if err := f.Windows.Grow(0, 128*gib); err != nil {
 		t.Fatal(err)
 	}
-	root, err := f.win.VolumeNameForMountPoint(`C:\`)
+	root, err := f.Windows.VolumeNameForMountPoint(`C:\`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1050,18 +994,18 @@ func TestChangesLockWhatTheyChange(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
-	if err := f.win.Grow(1, 2*gib); err != nil {
+	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
 	}
 	path, err := winpath.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onPath := func(ctx context.Context) (func(), error) { return f.node.Locks.Paths.LockPath(ctx, path.Key()) }
+	onPath := func(ctx context.Context) (func(), error) { return f.Node.Locks.Paths.LockPath(ctx, path.Key()) }
 	onVolume := func(ctx context.Context) (func(), error) {
-		return f.node.Locks.Volumes.RLock(ctx, strings.ToLower(id))
+		return f.Node.Locks.Volumes.RLock(ctx, strings.ToLower(id))
 	}
-	onDisk := func(ctx context.Context) (func(), error) { return f.node.Locks.Disks.RLock(ctx, "1") }
+	onDisk := func(ctx context.Context) (func(), error) { return f.Node.Locks.Disks.RLock(ctx, "1") }
 	for _, c := range []struct {
 		name  string
 		at    func(*win32.Call) bool
@@ -1076,7 +1020,7 @@ func TestChangesLockWhatTheyChange(t *testing.T) {
 			func() error { return f.resize(id, 0) }, []func(context.Context) (func(), error){onVolume, onDisk}},
 	} {
 		asked := false
-		f.observe(func(call *win32.Call) error {
+		f.Observe(func(call *win32.Call) error {
 			if c.at(call) {
 				asked = true
 				for i, lock := range c.locks {
@@ -1093,7 +1037,7 @@ func TestChangesLockWhatTheyChange(t *testing.T) {
 		if err := c.do(); err != nil || !asked {
 			t.Errorf("%s: %v, the call was seen: %t", c.name, err, asked)
 		}
-		f.observe(nil)
+		f.Observe(nil)
 	}
 }
 
@@ -1109,22 +1053,22 @@ func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
 			id, other := f.id(1), f.id(2)
 			want := f.length(2)
 			var once sync.Once
-			f.observe(func(c *win32.Call) error {
+			f.Observe(func(c *win32.Call) error {
 				if c.Name == "CreateFile" && strings.HasSuffix(c.Path, "PhysicalDrive1") {
 					once.Do(func() {
-						show, err := f.win.Show()
+						show, err := f.Windows.Show()
 						if err != nil {
 							t.Fatal(err)
 						}
 						for _, n := range []uint32{1, 2} {
-							if err := f.win.Detach(n); err != nil {
+							if err := f.Windows.Detach(n); err != nil {
 								t.Fatal(err)
 							}
 						}
-						if n, err := f.win.Attach(nodespec.Disk{ID: show.Disks[2].ID}); n != 1 || err != nil {
+						if n, err := f.Windows.Attach(nodespec.Disk{ID: show.Disks[2].ID}); n != 1 || err != nil {
 							t.Fatalf("disk %d, %v, want disk 1", n, err)
 						}
-						if err := f.win.Grow(1, 4*gib); err != nil {
+						if err := f.Windows.Grow(1, 4*gib); err != nil {
 							t.Fatal(err)
 						}
 					})
@@ -1135,7 +1079,7 @@ func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
 				return c.Do()
 			})
 			err := do(f, id)
-			f.observe(nil)
+			f.Observe(nil)
 			wantKind(t, err, hosterr.ErrNotFound)
 			if got := f.length(1); got != want || f.id(1) != other {
 				t.Errorf("the disk that is disk 1 now: volume %q of %d bytes, want %q of %d", f.id(1), got, other, want)
@@ -1187,11 +1131,11 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if err := f.win.Grow(1, 4*gib); err != nil {
+					if err := f.Windows.Grow(1, 4*gib); err != nil {
 						t.Fatal(err)
 					}
 					calls, failed := 0, ""
-					f.observe(func(c *win32.Call) error {
+					f.Observe(func(c *win32.Call) error {
 						if c.Name == "CloseHandle" {
 							return c.Do()
 						}
@@ -1202,7 +1146,7 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 						return c.Do()
 					})
 					err := step.do(f, id)
-					f.observe(nil)
+					f.Observe(nil)
 					if failed == "" {
 						if err != nil || k < 5 {
 							t.Fatalf("after %d calls: %v", calls, err)
@@ -1212,7 +1156,7 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 					if err == nil && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
 						t.Errorf("%s (call %d) failed and nobody noticed", failed, k)
 					}
-					if open := f.win.OpenHandles(); len(open) > 0 {
+					if open := f.Windows.OpenHandles(); len(open) > 0 {
 						t.Fatalf("%s failed: handles left open: %q", failed, open)
 					}
 					if err := step.do(f, id); err != nil {
@@ -1232,7 +1176,7 @@ func TestManyCallersFormatAndMountOnce(t *testing.T) {
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	var formats, mounts atomic.Int32
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		switch c.Name {
 		case "Format":
 			formats.Add(1)
@@ -1295,11 +1239,11 @@ func TestVolumeRegexpFindsANameInAText(t *testing.T) {
 func TestAHalfDoneGrowthIsFinished(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
-	if err := f.win.Grow(1, 3*gib); err != nil {
+	if err := f.Windows.Grow(1, 3*gib); err != nil {
 		t.Fatal(err)
 	}
 	small, _ := f.stats(id)
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.FSCTL_EXTEND_VOLUME {
 			return win32.ERROR_GEN_FAILURE
 		}
@@ -1316,7 +1260,7 @@ func TestAHalfDoneGrowthIsFinished(t *testing.T) {
 			t.Errorf("a size that the file system has: %v, want success with nothing done", err)
 		}
 	})
-	f.observe(func(c *win32.Call) error {
+	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_GROW_PARTITION {
 			t.Error("the partition was grown again")
 		}
@@ -1338,11 +1282,11 @@ func TestResizeVolumeWaitsForTheVolumeToBecomeLonger(t *testing.T) {
 	}{{3, nil}, {1 << 30, hosterr.ErrUnavailable}} {
 		f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 		id := f.id(1)
-		if err := f.win.Grow(1, 3*gib); err != nil {
+		if err := f.Windows.Grow(1, 3*gib); err != nil {
 			t.Fatal(err)
 		}
-		looks, begin := 0, f.clock.Now()
-		f.observe(func(c *win32.Call) error {
+		looks, begin := 0, f.Clock.Now()
+		f.Observe(func(c *win32.Call) error {
 			err := c.Do()
 			if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO && strings.Contains(c.Path, "Volume") {
 				if looks++; looks <= patience.looks {
@@ -1354,10 +1298,10 @@ func TestResizeVolumeWaitsForTheVolumeToBecomeLonger(t *testing.T) {
 		if err := f.resize(id, 0); hosterr.KindOf(err) != patience.kind || (err == nil) != (patience.kind == nil) {
 			t.Errorf("%v after %d looks, want kind %v", err, looks, patience.kind)
 		}
-		if waited := f.clock.Now().Sub(begin); waited > 6*time.Second {
+		if waited := f.Clock.Now().Sub(begin); waited > 6*time.Second {
 			t.Errorf("waited %s, want at most about 5s", waited)
 		}
-		f.observe(nil)
+		f.Observe(nil)
 		if err := f.resize(id, 0); err != nil {
 			t.Error(err)
 		}

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
@@ -38,32 +38,6 @@ const (
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// clock is a clock that advances only by calls of Sleep.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// Sleep implements [node.Clock].
-func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
-	c.advance(d)
-	return ctx.Err()
-}
-
 // random returns a source of identifiers that are the same in every run.
 func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
@@ -71,7 +45,7 @@ func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 type machine struct {
 	*emulated.Node
 	dir    string
-	clock  *clock
+	clock  *nodetest.Clock
 	volume string // ID of the scenario's volume
 }
 
@@ -86,7 +60,7 @@ func (m *machine) end(t testing.TB) {
 // boot opens the node in dir. life selects its random numbers, so that each start
 // makes other identifiers.
 func boot(dir string, life byte, config func(*nodespec.Config), during func()) (*machine, error) {
-	m := &machine{dir: dir, clock: newClock()}
+	m := &machine{dir: dir, clock: nodetest.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	c := nodespec.Config{
 		StateDir: dir, Log: quiet,
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: gib}, {ID: "data", Size: gib}},
@@ -96,7 +70,7 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 	}
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
-		m.clock.advance(d)
+		m.clock.Advance(d)
 		if during != nil {
 			during()
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -22,18 +23,9 @@ func identified(t *testing.T, hook func(*win32.Call) error) (DiskAPI, *emulated.
 	ascii := func(id string) []nodespec.Identifier {
 		return []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: id}}
 	}
-	win, err := emulated.Open(nodespec.Config{Log: log, Disks: []nodespec.Disk{
+	win := nodetest.Open(t, nodespec.Config{Log: log, Disks: []nodespec.Disk{
 		{Content: nodespec.ContentSystem, Size: 64 * gib}, {Size: gib, Identifiers: ascii("Google  disk-1")}, {Size: gib, Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Association: "port", Text: "p"}}},
 		{Size: gib, Identifiers: ascii("twin")}, {Size: gib, Identifiers: ascii("twin")}}}, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if open := win.OpenHandles(); len(open) > 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		win.Close()
-	})
 	n := node.New(win32.Observe(win, hook))
 	n.Log = log
 	return On(n), win

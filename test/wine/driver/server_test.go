@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -68,18 +69,12 @@ type client struct {
 func newClient(t *testing.T, c nodespec.Config) *client {
 	t.Helper()
 	c.StateDir, c.Log = t.TempDir(), slog.New(slog.DiscardHandler)
-	model, err := emulated.Open(c, emulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := nodetest.Open(t, c, emulated.Machine{})
 	a := &client{t: t, model: model, driver: &noDriver{devices: map[uint32][]byte{}}}
 	a.server = newServer(model, model, a.driver)
 	t.Cleanup(func() {
-		if err := errors.Join(a.server.closeAll(), model.Close()); err != nil {
+		if err := a.server.closeAll(); err != nil {
 			t.Error(err)
-		}
-		if left := model.OpenHandles(); len(left) > 0 {
-			t.Errorf("handles left open: %q", left)
 		}
 	})
 	if err := a.server.Sync(); err != nil {
