@@ -2,7 +2,7 @@ package simnode
 
 import "github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 
-// The description of a node is that of package nodespec, which documents it.
+// The types that describe a node are those of package nodespec, which documents them.
 type (
 	Config        = nodespec.Config
 	Rules         = nodespec.Rules
@@ -26,7 +26,7 @@ type (
 	Duration      = nodespec.Duration
 )
 
-// What happens on a node, and what there is, is that of package nodespec too.
+// The types for faults and for the state of a node are also those of package nodespec.
 type (
 	Fault           = nodespec.Fault
 	State           = nodespec.State
@@ -40,5 +40,5 @@ type (
 	SMBMappingInfo  = nodespec.SMBMappingInfo
 )
 
-// ParseSize reads a whole number of bytes with an optional unit, as in 10GiB.
+// ParseSize parses a whole number of bytes with an optional unit, such as 10GiB.
 func ParseSize(text string) (Size, error) { return nodespec.ParseSize(text) }

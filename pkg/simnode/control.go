@@ -28,7 +28,7 @@ func (n *Node) Show() (State, error) {
 	return state, nil
 }
 
-// diskInfo finds a disk by its number.
+// diskInfo returns the disk with a number.
 func (n *Node) diskInfo(op string, number uint32) (DiskInfo, error) {
 	state, err := n.Show()
 	if err != nil {
@@ -41,8 +41,7 @@ func (n *Node) diskInfo(op string, number uint32) (DiskInfo, error) {
 	return state.Disks[i], nil
 }
 
-// refused is an error of the emulation's own controls: what was asked for
-// cannot be done.
+// refused adds the kind ErrInvalid to an error of the emulated node's own methods.
 func refused(err error) error {
 	if err == nil {
 		return nil
@@ -50,8 +49,7 @@ func refused(err error) error {
 	return hosterr.Text(hosterr.ErrInvalid, "%w", err)
 }
 
-// AttachDisk plugs in a new disk, or one that was detached if d.ID is its
-// identity.
+// AttachDisk attaches a new disk, or a detached disk if d.ID is the ID of one.
 func (n *Node) AttachDisk(d Disk) (DiskInfo, error) {
 	number, err := n.emulated.Attach(d)
 	if err != nil {
@@ -60,8 +58,8 @@ func (n *Node) AttachDisk(d Disk) (DiskInfo, error) {
 	return n.diskInfo("attach", number)
 }
 
-// DetachDisk pulls a disk out, whatever uses it. What is on it stays, until it
-// is attached again by its ID.
+// DetachDisk removes a disk even if it is in use. The disk keeps its content and can be
+// attached again by its ID.
 func (n *Node) DetachDisk(number uint32) error {
 	if _, err := n.diskInfo("detach", number); err != nil {
 		return err
@@ -69,8 +67,7 @@ func (n *Node) DetachDisk(number uint32) error {
 	return refused(n.emulated.Detach(number))
 }
 
-// GrowDisk gives a disk a new, larger size. Windows sees it with the next
-// rescan.
+// GrowDisk gives a disk a larger size. Windows finds it with the next rescan.
 func (n *Node) GrowDisk(number uint32, size Size) error {
 	if _, err := n.diskInfo("grow", number); err != nil {
 		return err
@@ -78,13 +75,12 @@ func (n *Node) GrowDisk(number uint32, size Size) error {
 	return refused(n.emulated.Grow(number, uint64(size)))
 }
 
-// SetService makes a Windows service, or replaces the one of that name.
+// SetService adds a Windows service, or replaces the one with that name.
 func (n *Node) SetService(s Service) error {
 	return refused(n.emulated.SetService(s))
 }
 
-// Reboot restarts the node's Windows: handles die, disks come up as they were
-// last set to, services run that Windows starts by itself, and what was grown
-// or attached is seen. Files, volumes and
-// mounts stay.
+// Reboot restarts the node's Windows: handles become invalid, disks return to their last
+// online and read-only state, services with automatic start run, and grown and attached
+// disks are found. Files, volumes and mounts are kept.
 func (n *Node) Reboot() error { return refused(n.emulated.Reboot()) }

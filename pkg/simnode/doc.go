@@ -1,5 +1,4 @@
-// Package simnode is a simulated Windows node, for tests of CSI drivers where
-// there is no Windows.
+// Package simnode simulates a Windows node, for tests of CSI drivers without Windows.
 //
 //	func TestStage(t *testing.T) {
 //		n := simnode.New(t)
@@ -8,52 +7,47 @@
 //		err = stage(n.Disk(), n.Volume(), n.Filesystem(), "vol-1") // the driver's code
 //	}
 //
-// A driver that works in process is given the six Interfaces of a [Node]; one
-// that works through pipes, with the client module or with package remote, is
-// served by package simnode/serve.
+// A driver in process uses the six Interfaces of a [Node]. For a driver that uses pipes,
+// with the client module or with package remote, package simnode/serve serves the node.
 //
 // # What is simulated
 //
-// The services of a node are those that run on Windows, and so is the code
-// below them, down to single Win32 calls. Only those calls are simulated: by a
-// node made of state, that refuses what Windows refuses with the numbers that
-// Windows uses. What passes here is therefore held to our reading of Windows, and
-// to no Windows: none has run this code so far.
+// The services of a node and the code below them, down to single Win32 calls, are the
+// same as on Windows. Only the Win32 calls are simulated. The simulation has state and
+// fails where Windows fails, with Windows' error numbers. It implements what we know
+// about Windows: this code has not yet run on a real Windows.
 //
-// The content of disks is in image files, which tools such as sgdisk read; files
-// and directories are remembered by name and kind, without content.
+// The content of disks is in image files, which tools such as sgdisk can read. Files and
+// directories have names and types, but no content.
 //
-// # What happens to a node
+// # Changes of a node
 //
-// Disks are attached, detached and grown; SMB servers, shares and accounts come,
-// change and go; so do iSCSI targets and Windows services; the node reboots. Each
-// is a method of [Node], which may be called while the driver works, or for later
-// with [Node.After].
+// Methods of [Node] attach, detach and grow disks, add, change and remove SMB servers,
+// shares, accounts, iSCSI targets and Windows services, and reboot the node. They may be
+// called while the driver works. [Node.After] calls a function later.
 //
-// [Node.Fail] makes calls of Windows fail, or take their time, or has something
-// else happen at that very moment; package winapi has the names of the calls and of
-// what they can answer. [Node.Record] shows which calls were made.
+// [Node.Fail] makes Windows calls fail or take longer, or runs a function at that moment;
+// package winapi has the names of the calls and errors. [Node.Record] records which calls
+// were made.
 //
 // # Time
 //
-// A node that is told to take its time (Config.VolumeArrivalDelay,
-// Config.FormatDuration, Fault.Delay, [Node.After] …) takes that of package time.
-// In the bubble of a [testing/synctest] test that costs nothing: a disk that
-// comes after an hour does so at once, and at the same moment in every run. Pipes
+// Delays (Config.VolumeArrivalDelay, Config.FormatDuration, Fault.Delay, [Node.After] …)
+// use package time. In a [testing/synctest] bubble they take no real time: a disk that
+// arrives after an hour arrives immediately, and at the same moment in every run. Pipes
 // and sockets do not work in a bubble.
 //
-// # Many nodes at once
+// # Parallel tests
 //
-// Nodes have nothing in common, so tests with a node each may be parallel. A
-// new node takes milliseconds and a few kilobytes of disk space, as its images
-// are sparse. Nodes are random where Windows is, in the identities of volumes and
-// partitions; with Config.Seed they are always the same, as long as one call
-// follows another.
+// Nodes are independent, so tests with a node each may run in parallel. A new node takes
+// milliseconds and a few kilobytes of disk space, because its images are sparse. The IDs
+// of volumes and partitions are random, as on Windows. With Config.Seed they are the same
+// in every run, if calls are made one after the other.
 //
 // # Processes
 //
-// What CSI Proxy keeps in memory, such as locks and the credentials of SMB
-// mappings, belongs to a process. The Interfaces of a node are those of one
-// process; [Node.NewProcess] begins another one, as a driver does that was
-// restarted, or that works beside a daemon.
+// What CSI Proxy keeps in memory, such as locks and the credentials of SMB mappings,
+// belongs to a process. The Interfaces of a node are those of one process.
+// [Node.NewProcess] starts another one, like a driver after a restart, or a driver that
+// runs at the same time as a daemon.
 package simnode

@@ -14,27 +14,27 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
-// ActiveFault is a fault that [Node.Fail] began.
+// ActiveFault is a fault that [Node.Fail] added.
 type ActiveFault struct {
 	faults *faults
 	fault  *fault
 }
 
-// Hits is how often it happened. A fault that never did made no difference to
-// the test.
+// Hits returns how many calls the fault affected. With 0 hits the test did not test the
+// fault.
 func (a *ActiveFault) Hits() uint32 {
 	a.faults.mu.Lock()
 	defer a.faults.mu.Unlock()
 	return a.fault.Hits
 }
 
-// Clear ends the fault, and the waiting of calls that it delays.
+// Clear removes the fault and releases the calls that it delays.
 func (a *ActiveFault) Clear() {
 	a.faults.clear(func(f *fault) bool { return f == a.fault })
 }
 
-// Fail makes Win32 calls fail, or take longer. Of several faults that a call
-// meets, the first that is not used up happens.
+// Fail makes Win32 calls fail or take longer. If several faults match a call, the first one
+// that is not used up applies.
 func (n *Node) Fail(f Fault) (*ActiveFault, error) {
 	added, err := n.faults.add(f)
 	if err != nil {
@@ -43,10 +43,10 @@ func (n *Node) Fail(f Fault) (*ActiveFault, error) {
 	return &ActiveFault{&n.faults, added}, nil
 }
 
-// ClearFaults ends all faults, and the waiting of calls that they delay.
+// ClearFaults removes all faults and releases the calls that they delay.
 func (n *Node) ClearFaults() { n.faults.clear(func(*fault) bool { return true }) }
 
-// faults are the faults of a node. The zero faults is none.
+// faults are the faults of a node. The zero value has none.
 type faults struct {
 	mu   sync.Mutex
 	list []*fault
@@ -60,7 +60,7 @@ type fault struct {
 	cleared chan struct{}
 }
 
-// hook is what faults make of a call.
+// hook applies a fault to a call, or makes the call.
 func (fs *faults) hook(c *win32.Call) error {
 	f := fs.hit(c)
 	if f == nil {
@@ -84,12 +84,12 @@ func (fs *faults) hook(c *win32.Call) error {
 	return c.Do()
 }
 
-// hit finds the fault that c meets, and counts it.
+// hit returns the fault that applies to c, after counting it, or nil.
 func (fs *faults) hit(c *win32.Call) *fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.list {
-		if !f.meets(c) || f.Times != 0 && f.Hits >= f.Times {
+		if !f.matches(c) || f.Times != 0 && f.Hits >= f.Times {
 			continue
 		}
 		if f.skipped < f.Skip {
@@ -102,8 +102,8 @@ func (fs *faults) hit(c *win32.Call) *fault {
 	return nil
 }
 
-// meets tells whether c is one of the calls that f is about.
-func (f *fault) meets(c *win32.Call) bool {
+// matches reports whether f is for calls like c.
+func (f *fault) matches(c *win32.Call) bool {
 	return (f.Call == c.Name || f.Call == winapi.AnyCall && c.Name != winapi.CloseHandle) &&
 		(f.Code == 0 || f.Code == c.Code) &&
 		(f.path == "" || strings.Contains(winpath.Fold(c.Path), f.path))
@@ -111,13 +111,13 @@ func (f *fault) meets(c *win32.Call) bool {
 
 func (fs *faults) add(f Fault) (*fault, error) {
 	if known := win32.CallNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
-		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("no such Win32 call: %w", hosterr.ErrInvalid), "there are "+strings.Join(known, ", "))
+		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("unknown Win32 call: %w", hosterr.ErrInvalid), "known calls are "+strings.Join(known, ", "))
 	}
 	if f.Delay < 0 {
 		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("delay %v is negative: %w", f.Delay, hosterr.ErrInvalid))
 	}
 	if f.Error == "" && f.Delay == 0 && f.Do == nil {
-		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("neither an error nor a delay nor anything to do: %w", hosterr.ErrInvalid))
+		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("the fault has neither an error nor a delay nor a function: %w", hosterr.ErrInvalid))
 	}
 	added := &fault{Fault: f, path: winpath.Fold(f.Path), cleared: make(chan struct{})}
 	added.Hits = 0
@@ -133,7 +133,7 @@ func (fs *faults) add(f Fault) (*fault, error) {
 	return added, nil
 }
 
-// clear ends the faults that which tells.
+// clear removes the faults for which which returns true.
 func (fs *faults) clear(which func(*fault) bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -156,8 +156,8 @@ func (fs *faults) show() []Fault {
 	return all
 }
 
-// parseError reads the name or number of a Win32 error, or the name of an
-// NTSTATUS.
+// parseError parses the name or number of a Win32 error, or the name of an NTSTATUS or
+// iSCSI status.
 func parseError(text string) (error, error) {
 	if n, err := strconv.ParseUint(text, 0, 32); err == nil && n != 0 {
 		if n>>16 == 0xEFFF {

@@ -68,7 +68,7 @@ func TestFaultIsRefused(t *testing.T) {
 		f    Fault
 		want string
 	}{
-		{"unknown call", Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": no such Win32 call`},
+		{"unknown call", Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": unknown Win32 call`},
 		{"unknown error", Fault{Call: "Format", Error: "ERROR_ACESS"}, `error "ERROR_ACESS"`},
 		{"no error and no delay", Fault{Call: "Format"}, "neither"},
 		{"negative delay", Fault{Call: "Format", Delay: -1}, "negative"},

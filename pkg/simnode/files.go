@@ -5,8 +5,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// MakeFile puts an empty file where there is nothing, as what runs in a pod may
-// do: the services make directories and links only.
+// MakeFile makes an empty file at a path that does not exist, as a program in a pod could:
+// the services make only directories and links.
 func (n *Node) MakeFile(path string) error {
 	const synchronous = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_NON_DIRECTORY_FILE
 	h, err := n.emulated.NtCreateFile(0, `\??\`+path, win32.GENERIC_WRITE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_CREATE, synchronous)

@@ -14,13 +14,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Process is a program on a node that does privileged work there: six services,
-// and what they remember. It ends with its node.
+// Process is a program on a node that uses the six services in process. It has the
+// services and their state in memory. It ends with its node.
 type Process struct{ services *services.Services }
 
-// NewProcess begins a process on the node. It knows nothing of what others do or
-// have done but what Windows tells it, and takes no turns with them: as on a
-// real node, a driver in process and a daemon should not work on one disk.
+// NewProcess starts a process on the node. It shares no state and no locks with other
+// processes: as on a real node, a driver in process and a daemon should not use the same
+// disk.
 func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	host := node.New(win32.Trace(win32.Observe(n.emulated, n.hook), n.log))
 	host.Log = n.log
@@ -36,20 +36,20 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	return &Process{s}, nil
 }
 
-// Disk is the disk service of the process.
+// Disk returns the disk service of the process.
 func (p *Process) Disk() disk.Service { return p.services.Disk }
 
-// Volume is the volume service of the process.
+// Volume returns the volume service of the process.
 func (p *Process) Volume() volume.Service { return p.services.Volume }
 
-// Filesystem is the filesystem service of the process.
+// Filesystem returns the filesystem service of the process.
 func (p *Process) Filesystem() filesystem.Service { return p.services.Filesystem }
 
-// ISCSI is the iSCSI service of the process.
+// ISCSI returns the iSCSI service of the process.
 func (p *Process) ISCSI() iscsi.Service { return p.services.ISCSI }
 
-// System is the system service of the process.
+// System returns the system service of the process.
 func (p *Process) System() system.Service { return p.services.System }
 
-// SMB is the smb service of the process.
+// SMB returns the SMB service of the process.
 func (p *Process) SMB() smb.Service { return p.services.SMB }

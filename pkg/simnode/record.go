@@ -11,20 +11,19 @@ import (
 
 // Call is a Win32 call that the services made.
 type Call struct {
-	// Name is that of package winapi, "DeviceIoControl".
+	// Name is a name of package winapi, such as "DeviceIoControl".
 	Name string
-	// Path is what the call is about: a path or name of a device, volume, file,
-	// service, share or iSCSI target. For a call on a handle it is what the
-	// handle was opened with. Calls that are about all of something have none.
+	// Path is the path or name of the device, volume, file, service, share or iSCSI
+	// target. For a call with a handle it is the path that was opened. It is empty for
+	// calls that list something.
 	Path string
-	// Code is the control code, information class or flags; 0 for calls without.
+	// Code is the control code, information class or flags, or 0.
 	Code uint32
-	// Err is what Windows answered, nil for success.
+	// Err is the error of the call, or nil.
 	Err error
 }
 
-// String is one line for a trace. What was passed in buffers is not in it, and no
-// password.
+// String formats the call on one line, without the content of buffers and without passwords.
 func (c Call) String() string {
 	s := c.Name
 	if c.Path != "" {
@@ -39,8 +38,8 @@ func (c Call) String() string {
 	return s
 }
 
-// Recording is the list of calls that were made since [Node.Record], those of
-// all processes. Several goroutines may use it at once.
+// Recording has the calls of all processes since [Node.Record]. Its methods may be called
+// concurrently.
 type Recording struct {
 	all *recordings
 
@@ -48,9 +47,9 @@ type Recording struct {
 	calls []Call
 }
 
-// Record begins to write down Win32 calls. They are written down when they end,
-// those included that a fault answered. End it with Stop if the node goes on for
-// long: it grows with every call.
+// Record starts to record Win32 calls. A call is recorded when it ends, also if a fault made
+// it fail. The recording grows with every call, so call [Recording.Stop] if the node is used
+// for long after it.
 func (n *Node) Record() *Recording {
 	r := &Recording{all: &n.recordings}
 	n.recordings.mu.Lock()
@@ -59,14 +58,14 @@ func (n *Node) Record() *Recording {
 	return r
 }
 
-// Calls are the calls so far, in the order in which they ended.
+// Calls returns the calls so far, in the order in which they ended.
 func (r *Recording) Calls() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.calls)
 }
 
-// Count tells how often a call was made; [winapi.AnyCall] counts all.
+// Count returns how often a call was made. [winapi.AnyCall] counts all calls.
 func (r *Recording) Count(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,14 +78,14 @@ func (r *Recording) Count(name string) int {
 	return count
 }
 
-// Stop ends the recording. What it has stays.
+// Stop ends the recording, which keeps its calls.
 func (r *Recording) Stop() {
 	r.all.mu.Lock()
 	defer r.all.mu.Unlock()
 	r.all.list = slices.DeleteFunc(r.all.list, func(x *Recording) bool { return x == r })
 }
 
-// recordings are those of a node that run.
+// recordings are the running recordings of a node.
 type recordings struct {
 	mu   sync.Mutex
 	list []*Recording

@@ -23,7 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Node is a simulated node. Several goroutines may use it at once.
+// Node is a simulated node. Its methods may be called concurrently.
 type Node struct {
 	emulated   *emulated.Node
 	log        *slog.Logger
@@ -33,22 +33,22 @@ type Node struct {
 	later      later
 	own        *Process
 
-	// bare and bareSMB see the node behind the faults.
+	// bare and bareSMB use the node without faults.
 	bare    diskapi.DiskAPI
 	bareSMB smbapi.SMBAPI
 }
 
-// String tells nothing of what is in the node, so that a log has no passwords: Show does.
+// String returns a fixed text, so that logs do not contain passwords of the node. [Node.Show] returns its state.
 func (n *Node) String() string { return "simulated node" }
 
-// Open makes the node that config describes, or takes up the one that is in
-// config.StateDir. Close it at the end; tests have [New].
+// Open makes the node that config describes, or opens the one in config.StateDir. The
+// caller must call [Node.Close]. Tests should use [New].
 func Open(config Config) (*Node, error) {
 	n := &Node{log: config.Log}
 	if n.log == nil {
 		n.log = slog.Default()
 	}
-	n.later.failed = func(err error) { n.log.Error("simulated node: what was to happen later could not", "err", err) }
+	n.later.failed = func(err error) { n.log.Error("Failed to run a function of Node.After", "err", err) }
 	if config.Seed != 0 {
 		var seed [32]byte
 		for i := range 8 {
@@ -69,7 +69,7 @@ func Open(config Config) (*Node, error) {
 	return n, nil
 }
 
-// lockedReader lets several goroutines read.
+// lockedReader is a reader for concurrent use.
 type lockedReader struct {
 	mu sync.Mutex
 	r  io.Reader
@@ -81,8 +81,8 @@ func (l *lockedReader) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// TB is what [New] needs of a test: a *testing.T, a *testing.B, or what another
-// framework has in its place.
+// TB is the part of *testing.T and *testing.B that [New] needs. Test frameworks can
+// implement it.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -90,13 +90,13 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// New makes a node that ends with the test. It is the default node, with what the
-// functions change in its description:
+// New makes a node that is closed when the test ends. The functions change the
+// description of the default node:
 //
 //	n := simnode.New(t, func(c *simnode.Config) { c.SANPolicy = "offlineShared" })
 //
-// The test fails if it ends with handles of Windows open, as no call of the
-// services leaves any, or if what [Node.After] was to do could not be done.
+// The test fails if Windows handles are left open at its end, because the services leave
+// none open, or if a function of [Node.After] returns an error.
 func New(t TB, change ...func(*Config)) *Node {
 	t.Helper()
 	var config Config
@@ -107,7 +107,7 @@ func New(t TB, change ...func(*Config)) *Node {
 	if err != nil {
 		t.Fatalf("simnode: %v", err)
 	}
-	n.later.failed = func(err error) { t.Errorf("simnode: what was to happen later could not: %v", err) }
+	n.later.failed = func(err error) { t.Errorf("simnode: function of Node.After: %v", err) }
 	t.Cleanup(func() {
 		n.later.stop()
 		n.ClearFaults()
@@ -121,11 +121,11 @@ func New(t TB, change ...func(*Config)) *Node {
 	return n
 }
 
-// handleLimit is how long calls may go on that have outlived their callers, as
-// those do that cannot be cancelled.
+// handleLimit is how long calls may continue after their callers left, because they cannot
+// be canceled.
 const handleLimit = 10 * time.Second
 
-// handlesLeft are the handles that stay open.
+// handlesLeft returns the handles that stay open.
 func (n *Node) handlesLeft() []string {
 	var left []string
 	node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: 10 * time.Millisecond, Limit: handleLimit}, func() (bool, error) {
@@ -135,52 +135,51 @@ func (n *Node) handlesLeft() []string {
 	return left
 }
 
-// Close ends the node. Calls that come after it fail.
+// Close closes the node. Later calls fail.
 func (n *Node) Close() error {
 	n.later.stop()
-	n.ClearFaults() // lets go of calls that a fault delays
+	n.ClearFaults() // releases calls that a fault delays
 	return n.emulated.Close()
 }
 
-// hook stands around every Win32 call of the services.
+// hook handles every Win32 call of the services.
 func (n *Node) hook(c *win32.Call) error {
 	err := n.faults.hook(c)
 	n.recordings.add(c, err)
 	return err
 }
 
-// Disk is the disk service of the node.
+// Disk returns the disk service of the node.
 func (n *Node) Disk() disk.Service { return n.own.Disk() }
 
-// Volume is the volume service of the node.
+// Volume returns the volume service of the node.
 func (n *Node) Volume() volume.Service { return n.own.Volume() }
 
-// Filesystem is the filesystem service of the node.
+// Filesystem returns the filesystem service of the node.
 func (n *Node) Filesystem() filesystem.Service { return n.own.Filesystem() }
 
-// ISCSI is the iSCSI service of the node. It needs the service MSiSCSI, which
-// does not run on a node that has just been made.
+// ISCSI returns the iSCSI service of the node. It needs the service MSiSCSI, which does not
+// run on a new node.
 func (n *Node) ISCSI() iscsi.Service { return n.own.ISCSI() }
 
-// System is the system service of the node.
+// System returns the system service of the node.
 func (n *Node) System() system.Service { return n.own.System() }
 
-// SMB is the smb service of the node.
+// SMB returns the SMB service of the node.
 func (n *Node) SMB() smb.Service { return n.own.SMB() }
 
-// After lets do happen once d has passed, or not at all if the node is closed
-// before:
+// After calls do after d, unless the node is closed before:
 //
 //	n.After(2*time.Second, func() error {
 //		_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
 //		return err
 //	})
 //
-// An error fails the test of a node that [New] made, and is logged for others.
-// Close waits for what has begun, so do must not close the node.
+// An error of do fails the test of a node from [New], and is logged for other nodes. Close
+// waits for running functions, so do must not close the node.
 func (n *Node) After(d time.Duration, do func() error) { n.later.after(d, do) }
 
-// later is what is to happen to a node later.
+// later are the pending functions of [Node.After].
 type later struct {
 	mu      sync.Mutex
 	stopped bool
@@ -213,7 +212,7 @@ func (l *later) after(d time.Duration, do func() error) {
 	l.timers = append(l.timers, timer)
 }
 
-// stop drops what has not begun and waits for what has.
+// stop drops functions that have not begun and waits for the others.
 func (l *later) stop() {
 	l.mu.Lock()
 	l.stopped = true

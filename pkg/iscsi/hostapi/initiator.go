@@ -82,7 +82,7 @@ func initiatorError(err error) error {
 func serviceDown(err error) error {
 	return &hinted{
 		hosterr.Text(hosterr.ErrFailedPrecondition, "the service MSiSCSI does not respond: %w", err),
-		"start it with StartService of the system API",
+		"start MSiSCSI with StartService of the system API",
 	}
 }
 

@@ -2,30 +2,29 @@ package nodespec
 
 // Disk describes a disk to attach.
 type Disk struct {
-	// Number is the N of PhysicalDriveN; nil means the lowest that is free.
+	// Number is the N of PhysicalDriveN. nil means the lowest free number.
 	Number *uint32 `json:"number,omitempty"`
-	// ID is the disk's lasting identity: letters, digits, '-' and '_'. A
-	// detached disk comes back, with everything on it, when it is attached by
-	// its ID. Empty means a random one.
+	// ID identifies the disk even after it was detached: letters, digits, '-' and '_'.
+	// Attaching a disk with the ID of a detached disk attaches that disk with its
+	// content. Empty means a random ID.
 	ID string `json:"id,omitempty"`
 
 	Size       Size   `json:"size,omitempty"`       // bytes; rounded down to whole sectors
 	SectorSize uint32 `json:"sectorSize,omitempty"` // 512 (the default) or 4096 bytes
-	// Content is what a new disk holds: [ContentBlank] (the default), or
-	// [ContentImage] if Image is set, or another of those constants.
+	// Content is the content of a new disk: one of the constants below. The default is
+	// [ContentBlank], or [ContentImage] if Image is set.
 	Content string `json:"content,omitempty"`
 	Image   string `json:"image,omitempty"` // file to copy
-	// Partitions are laid out one after the other, from 1 MiB on, on MBR and GPT
-	// disks.
+	// Partitions are the partitions of an MBR or GPT disk, one after the other from
+	// 1 MiB on.
 	Partitions []Partition `json:"partitions,omitempty"`
-	// Bytes replace parts of the content of a new disk, after everything else
-	// was written.
+	// Bytes overwrite parts of a new disk after everything else was written.
 	Bytes []Bytes `json:"bytes,omitempty"`
 
 	// Offline and ReadOnly override the SAN policy.
 	Offline  *bool `json:"offline,omitempty"`
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// WriteProtected is a lock on the medium itself, which no call removes.
+	// WriteProtected protects the medium itself. No call can change it.
 	WriteProtected bool `json:"writeProtected,omitempty"`
 
 	Bus      string `json:"bus,omitempty"` // "sas" (the default), "scsi", "iscsi", "nvme", "sata", "ata", "virtual", "vhd"
@@ -33,12 +32,12 @@ type Disk struct {
 	Product  string `json:"product,omitempty"`
 	Revision string `json:"revision,omitempty"`
 	Serial   string `json:"serial,omitempty"`
-	// Identifiers are the SCSI device identification page (83h).
+	// Identifiers are the identifiers of the SCSI page 83h.
 	Identifiers []Identifier `json:"identifiers,omitempty"`
-	// Location is the text of the device's location property; without it Windows
+	// Location is the text of the device's location property. Empty means that the device
 	// does not support the property.
 	Location string `json:"location,omitempty"`
-	// Address is the SCSI address; without it Windows has none.
+	// Address is the SCSI address, or nil.
 	Address *Address `json:"address,omitempty"`
 }
 
@@ -48,17 +47,17 @@ const (
 	ContentMBR         = "mbr"         // an MBR and Partitions
 	ContentGPT         = "gpt"         // a GPT, a Microsoft reserved partition and Partitions
 	ContentGPTNoMSR    = "gptNoMSR"    // a GPT and Partitions
-	ContentSuperfloppy = "superfloppy" // NTFS from the first sector on, no partition table
-	ContentSystem      = "system"      // ESP, Microsoft reserved, and the volume C: with a Windows on it
+	ContentSuperfloppy = "superfloppy" // NTFS from the first sector, without a partition table
+	ContentSystem      = "system"      // EFI and Microsoft reserved partitions, and the volume C: with Windows
 	ContentImage       = "image"       // a copy of the file Image
 )
 
-// Partition is a partition that a disk has from the start.
+// Partition is an initial partition of a disk.
 type Partition struct {
-	Size       Size   `json:"size,omitempty"`       // bytes; 0 takes what is left
+	Size       Size   `json:"size,omitempty"`       // bytes; 0 means the rest of the disk
 	Type       string `json:"type,omitempty"`       // "basic" (the default), "esp", "msr", "recovery", "ldmData", "ldmMetadata", "spaces"
 	FileSystem string `json:"fileSystem,omitempty"` // "NTFS", or "" for unformatted
-	Letter     string `json:"letter,omitempty"`     // drive letter, "E"; "" for none
+	Letter     string `json:"letter,omitempty"`     // drive letter such as "E"; "" means none
 }
 
 // Bytes are bytes at an offset. In JSON the data is base64.
@@ -67,8 +66,8 @@ type Bytes struct {
 	Data []byte `json:"data"`
 }
 
-// SpannedVolume is a volume made of ranges of several disks. The ranges must lie
-// outside all partitions but those of LDM.
+// SpannedVolume is a volume made of ranges of several disks. The ranges must be outside
+// all partitions except those of LDM.
 type SpannedVolume struct {
 	Extents []Extent `json:"extents"`
 }
@@ -80,8 +79,8 @@ type Extent struct {
 	Length Size   `json:"length"`
 }
 
-// Identifier is one identifier of page 83h: Text for the code sets "ascii" and
-// "utf8", Hex for "binary".
+// Identifier is one identifier of page 83h. Text holds it in the code sets "ascii" and
+// "utf8", Hex in "binary".
 type Identifier struct {
 	CodeSet     string `json:"codeSet"`               // "binary", "ascii", "utf8"
 	Type        uint32 `json:"type"`                  // 0 vendor specific, 1 T10 vendor ID, 2 EUI-64, 3 NAA, 8 SCSI name

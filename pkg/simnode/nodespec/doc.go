@@ -1,18 +1,18 @@
-// Package nodespec describes simulated Windows nodes: the disks, volumes,
-// services, SMB servers and iSCSI targets that a node has, how it behaves, what
-// fails on it ([Fault]), and how it is at a moment ([State]).
+// Package nodespec has the types that describe simulated Windows nodes: the disks,
+// volumes, services, SMB servers and iSCSI targets of a node and its behavior ([Config]),
+// faults ([Fault]), and its current state ([State]).
 //
-// The types are the only description there is. The file of csi-proxy-sim's flag
-// -node-config is a [Config] in YAML, package simnode has the same types under
-// its own name, the service that controls a running node carries them as JSON,
-// and csi-proxyctl node sets their fields by flags.
+// These types are the only description of a node. The file of csi-proxy-sim's flag
+// -node-config is a [Config] in YAML. Package simnode has aliases of the types. The
+// service that controls a running node sends them as JSON, and csi-proxyctl node has
+// flags for their fields.
 //
-// The package imports the standard library only, so that a program that
-// describes a node does not link one.
+// The package imports only the standard library, so that a program that describes a node
+// does not link the simulator.
 //
 // # JSON and YAML
 //
-// Names of fields are those of the JSON tags. [Decode] refuses a field that it
-// does not know, by name. Sizes and durations are texts such as "10GiB" and
-// "150ms", portals texts such as "10.0.0.1:3260".
+// The names of fields are those of the JSON tags. [Decode] refuses unknown fields. Sizes
+// and durations are strings such as "10GiB" and "150ms", and portals are strings such as
+// "10.0.0.1:3260".
 package nodespec

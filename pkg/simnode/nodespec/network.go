@@ -7,26 +7,25 @@ import (
 	"strings"
 )
 
-// ISCSI is the storage that a node can reach by iSCSI.
+// ISCSI is the iSCSI storage that a node can reach.
 type ISCSI struct {
-	// Portals answer although they have no target. Those of Targets need not be
-	// listed.
+	// Portals are portals without a target. The portals of Targets need not be listed.
 	Portals []ISCSIPortal `json:"portals,omitempty"`
 	Targets []ISCSITarget `json:"targets,omitempty"`
 }
 
-// ISCSIPortal is an address at which something listens. In JSON, YAML and flags
-// it is a text such as "10.0.0.1", "10.0.0.1:3260" or "[fd00::1]:3260"; JSON and
-// YAML may also have an object with the fields address and port.
+// ISCSIPortal is the address and port of a portal. In JSON, YAML and flags it is a string
+// such as "10.0.0.1", "10.0.0.1:3260" or "[fd00::1]:3260". JSON and YAML may also have an
+// object with the fields address and port.
 type ISCSIPortal struct {
 	Address string // IP address or host name
 	Port    uint16 // 0 means 3260
 }
 
-// ISCSIPort is the port of portals that have none of their own.
+// ISCSIPort is the default port of portals.
 const ISCSIPort = 3260
 
-// ParseISCSIPortal reads ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+// ParseISCSIPortal parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
 func ParseISCSIPortal(text string) (ISCSIPortal, error) {
 	host, port := text, ""
 	if h, p, err := net.SplitHostPort(text); err == nil {
@@ -43,7 +42,7 @@ func ParseISCSIPortal(text string) (ISCSIPortal, error) {
 	return p, nil
 }
 
-// String is the portal with its port, as "10.0.0.1:3260".
+// String returns the portal with its port, such as "10.0.0.1:3260".
 func (p ISCSIPortal) String() string {
 	port := p.Port
 	if port == 0 {
@@ -83,26 +82,25 @@ func (p *ISCSIPortal) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ISCSITarget is an iSCSI target. A login brings its LUNs as disks of the node,
-// which keep their content from one login to the next.
+// ISCSITarget is an iSCSI target. After a login its LUNs are disks of the node, which keep
+// their content between logins.
 type ISCSITarget struct {
 	IQN     string        `json:"iqn"`
 	Portals []ISCSIPortal `json:"portals"` // at least one
 	LUNs    []LUN         `json:"luns,omitempty"`
-	// CHAP is the account that logins need; nil means none.
+	// CHAP is the account that a login needs. nil means none.
 	CHAP *CHAP `json:"chap,omitempty"`
 
-	// ArrivalDelay passes between a login and the appearance of the first disk,
-	// and as long again before each further one.
+	// ArrivalDelay is the time from a login until the first disk appears, and again until
+	// each further disk appears.
 	ArrivalDelay Duration `json:"arrivalDelay,omitempty"`
-	// Refuses makes it refuse every login, as one that does not list the node.
+	// Refuses makes the target refuse every login, as if the node had no access.
 	Refuses bool `json:"refuses,omitempty"`
-	// Unreachable makes its portals not answer, unless another target is there.
+	// Unreachable makes its portals unreachable, unless another target uses them.
 	Unreachable bool `json:"unreachable,omitempty"`
-	// Busy makes Windows refuse a logout, as if a disk were in use.
+	// Busy makes Windows refuse a logout, as if a disk was in use.
 	Busy bool `json:"busy,omitempty"`
-	// Persistent makes Windows log in whenever MSiSCSI starts, through the first
-	// portal.
+	// Persistent makes Windows log in through the first portal whenever MSiSCSI starts.
 	Persistent bool `json:"persistent,omitempty"`
 }
 
@@ -112,12 +110,11 @@ type LUN struct {
 	Disk `json:"disk,omitzero"`
 }
 
-// CHAP is an account of a target. It prints without its secrets.
+// CHAP is an account of a target. Package fmt prints it without its secrets.
 type CHAP struct {
 	User   string `json:"user"`
 	Secret string `json:"secret"` // 12 to 16 bytes
-	// MutualSecret is the secret that the target proves to know, where the node
-	// wants mutual CHAP.
+	// MutualSecret is the secret with which the target authenticates for mutual CHAP.
 	MutualSecret string `json:"mutualSecret,omitempty"`
 }
 
@@ -127,16 +124,16 @@ func (c CHAP) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s ***}", c.User) }
 // SMBServer describes an SMB server that the node can reach.
 type SMBServer struct {
 	Name string `json:"name"` // as in \\name\share
-	// Shares are the names of its shares, which are empty at first.
+	// Shares are the names of its shares, which are initially empty.
 	Shares   []string     `json:"shares,omitempty"`
 	Accounts []SMBAccount `json:"accounts,omitempty"`
-	// NodeAccount lets the node in without a user name.
+	// NodeAccount allows the node to connect without a user name.
 	NodeAccount bool `json:"nodeAccount,omitempty"`
-	// NoEncryption is a server without SMB 3's encryption.
+	// NoEncryption means that the server does not support SMB 3 encryption.
 	NoEncryption bool `json:"noEncryption,omitempty"`
 }
 
-// SMBAccount is an account of an SMB server. It prints without its password.
+// SMBAccount is an account of an SMB server. Package fmt prints it without its password.
 type SMBAccount struct {
 	User     string `json:"user"` // "name" or `DOMAIN\name`
 	Password string `json:"password"`

@@ -1,40 +1,40 @@
 package nodespec
 
-// State is a node at a moment.
+// State is the state of a node at one moment.
 type State struct {
 	Disks        []DiskInfo        `json:"disks"`
 	Volumes      []VolumeInfo      `json:"volumes"`
 	Mounts       []MountInfo       `json:"mounts"`
 	Services     []ServiceInfo     `json:"services"`
 	ISCSITargets []ISCSITargetInfo `json:"iscsiTargets"`
-	// ISCSIPortals are registered with the node's initiator.
+	// ISCSIPortals are the portals that are registered with the node's initiator.
 	ISCSIPortals []ISCSIPortal    `json:"iscsiPortals"`
 	SMBServers   []SMBServerInfo  `json:"smbServers"`
 	SMBMappings  []SMBMappingInfo `json:"smbMappings"`
 	// Detached are the IDs of disks that can be attached again.
 	Detached []string `json:"detached"`
-	// Faults are all that were set, used up or not.
+	// Faults are all faults that were set and not cleared, used up or not.
 	Faults []Fault `json:"faults"`
-	// OpenHandles are the paths with which the open handles were opened. There
-	// are none while no call is running; a test that finds some has found a leak.
+	// OpenHandles are the paths of the open handles. There are none while no call runs, so
+	// an open handle then is a leak.
 	OpenHandles []string `json:"openHandles"`
 }
 
 // DiskInfo is an attached disk.
 type DiskInfo struct {
 	Number     uint32          `json:"number"`
-	ID         string          `json:"id"`            // lasting identity; a detached disk comes back by it
-	Image      string          `json:"image"`         // the file that holds its content
-	Size       Size            `json:"sizeBytes"`     //
-	SeenSize   Size            `json:"seenSizeBytes"` // the size that Windows knows, which is the old one until a rescan
+	ID         string          `json:"id"`            // identifies the disk even after it was detached
+	Image      string          `json:"image"`         // file with its content
+	Size       Size            `json:"sizeBytes"`     // the disk's real size
+	SeenSize   Size            `json:"seenSizeBytes"` // the size that Windows knows; it is the old one until a rescan
 	SectorSize uint32          `json:"sectorSize"`
 	Style      string          `json:"style"` // "RAW", "MBR", "GPT"
 	Serial     string          `json:"serialNumber"`
 	Page83     string          `json:"page83"`
 	Online     bool            `json:"online"`
 	ReadOnly   bool            `json:"readOnly"`
-	System     bool            `json:"system"`  // holds C:
-	Waiting    bool            `json:"waiting"` // Windows sees it after a rescan only
+	System     bool            `json:"system"`  // has the volume C:
+	Waiting    bool            `json:"waiting"` // hidden until the next rescan
 	Partitions []PartitionInfo `json:"partitions"`
 }
 
@@ -51,17 +51,17 @@ type PartitionInfo struct {
 type VolumeInfo struct {
 	ID         string   `json:"id"`          // \\?\Volume{…}\
 	Disks      []uint32 `json:"diskNumbers"` // more than one for a spanned volume
-	Offset     Size     `json:"offsetBytes"` // on the first of them
+	Offset     Size     `json:"offsetBytes"` // on the first disk
 	Size       Size     `json:"sizeBytes"`
-	Arrived    bool     `json:"arrived"`    // Windows sees it
+	Arrived    bool     `json:"arrived"`    // Windows knows the volume
 	FileSystem string   `json:"fileSystem"` // empty for a volume without one
-	Entries    int      `json:"entries"`    // files and directories, with the root
+	Entries    int      `json:"entries"`    // number of files and directories, including the root
 	MountedAt  []string `json:"mountedAt"`
 }
 
-// MountInfo is a record of the mount manager: a volume mounted at a directory.
+// MountInfo is a record of the mount manager: a volume mounted on a directory.
 type MountInfo struct {
-	Host   string `json:"host"` // the volume with the directory
+	Host   string `json:"host"` // the volume that the directory is on
 	Path   string `json:"path"`
 	Volume string `json:"volume"`
 }
@@ -80,19 +80,19 @@ type ISCSITargetInfo struct {
 	Portals []ISCSIPortal `json:"portals"`
 	CHAP    string        `json:"chapUser"` // empty without CHAP
 	LUNs    int           `json:"luns"`
-	Session string        `json:"session"`     // its ID, if the node is logged in
-	Through string        `json:"through"`     // portal of the session, as 10.0.0.1:3260
-	Disks   []uint32      `json:"diskNumbers"` // those that have arrived
+	Session string        `json:"session"`     // ID of the session, or empty
+	Through string        `json:"through"`     // portal of the session, such as 10.0.0.1:3260
+	Disks   []uint32      `json:"diskNumbers"` // disks that have appeared
 	State   []string      `json:"state"`       // "refuses", "unreachable", "busy", "persistent"
 }
 
-// SMBServerInfo is an SMB server as it is.
+// SMBServerInfo is an SMB server.
 type SMBServerInfo struct {
 	Name       string   `json:"name"`
 	Shares     []string `json:"shares"`
 	Users      []string `json:"users"`
 	Down       bool     `json:"down"`
-	Encryption bool     `json:"encryption"` // it can encrypt
+	Encryption bool     `json:"encryption"` // it supports encryption
 }
 
 // SMBMappingInfo is a global mapping of the node.
@@ -100,11 +100,11 @@ type SMBMappingInfo struct {
 	Remote string   `json:"remote"` // \\server\share
 	User   string   `json:"user"`
 	Status string   `json:"status"` // one of [SMBStatuses]
-	UsedBy []string `json:"usedBy"` // links to the share, where the kubelet lets CSI drivers make them
+	UsedBy []string `json:"usedBy"` // links to the share in the kubelet's CSI directories
 }
 
-// SMBStatuses are the statuses of a mapping. The index of each is the number by
-// which Windows knows it (MSFT_SmbMapping.Status).
+// SMBStatuses returns the statuses of a mapping. The index of a status is Windows' number for
+// it (MSFT_SmbMapping.Status).
 func SMBStatuses() []string {
 	return []string{"ok", "paused", "disconnected", "network error", "connecting", "reconnecting"}
 }

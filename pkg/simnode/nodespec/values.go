@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Decode reads the JSON of one of the package's types. A field that the type
-// does not have is an error that names it.
+// Decode parses the JSON of one of the package's types. It returns an error for unknown
+// fields.
 func Decode[T any](text []byte) (T, error) {
 	var read, none T
 	if err := decode(text, &read); err != nil {
@@ -36,20 +36,20 @@ func decode(text []byte, to any) error {
 	return nil
 }
 
-// Size is a number of bytes. In JSON, YAML and flags it is a number, or a text
-// such as "10GiB", "512 MB" or "1Ti".
+// Size is a number of bytes. In JSON, YAML and flags it is a number or a string such as
+// "10GiB", "512 MB" or "1Ti".
 type Size uint64
 
-// String is the number of bytes.
+// String returns the number of bytes.
 func (s Size) String() string { return strconv.FormatUint(uint64(s), 10) }
 
-// Set reads the value of a flag.
+// Set parses the value of a flag.
 func (s *Size) Set(text string) (err error) {
 	*s, err = ParseSize(text)
 	return err
 }
 
-// Type is the word for a size in the help of a flag.
+// Type is shown in the help of a flag.
 func (*Size) Type() string { return "size" }
 
 // MarshalJSON implements [json.Marshaler].
@@ -66,8 +66,8 @@ func (s *Size) UnmarshalJSON(b []byte) error {
 	return s.Set(text)
 }
 
-// ParseSize reads a whole number of bytes with an optional unit: K, M, G, T
-// with i (1024) or without (1000), and an optional B.
+// ParseSize parses a whole number of bytes with an optional unit: K, M, G or T with i (1024)
+// or without (1000), and an optional B.
 func ParseSize(text string) (Size, error) {
 	t := strings.TrimSpace(text)
 	digits := strings.IndexFunc(t, func(r rune) bool { return r < '0' || r > '9' })
@@ -91,24 +91,24 @@ func ParseSize(text string) (Size, error) {
 	if unit == "" {
 		power = -1
 	} else if power < 0 || len(unit) != 1 {
-		return 0, fmt.Errorf("size %q: unit unknown, want K, M, G or T, with i for powers of 1024, and B", text)
+		return 0, fmt.Errorf("size %q: unknown unit, want K, M, G or T, optionally with i for powers of 1024, and B", text)
 	}
 	for range power + 1 {
 		if v > (1<<64-1)/base {
-			return 0, fmt.Errorf("size %q does not fit 64 bits", text)
+			return 0, fmt.Errorf("size %q does not fit into 64 bits", text)
 		}
 		v *= base
 	}
 	return Size(v), nil
 }
 
-// Duration is a [time.Duration]; in JSON, YAML and flags a text such as "150ms".
+// Duration is a [time.Duration]. In JSON, YAML and flags it is a string such as "150ms".
 type Duration time.Duration
 
-// String is the duration as package time writes it.
+// String formats the duration like package time.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Set reads the value of a flag.
+// Set parses the value of a flag.
 func (d *Duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	if err == nil {
@@ -117,7 +117,7 @@ func (d *Duration) Set(text string) error {
 	return err
 }
 
-// Type is the word for a duration in the help of a flag.
+// Type is shown in the help of a flag.
 func (*Duration) Type() string { return "duration" }
 
 // MarshalJSON implements [json.Marshaler].
@@ -127,7 +127,7 @@ func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("duration %s: want a text such as \"150ms\"", b)
+		return fmt.Errorf("duration %s: want a string such as \"150ms\"", b)
 	}
 	return d.Set(text)
 }
