@@ -251,7 +251,7 @@ func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	state, err := simcontrol.NewNodeClient(conn).Show(ctx, &simcontrol.ShowRequest{})
+	state, err := simcontrol.NewClient(conn).Show(ctx)
 	if err != nil {
 		return nil, false
 	}

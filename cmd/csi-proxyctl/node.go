@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
@@ -20,21 +19,27 @@ func (a *app) nodeCommand() *cobra.Command {
 		a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(), a.nodeClearCommand(), a.nodeRebootCommand())
 }
 
-// onNode calls the control service.
-func onNode[Out any](a *app, ctx context.Context, what string, call func(context.Context, simcontrol.NodeClient) (Out, error)) (Out, error) {
-	var none Out
+// onNode calls the service that controls the node.
+func (a *app) onNode(ctx context.Context, what string, call func(context.Context, *simcontrol.Client) error) error {
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
-		return none, &hinted{err, "only csi-proxy-sim has a node to control: is it running?"}
+		return &hinted{err, "only csi-proxy-sim has a node to control: is it running?"}
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	out, err := call(ctx, simcontrol.NewNodeClient(conn))
-	if err != nil {
-		return none, &failure{"node " + what, err}
+	if err := call(ctx, simcontrol.NewClient(conn)); err != nil {
+		return &failure{"node " + what, err}
 	}
-	return out, nil
+	return nil
+}
+
+// changeNode makes a call that returns nothing.
+func (a *app) changeNode(c *cobra.Command, what string, call func(context.Context, *simcontrol.Client) error) error {
+	if err := a.onNode(c.Context(), what, call); err != nil {
+		return err
+	}
+	return a.printEmpty()
 }
 
 func (a *app) nodeShowCommand() *cobra.Command {
@@ -43,21 +48,23 @@ func (a *app) nodeShowCommand() *cobra.Command {
 		Short: "Show the disks, volumes and faults of the node",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			state, err := onNode(a, c.Context(), "show", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ShowResponse, error) {
-				return n.Show(ctx, &simcontrol.ShowRequest{})
+			var state nodespec.State
+			err := a.onNode(c.Context(), "show", func(ctx context.Context, n *simcontrol.Client) (err error) {
+				state, err = n.Show(ctx)
+				return err
 			})
 			if err != nil {
 				return err
 			}
 			if a.output != formatTable {
-				return a.printValue(plain(state.ProtoReflect()))
+				return a.printValue(withLists(state))
 			}
 			return a.printState(state)
 		},
 	})
 }
 
-func (a *app) printState(state *simcontrol.ShowResponse) error {
+func (a *app) printState(state nodespec.State) error {
 	var rows [][]string
 	for _, d := range state.Disks {
 		mode := "offline"
@@ -72,11 +79,11 @@ func (a *app) printState(state *simcontrol.ShowResponse) error {
 				mode += ", " + m.text
 			}
 		}
-		size := a.size(d.SizeBytes)
-		if d.SeenSizeBytes != d.SizeBytes {
-			size += " (seen: " + a.size(d.SeenSizeBytes) + ")"
+		size := a.size(uint64(d.Size))
+		if d.SeenSize != d.Size {
+			size += " (seen: " + a.size(uint64(d.SeenSize)) + ")"
 		}
-		rows = append(rows, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.Id, d.SerialNumber, d.Page83, d.Image})
+		rows = append(rows, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.ID, d.Serial, d.Page83, d.Image})
 	}
 	if err := a.print(nil, "DISK SIZE SECTOR STYLE STATE ID SERIAL PAGE83 IMAGE", rows); err != nil {
 		return err
@@ -84,10 +91,10 @@ func (a *app) printState(state *simcontrol.ShowResponse) error {
 	rows = nil
 	for _, v := range state.Volumes {
 		var disks []string
-		for _, d := range v.DiskNumbers {
+		for _, d := range v.Disks {
 			disks = append(disks, number(d))
 		}
-		rows = append(rows, []string{v.Id, strings.Join(disks, "+"), a.size(v.SizeBytes), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
+		rows = append(rows, []string{v.ID, strings.Join(disks, "+"), a.size(uint64(v.Size)), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
 	}
 	fmt.Fprintln(a.stdout)
 	if err := a.print(nil, "VOLUME DISK SIZE FILESYSTEM ARRIVED MOUNTED", rows); err != nil {
@@ -112,7 +119,7 @@ func (a *app) printState(state *simcontrol.ShowResponse) error {
 			if f.Times != 0 {
 				times = number(f.Times)
 			}
-			rows = append(rows, []string{f.Call, code, f.Error, (time.Duration(f.DelayMilliseconds) * time.Millisecond).String(), times, number(f.Hits)})
+			rows = append(rows, []string{f.Call, code, f.Error, f.Delay.String(), times, number(f.Hits)})
 		}
 		fmt.Fprintln(a.stdout)
 		if err := a.print(nil, "FAULT CODE ERROR DELAY TIMES HITS", rows); err != nil {
@@ -136,8 +143,7 @@ func diskNumber(text string) (uint32, error) {
 }
 
 func (a *app) nodeAttachCommand() *cobra.Command {
-	in := &simcontrol.AttachDiskRequest{}
-	var size string
+	var d nodespec.Disk
 	c := &cobra.Command{
 		Use:   "attach",
 		Short: "Attach a new disk, or by --id one that was detached",
@@ -145,32 +151,21 @@ func (a *app) nodeAttachCommand() *cobra.Command {
   csi-proxyctl node attach --id data`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if size != "" {
-				n, err := simnode.ParseSize(size)
-				if err != nil {
-					return err
-				}
-				in.SizeBytes = uint64(n)
-			}
-			out, err := onNode(a, c.Context(), "attach", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.AttachDiskResponse, error) {
-				return n.AttachDisk(ctx, in)
+			var info nodespec.DiskInfo
+			err := a.onNode(c.Context(), "attach", func(ctx context.Context, n *simcontrol.Client) (err error) {
+				info, err = n.AttachDisk(ctx, d)
+				return err
 			})
 			if err != nil {
 				return err
 			}
 			if a.output != formatTable {
-				return a.printValue(plain(out.Disk.ProtoReflect()))
+				return a.printValue(withLists(info))
 			}
-			d := out.Disk
-			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(d.Number), a.size(d.SizeBytes), d.Id, d.SerialNumber, d.Page83}})
+			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(info.Number), a.size(uint64(info.Size)), info.ID, info.Serial, info.Page83}})
 		},
 	}
-	c.Flags().StringVar(&size, "size", "", "`size` of a new disk, as 10GiB")
-	c.Flags().Uint32Var(&in.SectorSize, "sector-size", 0, "512 or 4096 `bytes`")
-	c.Flags().StringVar(&in.SerialNumber, "serial", "", "its serial `number`")
-	c.Flags().StringVar(&in.Page83, "page83", "", "its page 83h `identifier`")
-	c.Flags().StringVar(&in.Id, "id", "", "its lasting `identity`")
-	c.Flags().StringVar(&in.Content, "content", "", "what it `holds`: blank, gpt, gptNoMSR, mbr or superfloppy")
+	diskFlags(c.Flags(), &d)
 	return c
 }
 
@@ -185,13 +180,7 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = onNode(a, c.Context(), "detach", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.DetachDiskResponse, error) {
-				return n.DetachDisk(ctx, &simcontrol.DetachDiskRequest{DiskNumber: number})
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			return a.changeNode(c, "detach", func(ctx context.Context, n *simcontrol.Client) error { return n.DetachDisk(ctx, number) })
 		},
 	}
 }
@@ -208,24 +197,17 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			size, err := simnode.ParseSize(args[1])
+			size, err := nodespec.ParseSize(args[1])
 			if err != nil {
 				return err
 			}
-			_, err = onNode(a, c.Context(), "grow", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.GrowDiskResponse, error) {
-				return n.GrowDisk(ctx, &simcontrol.GrowDiskRequest{DiskNumber: number, SizeBytes: uint64(size)})
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			return a.changeNode(c, "grow", func(ctx context.Context, n *simcontrol.Client) error { return n.GrowDisk(ctx, number, size) })
 		},
 	}
 }
 
 func (a *app) nodeFailCommand() *cobra.Command {
-	f := &simcontrol.Fault{}
-	var delay time.Duration
+	var f nodespec.Fault
 	c := &cobra.Command{
 		Use:   "fail CALL",
 		Short: "Make a Win32 call fail, or take longer",
@@ -234,20 +216,10 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
-			f.DelayMilliseconds = delay.Milliseconds()
-			_, err := onNode(a, c.Context(), "fail", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.FailResponse, error) {
-				return n.Fail(ctx, &simcontrol.FailRequest{Fault: f})
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			return a.changeNode(c, "fail", func(ctx context.Context, n *simcontrol.Client) error { return n.Fail(ctx, f) })
 		},
 	}
-	c.Flags().StringVar(&f.Error, "error", "", "the `error` that it answers, as ERROR_ACCESS_DENIED or 5")
-	c.Flags().Uint32Var(&f.Code, "code", 0, "only with this control `code` or information class")
-	c.Flags().Uint32Var(&f.Times, "times", 0, "how `often`; 0 means until it is cleared")
-	c.Flags().DurationVar(&delay, "delay", 0, "how long it takes")
+	faultFlags(c.Flags(), &f)
 	return c
 }
 
@@ -257,13 +229,7 @@ func (a *app) nodeClearCommand() *cobra.Command {
 		Short: "End all faults that fail has begun",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := onNode(a, c.Context(), "clear", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ClearFaultsResponse, error) {
-				return n.ClearFaults(ctx, &simcontrol.ClearFaultsRequest{})
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			return a.changeNode(c, "clear", func(ctx context.Context, n *simcontrol.Client) error { return n.ClearFaults(ctx) })
 		},
 	}
 }
@@ -274,13 +240,7 @@ func (a *app) nodeRebootCommand() *cobra.Command {
 		Short: "Restart the node: handles are gone, disks come up as they were last set to",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := onNode(a, c.Context(), "reboot", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.RebootResponse, error) {
-				return n.Reboot(ctx, &simcontrol.RebootRequest{})
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			return a.changeNode(c, "reboot", func(ctx context.Context, n *simcontrol.Client) error { return n.Reboot(ctx) })
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func (a *app) nodeSMBCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 				if err := set(in, args); err != nil {
 					return err
 				}
-				return a.changeSMBServer(c.Context(), in)
+				return a.changeNode(c, "smb", func(ctx context.Context, n *simcontrol.Client) error { return n.ChangeSMBServer(ctx, in) })
 			},
 		}
 	}
@@ -62,37 +63,19 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 		a.nodeSMBStatusCommand())
 }
 
-func (a *app) changeSMBServer(ctx context.Context, in *simcontrol.ChangeSmbServerRequest) error {
-	_, err := onNode(a, ctx, "smb", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.ChangeSmbServerResponse, error) {
-		return n.ChangeSmbServer(ctx, in)
-	})
-	if err != nil {
-		return err
-	}
-	return a.printEmpty()
-}
-
 func (a *app) nodeSMBAddCommand() *cobra.Command {
-	in := &simcontrol.AddSmbServerRequest{}
+	var s nodespec.SMBServer
 	c := &cobra.Command{
 		Use:     "add SERVER",
 		Short:   "Put an SMB server on the network of the node",
 		Example: "  csi-proxyctl node smb add files.example.com --share data --share logs",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			in.Name = args[0]
-			_, err := onNode(a, c.Context(), "smb add", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.AddSmbServerResponse, error) {
-				return n.AddSmbServer(ctx, in)
-			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
+			s.Name = args[0]
+			return a.changeNode(c, "smb add", func(ctx context.Context, n *simcontrol.Client) error { return n.AddSMBServer(ctx, s) })
 		},
 	}
-	c.Flags().StringArrayVar(&in.Shares, "share", nil, "`name` of a share; repeatable")
-	c.Flags().BoolVar(&in.NoEncryption, "no-encryption", false, "a server without SMB 3's encryption")
-	c.Flags().BoolVar(&in.NodeAccount, "node-account", false, "let the node in without a user")
+	serverFlags(c.Flags(), &s)
 	return c
 }
 
@@ -103,21 +86,17 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, err := onNode(a, c.Context(), "smb status", func(ctx context.Context, n simcontrol.NodeClient) (*simcontrol.SetSmbMappingStatusResponse, error) {
-				return n.SetSmbMappingStatus(ctx, &simcontrol.SetSmbMappingStatusRequest{Remote: args[0], Status: args[1]})
+			return a.changeNode(c, "smb status", func(ctx context.Context, n *simcontrol.Client) error {
+				return n.SetSMBMappingStatus(ctx, args[0], args[1])
 			})
-			if err != nil {
-				return err
-			}
-			return a.printEmpty()
 		},
 	}
 }
 
 // printSMB is the part of node show about SMB.
-func (a *app) printSMB(state *simcontrol.ShowResponse) error {
+func (a *app) printSMB(state nodespec.State) error {
 	var rows [][]string
-	for _, s := range state.SmbServers {
+	for _, s := range state.SMBServers {
 		mode := "up"
 		if s.Down {
 			mode = "down"
@@ -131,7 +110,7 @@ func (a *app) printSMB(state *simcontrol.ShowResponse) error {
 		}
 	}
 	rows = nil
-	for _, m := range state.SmbMappings {
+	for _, m := range state.SMBMappings {
 		rows = append(rows, []string{m.Remote, m.User, m.Status, strings.Join(m.UsedBy, " ")})
 	}
 	if len(rows) == 0 {

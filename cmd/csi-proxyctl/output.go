@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
 )
 
@@ -88,31 +88,27 @@ func (a *app) printMessage(m proto.Message) error {
 	return a.printJSON(b.Bytes())
 }
 
-// plain converts a message of the simulated node's control service to the form that lists
-// print: names such as sizeBytes, and all numbers as numbers. protojson would print
-// 64-bit numbers as strings.
-func plain(m protoreflect.Message) map[string]any {
-	value := func(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
-		if f.Message() != nil {
-			return plain(v.Message())
+// withLists returns v with empty lists in place of nil ones, so that a program
+// always finds a list.
+func withLists[T any](v T) T {
+	fillLists(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+func fillLists(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		}
-		return v.Interface()
-	}
-	all := map[string]any{}
-	for i := range m.Descriptor().Fields().Len() {
-		f := m.Descriptor().Fields().Get(i)
-		switch {
-		case f.IsList():
-			list := []any{}
-			for j := range m.Get(f).List().Len() {
-				list = append(list, value(f, m.Get(f).List().Get(j)))
-			}
-			all[f.JSONName()] = list
-		case !f.HasPresence() || m.Has(f):
-			all[f.JSONName()] = value(f, m.Get(f))
+		for i := range v.Len() {
+			fillLists(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fillLists(v.Field(i))
 		}
 	}
-	return all
 }
 
 // printEmpty prints an empty result: nothing in a table, otherwise an empty object.

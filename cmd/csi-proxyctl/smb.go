@@ -62,12 +62,12 @@ func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	state, err := simcontrol.NewNodeClient(conn).Show(ctx, &simcontrol.ShowRequest{})
+	state, err := simcontrol.NewClient(conn).Show(ctx)
 	if err != nil {
 		return nil, &failure{"node show", err}
 	}
 	list := []smbMapping{}
-	for _, m := range state.SmbMappings {
+	for _, m := range state.SMBMappings {
 		list = append(list, smbMapping{m.Remote, m.User, m.Status, append([]string{}, m.UsedBy...)})
 	}
 	return list, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,7 +20,7 @@ import (
 	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The target, which requires CHAP.
@@ -60,9 +61,11 @@ func (s *iscsiStory) portal() *iscsiv1alpha2.TargetPortal {
 }
 
 func (s *iscsiStory) prepare(ctx context.Context) error {
-	_, err := callPipe(ctx, s.demo, simcontrol.Pipe, s.node.SetIscsiTarget, "SetIscsiTarget", &simcontrol.SetIscsiTargetRequest{
-		Iqn: iscsiTarget, Portals: []string{iscsiAddress}, LunBytes: []uint64{iscsiSize}, ChapUser: iscsiUser, ChapSecret: iscsiSecret, ArrivalDelayMilliseconds: 100,
-	})
+	target := nodespec.ISCSITarget{
+		IQN: iscsiTarget, Portals: []nodespec.ISCSIPortal{{Address: iscsiAddress}}, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: iscsiSize}}},
+		CHAP: &nodespec.CHAP{User: iscsiUser, Secret: iscsiSecret}, ArrivalDelay: nodespec.Duration(100 * time.Millisecond),
+	}
+	err := onNode(ctx, s.demo, "SetIscsiTarget", iscsiTarget+" at "+iscsiAddress, func(ctx context.Context) error { return s.node.SetISCSITarget(ctx, target) })
 	if err != nil {
 		return err
 	}

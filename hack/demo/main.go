@@ -165,7 +165,7 @@ func (d *demo) story(ctx context.Context) (image string, err error) {
 	if err := target.run(ctx); err != nil {
 		return "", err
 	}
-	state, err := c.node.Show(ctx, &simcontrol.ShowRequest{})
+	state, err := c.node.Show(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -218,26 +218,36 @@ func (d *demo) check(ok bool, format string, args ...any) error {
 // call makes one call and prints it: the pipe, the method with its request, how long it
 // took, and the response.
 func call[In, Out proto.Message](ctx context.Context, d *demo, group string, version apiversion.Version, method func(context.Context, In, ...grpc.CallOption) (Out, error), name string, in In) (Out, error) {
-	return callPipe(ctx, d, "csi-proxy-"+group+"-"+version.String(), method, name, in)
+	var out Out
+	err := d.print(ctx, "csi-proxy-"+group+"-"+version.String(), name+" "+short(in), func(ctx context.Context) (answer string, err error) {
+		out, err = method(ctx, in)
+		return short(out), err
+	})
+	return out, err
 }
 
-func callPipe[In, Out proto.Message](ctx context.Context, d *demo, pipeName string, method func(context.Context, In, ...grpc.CallOption) (Out, error), name string, in In) (Out, error) {
+// onNode makes one call of the service that controls the node, and prints it.
+func onNode(ctx context.Context, d *demo, name, request string, method func(context.Context) error) error {
+	return d.print(ctx, simcontrol.Pipe, name+" "+request, func(ctx context.Context) (string, error) { return "{}", method(ctx) })
+}
+
+func (d *demo) print(ctx context.Context, pipeName, request string, call func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d.calls++
 	d.pipes[pipeName] = true
 	start := time.Now()
-	out, err := method(ctx, in)
+	answer, err := call(ctx)
 	took := time.Since(start)
-	answer := short(out)
 	if err != nil {
 		answer = err.Error()
 	}
-	fmt.Fprintf(d.out, "  %-26s %8.2f ms  %s %s\n  %39s→ %s\n", pipeName, float64(took)/float64(time.Millisecond), name, short(in), "", answer)
+	fmt.Fprintf(d.out, "  %-26s %8.2f ms  %s\n  %39s→ %s\n", pipeName, float64(took)/float64(time.Millisecond), request, "", answer)
 	if err != nil {
-		return out, fmt.Errorf("%s %s: %w", pipeName, name, err)
+		name, _, _ := strings.Cut(request, " ")
+		return fmt.Errorf("%s %s: %w", pipeName, name, err)
 	}
-	return out, nil
+	return nil
 }
 
 // secretField matches the names of fields that are not printed.

@@ -11,7 +11,6 @@ import (
 	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 // The share is on the server of the default node.
@@ -54,12 +53,12 @@ func (s *smbStory) mapShare(ctx context.Context, user, link string) error {
 
 // mapping checks that the share is mapped with a status, or with "" that it is not mapped.
 func (s *smbStory) mapping(ctx context.Context, want string) error {
-	state, err := s.clients.node.Show(ctx, &simcontrol.ShowRequest{})
+	state, err := s.clients.node.Show(ctx)
 	if err != nil {
 		return err
 	}
 	got := ""
-	for _, m := range state.SmbMappings {
+	for _, m := range state.SMBMappings {
 		got = m.Status
 	}
 	if want == "" {
@@ -86,7 +85,7 @@ func (s *smbStory) stage(ctx context.Context) error {
 }
 
 func (s *smbStory) reboot(ctx context.Context) error {
-	if _, err := callPipe(ctx, s.demo, simcontrol.Pipe, s.clients.node.Reboot, "Reboot", &simcontrol.RebootRequest{}); err != nil {
+	if err := onNode(ctx, s.demo, "Reboot", "", s.clients.node.Reboot); err != nil {
 		return err
 	}
 	if err := s.mapping(ctx, "disconnected"); err != nil {

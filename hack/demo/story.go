@@ -28,7 +28,7 @@ type clients struct {
 	smb        *smb.Client
 	iscsi      *iscsi.Client
 	system     *system.Client
-	node       simcontrol.NodeClient
+	node       *simcontrol.Client
 	open       []io.Closer
 }
 
@@ -46,7 +46,7 @@ func connect() (*clients, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	c.node = simcontrol.NewNodeClient(conn)
+	c.node = simcontrol.NewClient(conn)
 	c.open = []io.Closer{c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, conn}
 	return c, nil
 }
@@ -146,7 +146,7 @@ func (v *volumeStory) publish(ctx context.Context) error {
 
 func (v *volumeStory) expand(ctx context.Context) error {
 	c := v.clients
-	if _, err := callPipe(ctx, v.demo, simcontrol.Pipe, c.node.GrowDisk, "GrowDisk", &simcontrol.GrowDiskRequest{DiskNumber: v.disk, SizeBytes: grownSize}); err != nil {
+	if err := onNode(ctx, v.demo, "GrowDisk", fmt.Sprintf("disk %d to %d bytes", v.disk, uint64(grownSize)), func(ctx context.Context) error { return c.node.GrowDisk(ctx, v.disk, grownSize) }); err != nil {
 		return err
 	}
 	if _, err := call(ctx, v.demo, disk.GroupName, disk.Version, c.disk.Rescan, "Rescan", &diskv1.RescanRequest{}); err != nil {

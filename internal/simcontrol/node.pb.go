@@ -21,26 +21,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type ShowRequest struct {
+type Empty struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ShowRequest) Reset() {
-	*x = ShowRequest{}
+func (x *Empty) Reset() {
+	*x = Empty{}
 	mi := &file_simnode_v1_node_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ShowRequest) String() string {
+func (x *Empty) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ShowRequest) ProtoMessage() {}
+func (*Empty) ProtoMessage() {}
 
-func (x *ShowRequest) ProtoReflect() protoreflect.Message {
+func (x *Empty) ProtoReflect() protoreflect.Message {
 	mi := &file_simnode_v1_node_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -52,44 +52,33 @@ func (x *ShowRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ShowRequest.ProtoReflect.Descriptor instead.
-func (*ShowRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use Empty.ProtoReflect.Descriptor instead.
+func (*Empty) Descriptor() ([]byte, []int) {
 	return file_simnode_v1_node_proto_rawDescGZIP(), []int{0}
 }
 
-type ShowResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Disks   []*Disk                `protobuf:"bytes,1,rep,name=disks,proto3" json:"disks,omitempty"`
-	Volumes []*Volume              `protobuf:"bytes,2,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	Faults  []*Fault               `protobuf:"bytes,3,rep,name=faults,proto3" json:"faults,omitempty"`
-	// What the handles that are open at the moment were opened with.
-	OpenHandles []string `protobuf:"bytes,4,rep,name=open_handles,json=openHandles,proto3" json:"open_handles,omitempty"`
-	// Identities of disks that can be attached again.
-	Detached     []string       `protobuf:"bytes,5,rep,name=detached,proto3" json:"detached,omitempty"`
-	Services     []*Service     `protobuf:"bytes,10,rep,name=services,proto3" json:"services,omitempty"`
-	IscsiTargets []*IscsiTarget `protobuf:"bytes,11,rep,name=iscsi_targets,json=iscsiTargets,proto3" json:"iscsi_targets,omitempty"`
-	// Portals that are registered with the node's initiator, as 10.0.0.1:3260.
-	IscsiPortals  []string      `protobuf:"bytes,12,rep,name=iscsi_portals,json=iscsiPortals,proto3" json:"iscsi_portals,omitempty"`
-	SmbServers    []*SmbServer  `protobuf:"bytes,20,rep,name=smb_servers,json=smbServers,proto3" json:"smb_servers,omitempty"`
-	SmbMappings   []*SmbMapping `protobuf:"bytes,21,rep,name=smb_mappings,json=smbMappings,proto3" json:"smb_mappings,omitempty"`
+// Description is a value of a type of package nodespec.
+type Description struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ShowResponse) Reset() {
-	*x = ShowResponse{}
+func (x *Description) Reset() {
+	*x = Description{}
 	mi := &file_simnode_v1_node_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ShowResponse) String() string {
+func (x *Description) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ShowResponse) ProtoMessage() {}
+func (*Description) ProtoMessage() {}
 
-func (x *ShowResponse) ProtoReflect() protoreflect.Message {
+func (x *Description) ProtoReflect() protoreflect.Message {
 	mi := &file_simnode_v1_node_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -101,123 +90,41 @@ func (x *ShowResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ShowResponse.ProtoReflect.Descriptor instead.
-func (*ShowResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use Description.ProtoReflect.Descriptor instead.
+func (*Description) Descriptor() ([]byte, []int) {
 	return file_simnode_v1_node_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ShowResponse) GetDisks() []*Disk {
+func (x *Description) GetJson() string {
 	if x != nil {
-		return x.Disks
+		return x.Json
 	}
-	return nil
+	return ""
 }
 
-func (x *ShowResponse) GetVolumes() []*Volume {
-	if x != nil {
-		return x.Volumes
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetFaults() []*Fault {
-	if x != nil {
-		return x.Faults
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetOpenHandles() []string {
-	if x != nil {
-		return x.OpenHandles
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetDetached() []string {
-	if x != nil {
-		return x.Detached
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetServices() []*Service {
-	if x != nil {
-		return x.Services
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetIscsiTargets() []*IscsiTarget {
-	if x != nil {
-		return x.IscsiTargets
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetIscsiPortals() []string {
-	if x != nil {
-		return x.IscsiPortals
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetSmbServers() []*SmbServer {
-	if x != nil {
-		return x.SmbServers
-	}
-	return nil
-}
-
-func (x *ShowResponse) GetSmbMappings() []*SmbMapping {
-	if x != nil {
-		return x.SmbMappings
-	}
-	return nil
-}
-
-// Disk is an attached disk.
-type Disk struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The N of \\.\PhysicalDriveN.
-	Number       uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	SizeBytes    uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	SectorSize   uint32 `protobuf:"varint,3,opt,name=sector_size,json=sectorSize,proto3" json:"sector_size,omitempty"`
-	SerialNumber string `protobuf:"bytes,4,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
-	// The identifier that the disk reports in its page 83h.
-	Page83   string `protobuf:"bytes,5,opt,name=page83,proto3" json:"page83,omitempty"`
-	Online   bool   `protobuf:"varint,6,opt,name=online,proto3" json:"online,omitempty"`
-	ReadOnly bool   `protobuf:"varint,7,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// The file on this machine that holds the disk's content.
-	Image string `protobuf:"bytes,8,opt,name=image,proto3" json:"image,omitempty"`
-	// The disk's lasting identity: a detached disk comes back by it.
-	Id string `protobuf:"bytes,9,opt,name=id,proto3" json:"id,omitempty"`
-	// RAW, MBR or GPT.
-	Style string `protobuf:"bytes,10,opt,name=style,proto3" json:"style,omitempty"`
-	// The size that Windows knows of, which lags behind until a rescan.
-	SeenSizeBytes uint64 `protobuf:"varint,11,opt,name=seen_size_bytes,json=seenSizeBytes,proto3" json:"seen_size_bytes,omitempty"`
-	// The disk that holds C:.
-	System bool `protobuf:"varint,12,opt,name=system,proto3" json:"system,omitempty"`
-	// Attached, but not seen until a rescan.
-	Waiting       bool `protobuf:"varint,13,opt,name=waiting,proto3" json:"waiting,omitempty"`
+// SecretDescription is one that has passwords in it. The name of its field keeps it
+// out of logs.
+type SecretDescription struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SecretJson    string                 `protobuf:"bytes,1,opt,name=secret_json,json=secretJson,proto3" json:"secret_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Disk) Reset() {
-	*x = Disk{}
+func (x *SecretDescription) Reset() {
+	*x = SecretDescription{}
 	mi := &file_simnode_v1_node_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Disk) String() string {
+func (x *SecretDescription) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Disk) ProtoMessage() {}
+func (*SecretDescription) ProtoMessage() {}
 
-func (x *Disk) ProtoReflect() protoreflect.Message {
+func (x *SecretDescription) ProtoReflect() protoreflect.Message {
 	mi := &file_simnode_v1_node_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -229,343 +136,16 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
-func (*Disk) Descriptor() ([]byte, []int) {
+// Deprecated: Use SecretDescription.ProtoReflect.Descriptor instead.
+func (*SecretDescription) Descriptor() ([]byte, []int) {
 	return file_simnode_v1_node_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Disk) GetNumber() uint32 {
+func (x *SecretDescription) GetSecretJson() string {
 	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *Disk) GetSizeBytes() uint64 {
-	if x != nil {
-		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *Disk) GetSectorSize() uint32 {
-	if x != nil {
-		return x.SectorSize
-	}
-	return 0
-}
-
-func (x *Disk) GetSerialNumber() string {
-	if x != nil {
-		return x.SerialNumber
+		return x.SecretJson
 	}
 	return ""
-}
-
-func (x *Disk) GetPage83() string {
-	if x != nil {
-		return x.Page83
-	}
-	return ""
-}
-
-func (x *Disk) GetOnline() bool {
-	if x != nil {
-		return x.Online
-	}
-	return false
-}
-
-func (x *Disk) GetReadOnly() bool {
-	if x != nil {
-		return x.ReadOnly
-	}
-	return false
-}
-
-func (x *Disk) GetImage() string {
-	if x != nil {
-		return x.Image
-	}
-	return ""
-}
-
-func (x *Disk) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Disk) GetStyle() string {
-	if x != nil {
-		return x.Style
-	}
-	return ""
-}
-
-func (x *Disk) GetSeenSizeBytes() uint64 {
-	if x != nil {
-		return x.SeenSizeBytes
-	}
-	return 0
-}
-
-func (x *Disk) GetSystem() bool {
-	if x != nil {
-		return x.System
-	}
-	return false
-}
-
-func (x *Disk) GetWaiting() bool {
-	if x != nil {
-		return x.Waiting
-	}
-	return false
-}
-
-// Volume is a volume.
-type Volume struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// \\?\Volume{...}\
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// More than one for a spanned volume.
-	DiskNumbers []uint32 `protobuf:"varint,2,rep,packed,name=disk_numbers,json=diskNumbers,proto3" json:"disk_numbers,omitempty"`
-	// On the first of its disks.
-	OffsetBytes uint64 `protobuf:"varint,3,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"`
-	SizeBytes   uint64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Windows sees it.
-	Arrived bool `protobuf:"varint,5,opt,name=arrived,proto3" json:"arrived,omitempty"`
-	// Empty for a volume without one.
-	FileSystem string `protobuf:"bytes,6,opt,name=file_system,json=fileSystem,proto3" json:"file_system,omitempty"`
-	// Files and directories on it, the root among them.
-	Entries uint32 `protobuf:"varint,7,opt,name=entries,proto3" json:"entries,omitempty"`
-	// Drive letters and directories at which it is mounted.
-	MountedAt     []string `protobuf:"bytes,8,rep,name=mounted_at,json=mountedAt,proto3" json:"mounted_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Volume) Reset() {
-	*x = Volume{}
-	mi := &file_simnode_v1_node_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Volume) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Volume) ProtoMessage() {}
-
-func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
-func (*Volume) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Volume) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Volume) GetDiskNumbers() []uint32 {
-	if x != nil {
-		return x.DiskNumbers
-	}
-	return nil
-}
-
-func (x *Volume) GetOffsetBytes() uint64 {
-	if x != nil {
-		return x.OffsetBytes
-	}
-	return 0
-}
-
-func (x *Volume) GetSizeBytes() uint64 {
-	if x != nil {
-		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *Volume) GetArrived() bool {
-	if x != nil {
-		return x.Arrived
-	}
-	return false
-}
-
-func (x *Volume) GetFileSystem() string {
-	if x != nil {
-		return x.FileSystem
-	}
-	return ""
-}
-
-func (x *Volume) GetEntries() uint32 {
-	if x != nil {
-		return x.Entries
-	}
-	return 0
-}
-
-func (x *Volume) GetMountedAt() []string {
-	if x != nil {
-		return x.MountedAt
-	}
-	return nil
-}
-
-type AttachDiskRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The size of a new disk.
-	SizeBytes uint64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// 512 or 4096; 0 means 512.
-	SectorSize uint32 `protobuf:"varint,2,opt,name=sector_size,json=sectorSize,proto3" json:"sector_size,omitempty"`
-	// The serial number of a new disk.
-	SerialNumber string `protobuf:"bytes,3,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
-	// The identifier in page 83h of a new disk, as text.
-	Page83 string `protobuf:"bytes,4,opt,name=page83,proto3" json:"page83,omitempty"`
-	// The identity of a new disk, or of the detached one that comes back. Empty
-	// means a new disk with an identity that no other has.
-	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
-	// What a new disk holds: blank, gpt, mbr ... Empty means blank.
-	Content       string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AttachDiskRequest) Reset() {
-	*x = AttachDiskRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AttachDiskRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AttachDiskRequest) ProtoMessage() {}
-
-func (x *AttachDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AttachDiskRequest.ProtoReflect.Descriptor instead.
-func (*AttachDiskRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *AttachDiskRequest) GetSizeBytes() uint64 {
-	if x != nil {
-		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *AttachDiskRequest) GetSectorSize() uint32 {
-	if x != nil {
-		return x.SectorSize
-	}
-	return 0
-}
-
-func (x *AttachDiskRequest) GetSerialNumber() string {
-	if x != nil {
-		return x.SerialNumber
-	}
-	return ""
-}
-
-func (x *AttachDiskRequest) GetPage83() string {
-	if x != nil {
-		return x.Page83
-	}
-	return ""
-}
-
-func (x *AttachDiskRequest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *AttachDiskRequest) GetContent() string {
-	if x != nil {
-		return x.Content
-	}
-	return ""
-}
-
-type AttachDiskResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Disk          *Disk                  `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AttachDiskResponse) Reset() {
-	*x = AttachDiskResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AttachDiskResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AttachDiskResponse) ProtoMessage() {}
-
-func (x *AttachDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AttachDiskResponse.ProtoReflect.Descriptor instead.
-func (*AttachDiskResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *AttachDiskResponse) GetDisk() *Disk {
-	if x != nil {
-		return x.Disk
-	}
-	return nil
 }
 
 type DetachDiskRequest struct {
@@ -577,7 +157,7 @@ type DetachDiskRequest struct {
 
 func (x *DetachDiskRequest) Reset() {
 	*x = DetachDiskRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[6]
+	mi := &file_simnode_v1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +169,7 @@ func (x *DetachDiskRequest) String() string {
 func (*DetachDiskRequest) ProtoMessage() {}
 
 func (x *DetachDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[6]
+	mi := &file_simnode_v1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +182,7 @@ func (x *DetachDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetachDiskRequest.ProtoReflect.Descriptor instead.
 func (*DetachDiskRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DetachDiskRequest) GetDiskNumber() uint32 {
@@ -610,42 +190,6 @@ func (x *DetachDiskRequest) GetDiskNumber() uint32 {
 		return x.DiskNumber
 	}
 	return 0
-}
-
-type DetachDiskResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DetachDiskResponse) Reset() {
-	*x = DetachDiskResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DetachDiskResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DetachDiskResponse) ProtoMessage() {}
-
-func (x *DetachDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DetachDiskResponse.ProtoReflect.Descriptor instead.
-func (*DetachDiskResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 type GrowDiskRequest struct {
@@ -659,7 +203,7 @@ type GrowDiskRequest struct {
 
 func (x *GrowDiskRequest) Reset() {
 	*x = GrowDiskRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[8]
+	mi := &file_simnode_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +215,7 @@ func (x *GrowDiskRequest) String() string {
 func (*GrowDiskRequest) ProtoMessage() {}
 
 func (x *GrowDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[8]
+	mi := &file_simnode_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +228,7 @@ func (x *GrowDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowDiskRequest.ProtoReflect.Descriptor instead.
 func (*GrowDiskRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GrowDiskRequest) GetDiskNumber() uint32 {
@@ -701,855 +245,6 @@ func (x *GrowDiskRequest) GetSizeBytes() uint64 {
 	return 0
 }
 
-type GrowDiskResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GrowDiskResponse) Reset() {
-	*x = GrowDiskResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GrowDiskResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GrowDiskResponse) ProtoMessage() {}
-
-func (x *GrowDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GrowDiskResponse.ProtoReflect.Descriptor instead.
-func (*GrowDiskResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{9}
-}
-
-// Fault is something that goes wrong.
-type Fault struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the Win32 call, as "DeviceIoControl".
-	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// The control code or information class; 0 means any.
-	Code uint32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
-	// The name of the error, as "ERROR_ACCESS_DENIED", or its number. Empty
-	// means that the call only takes longer.
-	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// How often it goes wrong; 0 means until it is cleared.
-	Times uint32 `protobuf:"varint,4,opt,name=times,proto3" json:"times,omitempty"`
-	// How long the call takes before it fails or goes on.
-	DelayMilliseconds int64 `protobuf:"varint,5,opt,name=delay_milliseconds,json=delayMilliseconds,proto3" json:"delay_milliseconds,omitempty"`
-	// How often it went wrong. Not for FailRequest.
-	Hits          uint32 `protobuf:"varint,6,opt,name=hits,proto3" json:"hits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Fault) Reset() {
-	*x = Fault{}
-	mi := &file_simnode_v1_node_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Fault) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Fault) ProtoMessage() {}
-
-func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Fault.ProtoReflect.Descriptor instead.
-func (*Fault) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Fault) GetCall() string {
-	if x != nil {
-		return x.Call
-	}
-	return ""
-}
-
-func (x *Fault) GetCode() uint32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *Fault) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *Fault) GetTimes() uint32 {
-	if x != nil {
-		return x.Times
-	}
-	return 0
-}
-
-func (x *Fault) GetDelayMilliseconds() int64 {
-	if x != nil {
-		return x.DelayMilliseconds
-	}
-	return 0
-}
-
-func (x *Fault) GetHits() uint32 {
-	if x != nil {
-		return x.Hits
-	}
-	return 0
-}
-
-type FailRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Fault         *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FailRequest) Reset() {
-	*x = FailRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FailRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FailRequest) ProtoMessage() {}
-
-func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
-func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *FailRequest) GetFault() *Fault {
-	if x != nil {
-		return x.Fault
-	}
-	return nil
-}
-
-type FailResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FailResponse) Reset() {
-	*x = FailResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FailResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FailResponse) ProtoMessage() {}
-
-func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
-func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{12}
-}
-
-type ClearFaultsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClearFaultsRequest) Reset() {
-	*x = ClearFaultsRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClearFaultsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClearFaultsRequest) ProtoMessage() {}
-
-func (x *ClearFaultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClearFaultsRequest.ProtoReflect.Descriptor instead.
-func (*ClearFaultsRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{13}
-}
-
-type ClearFaultsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClearFaultsResponse) Reset() {
-	*x = ClearFaultsResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClearFaultsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClearFaultsResponse) ProtoMessage() {}
-
-func (x *ClearFaultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClearFaultsResponse.ProtoReflect.Descriptor instead.
-func (*ClearFaultsResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{14}
-}
-
-type RebootRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RebootRequest) Reset() {
-	*x = RebootRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RebootRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RebootRequest) ProtoMessage() {}
-
-func (x *RebootRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RebootRequest.ProtoReflect.Descriptor instead.
-func (*RebootRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{15}
-}
-
-type RebootResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RebootResponse) Reset() {
-	*x = RebootResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RebootResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RebootResponse) ProtoMessage() {}
-
-func (x *RebootResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RebootResponse.ProtoReflect.Descriptor instead.
-func (*RebootResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{16}
-}
-
-// Service is a Windows service.
-type Service struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	DisplayName string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// boot, system, auto, manual or disabled.
-	StartType string `protobuf:"bytes,3,opt,name=start_type,json=startType,proto3" json:"start_type,omitempty"`
-	// stopped, start pending, stop pending, running or paused; for
-	// SetServiceRequest stopped, running, paused, or empty for what follows from
-	// the start type.
-	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Services that must run for this one to run.
-	DependsOn []string `protobuf:"bytes,5,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
-	// How long the pending states last.
-	StartDelayMilliseconds int64 `protobuf:"varint,6,opt,name=start_delay_milliseconds,json=startDelayMilliseconds,proto3" json:"start_delay_milliseconds,omitempty"`
-	StopDelayMilliseconds  int64 `protobuf:"varint,7,opt,name=stop_delay_milliseconds,json=stopDelayMilliseconds,proto3" json:"stop_delay_milliseconds,omitempty"`
-	// The estimate that the service gives while it is pending.
-	WaitHintMilliseconds int64 `protobuf:"varint,8,opt,name=wait_hint_milliseconds,json=waitHintMilliseconds,proto3" json:"wait_hint_milliseconds,omitempty"`
-	// The Win32 error number with which starting is refused.
-	StartError uint32 `protobuf:"varint,9,opt,name=start_error,json=startError,proto3" json:"start_error,omitempty"`
-	// The Win32 error number with which the service ends instead of running.
-	Dies        uint32 `protobuf:"varint,10,opt,name=dies,proto3" json:"dies,omitempty"`
-	RefusesStop bool   `protobuf:"varint,11,opt,name=refuses_stop,json=refusesStop,proto3" json:"refuses_stop,omitempty"`
-	// "start" or "stop": where the service stays for good.
-	Hangs         string `protobuf:"bytes,12,opt,name=hangs,proto3" json:"hangs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Service) Reset() {
-	*x = Service{}
-	mi := &file_simnode_v1_node_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Service) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Service) ProtoMessage() {}
-
-func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Service.ProtoReflect.Descriptor instead.
-func (*Service) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *Service) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Service) GetDisplayName() string {
-	if x != nil {
-		return x.DisplayName
-	}
-	return ""
-}
-
-func (x *Service) GetStartType() string {
-	if x != nil {
-		return x.StartType
-	}
-	return ""
-}
-
-func (x *Service) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *Service) GetDependsOn() []string {
-	if x != nil {
-		return x.DependsOn
-	}
-	return nil
-}
-
-func (x *Service) GetStartDelayMilliseconds() int64 {
-	if x != nil {
-		return x.StartDelayMilliseconds
-	}
-	return 0
-}
-
-func (x *Service) GetStopDelayMilliseconds() int64 {
-	if x != nil {
-		return x.StopDelayMilliseconds
-	}
-	return 0
-}
-
-func (x *Service) GetWaitHintMilliseconds() int64 {
-	if x != nil {
-		return x.WaitHintMilliseconds
-	}
-	return 0
-}
-
-func (x *Service) GetStartError() uint32 {
-	if x != nil {
-		return x.StartError
-	}
-	return 0
-}
-
-func (x *Service) GetDies() uint32 {
-	if x != nil {
-		return x.Dies
-	}
-	return 0
-}
-
-func (x *Service) GetRefusesStop() bool {
-	if x != nil {
-		return x.RefusesStop
-	}
-	return false
-}
-
-func (x *Service) GetHangs() string {
-	if x != nil {
-		return x.Hangs
-	}
-	return ""
-}
-
-type SetServiceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Service       *Service               `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetServiceRequest) Reset() {
-	*x = SetServiceRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetServiceRequest) ProtoMessage() {}
-
-func (x *SetServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetServiceRequest.ProtoReflect.Descriptor instead.
-func (*SetServiceRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *SetServiceRequest) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-type SetServiceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetServiceResponse) Reset() {
-	*x = SetServiceResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetServiceResponse) ProtoMessage() {}
-
-func (x *SetServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetServiceResponse.ProtoReflect.Descriptor instead.
-func (*SetServiceResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{19}
-}
-
-// IscsiTarget is an iSCSI target that the node can reach, and its session.
-type IscsiTarget struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Iqn   string                 `protobuf:"bytes,1,opt,name=iqn,proto3" json:"iqn,omitempty"`
-	// As 10.0.0.1:3260 or [fd00::1]:3260.
-	Portals []string `protobuf:"bytes,2,rep,name=portals,proto3" json:"portals,omitempty"`
-	Luns    uint32   `protobuf:"varint,3,opt,name=luns,proto3" json:"luns,omitempty"`
-	// The CHAP user that logins need; empty without CHAP.
-	ChapUser string `protobuf:"bytes,4,opt,name=chap_user,json=chapUser,proto3" json:"chap_user,omitempty"`
-	// The ID of the session; empty if the node is not logged in.
-	Session string `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
-	// The portal of the session.
-	Through string `protobuf:"bytes,6,opt,name=through,proto3" json:"through,omitempty"`
-	// Disks of the session that have arrived.
-	DiskNumbers []uint32 `protobuf:"varint,7,rep,packed,name=disk_numbers,json=diskNumbers,proto3" json:"disk_numbers,omitempty"`
-	// refuses, unreachable, busy, persistent.
-	State         []string `protobuf:"bytes,8,rep,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *IscsiTarget) Reset() {
-	*x = IscsiTarget{}
-	mi := &file_simnode_v1_node_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *IscsiTarget) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*IscsiTarget) ProtoMessage() {}
-
-func (x *IscsiTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IscsiTarget.ProtoReflect.Descriptor instead.
-func (*IscsiTarget) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *IscsiTarget) GetIqn() string {
-	if x != nil {
-		return x.Iqn
-	}
-	return ""
-}
-
-func (x *IscsiTarget) GetPortals() []string {
-	if x != nil {
-		return x.Portals
-	}
-	return nil
-}
-
-func (x *IscsiTarget) GetLuns() uint32 {
-	if x != nil {
-		return x.Luns
-	}
-	return 0
-}
-
-func (x *IscsiTarget) GetChapUser() string {
-	if x != nil {
-		return x.ChapUser
-	}
-	return ""
-}
-
-func (x *IscsiTarget) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *IscsiTarget) GetThrough() string {
-	if x != nil {
-		return x.Through
-	}
-	return ""
-}
-
-func (x *IscsiTarget) GetDiskNumbers() []uint32 {
-	if x != nil {
-		return x.DiskNumbers
-	}
-	return nil
-}
-
-func (x *IscsiTarget) GetState() []string {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-type SetIscsiTargetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Iqn   string                 `protobuf:"bytes,1,opt,name=iqn,proto3" json:"iqn,omitempty"`
-	// With a port or without; at least one.
-	Portals []string `protobuf:"bytes,2,rep,name=portals,proto3" json:"portals,omitempty"`
-	// The sizes of its LUNs, from LUN 0 on.
-	LunBytes     []uint64 `protobuf:"varint,3,rep,packed,name=lun_bytes,json=lunBytes,proto3" json:"lun_bytes,omitempty"`
-	ChapUser     string   `protobuf:"bytes,4,opt,name=chap_user,json=chapUser,proto3" json:"chap_user,omitempty"`
-	ChapSecret   string   `protobuf:"bytes,5,opt,name=chap_secret,json=chapSecret,proto3" json:"chap_secret,omitempty"`
-	MutualSecret string   `protobuf:"bytes,6,opt,name=mutual_secret,json=mutualSecret,proto3" json:"mutual_secret,omitempty"`
-	// Passes between a login and each further disk.
-	ArrivalDelayMilliseconds int64 `protobuf:"varint,7,opt,name=arrival_delay_milliseconds,json=arrivalDelayMilliseconds,proto3" json:"arrival_delay_milliseconds,omitempty"`
-	// Refuses every login.
-	Refuses bool `protobuf:"varint,8,opt,name=refuses,proto3" json:"refuses,omitempty"`
-	// Answers nobody.
-	Unreachable bool `protobuf:"varint,9,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
-	// Makes Windows refuse a logout.
-	Busy bool `protobuf:"varint,10,opt,name=busy,proto3" json:"busy,omitempty"`
-	// Windows logs in by itself whenever MSiSCSI begins.
-	Persistent    bool `protobuf:"varint,11,opt,name=persistent,proto3" json:"persistent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetIscsiTargetRequest) Reset() {
-	*x = SetIscsiTargetRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetIscsiTargetRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetIscsiTargetRequest) ProtoMessage() {}
-
-func (x *SetIscsiTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetIscsiTargetRequest.ProtoReflect.Descriptor instead.
-func (*SetIscsiTargetRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *SetIscsiTargetRequest) GetIqn() string {
-	if x != nil {
-		return x.Iqn
-	}
-	return ""
-}
-
-func (x *SetIscsiTargetRequest) GetPortals() []string {
-	if x != nil {
-		return x.Portals
-	}
-	return nil
-}
-
-func (x *SetIscsiTargetRequest) GetLunBytes() []uint64 {
-	if x != nil {
-		return x.LunBytes
-	}
-	return nil
-}
-
-func (x *SetIscsiTargetRequest) GetChapUser() string {
-	if x != nil {
-		return x.ChapUser
-	}
-	return ""
-}
-
-func (x *SetIscsiTargetRequest) GetChapSecret() string {
-	if x != nil {
-		return x.ChapSecret
-	}
-	return ""
-}
-
-func (x *SetIscsiTargetRequest) GetMutualSecret() string {
-	if x != nil {
-		return x.MutualSecret
-	}
-	return ""
-}
-
-func (x *SetIscsiTargetRequest) GetArrivalDelayMilliseconds() int64 {
-	if x != nil {
-		return x.ArrivalDelayMilliseconds
-	}
-	return 0
-}
-
-func (x *SetIscsiTargetRequest) GetRefuses() bool {
-	if x != nil {
-		return x.Refuses
-	}
-	return false
-}
-
-func (x *SetIscsiTargetRequest) GetUnreachable() bool {
-	if x != nil {
-		return x.Unreachable
-	}
-	return false
-}
-
-func (x *SetIscsiTargetRequest) GetBusy() bool {
-	if x != nil {
-		return x.Busy
-	}
-	return false
-}
-
-func (x *SetIscsiTargetRequest) GetPersistent() bool {
-	if x != nil {
-		return x.Persistent
-	}
-	return false
-}
-
-type SetIscsiTargetResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetIscsiTargetResponse) Reset() {
-	*x = SetIscsiTargetResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetIscsiTargetResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetIscsiTargetResponse) ProtoMessage() {}
-
-func (x *SetIscsiTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetIscsiTargetResponse.ProtoReflect.Descriptor instead.
-func (*SetIscsiTargetResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{22}
-}
-
 type RemoveIscsiTargetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iqn           string                 `protobuf:"bytes,1,opt,name=iqn,proto3" json:"iqn,omitempty"`
@@ -1559,7 +254,7 @@ type RemoveIscsiTargetRequest struct {
 
 func (x *RemoveIscsiTargetRequest) Reset() {
 	*x = RemoveIscsiTargetRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[23]
+	mi := &file_simnode_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +266,7 @@ func (x *RemoveIscsiTargetRequest) String() string {
 func (*RemoveIscsiTargetRequest) ProtoMessage() {}
 
 func (x *RemoveIscsiTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[23]
+	mi := &file_simnode_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +279,7 @@ func (x *RemoveIscsiTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveIscsiTargetRequest.ProtoReflect.Descriptor instead.
 func (*RemoveIscsiTargetRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RemoveIscsiTargetRequest) GetIqn() string {
@@ -1594,307 +289,16 @@ func (x *RemoveIscsiTargetRequest) GetIqn() string {
 	return ""
 }
 
-type RemoveIscsiTargetResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveIscsiTargetResponse) Reset() {
-	*x = RemoveIscsiTargetResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveIscsiTargetResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveIscsiTargetResponse) ProtoMessage() {}
-
-func (x *RemoveIscsiTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveIscsiTargetResponse.ProtoReflect.Descriptor instead.
-func (*RemoveIscsiTargetResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{24}
-}
-
-// SmbServer is an SMB server that the node can reach.
-type SmbServer struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Shares []string               `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
-	Users  []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
-	Down   bool                   `protobuf:"varint,4,opt,name=down,proto3" json:"down,omitempty"`
-	// SMB 3's, which mappings with privacy need.
-	Encryption    bool `protobuf:"varint,5,opt,name=encryption,proto3" json:"encryption,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SmbServer) Reset() {
-	*x = SmbServer{}
-	mi := &file_simnode_v1_node_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SmbServer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SmbServer) ProtoMessage() {}
-
-func (x *SmbServer) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SmbServer.ProtoReflect.Descriptor instead.
-func (*SmbServer) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *SmbServer) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SmbServer) GetShares() []string {
-	if x != nil {
-		return x.Shares
-	}
-	return nil
-}
-
-func (x *SmbServer) GetUsers() []string {
-	if x != nil {
-		return x.Users
-	}
-	return nil
-}
-
-func (x *SmbServer) GetDown() bool {
-	if x != nil {
-		return x.Down
-	}
-	return false
-}
-
-func (x *SmbServer) GetEncryption() bool {
-	if x != nil {
-		return x.Encryption
-	}
-	return false
-}
-
-// SmbMapping is a global mapping of the node.
-type SmbMapping struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// \\server\share
-	Remote string `protobuf:"bytes,1,opt,name=remote,proto3" json:"remote,omitempty"`
-	User   string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// ok, paused, disconnected, network error, connecting or reconnecting.
-	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// Links to the share where the kubelet lets CSI drivers make them.
-	UsedBy        []string `protobuf:"bytes,4,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SmbMapping) Reset() {
-	*x = SmbMapping{}
-	mi := &file_simnode_v1_node_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SmbMapping) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SmbMapping) ProtoMessage() {}
-
-func (x *SmbMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SmbMapping.ProtoReflect.Descriptor instead.
-func (*SmbMapping) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *SmbMapping) GetRemote() string {
-	if x != nil {
-		return x.Remote
-	}
-	return ""
-}
-
-func (x *SmbMapping) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *SmbMapping) GetStatus() string {
-	if x != nil {
-		return x.Status
-	}
-	return ""
-}
-
-func (x *SmbMapping) GetUsedBy() []string {
-	if x != nil {
-		return x.UsedBy
-	}
-	return nil
-}
-
-type AddSmbServerRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Shares []string               `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
-	// A server without SMB 3's encryption.
-	NoEncryption bool `protobuf:"varint,3,opt,name=no_encryption,json=noEncryption,proto3" json:"no_encryption,omitempty"`
-	// Let the node in without a user.
-	NodeAccount   bool `protobuf:"varint,4,opt,name=node_account,json=nodeAccount,proto3" json:"node_account,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AddSmbServerRequest) Reset() {
-	*x = AddSmbServerRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AddSmbServerRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AddSmbServerRequest) ProtoMessage() {}
-
-func (x *AddSmbServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AddSmbServerRequest.ProtoReflect.Descriptor instead.
-func (*AddSmbServerRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *AddSmbServerRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *AddSmbServerRequest) GetShares() []string {
-	if x != nil {
-		return x.Shares
-	}
-	return nil
-}
-
-func (x *AddSmbServerRequest) GetNoEncryption() bool {
-	if x != nil {
-		return x.NoEncryption
-	}
-	return false
-}
-
-func (x *AddSmbServerRequest) GetNodeAccount() bool {
-	if x != nil {
-		return x.NodeAccount
-	}
-	return false
-}
-
-type AddSmbServerResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AddSmbServerResponse) Reset() {
-	*x = AddSmbServerResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AddSmbServerResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AddSmbServerResponse) ProtoMessage() {}
-
-func (x *AddSmbServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AddSmbServerResponse.ProtoReflect.Descriptor instead.
-func (*AddSmbServerResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{28}
-}
-
 type ChangeSmbServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// A share that is added, empty.
 	AddShare string `protobuf:"bytes,2,opt,name=add_share,json=addShare,proto3" json:"add_share,omitempty"`
-	// An account whose password is set; it is made if there is none.
+	// An account whose password is set. It is made if there is none.
 	User     string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	Password string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
-	// Not there, with all connections; or back, with those that it takes.
+	// Not reachable, and without its connections; or reachable again, with those that
+	// it still accepts.
 	Down          *bool `protobuf:"varint,5,opt,name=down,proto3,oneof" json:"down,omitempty"`
 	Encryption    *bool `protobuf:"varint,6,opt,name=encryption,proto3,oneof" json:"encryption,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1903,7 +307,7 @@ type ChangeSmbServerRequest struct {
 
 func (x *ChangeSmbServerRequest) Reset() {
 	*x = ChangeSmbServerRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[29]
+	mi := &file_simnode_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +319,7 @@ func (x *ChangeSmbServerRequest) String() string {
 func (*ChangeSmbServerRequest) ProtoMessage() {}
 
 func (x *ChangeSmbServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[29]
+	mi := &file_simnode_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +332,7 @@ func (x *ChangeSmbServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSmbServerRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSmbServerRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ChangeSmbServerRequest) GetName() string {
@@ -1973,42 +377,6 @@ func (x *ChangeSmbServerRequest) GetEncryption() bool {
 	return false
 }
 
-type ChangeSmbServerResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeSmbServerResponse) Reset() {
-	*x = ChangeSmbServerResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeSmbServerResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeSmbServerResponse) ProtoMessage() {}
-
-func (x *ChangeSmbServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeSmbServerResponse.ProtoReflect.Descriptor instead.
-func (*ChangeSmbServerResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{30}
-}
-
 type SetSmbMappingStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// \\server\share
@@ -2020,7 +388,7 @@ type SetSmbMappingStatusRequest struct {
 
 func (x *SetSmbMappingStatusRequest) Reset() {
 	*x = SetSmbMappingStatusRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[31]
+	mi := &file_simnode_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +400,7 @@ func (x *SetSmbMappingStatusRequest) String() string {
 func (*SetSmbMappingStatusRequest) ProtoMessage() {}
 
 func (x *SetSmbMappingStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[31]
+	mi := &file_simnode_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +413,7 @@ func (x *SetSmbMappingStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSmbMappingStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetSmbMappingStatusRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SetSmbMappingStatusRequest) GetRemote() string {
@@ -2062,195 +430,28 @@ func (x *SetSmbMappingStatusRequest) GetStatus() string {
 	return ""
 }
 
-type SetSmbMappingStatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetSmbMappingStatusResponse) Reset() {
-	*x = SetSmbMappingStatusResponse{}
-	mi := &file_simnode_v1_node_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetSmbMappingStatusResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetSmbMappingStatusResponse) ProtoMessage() {}
-
-func (x *SetSmbMappingStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetSmbMappingStatusResponse.ProtoReflect.Descriptor instead.
-func (*SetSmbMappingStatusResponse) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{32}
-}
-
 var File_simnode_v1_node_proto protoreflect.FileDescriptor
 
 const file_simnode_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"\x15simnode/v1/node.proto\x12\n" +
-	"simnode.v1\"\r\n" +
-	"\vShowRequest\"\xd5\x03\n" +
-	"\fShowResponse\x12&\n" +
-	"\x05disks\x18\x01 \x03(\v2\x10.simnode.v1.DiskR\x05disks\x12,\n" +
-	"\avolumes\x18\x02 \x03(\v2\x12.simnode.v1.VolumeR\avolumes\x12)\n" +
-	"\x06faults\x18\x03 \x03(\v2\x11.simnode.v1.FaultR\x06faults\x12!\n" +
-	"\fopen_handles\x18\x04 \x03(\tR\vopenHandles\x12\x1a\n" +
-	"\bdetached\x18\x05 \x03(\tR\bdetached\x12/\n" +
-	"\bservices\x18\n" +
-	" \x03(\v2\x13.simnode.v1.ServiceR\bservices\x12<\n" +
-	"\riscsi_targets\x18\v \x03(\v2\x17.simnode.v1.IscsiTargetR\fiscsiTargets\x12#\n" +
-	"\riscsi_portals\x18\f \x03(\tR\fiscsiPortals\x126\n" +
-	"\vsmb_servers\x18\x14 \x03(\v2\x15.simnode.v1.SmbServerR\n" +
-	"smbServers\x129\n" +
-	"\fsmb_mappings\x18\x15 \x03(\v2\x16.simnode.v1.SmbMappingR\vsmbMappings\"\xe6\x02\n" +
-	"\x04Disk\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
-	"\n" +
-	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\x12\x1f\n" +
-	"\vsector_size\x18\x03 \x01(\rR\n" +
-	"sectorSize\x12#\n" +
-	"\rserial_number\x18\x04 \x01(\tR\fserialNumber\x12\x16\n" +
-	"\x06page83\x18\x05 \x01(\tR\x06page83\x12\x16\n" +
-	"\x06online\x18\x06 \x01(\bR\x06online\x12\x1b\n" +
-	"\tread_only\x18\a \x01(\bR\breadOnly\x12\x14\n" +
-	"\x05image\x18\b \x01(\tR\x05image\x12\x0e\n" +
-	"\x02id\x18\t \x01(\tR\x02id\x12\x14\n" +
-	"\x05style\x18\n" +
-	" \x01(\tR\x05style\x12&\n" +
-	"\x0fseen_size_bytes\x18\v \x01(\x04R\rseenSizeBytes\x12\x16\n" +
-	"\x06system\x18\f \x01(\bR\x06system\x12\x18\n" +
-	"\awaiting\x18\r \x01(\bR\awaiting\"\xf1\x01\n" +
-	"\x06Volume\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
-	"\fdisk_numbers\x18\x02 \x03(\rR\vdiskNumbers\x12!\n" +
-	"\foffset_bytes\x18\x03 \x01(\x04R\voffsetBytes\x12\x1d\n" +
-	"\n" +
-	"size_bytes\x18\x04 \x01(\x04R\tsizeBytes\x12\x18\n" +
-	"\aarrived\x18\x05 \x01(\bR\aarrived\x12\x1f\n" +
-	"\vfile_system\x18\x06 \x01(\tR\n" +
-	"fileSystem\x12\x18\n" +
-	"\aentries\x18\a \x01(\rR\aentries\x12\x1d\n" +
-	"\n" +
-	"mounted_at\x18\b \x03(\tR\tmountedAt\"\xba\x01\n" +
-	"\x11AttachDiskRequest\x12\x1d\n" +
-	"\n" +
-	"size_bytes\x18\x01 \x01(\x04R\tsizeBytes\x12\x1f\n" +
-	"\vsector_size\x18\x02 \x01(\rR\n" +
-	"sectorSize\x12#\n" +
-	"\rserial_number\x18\x03 \x01(\tR\fserialNumber\x12\x16\n" +
-	"\x06page83\x18\x04 \x01(\tR\x06page83\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\tR\x02id\x12\x18\n" +
-	"\acontent\x18\x06 \x01(\tR\acontent\":\n" +
-	"\x12AttachDiskResponse\x12$\n" +
-	"\x04disk\x18\x01 \x01(\v2\x10.simnode.v1.DiskR\x04disk\"4\n" +
+	"simnode.v1\"\a\n" +
+	"\x05Empty\"!\n" +
+	"\vDescription\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\"4\n" +
+	"\x11SecretDescription\x12\x1f\n" +
+	"\vsecret_json\x18\x01 \x01(\tR\n" +
+	"secretJson\"4\n" +
 	"\x11DetachDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
-	"diskNumber\"\x14\n" +
-	"\x12DetachDiskResponse\"Q\n" +
+	"diskNumber\"Q\n" +
 	"\x0fGrowDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"\x12\n" +
-	"\x10GrowDiskResponse\"\x9e\x01\n" +
-	"\x05Fault\x12\x12\n" +
-	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\rR\x04code\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\x12\x14\n" +
-	"\x05times\x18\x04 \x01(\rR\x05times\x12-\n" +
-	"\x12delay_milliseconds\x18\x05 \x01(\x03R\x11delayMilliseconds\x12\x12\n" +
-	"\x04hits\x18\x06 \x01(\rR\x04hits\"6\n" +
-	"\vFailRequest\x12'\n" +
-	"\x05fault\x18\x01 \x01(\v2\x11.simnode.v1.FaultR\x05fault\"\x0e\n" +
-	"\fFailResponse\"\x14\n" +
-	"\x12ClearFaultsRequest\"\x15\n" +
-	"\x13ClearFaultsResponse\"\x0f\n" +
-	"\rRebootRequest\"\x10\n" +
-	"\x0eRebootResponse\"\xaa\x03\n" +
-	"\aService\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
-	"\n" +
-	"start_type\x18\x03 \x01(\tR\tstartType\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\tR\x05state\x12\x1d\n" +
-	"\n" +
-	"depends_on\x18\x05 \x03(\tR\tdependsOn\x128\n" +
-	"\x18start_delay_milliseconds\x18\x06 \x01(\x03R\x16startDelayMilliseconds\x126\n" +
-	"\x17stop_delay_milliseconds\x18\a \x01(\x03R\x15stopDelayMilliseconds\x124\n" +
-	"\x16wait_hint_milliseconds\x18\b \x01(\x03R\x14waitHintMilliseconds\x12\x1f\n" +
-	"\vstart_error\x18\t \x01(\rR\n" +
-	"startError\x12\x12\n" +
-	"\x04dies\x18\n" +
-	" \x01(\rR\x04dies\x12!\n" +
-	"\frefuses_stop\x18\v \x01(\bR\vrefusesStop\x12\x14\n" +
-	"\x05hangs\x18\f \x01(\tR\x05hangs\"B\n" +
-	"\x11SetServiceRequest\x12-\n" +
-	"\aservice\x18\x01 \x01(\v2\x13.simnode.v1.ServiceR\aservice\"\x14\n" +
-	"\x12SetServiceResponse\"\xd7\x01\n" +
-	"\vIscsiTarget\x12\x10\n" +
-	"\x03iqn\x18\x01 \x01(\tR\x03iqn\x12\x18\n" +
-	"\aportals\x18\x02 \x03(\tR\aportals\x12\x12\n" +
-	"\x04luns\x18\x03 \x01(\rR\x04luns\x12\x1b\n" +
-	"\tchap_user\x18\x04 \x01(\tR\bchapUser\x12\x18\n" +
-	"\asession\x18\x05 \x01(\tR\asession\x12\x18\n" +
-	"\athrough\x18\x06 \x01(\tR\athrough\x12!\n" +
-	"\fdisk_numbers\x18\a \x03(\rR\vdiskNumbers\x12\x14\n" +
-	"\x05state\x18\b \x03(\tR\x05state\"\xf1\x02\n" +
-	"\x15SetIscsiTargetRequest\x12\x10\n" +
-	"\x03iqn\x18\x01 \x01(\tR\x03iqn\x12\x18\n" +
-	"\aportals\x18\x02 \x03(\tR\aportals\x12\x1b\n" +
-	"\tlun_bytes\x18\x03 \x03(\x04R\blunBytes\x12\x1b\n" +
-	"\tchap_user\x18\x04 \x01(\tR\bchapUser\x12\x1f\n" +
-	"\vchap_secret\x18\x05 \x01(\tR\n" +
-	"chapSecret\x12#\n" +
-	"\rmutual_secret\x18\x06 \x01(\tR\fmutualSecret\x12<\n" +
-	"\x1aarrival_delay_milliseconds\x18\a \x01(\x03R\x18arrivalDelayMilliseconds\x12\x18\n" +
-	"\arefuses\x18\b \x01(\bR\arefuses\x12 \n" +
-	"\vunreachable\x18\t \x01(\bR\vunreachable\x12\x12\n" +
-	"\x04busy\x18\n" +
-	" \x01(\bR\x04busy\x12\x1e\n" +
-	"\n" +
-	"persistent\x18\v \x01(\bR\n" +
-	"persistent\"\x18\n" +
-	"\x16SetIscsiTargetResponse\",\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\",\n" +
 	"\x18RemoveIscsiTargetRequest\x12\x10\n" +
-	"\x03iqn\x18\x01 \x01(\tR\x03iqn\"\x1b\n" +
-	"\x19RemoveIscsiTargetResponse\"\x81\x01\n" +
-	"\tSmbServer\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06shares\x18\x02 \x03(\tR\x06shares\x12\x14\n" +
-	"\x05users\x18\x03 \x03(\tR\x05users\x12\x12\n" +
-	"\x04down\x18\x04 \x01(\bR\x04down\x12\x1e\n" +
-	"\n" +
-	"encryption\x18\x05 \x01(\bR\n" +
-	"encryption\"i\n" +
-	"\n" +
-	"SmbMapping\x12\x16\n" +
-	"\x06remote\x18\x01 \x01(\tR\x06remote\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
-	"\x06status\x18\x03 \x01(\tR\x06status\x12\x17\n" +
-	"\aused_by\x18\x04 \x03(\tR\x06usedBy\"\x89\x01\n" +
-	"\x13AddSmbServerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06shares\x18\x02 \x03(\tR\x06shares\x12#\n" +
-	"\rno_encryption\x18\x03 \x01(\bR\fnoEncryption\x12!\n" +
-	"\fnode_account\x18\x04 \x01(\bR\vnodeAccount\"\x16\n" +
-	"\x14AddSmbServerResponse\"\xcf\x01\n" +
+	"\x03iqn\x18\x01 \x01(\tR\x03iqn\"\xcf\x01\n" +
 	"\x16ChangeSmbServerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tadd_share\x18\x02 \x01(\tR\baddShare\x12\x12\n" +
@@ -2261,29 +462,27 @@ const file_simnode_v1_node_proto_rawDesc = "" +
 	"encryption\x18\x06 \x01(\bH\x01R\n" +
 	"encryption\x88\x01\x01B\a\n" +
 	"\x05_downB\r\n" +
-	"\v_encryption\"\x19\n" +
-	"\x17ChangeSmbServerResponse\"L\n" +
+	"\v_encryption\"L\n" +
 	"\x1aSetSmbMappingStatusRequest\x12\x16\n" +
 	"\x06remote\x18\x01 \x01(\tR\x06remote\x12\x16\n" +
-	"\x06status\x18\x02 \x01(\tR\x06status\"\x1d\n" +
-	"\x1bSetSmbMappingStatusResponse2\x8d\b\n" +
-	"\x04Node\x129\n" +
-	"\x04Show\x12\x17.simnode.v1.ShowRequest\x1a\x18.simnode.v1.ShowResponse\x12K\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status2\xb9\x06\n" +
+	"\x04Node\x122\n" +
+	"\x04Show\x12\x11.simnode.v1.Empty\x1a\x17.simnode.v1.Description\x12>\n" +
 	"\n" +
-	"AttachDisk\x12\x1d.simnode.v1.AttachDiskRequest\x1a\x1e.simnode.v1.AttachDiskResponse\x12K\n" +
+	"AttachDisk\x12\x17.simnode.v1.Description\x1a\x17.simnode.v1.Description\x12>\n" +
 	"\n" +
-	"DetachDisk\x12\x1d.simnode.v1.DetachDiskRequest\x1a\x1e.simnode.v1.DetachDiskResponse\x12E\n" +
-	"\bGrowDisk\x12\x1b.simnode.v1.GrowDiskRequest\x1a\x1c.simnode.v1.GrowDiskResponse\x129\n" +
-	"\x04Fail\x12\x17.simnode.v1.FailRequest\x1a\x18.simnode.v1.FailResponse\x12N\n" +
-	"\vClearFaults\x12\x1e.simnode.v1.ClearFaultsRequest\x1a\x1f.simnode.v1.ClearFaultsResponse\x12K\n" +
+	"DetachDisk\x12\x1d.simnode.v1.DetachDiskRequest\x1a\x11.simnode.v1.Empty\x12:\n" +
+	"\bGrowDisk\x12\x1b.simnode.v1.GrowDiskRequest\x1a\x11.simnode.v1.Empty\x122\n" +
+	"\x04Fail\x12\x17.simnode.v1.Description\x1a\x11.simnode.v1.Empty\x123\n" +
+	"\vClearFaults\x12\x11.simnode.v1.Empty\x1a\x11.simnode.v1.Empty\x128\n" +
 	"\n" +
-	"SetService\x12\x1d.simnode.v1.SetServiceRequest\x1a\x1e.simnode.v1.SetServiceResponse\x12W\n" +
-	"\x0eSetIscsiTarget\x12!.simnode.v1.SetIscsiTargetRequest\x1a\".simnode.v1.SetIscsiTargetResponse\x12`\n" +
-	"\x11RemoveIscsiTarget\x12$.simnode.v1.RemoveIscsiTargetRequest\x1a%.simnode.v1.RemoveIscsiTargetResponse\x12Q\n" +
-	"\fAddSmbServer\x12\x1f.simnode.v1.AddSmbServerRequest\x1a .simnode.v1.AddSmbServerResponse\x12Z\n" +
-	"\x0fChangeSmbServer\x12\".simnode.v1.ChangeSmbServerRequest\x1a#.simnode.v1.ChangeSmbServerResponse\x12f\n" +
-	"\x13SetSmbMappingStatus\x12&.simnode.v1.SetSmbMappingStatusRequest\x1a'.simnode.v1.SetSmbMappingStatusResponse\x12?\n" +
-	"\x06Reboot\x12\x19.simnode.v1.RebootRequest\x1a\x1a.simnode.v1.RebootResponseB<Z:github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrolb\x06proto3"
+	"SetService\x12\x17.simnode.v1.Description\x1a\x11.simnode.v1.Empty\x12B\n" +
+	"\x0eSetIscsiTarget\x12\x1d.simnode.v1.SecretDescription\x1a\x11.simnode.v1.Empty\x12L\n" +
+	"\x11RemoveIscsiTarget\x12$.simnode.v1.RemoveIscsiTargetRequest\x1a\x11.simnode.v1.Empty\x12@\n" +
+	"\fAddSmbServer\x12\x1d.simnode.v1.SecretDescription\x1a\x11.simnode.v1.Empty\x12H\n" +
+	"\x0fChangeSmbServer\x12\".simnode.v1.ChangeSmbServerRequest\x1a\x11.simnode.v1.Empty\x12P\n" +
+	"\x13SetSmbMappingStatus\x12&.simnode.v1.SetSmbMappingStatusRequest\x1a\x11.simnode.v1.Empty\x12.\n" +
+	"\x06Reboot\x12\x11.simnode.v1.Empty\x1a\x11.simnode.v1.EmptyB<Z:github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrolb\x06proto3"
 
 var (
 	file_simnode_v1_node_proto_rawDescOnce sync.Once
@@ -2297,84 +496,49 @@ func file_simnode_v1_node_proto_rawDescGZIP() []byte {
 	return file_simnode_v1_node_proto_rawDescData
 }
 
-var file_simnode_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_simnode_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_simnode_v1_node_proto_goTypes = []any{
-	(*ShowRequest)(nil),                 // 0: simnode.v1.ShowRequest
-	(*ShowResponse)(nil),                // 1: simnode.v1.ShowResponse
-	(*Disk)(nil),                        // 2: simnode.v1.Disk
-	(*Volume)(nil),                      // 3: simnode.v1.Volume
-	(*AttachDiskRequest)(nil),           // 4: simnode.v1.AttachDiskRequest
-	(*AttachDiskResponse)(nil),          // 5: simnode.v1.AttachDiskResponse
-	(*DetachDiskRequest)(nil),           // 6: simnode.v1.DetachDiskRequest
-	(*DetachDiskResponse)(nil),          // 7: simnode.v1.DetachDiskResponse
-	(*GrowDiskRequest)(nil),             // 8: simnode.v1.GrowDiskRequest
-	(*GrowDiskResponse)(nil),            // 9: simnode.v1.GrowDiskResponse
-	(*Fault)(nil),                       // 10: simnode.v1.Fault
-	(*FailRequest)(nil),                 // 11: simnode.v1.FailRequest
-	(*FailResponse)(nil),                // 12: simnode.v1.FailResponse
-	(*ClearFaultsRequest)(nil),          // 13: simnode.v1.ClearFaultsRequest
-	(*ClearFaultsResponse)(nil),         // 14: simnode.v1.ClearFaultsResponse
-	(*RebootRequest)(nil),               // 15: simnode.v1.RebootRequest
-	(*RebootResponse)(nil),              // 16: simnode.v1.RebootResponse
-	(*Service)(nil),                     // 17: simnode.v1.Service
-	(*SetServiceRequest)(nil),           // 18: simnode.v1.SetServiceRequest
-	(*SetServiceResponse)(nil),          // 19: simnode.v1.SetServiceResponse
-	(*IscsiTarget)(nil),                 // 20: simnode.v1.IscsiTarget
-	(*SetIscsiTargetRequest)(nil),       // 21: simnode.v1.SetIscsiTargetRequest
-	(*SetIscsiTargetResponse)(nil),      // 22: simnode.v1.SetIscsiTargetResponse
-	(*RemoveIscsiTargetRequest)(nil),    // 23: simnode.v1.RemoveIscsiTargetRequest
-	(*RemoveIscsiTargetResponse)(nil),   // 24: simnode.v1.RemoveIscsiTargetResponse
-	(*SmbServer)(nil),                   // 25: simnode.v1.SmbServer
-	(*SmbMapping)(nil),                  // 26: simnode.v1.SmbMapping
-	(*AddSmbServerRequest)(nil),         // 27: simnode.v1.AddSmbServerRequest
-	(*AddSmbServerResponse)(nil),        // 28: simnode.v1.AddSmbServerResponse
-	(*ChangeSmbServerRequest)(nil),      // 29: simnode.v1.ChangeSmbServerRequest
-	(*ChangeSmbServerResponse)(nil),     // 30: simnode.v1.ChangeSmbServerResponse
-	(*SetSmbMappingStatusRequest)(nil),  // 31: simnode.v1.SetSmbMappingStatusRequest
-	(*SetSmbMappingStatusResponse)(nil), // 32: simnode.v1.SetSmbMappingStatusResponse
+	(*Empty)(nil),                      // 0: simnode.v1.Empty
+	(*Description)(nil),                // 1: simnode.v1.Description
+	(*SecretDescription)(nil),          // 2: simnode.v1.SecretDescription
+	(*DetachDiskRequest)(nil),          // 3: simnode.v1.DetachDiskRequest
+	(*GrowDiskRequest)(nil),            // 4: simnode.v1.GrowDiskRequest
+	(*RemoveIscsiTargetRequest)(nil),   // 5: simnode.v1.RemoveIscsiTargetRequest
+	(*ChangeSmbServerRequest)(nil),     // 6: simnode.v1.ChangeSmbServerRequest
+	(*SetSmbMappingStatusRequest)(nil), // 7: simnode.v1.SetSmbMappingStatusRequest
 }
 var file_simnode_v1_node_proto_depIdxs = []int32{
-	2,  // 0: simnode.v1.ShowResponse.disks:type_name -> simnode.v1.Disk
-	3,  // 1: simnode.v1.ShowResponse.volumes:type_name -> simnode.v1.Volume
-	10, // 2: simnode.v1.ShowResponse.faults:type_name -> simnode.v1.Fault
-	17, // 3: simnode.v1.ShowResponse.services:type_name -> simnode.v1.Service
-	20, // 4: simnode.v1.ShowResponse.iscsi_targets:type_name -> simnode.v1.IscsiTarget
-	25, // 5: simnode.v1.ShowResponse.smb_servers:type_name -> simnode.v1.SmbServer
-	26, // 6: simnode.v1.ShowResponse.smb_mappings:type_name -> simnode.v1.SmbMapping
-	2,  // 7: simnode.v1.AttachDiskResponse.disk:type_name -> simnode.v1.Disk
-	10, // 8: simnode.v1.FailRequest.fault:type_name -> simnode.v1.Fault
-	17, // 9: simnode.v1.SetServiceRequest.service:type_name -> simnode.v1.Service
-	0,  // 10: simnode.v1.Node.Show:input_type -> simnode.v1.ShowRequest
-	4,  // 11: simnode.v1.Node.AttachDisk:input_type -> simnode.v1.AttachDiskRequest
-	6,  // 12: simnode.v1.Node.DetachDisk:input_type -> simnode.v1.DetachDiskRequest
-	8,  // 13: simnode.v1.Node.GrowDisk:input_type -> simnode.v1.GrowDiskRequest
-	11, // 14: simnode.v1.Node.Fail:input_type -> simnode.v1.FailRequest
-	13, // 15: simnode.v1.Node.ClearFaults:input_type -> simnode.v1.ClearFaultsRequest
-	18, // 16: simnode.v1.Node.SetService:input_type -> simnode.v1.SetServiceRequest
-	21, // 17: simnode.v1.Node.SetIscsiTarget:input_type -> simnode.v1.SetIscsiTargetRequest
-	23, // 18: simnode.v1.Node.RemoveIscsiTarget:input_type -> simnode.v1.RemoveIscsiTargetRequest
-	27, // 19: simnode.v1.Node.AddSmbServer:input_type -> simnode.v1.AddSmbServerRequest
-	29, // 20: simnode.v1.Node.ChangeSmbServer:input_type -> simnode.v1.ChangeSmbServerRequest
-	31, // 21: simnode.v1.Node.SetSmbMappingStatus:input_type -> simnode.v1.SetSmbMappingStatusRequest
-	15, // 22: simnode.v1.Node.Reboot:input_type -> simnode.v1.RebootRequest
-	1,  // 23: simnode.v1.Node.Show:output_type -> simnode.v1.ShowResponse
-	5,  // 24: simnode.v1.Node.AttachDisk:output_type -> simnode.v1.AttachDiskResponse
-	7,  // 25: simnode.v1.Node.DetachDisk:output_type -> simnode.v1.DetachDiskResponse
-	9,  // 26: simnode.v1.Node.GrowDisk:output_type -> simnode.v1.GrowDiskResponse
-	12, // 27: simnode.v1.Node.Fail:output_type -> simnode.v1.FailResponse
-	14, // 28: simnode.v1.Node.ClearFaults:output_type -> simnode.v1.ClearFaultsResponse
-	19, // 29: simnode.v1.Node.SetService:output_type -> simnode.v1.SetServiceResponse
-	22, // 30: simnode.v1.Node.SetIscsiTarget:output_type -> simnode.v1.SetIscsiTargetResponse
-	24, // 31: simnode.v1.Node.RemoveIscsiTarget:output_type -> simnode.v1.RemoveIscsiTargetResponse
-	28, // 32: simnode.v1.Node.AddSmbServer:output_type -> simnode.v1.AddSmbServerResponse
-	30, // 33: simnode.v1.Node.ChangeSmbServer:output_type -> simnode.v1.ChangeSmbServerResponse
-	32, // 34: simnode.v1.Node.SetSmbMappingStatus:output_type -> simnode.v1.SetSmbMappingStatusResponse
-	16, // 35: simnode.v1.Node.Reboot:output_type -> simnode.v1.RebootResponse
-	23, // [23:36] is the sub-list for method output_type
-	10, // [10:23] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	0,  // 0: simnode.v1.Node.Show:input_type -> simnode.v1.Empty
+	1,  // 1: simnode.v1.Node.AttachDisk:input_type -> simnode.v1.Description
+	3,  // 2: simnode.v1.Node.DetachDisk:input_type -> simnode.v1.DetachDiskRequest
+	4,  // 3: simnode.v1.Node.GrowDisk:input_type -> simnode.v1.GrowDiskRequest
+	1,  // 4: simnode.v1.Node.Fail:input_type -> simnode.v1.Description
+	0,  // 5: simnode.v1.Node.ClearFaults:input_type -> simnode.v1.Empty
+	1,  // 6: simnode.v1.Node.SetService:input_type -> simnode.v1.Description
+	2,  // 7: simnode.v1.Node.SetIscsiTarget:input_type -> simnode.v1.SecretDescription
+	5,  // 8: simnode.v1.Node.RemoveIscsiTarget:input_type -> simnode.v1.RemoveIscsiTargetRequest
+	2,  // 9: simnode.v1.Node.AddSmbServer:input_type -> simnode.v1.SecretDescription
+	6,  // 10: simnode.v1.Node.ChangeSmbServer:input_type -> simnode.v1.ChangeSmbServerRequest
+	7,  // 11: simnode.v1.Node.SetSmbMappingStatus:input_type -> simnode.v1.SetSmbMappingStatusRequest
+	0,  // 12: simnode.v1.Node.Reboot:input_type -> simnode.v1.Empty
+	1,  // 13: simnode.v1.Node.Show:output_type -> simnode.v1.Description
+	1,  // 14: simnode.v1.Node.AttachDisk:output_type -> simnode.v1.Description
+	0,  // 15: simnode.v1.Node.DetachDisk:output_type -> simnode.v1.Empty
+	0,  // 16: simnode.v1.Node.GrowDisk:output_type -> simnode.v1.Empty
+	0,  // 17: simnode.v1.Node.Fail:output_type -> simnode.v1.Empty
+	0,  // 18: simnode.v1.Node.ClearFaults:output_type -> simnode.v1.Empty
+	0,  // 19: simnode.v1.Node.SetService:output_type -> simnode.v1.Empty
+	0,  // 20: simnode.v1.Node.SetIscsiTarget:output_type -> simnode.v1.Empty
+	0,  // 21: simnode.v1.Node.RemoveIscsiTarget:output_type -> simnode.v1.Empty
+	0,  // 22: simnode.v1.Node.AddSmbServer:output_type -> simnode.v1.Empty
+	0,  // 23: simnode.v1.Node.ChangeSmbServer:output_type -> simnode.v1.Empty
+	0,  // 24: simnode.v1.Node.SetSmbMappingStatus:output_type -> simnode.v1.Empty
+	0,  // 25: simnode.v1.Node.Reboot:output_type -> simnode.v1.Empty
+	13, // [13:26] is the sub-list for method output_type
+	0,  // [0:13] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_simnode_v1_node_proto_init() }
@@ -2382,14 +546,14 @@ func file_simnode_v1_node_proto_init() {
 	if File_simnode_v1_node_proto != nil {
 		return
 	}
-	file_simnode_v1_node_proto_msgTypes[29].OneofWrappers = []any{}
+	file_simnode_v1_node_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_simnode_v1_node_proto_rawDesc), len(file_simnode_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,39 +38,46 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Node controls a simulated node: it does what a hypervisor, a storage vendor
-// and bad luck do to a real one. It is served beside the API, on a pipe of
-// its own, and only where the node is simulated.
+// Node controls a simulated node: it does to the node what a hypervisor, a storage
+// vendor and bad luck do to a real one. It is served next to the API, on a pipe of
+// its own, by csi-proxy-sim only.
+//
+// Disks, services, targets, servers, faults and the state of the node have the
+// form that package nodespec gives them, in JSON. A field that nodespec does not
+// have is InvalidArgument, and the error names it.
 type NodeClient interface {
-	// Show returns the node as it is.
-	Show(ctx context.Context, in *ShowRequest, opts ...grpc.CallOption) (*ShowResponse, error)
-	// AttachDisk attaches a disk. Windows sees it at once, as a hot-plugged one.
-	AttachDisk(ctx context.Context, in *AttachDiskRequest, opts ...grpc.CallOption) (*AttachDiskResponse, error)
-	// DetachDisk takes a disk away, whatever is mounted from it. Its image stays.
-	DetachDisk(ctx context.Context, in *DetachDiskRequest, opts ...grpc.CallOption) (*DetachDiskResponse, error)
+	// Show returns the node as it is, a nodespec.State.
+	Show(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Description, error)
+	// AttachDisk attaches a nodespec.Disk and returns its nodespec.DiskInfo. Windows
+	// sees it at once, as a hot-plugged disk.
+	AttachDisk(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Description, error)
+	// DetachDisk removes a disk, even one that is mounted. Its content stays.
+	DetachDisk(ctx context.Context, in *DetachDiskRequest, opts ...grpc.CallOption) (*Empty, error)
 	// GrowDisk makes a disk larger. Windows notices with the next rescan.
-	GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...grpc.CallOption) (*GrowDiskResponse, error)
-	// Fail makes Win32 calls fail, or take longer.
-	Fail(ctx context.Context, in *FailRequest, opts ...grpc.CallOption) (*FailResponse, error)
-	// ClearFaults ends what Fail began.
-	ClearFaults(ctx context.Context, in *ClearFaultsRequest, opts ...grpc.CallOption) (*ClearFaultsResponse, error)
-	// SetService makes a Windows service, or replaces the one of that name.
-	SetService(ctx context.Context, in *SetServiceRequest, opts ...grpc.CallOption) (*SetServiceResponse, error)
-	// SetIscsiTarget makes an iSCSI target, or replaces the one of that name.
-	// Sessions and disks that it has stay as they are.
-	SetIscsiTarget(ctx context.Context, in *SetIscsiTargetRequest, opts ...grpc.CallOption) (*SetIscsiTargetResponse, error)
-	// RemoveIscsiTarget makes a target vanish, with its sessions and disks.
-	RemoveIscsiTarget(ctx context.Context, in *RemoveIscsiTargetRequest, opts ...grpc.CallOption) (*RemoveIscsiTargetResponse, error)
-	// AddSmbServer puts an SMB server on the network of the node.
-	AddSmbServer(ctx context.Context, in *AddSmbServerRequest, opts ...grpc.CallOption) (*AddSmbServerResponse, error)
-	// ChangeSmbServer changes what of a server is in the request.
-	ChangeSmbServer(ctx context.Context, in *ChangeSmbServerRequest, opts ...grpc.CallOption) (*ChangeSmbServerResponse, error)
-	// SetSmbMappingStatus makes Windows tell a status of a mapping, as bad
-	// networks do.
-	SetSmbMappingStatus(ctx context.Context, in *SetSmbMappingStatusRequest, opts ...grpc.CallOption) (*SetSmbMappingStatusResponse, error)
-	// Reboot restarts the node: handles are gone, disks come up as they were
-	// last set to.
-	Reboot(ctx context.Context, in *RebootRequest, opts ...grpc.CallOption) (*RebootResponse, error)
+	GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...grpc.CallOption) (*Empty, error)
+	// Fail starts a nodespec.Fault: Win32 calls fail, or take longer.
+	Fail(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Empty, error)
+	// ClearFaults ends all faults.
+	ClearFaults(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Empty, error)
+	// SetService makes a Windows service, a nodespec.Service, or replaces the one of
+	// that name.
+	SetService(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Empty, error)
+	// SetIscsiTarget makes an iSCSI target, a nodespec.ISCSITarget, or replaces the
+	// one of that name. Its sessions and disks stay as they are.
+	SetIscsiTarget(ctx context.Context, in *SecretDescription, opts ...grpc.CallOption) (*Empty, error)
+	// RemoveIscsiTarget removes a target with its sessions and disks.
+	RemoveIscsiTarget(ctx context.Context, in *RemoveIscsiTargetRequest, opts ...grpc.CallOption) (*Empty, error)
+	// AddSmbServer puts an SMB server, a nodespec.SMBServer, on the network of the
+	// node.
+	AddSmbServer(ctx context.Context, in *SecretDescription, opts ...grpc.CallOption) (*Empty, error)
+	// ChangeSmbServer makes the changes of a server that the request contains.
+	ChangeSmbServer(ctx context.Context, in *ChangeSmbServerRequest, opts ...grpc.CallOption) (*Empty, error)
+	// SetSmbMappingStatus makes Windows report a status of a mapping, as on a bad
+	// network.
+	SetSmbMappingStatus(ctx context.Context, in *SetSmbMappingStatusRequest, opts ...grpc.CallOption) (*Empty, error)
+	// Reboot restarts the node: handles are closed, disks come up with the settings
+	// that persist.
+	Reboot(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Empty, error)
 }
 
 type nodeClient struct {
@@ -81,9 +88,9 @@ func NewNodeClient(cc grpc.ClientConnInterface) NodeClient {
 	return &nodeClient{cc}
 }
 
-func (c *nodeClient) Show(ctx context.Context, in *ShowRequest, opts ...grpc.CallOption) (*ShowResponse, error) {
+func (c *nodeClient) Show(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Description, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ShowResponse)
+	out := new(Description)
 	err := c.cc.Invoke(ctx, Node_Show_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -91,9 +98,9 @@ func (c *nodeClient) Show(ctx context.Context, in *ShowRequest, opts ...grpc.Cal
 	return out, nil
 }
 
-func (c *nodeClient) AttachDisk(ctx context.Context, in *AttachDiskRequest, opts ...grpc.CallOption) (*AttachDiskResponse, error) {
+func (c *nodeClient) AttachDisk(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Description, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(AttachDiskResponse)
+	out := new(Description)
 	err := c.cc.Invoke(ctx, Node_AttachDisk_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -101,9 +108,9 @@ func (c *nodeClient) AttachDisk(ctx context.Context, in *AttachDiskRequest, opts
 	return out, nil
 }
 
-func (c *nodeClient) DetachDisk(ctx context.Context, in *DetachDiskRequest, opts ...grpc.CallOption) (*DetachDiskResponse, error) {
+func (c *nodeClient) DetachDisk(ctx context.Context, in *DetachDiskRequest, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DetachDiskResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_DetachDisk_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -111,9 +118,9 @@ func (c *nodeClient) DetachDisk(ctx context.Context, in *DetachDiskRequest, opts
 	return out, nil
 }
 
-func (c *nodeClient) GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...grpc.CallOption) (*GrowDiskResponse, error) {
+func (c *nodeClient) GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GrowDiskResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_GrowDisk_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -121,9 +128,9 @@ func (c *nodeClient) GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...
 	return out, nil
 }
 
-func (c *nodeClient) Fail(ctx context.Context, in *FailRequest, opts ...grpc.CallOption) (*FailResponse, error) {
+func (c *nodeClient) Fail(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(FailResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_Fail_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -131,9 +138,9 @@ func (c *nodeClient) Fail(ctx context.Context, in *FailRequest, opts ...grpc.Cal
 	return out, nil
 }
 
-func (c *nodeClient) ClearFaults(ctx context.Context, in *ClearFaultsRequest, opts ...grpc.CallOption) (*ClearFaultsResponse, error) {
+func (c *nodeClient) ClearFaults(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ClearFaultsResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_ClearFaults_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -141,9 +148,9 @@ func (c *nodeClient) ClearFaults(ctx context.Context, in *ClearFaultsRequest, op
 	return out, nil
 }
 
-func (c *nodeClient) SetService(ctx context.Context, in *SetServiceRequest, opts ...grpc.CallOption) (*SetServiceResponse, error) {
+func (c *nodeClient) SetService(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SetServiceResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_SetService_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -151,9 +158,9 @@ func (c *nodeClient) SetService(ctx context.Context, in *SetServiceRequest, opts
 	return out, nil
 }
 
-func (c *nodeClient) SetIscsiTarget(ctx context.Context, in *SetIscsiTargetRequest, opts ...grpc.CallOption) (*SetIscsiTargetResponse, error) {
+func (c *nodeClient) SetIscsiTarget(ctx context.Context, in *SecretDescription, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SetIscsiTargetResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_SetIscsiTarget_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -161,9 +168,9 @@ func (c *nodeClient) SetIscsiTarget(ctx context.Context, in *SetIscsiTargetReque
 	return out, nil
 }
 
-func (c *nodeClient) RemoveIscsiTarget(ctx context.Context, in *RemoveIscsiTargetRequest, opts ...grpc.CallOption) (*RemoveIscsiTargetResponse, error) {
+func (c *nodeClient) RemoveIscsiTarget(ctx context.Context, in *RemoveIscsiTargetRequest, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RemoveIscsiTargetResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_RemoveIscsiTarget_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -171,9 +178,9 @@ func (c *nodeClient) RemoveIscsiTarget(ctx context.Context, in *RemoveIscsiTarge
 	return out, nil
 }
 
-func (c *nodeClient) AddSmbServer(ctx context.Context, in *AddSmbServerRequest, opts ...grpc.CallOption) (*AddSmbServerResponse, error) {
+func (c *nodeClient) AddSmbServer(ctx context.Context, in *SecretDescription, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(AddSmbServerResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_AddSmbServer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -181,9 +188,9 @@ func (c *nodeClient) AddSmbServer(ctx context.Context, in *AddSmbServerRequest, 
 	return out, nil
 }
 
-func (c *nodeClient) ChangeSmbServer(ctx context.Context, in *ChangeSmbServerRequest, opts ...grpc.CallOption) (*ChangeSmbServerResponse, error) {
+func (c *nodeClient) ChangeSmbServer(ctx context.Context, in *ChangeSmbServerRequest, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ChangeSmbServerResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_ChangeSmbServer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -191,9 +198,9 @@ func (c *nodeClient) ChangeSmbServer(ctx context.Context, in *ChangeSmbServerReq
 	return out, nil
 }
 
-func (c *nodeClient) SetSmbMappingStatus(ctx context.Context, in *SetSmbMappingStatusRequest, opts ...grpc.CallOption) (*SetSmbMappingStatusResponse, error) {
+func (c *nodeClient) SetSmbMappingStatus(ctx context.Context, in *SetSmbMappingStatusRequest, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SetSmbMappingStatusResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_SetSmbMappingStatus_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -201,9 +208,9 @@ func (c *nodeClient) SetSmbMappingStatus(ctx context.Context, in *SetSmbMappingS
 	return out, nil
 }
 
-func (c *nodeClient) Reboot(ctx context.Context, in *RebootRequest, opts ...grpc.CallOption) (*RebootResponse, error) {
+func (c *nodeClient) Reboot(ctx context.Context, in *Empty, opts ...grpc.CallOption) (*Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RebootResponse)
+	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_Reboot_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -215,39 +222,46 @@ func (c *nodeClient) Reboot(ctx context.Context, in *RebootRequest, opts ...grpc
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
 //
-// Node controls a simulated node: it does what a hypervisor, a storage vendor
-// and bad luck do to a real one. It is served beside the API, on a pipe of
-// its own, and only where the node is simulated.
+// Node controls a simulated node: it does to the node what a hypervisor, a storage
+// vendor and bad luck do to a real one. It is served next to the API, on a pipe of
+// its own, by csi-proxy-sim only.
+//
+// Disks, services, targets, servers, faults and the state of the node have the
+// form that package nodespec gives them, in JSON. A field that nodespec does not
+// have is InvalidArgument, and the error names it.
 type NodeServer interface {
-	// Show returns the node as it is.
-	Show(context.Context, *ShowRequest) (*ShowResponse, error)
-	// AttachDisk attaches a disk. Windows sees it at once, as a hot-plugged one.
-	AttachDisk(context.Context, *AttachDiskRequest) (*AttachDiskResponse, error)
-	// DetachDisk takes a disk away, whatever is mounted from it. Its image stays.
-	DetachDisk(context.Context, *DetachDiskRequest) (*DetachDiskResponse, error)
+	// Show returns the node as it is, a nodespec.State.
+	Show(context.Context, *Empty) (*Description, error)
+	// AttachDisk attaches a nodespec.Disk and returns its nodespec.DiskInfo. Windows
+	// sees it at once, as a hot-plugged disk.
+	AttachDisk(context.Context, *Description) (*Description, error)
+	// DetachDisk removes a disk, even one that is mounted. Its content stays.
+	DetachDisk(context.Context, *DetachDiskRequest) (*Empty, error)
 	// GrowDisk makes a disk larger. Windows notices with the next rescan.
-	GrowDisk(context.Context, *GrowDiskRequest) (*GrowDiskResponse, error)
-	// Fail makes Win32 calls fail, or take longer.
-	Fail(context.Context, *FailRequest) (*FailResponse, error)
-	// ClearFaults ends what Fail began.
-	ClearFaults(context.Context, *ClearFaultsRequest) (*ClearFaultsResponse, error)
-	// SetService makes a Windows service, or replaces the one of that name.
-	SetService(context.Context, *SetServiceRequest) (*SetServiceResponse, error)
-	// SetIscsiTarget makes an iSCSI target, or replaces the one of that name.
-	// Sessions and disks that it has stay as they are.
-	SetIscsiTarget(context.Context, *SetIscsiTargetRequest) (*SetIscsiTargetResponse, error)
-	// RemoveIscsiTarget makes a target vanish, with its sessions and disks.
-	RemoveIscsiTarget(context.Context, *RemoveIscsiTargetRequest) (*RemoveIscsiTargetResponse, error)
-	// AddSmbServer puts an SMB server on the network of the node.
-	AddSmbServer(context.Context, *AddSmbServerRequest) (*AddSmbServerResponse, error)
-	// ChangeSmbServer changes what of a server is in the request.
-	ChangeSmbServer(context.Context, *ChangeSmbServerRequest) (*ChangeSmbServerResponse, error)
-	// SetSmbMappingStatus makes Windows tell a status of a mapping, as bad
-	// networks do.
-	SetSmbMappingStatus(context.Context, *SetSmbMappingStatusRequest) (*SetSmbMappingStatusResponse, error)
-	// Reboot restarts the node: handles are gone, disks come up as they were
-	// last set to.
-	Reboot(context.Context, *RebootRequest) (*RebootResponse, error)
+	GrowDisk(context.Context, *GrowDiskRequest) (*Empty, error)
+	// Fail starts a nodespec.Fault: Win32 calls fail, or take longer.
+	Fail(context.Context, *Description) (*Empty, error)
+	// ClearFaults ends all faults.
+	ClearFaults(context.Context, *Empty) (*Empty, error)
+	// SetService makes a Windows service, a nodespec.Service, or replaces the one of
+	// that name.
+	SetService(context.Context, *Description) (*Empty, error)
+	// SetIscsiTarget makes an iSCSI target, a nodespec.ISCSITarget, or replaces the
+	// one of that name. Its sessions and disks stay as they are.
+	SetIscsiTarget(context.Context, *SecretDescription) (*Empty, error)
+	// RemoveIscsiTarget removes a target with its sessions and disks.
+	RemoveIscsiTarget(context.Context, *RemoveIscsiTargetRequest) (*Empty, error)
+	// AddSmbServer puts an SMB server, a nodespec.SMBServer, on the network of the
+	// node.
+	AddSmbServer(context.Context, *SecretDescription) (*Empty, error)
+	// ChangeSmbServer makes the changes of a server that the request contains.
+	ChangeSmbServer(context.Context, *ChangeSmbServerRequest) (*Empty, error)
+	// SetSmbMappingStatus makes Windows report a status of a mapping, as on a bad
+	// network.
+	SetSmbMappingStatus(context.Context, *SetSmbMappingStatusRequest) (*Empty, error)
+	// Reboot restarts the node: handles are closed, disks come up with the settings
+	// that persist.
+	Reboot(context.Context, *Empty) (*Empty, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -258,43 +272,43 @@ type NodeServer interface {
 // pointer dereference when methods are called.
 type UnimplementedNodeServer struct{}
 
-func (UnimplementedNodeServer) Show(context.Context, *ShowRequest) (*ShowResponse, error) {
+func (UnimplementedNodeServer) Show(context.Context, *Empty) (*Description, error) {
 	return nil, status.Error(codes.Unimplemented, "method Show not implemented")
 }
-func (UnimplementedNodeServer) AttachDisk(context.Context, *AttachDiskRequest) (*AttachDiskResponse, error) {
+func (UnimplementedNodeServer) AttachDisk(context.Context, *Description) (*Description, error) {
 	return nil, status.Error(codes.Unimplemented, "method AttachDisk not implemented")
 }
-func (UnimplementedNodeServer) DetachDisk(context.Context, *DetachDiskRequest) (*DetachDiskResponse, error) {
+func (UnimplementedNodeServer) DetachDisk(context.Context, *DetachDiskRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DetachDisk not implemented")
 }
-func (UnimplementedNodeServer) GrowDisk(context.Context, *GrowDiskRequest) (*GrowDiskResponse, error) {
+func (UnimplementedNodeServer) GrowDisk(context.Context, *GrowDiskRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method GrowDisk not implemented")
 }
-func (UnimplementedNodeServer) Fail(context.Context, *FailRequest) (*FailResponse, error) {
+func (UnimplementedNodeServer) Fail(context.Context, *Description) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method Fail not implemented")
 }
-func (UnimplementedNodeServer) ClearFaults(context.Context, *ClearFaultsRequest) (*ClearFaultsResponse, error) {
+func (UnimplementedNodeServer) ClearFaults(context.Context, *Empty) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearFaults not implemented")
 }
-func (UnimplementedNodeServer) SetService(context.Context, *SetServiceRequest) (*SetServiceResponse, error) {
+func (UnimplementedNodeServer) SetService(context.Context, *Description) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetService not implemented")
 }
-func (UnimplementedNodeServer) SetIscsiTarget(context.Context, *SetIscsiTargetRequest) (*SetIscsiTargetResponse, error) {
+func (UnimplementedNodeServer) SetIscsiTarget(context.Context, *SecretDescription) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetIscsiTarget not implemented")
 }
-func (UnimplementedNodeServer) RemoveIscsiTarget(context.Context, *RemoveIscsiTargetRequest) (*RemoveIscsiTargetResponse, error) {
+func (UnimplementedNodeServer) RemoveIscsiTarget(context.Context, *RemoveIscsiTargetRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveIscsiTarget not implemented")
 }
-func (UnimplementedNodeServer) AddSmbServer(context.Context, *AddSmbServerRequest) (*AddSmbServerResponse, error) {
+func (UnimplementedNodeServer) AddSmbServer(context.Context, *SecretDescription) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method AddSmbServer not implemented")
 }
-func (UnimplementedNodeServer) ChangeSmbServer(context.Context, *ChangeSmbServerRequest) (*ChangeSmbServerResponse, error) {
+func (UnimplementedNodeServer) ChangeSmbServer(context.Context, *ChangeSmbServerRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeSmbServer not implemented")
 }
-func (UnimplementedNodeServer) SetSmbMappingStatus(context.Context, *SetSmbMappingStatusRequest) (*SetSmbMappingStatusResponse, error) {
+func (UnimplementedNodeServer) SetSmbMappingStatus(context.Context, *SetSmbMappingStatusRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetSmbMappingStatus not implemented")
 }
-func (UnimplementedNodeServer) Reboot(context.Context, *RebootRequest) (*RebootResponse, error) {
+func (UnimplementedNodeServer) Reboot(context.Context, *Empty) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reboot not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
@@ -319,7 +333,7 @@ func RegisterNodeServer(s grpc.ServiceRegistrar, srv NodeServer) {
 }
 
 func _Node_Show_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ShowRequest)
+	in := new(Empty)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -331,13 +345,13 @@ func _Node_Show_Handler(srv interface{}, ctx context.Context, dec func(interface
 		FullMethod: Node_Show_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).Show(ctx, req.(*ShowRequest))
+		return srv.(NodeServer).Show(ctx, req.(*Empty))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _Node_AttachDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(AttachDiskRequest)
+	in := new(Description)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -349,7 +363,7 @@ func _Node_AttachDisk_Handler(srv interface{}, ctx context.Context, dec func(int
 		FullMethod: Node_AttachDisk_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).AttachDisk(ctx, req.(*AttachDiskRequest))
+		return srv.(NodeServer).AttachDisk(ctx, req.(*Description))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -391,7 +405,7 @@ func _Node_GrowDisk_Handler(srv interface{}, ctx context.Context, dec func(inter
 }
 
 func _Node_Fail_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(FailRequest)
+	in := new(Description)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -403,13 +417,13 @@ func _Node_Fail_Handler(srv interface{}, ctx context.Context, dec func(interface
 		FullMethod: Node_Fail_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).Fail(ctx, req.(*FailRequest))
+		return srv.(NodeServer).Fail(ctx, req.(*Description))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _Node_ClearFaults_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ClearFaultsRequest)
+	in := new(Empty)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -421,13 +435,13 @@ func _Node_ClearFaults_Handler(srv interface{}, ctx context.Context, dec func(in
 		FullMethod: Node_ClearFaults_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).ClearFaults(ctx, req.(*ClearFaultsRequest))
+		return srv.(NodeServer).ClearFaults(ctx, req.(*Empty))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _Node_SetService_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SetServiceRequest)
+	in := new(Description)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -439,13 +453,13 @@ func _Node_SetService_Handler(srv interface{}, ctx context.Context, dec func(int
 		FullMethod: Node_SetService_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).SetService(ctx, req.(*SetServiceRequest))
+		return srv.(NodeServer).SetService(ctx, req.(*Description))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _Node_SetIscsiTarget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SetIscsiTargetRequest)
+	in := new(SecretDescription)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -457,7 +471,7 @@ func _Node_SetIscsiTarget_Handler(srv interface{}, ctx context.Context, dec func
 		FullMethod: Node_SetIscsiTarget_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).SetIscsiTarget(ctx, req.(*SetIscsiTargetRequest))
+		return srv.(NodeServer).SetIscsiTarget(ctx, req.(*SecretDescription))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -481,7 +495,7 @@ func _Node_RemoveIscsiTarget_Handler(srv interface{}, ctx context.Context, dec f
 }
 
 func _Node_AddSmbServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(AddSmbServerRequest)
+	in := new(SecretDescription)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -493,7 +507,7 @@ func _Node_AddSmbServer_Handler(srv interface{}, ctx context.Context, dec func(i
 		FullMethod: Node_AddSmbServer_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).AddSmbServer(ctx, req.(*AddSmbServerRequest))
+		return srv.(NodeServer).AddSmbServer(ctx, req.(*SecretDescription))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -535,7 +549,7 @@ func _Node_SetSmbMappingStatus_Handler(srv interface{}, ctx context.Context, dec
 }
 
 func _Node_Reboot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RebootRequest)
+	in := new(Empty)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -547,7 +561,7 @@ func _Node_Reboot_Handler(srv interface{}, ctx context.Context, dec func(interfa
 		FullMethod: Node_Reboot_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(NodeServer).Reboot(ctx, req.(*RebootRequest))
+		return srv.(NodeServer).Reboot(ctx, req.(*Empty))
 	}
 	return interceptor(ctx, in, info, handler)
 }

@@ -27,26 +27,45 @@ func linkedFrom(pkgs []string) []string {
 	return found
 }
 
+// deps returns the packages that a program of the cmd module depends on.
+func deps(t *testing.T, system, program string) []string {
+	t.Helper()
+	c := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "./"+program)
+	c.Dir = "../../cmd"
+	c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
 func TestCSIProxyDependsOnNoSimulator(t *testing.T) {
 	t.Parallel()
 	for _, system := range []string{"windows", "linux"} {
-		deps := func(program string) []string {
-			c := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "./"+program)
-			c.Dir = "../../cmd"
-			c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
-			c.Stderr = os.Stderr
-			out, err := c.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Fields(string(out))
-		}
-		if found := linkedFrom(deps("csi-proxy")); len(found) > 0 {
+		if found := linkedFrom(deps(t, system, "csi-proxy")); len(found) > 0 {
 			t.Errorf("for %s csi-proxy depends on %q, which is for csi-proxy-sim only", system, found)
 		}
 		// If a directory was renamed, the test would not find it in csi-proxy either.
-		if found := linkedFrom(deps("csi-proxy-sim")); !slices.Equal(found, simulator) {
+		if found := linkedFrom(deps(t, system, "csi-proxy-sim")); !slices.Equal(found, simulator) {
 			t.Errorf("for %s csi-proxy-sim depends on %q, want all of %q: update the list", system, found, simulator)
+		}
+	}
+}
+
+// csi-proxyctl describes simulated nodes and asks for changes of one. It links none.
+func TestCSIProxyctlDependsOnNoSimulatedNode(t *testing.T) {
+	t.Parallel()
+	all := deps(t, "windows", "csi-proxyctl")
+	for _, pkg := range []string{"internal/simcontrol", "pkg/simnode/nodespec"} {
+		if !slices.Contains(all, project+pkg) {
+			t.Errorf("csi-proxyctl does not depend on %s: update the test", pkg)
+		}
+	}
+	for _, pkg := range []string{"internal/win32/emulated", "internal/simcontrol/server", "pkg/simnode"} {
+		if slices.Contains(all, project+pkg) {
+			t.Errorf("csi-proxyctl depends on %s, which has a simulated node", pkg)
 		}
 	}
 }

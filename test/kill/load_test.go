@@ -27,6 +27,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -210,7 +211,7 @@ type clients struct {
 	smb        smb.Interface
 	iscsi      iscsi.Interface
 	system     system.Interface
-	control    simcontrol.NodeClient
+	control    *simcontrol.Client
 	closers    []func() error
 }
 
@@ -240,7 +241,7 @@ func (h *harness) connect() *clients {
 	keep(y.Close, err)
 	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
 	keep(conn.Close, err)
-	c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, c.control = d, v, f, s, i, y, simcontrol.NewNodeClient(conn)
+	c.disk, c.volume, c.filesystem, c.smb, c.iscsi, c.system, c.control = d, v, f, s, i, y, simcontrol.NewClient(conn)
 	return c
 }
 
@@ -341,8 +342,8 @@ func (h *harness) life(all []*caller, r *rand.Rand) {
 func (h *harness) slowDown(c *clients) {
 	h.Helper()
 	for _, code := range []uint32{win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT} {
-		f := &simcontrol.Fault{Call: "DeviceIoControl", Code: code, DelayMilliseconds: 3}
-		if _, err := c.control.Fail(h.Context(), &simcontrol.FailRequest{Fault: f}); err != nil {
+		f := nodespec.Fault{Call: "DeviceIoControl", Code: code, Delay: 3 * time.Millisecond}
+		if err := c.control.Fail(h.Context(), f); err != nil {
 			h.Fatal(err)
 		}
 	}
@@ -403,7 +404,7 @@ func (h *harness) check(c *clients, all []*caller) {
 	h.Helper()
 	v := &view{ctx: h.Context(), clients: c}
 	var err error
-	if v.node, err = c.control.Show(v.ctx, &simcontrol.ShowRequest{}); err != nil {
+	if v.node, err = c.control.Show(v.ctx); err != nil {
 		h.Fatal(err)
 	}
 	for _, w := range all {

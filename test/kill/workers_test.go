@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -45,7 +45,7 @@ type request struct {
 type view struct {
 	*clients
 	ctx  context.Context
-	node *simcontrol.ShowResponse
+	node nodespec.State
 }
 
 func (v *view) exists(path string) (bool, error) {
@@ -117,8 +117,8 @@ func (w *diskWorker) next(*rand.Rand) *request {
 	var id string
 	steps := []request{
 		{name: "attach", once: true, do: func(ctx context.Context, c *clients) error {
-			out, err := c.control.AttachDisk(ctx, &simcontrol.AttachDiskRequest{SizeBytes: 128 * mib, Id: w.id()})
-			number = out.GetDisk().GetNumber()
+			out, err := c.control.AttachDisk(ctx, nodespec.Disk{Size: 128 * mib, ID: w.id()})
+			number = out.Number
 			return err
 		}, apply: func() { w.attached, w.number, w.size = true, number, 128*mib }},
 		{name: "PartitionDisk", do: func(ctx context.Context, c *clients) error {
@@ -142,7 +142,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 		{name: "Mkdir", do: w.mkdir(`\a`), apply: func() { w.entries++ }},
 		{name: "Mkdir", do: w.mkdir(`\b`), apply: func() { w.entries++ }},
 		{name: "grow", once: true, do: func(ctx context.Context, c *clients) error {
-			return ignore(c.control.GrowDisk(ctx, &simcontrol.GrowDiskRequest{DiskNumber: w.number, SizeBytes: 256 * mib}))
+			return c.control.GrowDisk(ctx, w.number, 256*mib)
 		}, apply: func() { w.size = 256 * mib }},
 		{name: "ResizeVolume", do: func(ctx context.Context, c *clients) error {
 			return ignore(c.volume.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: w.volume}))
@@ -156,7 +156,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 			return ignore(c.filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: w.target()}))
 		}, apply: func() { w.dir = false }},
 		{name: "detach", once: true, do: func(ctx context.Context, c *clients) error {
-			return ignore(c.control.DetachDisk(ctx, &simcontrol.DetachDiskRequest{DiskNumber: w.number}))
+			return c.control.DetachDisk(ctx, w.number)
 		}, apply: func() { w.diskKnown = diskKnown{life: w.life, step: w.step} }},
 	}
 	if w.step == len(steps) {
@@ -189,17 +189,17 @@ func (w *diskWorker) setOnline(online bool) func(context.Context, *clients) erro
 }
 
 // find returns the worker's disk and its volumes, or nil.
-func (w *diskWorker) find(v *view) (d *simcontrol.Disk, volumes []*simcontrol.Volume) {
+func (w *diskWorker) find(v *view) (d *nodespec.DiskInfo, volumes []nodespec.VolumeInfo) {
 	for _, d := range v.node.Disks {
-		if d.Id != w.id() {
+		if d.ID != w.id() {
 			continue
 		}
 		for _, x := range v.node.Volumes {
-			if x.DiskNumbers[0] == d.Number {
+			if x.Disks[0] == d.Number {
 				volumes = append(volumes, x)
 			}
 		}
-		return d, volumes
+		return &d, volumes
 	}
 	return nil, nil
 }
@@ -226,14 +226,14 @@ func (w *diskWorker) check(v *view) error {
 	if w.parted && !w.offline {
 		count = 1
 	}
-	err = errors.Join(same("number of "+w.id(), d.Number, w.number), same("bytes of "+w.id(), d.SizeBytes, w.size), same("table of "+w.id(), d.Style, style),
+	err = errors.Join(same("number of "+w.id(), d.Number, w.number), same("bytes of "+w.id(), uint64(d.Size), w.size), same("table of "+w.id(), d.Style, style),
 		same(w.id()+" is online", d.Online, !w.offline), same("volumes of "+w.id(), len(volumes), count))
 	if err != nil || count == 0 {
 		return err
 	}
 	x := volumes[0]
 	if w.volume != "" {
-		err = same("volume of "+w.id(), x.Id, w.volume)
+		err = same("volume of "+w.id(), x.ID, w.volume)
 	}
 	ntfs, mounts := "", 0
 	if w.ntfs {
@@ -243,17 +243,17 @@ func (w *diskWorker) check(v *view) error {
 		mounts = 1
 	}
 	err = errors.Join(err, same("the volume arrived", x.Arrived, true), same("file system of "+w.id(), x.FileSystem, ntfs), same("mounts of "+w.id(), len(x.MountedAt), mounts))
-	if !about(x.SizeBytes, w.length) {
-		err = errors.Join(err, fmt.Errorf("the volume of %s has %d bytes, want those of %d", w.id(), x.SizeBytes, w.length))
+	if !about(uint64(x.Size), w.length) {
+		err = errors.Join(err, fmt.Errorf("the volume of %s has %d bytes, want those of %d", w.id(), x.Size, w.length))
 	}
 	if err != nil || !w.ntfs {
 		return err
 	}
-	stats, err := v.clients.volume.GetVolumeStats(v.ctx, &volume.GetVolumeStatsRequest{VolumeID: x.Id})
+	stats, err := v.clients.volume.GetVolumeStats(v.ctx, &volume.GetVolumeStatsRequest{VolumeID: x.ID})
 	if err == nil && !about(uint64(stats.TotalBytes), w.fs) {
 		err = fmt.Errorf("the file system of %s has %d bytes, want those of %d", w.id(), stats.TotalBytes, w.fs)
 	}
-	return errors.Join(err, same("files of "+w.id(), int(x.Entries), 1+w.entries))
+	return errors.Join(err, same("files of "+w.id(), x.Entries, 1+w.entries))
 }
 
 func (w *diskWorker) partlyDone(v *view, q *request) bool {
@@ -264,7 +264,7 @@ func (w *diskWorker) partlyDone(v *view, q *request) bool {
 	case q.name == "PartitionDisk":
 		return d.Style == "GPT" && len(volumes) == 0 // a table without a partition
 	case q.name == "ResizeVolume":
-		return len(volumes) == 1 && about(volumes[0].SizeBytes, w.size) // the partition grew, but not the file system
+		return len(volumes) == 1 && about(uint64(volumes[0].Size), w.size) // the partition grew, but not the file system
 	}
 	return false
 }
@@ -449,7 +449,7 @@ func (w *shareWorker) next(*rand.Rand) *request {
 }
 
 func (w *shareWorker) found(v *view) (mapped, link, left bool, err error) {
-	mapped = slices.ContainsFunc(v.node.SmbMappings, func(m *simcontrol.SmbMapping) bool {
+	mapped = slices.ContainsFunc(v.node.SMBMappings, func(m nodespec.SMBMappingInfo) bool {
 		return strings.EqualFold(m.Remote, w.remote) && m.Status == "ok" && m.User == "csi"
 	})
 	there, err := v.exists(w.at())
@@ -515,16 +515,16 @@ func (w *targetWorker) next(*rand.Rand) *request {
 
 func (w *targetWorker) check(v *view) error {
 	portal := fmt.Sprintf("%s:%d", w.portal.TargetAddress, w.portal.TargetPort)
-	err := same(portal+" is registered", slices.Contains(v.node.IscsiPortals, portal), w.registered)
-	for _, t := range v.node.IscsiTargets {
-		if t.Iqn != w.iqn {
+	err := same(portal+" is registered", slices.ContainsFunc(v.node.ISCSIPortals, func(p nodespec.ISCSIPortal) bool { return p.String() == portal }), w.registered)
+	for _, t := range v.node.ISCSITargets {
+		if t.IQN != w.iqn {
 			continue
 		}
 		disks := 0
 		if w.connected {
 			disks = 2
 		}
-		return errors.Join(err, same(w.iqn+" is connected", t.Session != "", w.connected), same("disks of "+w.iqn, len(t.DiskNumbers), disks))
+		return errors.Join(err, same(w.iqn+" is connected", t.Session != "", w.connected), same("disks of "+w.iqn, len(t.Disks), disks))
 	}
 	return errors.Join(err, errors.New("the node has no target "+w.iqn))
 }
@@ -560,7 +560,7 @@ func (w *serviceWorker) check(v *view) error {
 	}
 	for _, s := range v.node.Services {
 		if s.Name == "Worker" {
-			return same("the service", s.State, status)
+			return same("the service", s.Status, status)
 		}
 	}
 	return errors.New("the node has no service Worker")

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The service, created as in the published instructions.
@@ -179,11 +180,10 @@ func TestServiceStopDuringCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	node := simcontrol.NewNodeClient(conn)
+	node := simcontrol.NewClient(conn)
 	// Long enough to request the stop in the meantime.
 	const delay = 8 * time.Second
-	_, err = node.Fail(t.Context(), &simcontrol.FailRequest{Fault: &simcontrol.Fault{Call: "NtCreateFile", Times: 1, DelayMilliseconds: delay.Milliseconds()}})
-	if err != nil {
+	if err := node.Fail(t.Context(), nodespec.Fault{Call: "NtCreateFile", Times: 1, Delay: delay}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := filesystem.NewClient()
@@ -202,7 +202,7 @@ func TestServiceStopDuringCall(t *testing.T) {
 		answered <- answer{out.GetExists(), err}
 	}()
 	for {
-		out, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
+		out, err := node.Show(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // asDaemon makes this test's binary run as csi-proxy-sim, in a separate process, to test
@@ -143,14 +144,14 @@ func sockets(t *testing.T) string {
 	return dir
 }
 
-func control(t *testing.T) simcontrol.NodeClient {
+func control(t *testing.T) *simcontrol.Client {
 	t.Helper()
 	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return simcontrol.NewNodeClient(conn)
+	return simcontrol.NewClient(conn)
 }
 
 func diskClient(t *testing.T) *disk.Client {
@@ -253,8 +254,7 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 	p := start(t)
 	p.await(t, "Serving ")
 	node := control(t)
-	slow := &simcontrol.Fault{Call: "Reenumerate", Times: 1, DelayMilliseconds: long.Milliseconds()}
-	if _, err := node.Fail(t.Context(), &simcontrol.FailRequest{Fault: slow}); err != nil {
+	if err := node.Fail(t.Context(), nodespec.Fault{Call: "Reenumerate", Times: 1, Delay: long}); err != nil {
 		t.Fatal(err)
 	}
 	c := diskClient(t)
@@ -264,7 +264,7 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 		answer <- err
 	}()
 	for { // until the call is running
-		state, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
+		state, err := node.Show(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestStateDirSurvivesKill(t *testing.T) {
 	state := "-state-dir=" + t.TempDir()
 	p := start(t, state)
 	p.await(t, "Serving ")
-	attached, err := control(t).AttachDisk(t.Context(), &simcontrol.AttachDiskRequest{SizeBytes: 1 << 30, SerialNumber: "KEPT", Page83: "kept-id"})
+	attached, err := control(t).AttachDisk(t.Context(), nodespec.Disk{Size: 1 << 30, Serial: "KEPT", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Text: "kept-id"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,9 +314,9 @@ func TestStateDirSurvivesKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ids.DiskIDs[attached.Disk.Number]
+	got := ids.DiskIDs[attached.Number]
 	if got.GetSerialNumber() != "KEPT" || got.GetPage83() != "kept-id" {
-		t.Errorf("after a kill disk %d has the identifiers %v", attached.Disk.Number, got)
+		t.Errorf("after a kill disk %d has the identifiers %v", attached.Number, got)
 	}
 }
 

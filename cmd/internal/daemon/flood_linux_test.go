@@ -33,6 +33,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The size of the flood of TestFlood, and the memory limit of the daemon.
@@ -109,9 +110,9 @@ func (p *process) files(t *testing.T) int {
 type holding struct{ files, goroutines, handles int }
 
 // resources counts the resources of the daemon. Each scrape has some goroutines of its own.
-func (p *process) resources(t *testing.T, node simcontrol.NodeClient) holding {
+func (p *process) resources(t *testing.T, node *simcontrol.Client) holding {
 	t.Helper()
-	state, err := node.Show(t.Context(), &simcontrol.ShowRequest{})
+	state, err := node.Show(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func (p *process) resources(t *testing.T, node simcontrol.NodeClient) holding {
 }
 
 // settle waits until the daemon has no more resources than an idle one.
-func (p *process) settle(t *testing.T, node simcontrol.NodeClient, idle holding) {
+func (p *process) settle(t *testing.T, node *simcontrol.Client, idle holding) {
 	t.Helper()
 	for limit := time.Now().Add(longLimit); ; time.Sleep(50 * time.Millisecond) {
 		now := p.resources(t, node)
@@ -135,9 +136,9 @@ func (p *process) settle(t *testing.T, node simcontrol.NodeClient, idle holding)
 		case now.files <= idle.files && now.goroutines <= idle.goroutines && now.handles == 0:
 			return
 		case time.Now().After(limit):
-			state, _ := node.Show(t.Context(), &simcontrol.ShowRequest{})
+			state, _ := node.Show(t.Context())
 			t.Fatalf("%v after the flood the daemon has %+v, want no more than %+v; handles: %q, goroutines by creator: %v",
-				longLimit, now, idle, state.GetOpenHandles(), p.goroutines(t))
+				longLimit, now, idle, state.OpenHandles, p.goroutines(t))
 		}
 	}
 }
@@ -192,7 +193,7 @@ func TestFlood(t *testing.T) {
 	})
 
 	// All resources are released.
-	if _, err := node.ClearFaults(t.Context(), &simcontrol.ClearFaultsRequest{}); err != nil {
+	if err := node.ClearFaults(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.settle(t, node, idle)
@@ -394,7 +395,7 @@ func trouble(ctx context.Context, t *testing.T) {
 		return
 	}
 	defer conn.Close()
-	node := simcontrol.NewNodeClient(conn)
+	node := simcontrol.NewClient(conn)
 	errs := map[string][]string{
 		"ERROR": {"CreateFile", "DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Interfaces", "Reenumerate", "VolumeNames", "VolumeInformation",
 			"FreeSpace", "VolumePathName", "VolumeNameForMountPoint", "VolumePathNames", "SetMountPoint", "DeleteMountPoint", "Format", "NtCreateFile",
@@ -406,16 +407,16 @@ func trouble(ctx context.Context, t *testing.T) {
 		if random.IntN(5) == 0 {
 			kind, texts = "ISDSC", []string{"ISDSC_SESSION_BUSY"}
 		}
-		f := &simcontrol.Fault{Call: errs[kind][random.IntN(len(errs[kind]))], Times: uint32(1 + random.IntN(3)), DelayMilliseconds: int64(random.IntN(100))}
-		if random.IntN(2) == 0 || f.DelayMilliseconds == 0 {
+		f := nodespec.Fault{Call: errs[kind][random.IntN(len(errs[kind]))], Times: uint32(1 + random.IntN(3)), Delay: time.Duration(random.IntN(100)) * time.Millisecond}
+		if random.IntN(2) == 0 || f.Delay == 0 {
 			f.Error = texts[random.IntN(len(texts))]
 		}
-		if _, err := node.Fail(ctx, &simcontrol.FailRequest{Fault: f}); err != nil && ctx.Err() == nil {
+		if err := node.Fail(ctx, f); err != nil && ctx.Err() == nil {
 			t.Errorf("inject %v: %v", f, err)
 			return
 		}
 		if random.IntN(50) == 0 {
-			node.ClearFaults(ctx, &simcontrol.ClearFaultsRequest{})
+			node.ClearFaults(ctx)
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -478,7 +479,7 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 		return nil
 	}
 
-	if _, err := control(t).Fail(t.Context(), &simcontrol.FailRequest{Fault: &simcontrol.Fault{Call: "Interfaces", DelayMilliseconds: 3600_000}}); err != nil {
+	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	var callers sync.WaitGroup
@@ -508,7 +509,7 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("%d calls were rejected, want the 96 beyond the limit", n)
 	}
 	cancel()
-	if _, err := control(t).ClearFaults(t.Context(), &simcontrol.ClearFaultsRequest{}); err != nil {
+	if err := control(t).ClearFaults(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	callers.Wait()

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
@@ -52,7 +53,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	return &daemon.Node{
 		Groups: wire.Groups{Disk: n.Disk(), Filesystem: n.Filesystem(), ISCSI: n.ISCSI(), SMB: n.SMB(), System: n.System(), Volume: n.Volume()},
-		Pipes:  []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: simcontrol.NewServer(n)}},
+		Pipes:  []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)}},
 		Close:  n.Close,
 	}, nil
 }

@@ -102,23 +102,11 @@ func ParseSize(text string) (Size, error) {
 	return Size(v), nil
 }
 
-// Duration is a [time.Duration]. In JSON, YAML and flags it is a string such as "150ms".
+// Duration is a [time.Duration]. In JSON and YAML it is a string such as "150ms".
 type Duration time.Duration
 
 // String formats the duration like package time.
 func (d Duration) String() string { return time.Duration(d).String() }
-
-// Set parses the value of a flag.
-func (d *Duration) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	if err == nil {
-		*d = Duration(v)
-	}
-	return err
-}
-
-// Type is shown in the help of a flag.
-func (*Duration) Type() string { return "duration" }
 
 // MarshalJSON implements [json.Marshaler].
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
@@ -129,5 +117,10 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("duration %s: want a string such as \"150ms\"", b)
 	}
-	return d.Set(text)
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	*d = Duration(v)
+	return nil
 }
