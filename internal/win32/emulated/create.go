@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -70,7 +71,7 @@ func (n *Node) create() error {
 	if err := errors.Join(n.makeServices(), n.makeISCSI()); err != nil {
 		return err
 	}
-	if err := n.transact(func(t *tx) error { t.Put(nodeKey, nodeRecord{stateFormat}); return nil }); err != nil {
+	if err := n.transact(func(t *tx) error { t.Put(nodeKey, nodeRecord{journal.Format}); return nil }); err != nil {
 		return n.cause(err)
 	}
 	return nil

@@ -57,7 +57,7 @@ func (n *Node) attached(match func(*disk) bool) *disk {
 // attach attaches the disk that c describes. The caller holds the node's lock and
 // has checked c.
 func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
-	_, known := n.store.data[diskKey(c.ID)]
+	_, known := n.store.Get(diskKey(c.ID))
 	number, err := n.attachDisk(c, status)
 	if err != nil || known || len(c.Bytes) == 0 {
 		return number, err
@@ -106,7 +106,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		return 0, fmt.Errorf("disk %q is already attached", c.ID)
 	}
 	var state diskState
-	raw, back := n.store.data[diskKey(c.ID)]
+	raw, back := n.store.Get(diskKey(c.ID))
 	if back {
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return 0, err
@@ -330,7 +330,7 @@ func (n *Node) Discard(id string) error {
 	if err := n.usable(); err != nil {
 		return err
 	}
-	if _, known := n.store.data[diskKey(id)]; !known || n.images[id] != nil {
+	if _, known := n.store.Get(diskKey(id)); !known || n.images[id] != nil {
 		return fmt.Errorf("discard: no detached disk %q", id)
 	}
 	err := n.transact(func(t *tx) error {

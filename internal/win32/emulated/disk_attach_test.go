@@ -16,7 +16,7 @@ func TestAttachRefusals(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	one := uint32(1)
 	before := describe(t, n)
-	files := mustList(t, n.store.dir)
+	files := mustList(t, n.store.Dir())
 	for _, c := range []struct {
 		name string
 		c    nodespec.Disk
@@ -55,7 +55,7 @@ func TestAttachRefusals(t *testing.T) {
 	if got := describe(t, n); got != before {
 		t.Errorf("state after the errors\n%s\nwant\n%s", got, before)
 	}
-	if got := mustList(t, n.store.dir); !reflect.DeepEqual(got, files) {
+	if got := mustList(t, n.store.Dir()); !reflect.DeepEqual(got, files) {
 		t.Errorf("files after the errors %q, want %q", got, files)
 	}
 }

@@ -67,8 +67,8 @@ func TestImagesStaySparse(t *testing.T) {
 	if err := n.Format(one(t, n, 1), win32.FormatOptions{FileSystem: "NTFS"}); err != nil { // a full format
 		t.Fatal(err)
 	}
-	if n.store.size > mib {
-		t.Errorf("the journal has %d bytes, so it must contain zeros", n.store.size)
+	if n.store.Size() > mib {
+		t.Errorf("the journal has %d bytes, so it must contain zeros", n.store.Size())
 	}
 	if used := allocatedBytes(t, image(t, n, 1)); used > 4*mib {
 		t.Errorf("the image takes %d bytes, want few", used)
@@ -203,10 +203,10 @@ func TestDiskRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-			before := n.store.size
+			before := n.store.Size()
 			failIoctl(t, n, drive(t, n, c.access), c.code, c.in, c.room, c.want)
-			if n.store.size != before {
-				t.Errorf("a failed call wrote %d bytes of journal", n.store.size-before)
+			if n.store.Size() != before {
+				t.Errorf("a failed call wrote %d bytes of journal", n.store.Size()-before)
 			}
 		})
 	}

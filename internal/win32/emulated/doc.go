@@ -49,7 +49,7 @@
 //
 // One call is one transaction, which is written to a journal before the call
 // returns: killing the process loses nothing of a call that has returned. See
-// store.go for the format and its limits. When the node is opened again, it is
+// package journal for the format and its limits. When the node is opened again, it is
 // like Windows after the end of the process that used it: handles are closed,
 // and files marked for deletion are deleted. (Handles with
 // FILE_DELETE_ON_CLOSE, which no host uses, delete nothing then.) Two

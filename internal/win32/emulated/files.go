@@ -211,7 +211,7 @@ func (f *file) close(t *tx) error {
 	f.tree.Close(t.files(f.vol), f.open)
 	if e := f.open.Entry(); e.Gone() {
 		key := closingKey(f.vol.fsid, e.ID())
-		if _, marked := f.n.store.data[key]; marked {
+		if _, marked := f.n.store.Get(key); marked {
 			t.Delete(key)
 		}
 	}

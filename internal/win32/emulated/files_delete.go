@@ -34,7 +34,7 @@ func closingKey(fsid string, id filetree.ID) string {
 // finishDeletions deletes the files marked for deletion, as Windows does when the
 // process with the handles ends.
 func (n *Node) finishDeletions(t *tx) error {
-	for _, k := range n.store.keys("closing/") {
+	for _, k := range n.store.Keys("closing/") {
 		fsid, number, _ := strings.Cut(strings.TrimPrefix(k, "closing/"), "/")
 		id, err := strconv.ParseUint(number, 10, 64)
 		tree := n.trees[fsid]

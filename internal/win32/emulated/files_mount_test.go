@@ -385,15 +385,15 @@ func TestFilesSurviveReopen(t *testing.T) {
 	f.link(`C:\a\link`, relative("b"))
 	f.shut(f.must(`C:\a\gone`, readable|win32.DELETE, win32.FILE_CREATE, synch|win32.FILE_DELETE_ON_CLOSE))
 	before := map[string]string{}
-	for k, v := range first.store.data {
-		before[k] = string(v)
+	for _, k := range first.store.Keys("") {
+		before[k] = stored(first, k)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, nodespec.Config{StateDir: dir})
-	for k, v := range second.store.data {
-		if strings.HasPrefix(k, "file/") && before[k] != string(v) {
+	for _, k := range second.store.Keys("file/") {
+		if v := stored(second, k); before[k] != v {
 			t.Errorf("%s was %s, but is now %s", k, before[k], v)
 		}
 	}

@@ -288,7 +288,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 	if _, err := n.Attributes(vol + "new"); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("Attributes after the format = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
-	if keys := n.store.keys("file/" + n.disks[0].ID); len(keys) > 1 {
+	if keys := n.store.Keys("file/" + n.disks[0].ID); len(keys) > 1 {
 		t.Errorf("stored files %q, want only the root", keys)
 	}
 }

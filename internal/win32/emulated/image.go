@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 )
 
 // imagePath returns the path of the image of the disk with identity id.
 func (n *Node) imagePath(id string) string {
-	return filepath.Join(n.store.dir, "disk-"+id+".img")
+	return filepath.Join(n.store.Dir(), "disk-"+id+".img")
 }
 
 // writtenChunk is the size of the chunks for which a node remembers whether it has
@@ -87,20 +89,20 @@ func fitImage(f *os.File, size uint64) error {
 }
 
 // applyWrite makes a write of the journal in its image.
-func (n *Node) applyWrite(w imageWrite) error {
-	f := n.images[w.disk]
+func (n *Node) applyWrite(w journal.ImageWrite) error {
+	f := n.images[w.Disk]
 	if f == nil {
 		return nil // the disk has been discarded
 	}
-	chunks, known := n.written[w.disk]
+	chunks, known := n.written[w.Disk]
 	switch {
-	case w.data != nil && known:
-		for c := w.off / writtenChunk; c*writtenChunk < w.off+uint64(len(w.data)); c++ {
+	case w.Data != nil && known:
+		for c := w.Offset / writtenChunk; c*writtenChunk < w.Offset+uint64(len(w.Data)); c++ {
 			chunks[c] = struct{}{}
 		}
-	case w.data == nil && known:
+	case w.Data == nil && known:
 		for c := range chunks {
-			from, end := max(c*writtenChunk, w.off), min((c+1)*writtenChunk, w.off+w.length)
+			from, end := max(c*writtenChunk, w.Offset), min((c+1)*writtenChunk, w.Offset+w.Length)
 			if from >= end {
 				continue
 			}
@@ -109,10 +111,10 @@ func (n *Node) applyWrite(w imageWrite) error {
 			}
 		}
 		return nil
-	case w.data == nil:
-		return zeroRange(f, w.off, w.length)
+	case w.Data == nil:
+		return zeroRange(f, w.Offset, w.Length)
 	}
-	_, err := f.WriteAt(w.data, int64(w.off))
+	_, err := f.WriteAt(w.Data, int64(w.Offset))
 	return err
 }
 

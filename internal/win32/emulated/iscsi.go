@@ -96,7 +96,7 @@ func (n *Node) loadISCSI() error {
 	s := &n.iscsi
 	err := errors.Join(loadIn(n, s.targets, iscsiTargetPrefix), loadIn(n, s.registered, iscsiPortalPrefix),
 		loadIn(n, s.sessions, iscsiSessionPrefix), loadIn(n, s.persistent, iscsiPersistentPrefix))
-	if raw, ok := n.store.data[iscsiSecretKey]; ok {
+	if raw, ok := n.store.Get(iscsiSecretKey); ok {
 		if bad := json.Unmarshal(raw, &s.secret); bad != nil {
 			return fmt.Errorf("%s: %w", iscsiSecretKey, bad)
 		}

@@ -2,23 +2,23 @@ package emulated
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 )
 
 // load restores the node from the state that was read. pending are image writes
 // that the last process may not have made.
-func (n *Node) load(pending []imageWrite) error {
+func (n *Node) load(pending []journal.ImageWrite) error {
 	var attached []diskState
 	known := map[string]bool{}
-	for _, k := range n.store.keys("disk/") {
+	for _, k := range n.store.Keys("disk/") {
 		var s diskState
-		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
+		if err := n.store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		if diskKey(s.ID) != k || s.Sector != 512 && s.Sector != 4096 || s.Size > maxDisk || s.SeenSize > s.Size || s.TableSize > s.SeenSize || s.TableSize < minDisk {
@@ -59,7 +59,7 @@ func (n *Node) load(pending []imageWrite) error {
 	if err := n.transact(n.finishDeletions); err != nil {
 		return n.cause(err)
 	}
-	if _, interrupted := n.store.data[rebootKey]; interrupted {
+	if _, interrupted := n.store.Get(rebootKey); interrupted {
 		if err := n.reboot(); err != nil {
 			return err
 		}
@@ -79,19 +79,15 @@ func (n *Node) settle() {
 // loadTrees loads the file trees from their records.
 func (n *Node) loadTrees() error {
 	records := map[string]map[string][]byte{}
-	for k, raw := range n.store.data {
-		rest, ok := strings.CutPrefix(k, "file/")
-		if !ok {
-			continue
-		}
-		fsid, key, ok := strings.Cut(rest, "/")
+	for _, k := range n.store.Keys("file/") {
+		fsid, key, ok := strings.Cut(strings.TrimPrefix(k, "file/"), "/")
 		if !ok {
 			return fmt.Errorf("%s: not the key of a file", k)
 		}
 		if records[fsid] == nil {
 			records[fsid] = map[string][]byte{}
 		}
-		records[fsid][key] = raw
+		records[fsid][key], _ = n.store.Get(k)
 	}
 	for fsid, r := range records {
 		tree, err := filetree.Load(r)

@@ -1,7 +1,6 @@
 package emulated
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,17 +29,17 @@ func letterKey(letter byte) string { return "letter/" + string(letter) }
 
 // loadMounts reads drive letters and mount points.
 func (n *Node) loadMounts() error {
-	for _, k := range n.store.keys("letter/") {
+	for _, k := range n.store.Keys("letter/") {
 		var guid guidText
 		letter := strings.TrimPrefix(k, "letter/")
-		if err := json.Unmarshal(n.store.data[k], &guid); err != nil || len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
+		if err := n.store.Read(k, &guid); err != nil || len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
 			return fmt.Errorf("%s: not a drive letter: %w", k, err)
 		}
 		n.letters[letter[0]] = win32.GUID(guid)
 	}
-	for _, k := range n.store.keys("mount/") {
+	for _, k := range n.store.Keys("mount/") {
 		var m mountRecord
-		if err := json.Unmarshal(n.store.data[k], &m); err != nil {
+		if err := n.store.Read(k, &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.mounts[k] = m

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -30,7 +31,7 @@ type Node struct {
 
 	mu       sync.Mutex
 	tx       tx // reused: one call at a time
-	store    *store
+	store    *journal.Store
 	lock     *flock.Flock
 	tempDir  string // removed by Close; "" if the state is kept
 	closed   bool
@@ -106,11 +107,11 @@ func (n *Node) open(dir string) (err error) {
 		return fmt.Errorf("state directory %q is in use by another process (it holds the lock on %q)", dir, lock.Path())
 	}
 	n.lock = lock
-	var pending []imageWrite
-	if n.store, pending, err = openStore(dir); err != nil {
+	var pending []journal.ImageWrite
+	if n.store, pending, err = journal.Open(dir); err != nil {
 		return fmt.Errorf("state directory %q: %w", dir, err)
 	}
-	if _, exists := n.store.data[nodeKey]; !exists {
+	if _, exists := n.store.Get(nodeKey); !exists {
 		return n.create()
 	}
 	return n.load(pending)
@@ -128,10 +129,10 @@ func (n *Node) Close() error {
 	clear(n.handles)
 	var errs []error
 	if n.store != nil {
-		if n.broken == nil && n.tempDir == "" && n.store.size > 0 {
-			errs = append(errs, n.store.compact())
+		if n.broken == nil && n.tempDir == "" && n.store.Size() > 0 {
+			errs = append(errs, n.store.Compact())
 		}
-		errs = append(errs, n.store.close())
+		errs = append(errs, n.store.Close())
 	}
 	for _, f := range n.images {
 		errs = append(errs, f.Close())

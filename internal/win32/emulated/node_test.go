@@ -19,7 +19,7 @@ func TestConcurrentCalls(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir, FormatDuration: nodespec.Duration(100 * time.Microsecond), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories: []string{`C:\mnt\0`, `C:\mnt\1`, `C:\mnt\2`, `C:\mnt\3`}})
-	n.store.compactAt = 256 * kib
+	n.store.CompactAt = 256 * kib
 	// The errors of a call whose disk or volume is removed during the call.
 	expected := func(err error) bool {
 		return err == nil || win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DEVICE_NOT_CONNECTED,

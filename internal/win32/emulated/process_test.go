@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -73,7 +74,7 @@ func TestDeletionAfterProcessEnd(t *testing.T) {
 				t.Errorf("%s: %q exists: %t, %v, want %t", death, name, there, err, want)
 			}
 		}
-		if left := n.store.keys("closing/"); len(left) > 0 {
+		if left := n.store.Keys("closing/"); len(left) > 0 {
 			t.Errorf("%s: marks for deletion left: %q", death, left)
 		}
 	}
@@ -214,7 +215,7 @@ func TestKilledWhileRebooting(t *testing.T) {
 	_, whole := journalOf(t, cfg.StateDir)
 	records := 0
 	for at := len(old); at < len(whole); {
-		at += recordHeader + int(le.Uint32(whole[at:]))
+		at += journal.HeaderSize + int(le.Uint32(whole[at:]))
 		records++
 		killed := cloneDir(t, before)
 		path, _ := journalOf(t, killed)
@@ -280,7 +281,7 @@ func TestKilledDuringLoginOrLogout(t *testing.T) {
 		}
 		after := cloneDir(t, dir) // its images; a logout does not write to them
 		_, whole := journalOf(t, dir)
-		for at := len(old); ; at += recordHeader + int(le.Uint32(whole[at:])) {
+		for at := len(old); ; at += journal.HeaderSize + int(le.Uint32(whole[at:])) {
 			cuts[what]++
 			images := after
 			if at == len(old) {

@@ -2,7 +2,6 @@ package emulated
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -172,9 +171,9 @@ func (n *Node) putService(t *tx, s service) {
 
 // loadServices loads the stored services. Their pending states have ended.
 func (n *Node) loadServices() error {
-	for _, k := range n.store.keys("service/") {
+	for _, k := range n.store.Keys("service/") {
 		var s service
-		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
+		if err := n.store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		if err := validateService(s.Service); err != nil || serviceKey(s.Name) != k {

@@ -24,12 +24,11 @@ func (n *Node) Show() (nodespec.State, error) {
 	for _, d := range slices.Concat(n.disks, n.waiting) {
 		s.Disks = append(s.Disks, d.info())
 	}
-	for k := range n.store.data {
-		if id, ok := strings.CutPrefix(k, "disk/"); ok && n.images[id] == nil {
+	for _, k := range n.store.Keys(diskKey("")) {
+		if id := strings.TrimPrefix(k, diskKey("")); n.images[id] == nil {
 			s.Detached = append(s.Detached, id)
 		}
 	}
-	slices.Sort(s.Detached)
 	err := n.transact(func(t *tx) error {
 		for _, v := range n.volumes {
 			info := nodespec.VolumeInfo{

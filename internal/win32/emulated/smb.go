@@ -1,7 +1,6 @@
 package emulated
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,16 +102,16 @@ func (n *Node) setMapping(t *tx, m smbMapping) {
 // loadSMB reads servers and mappings. Windows kept running while the process was
 // not, so mappings are unchanged.
 func (n *Node) loadSMB() error {
-	for _, k := range n.store.keys(smbServerPrefix) {
+	for _, k := range n.store.Keys(smbServerPrefix) {
 		var s smbServer
-		if err := json.Unmarshal(n.store.data[k], &s); err != nil {
+		if err := n.store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.smb.servers[foldSMB(s.Name)] = s
 	}
-	for _, k := range n.store.keys(smbMappingPrefix) {
+	for _, k := range n.store.Keys(smbMappingPrefix) {
 		var m smbMapping
-		if err := json.Unmarshal(n.store.data[k], &m); err != nil {
+		if err := n.store.Read(k, &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		if m.Status > win32.USE_RECONN {

@@ -2,9 +2,7 @@ package emulated
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"os"
@@ -15,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -59,10 +58,16 @@ func journalOf(t testing.TB, dir string) (path string, b []byte) {
 func describe(t testing.TB, n *Node) string {
 	t.Helper()
 	var b strings.Builder
-	for _, k := range n.store.keys("") {
-		b.WriteString(k + " " + string(n.store.data[k]) + "\n")
+	for _, k := range n.store.Keys("") {
+		b.WriteString(k + " " + stored(n, k) + "\n")
 	}
 	return b.String()
+}
+
+// stored returns the stored value of a key.
+func stored(n *Node, key string) string {
+	v, _ := n.store.Get(key)
+	return string(v)
 }
 
 // TestKilledAtEveryByte: if a process is killed while it writes the journal, or
@@ -119,7 +124,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 			if at == len(whole) {
 				want = at - len(old)
 			}
-			if good, _ := replay(whole[len(old):at], map[string][]byte{}); good != want {
+			if good := journal.Valid(whole[len(old):at]); good != want {
 				t.Fatalf("%s: %d of %d bytes are valid, want %d", step.name, good, at-len(old), want)
 			}
 			// Open the node itself at some of the positions.
@@ -219,48 +224,6 @@ func TestStateLockedByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A damaged record ends the journal, and the records after it do not reappear
-// when others are written over it.
-func TestDamagedJournal(t *testing.T) {
-	dir := t.TempDir()
-	put := func(s *store, key string) {
-		t.Helper()
-		tx := &tx{}
-		tx.Put(key, 1)
-		if err := s.append(tx.record); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, _, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(s, "a")
-	size := s.size
-	put(s, "b")
-	put(s, "c")
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
-	path, b := journalOf(t, dir)
-	b[size+recordHeader+2]++ // the key "b" becomes "c"
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"a", "a d"} { // d is as long as b
-		if s, _, err = openStore(dir); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(s.keys(""), " "); got != want {
-			t.Errorf("keys %q, want %q", got, want)
-		}
-		put(s, "d")
-		if err := s.close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestUnknownStateFormat(t *testing.T) {
 	for name, text := range map[string]string{"newer": `{"format":99}`, "not JSON": `{`} {
 		dir := t.TempDir()
@@ -279,11 +242,11 @@ func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir})
 	before := describe(t, n)
-	n.store.compactAt = 1 // with the next change
+	n.store.CompactAt = 1 // with the next change
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 	initialize(t, n, h)
-	if n.store.size != 0 || n.store.gen == 0 {
-		t.Errorf("no snapshot was written: %d bytes in journal %d", n.store.size, n.store.gen)
+	if path, _ := journalOf(t, dir); n.store.Size() != 0 || filepath.Base(path) == "journal.0" {
+		t.Errorf("no snapshot was written: %d bytes in %s", n.store.Size(), path)
 	}
 	if got := describe(t, n); got != before { // an empty table adds no keys
 		t.Errorf("state\n%s\nwant\n%s", got, before)
@@ -318,7 +281,7 @@ func TestJournalWriteFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := describe(t, n)
-	if err := n.store.log.Close(); err != nil {
+	if err := n.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	in := win32.SetDiskAttributes{Attributes: 2, Mask: 2}.Encode()
@@ -385,7 +348,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // memory.
 func TestFailedCallChangesNothing(t *testing.T) {
 	n := start(t, nodespec.Config{Log: quiet})
-	before, size := describe(t, n), n.store.size
+	before, size := describe(t, n), n.store.Size()
 	undone := []int{}
 	err := n.do(func(tx *tx) error {
 		tx.Put("disk/x", 1)
@@ -396,8 +359,8 @@ func TestFailedCallChangesNothing(t *testing.T) {
 		tx.onRollback(func() { undone = append(undone, 2) })
 		return win32.ERROR_BUSY
 	})
-	if !errors.Is(err, win32.ERROR_BUSY) || describe(t, n) != before || n.store.size != size || len(undone) != 2 || undone[0] != 2 {
-		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.store.size, size, undone)
+	if !errors.Is(err, win32.ERROR_BUSY) || describe(t, n) != before || n.store.Size() != size || len(undone) != 2 || undone[0] != 2 {
+		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.store.Size(), size, undone)
 	}
 	b := make([]byte, 3)
 	if _, err := n.disks[1].image.ReadAt(b, 0); err != nil || b[0] != 0 {
@@ -408,38 +371,4 @@ func TestFailedCallChangesNothing(t *testing.T) {
 	if !errors.Is(err, win32.ERROR_IO_DEVICE) || describe(t, n) != before {
 		t.Errorf("Put of a function = %v", err)
 	}
-}
-
-// FuzzReplay: no bytes of a journal cause a panic, the valid bytes are a prefix,
-// and replaying that prefix gives the same result.
-func FuzzReplay(f *testing.F) {
-	record := func(payload ...byte) []byte {
-		b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
-		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
-		return append(b, payload...)
-	}
-	f.Add([]byte{})
-	f.Add(record())
-	f.Add(record(opPut, 1, 'k', 1, '7'))
-	f.Add(append(record(opPut, 1, 'k', 1, '7'), record(opDel, 1, 'k')...))
-	f.Add(record(opWrite, 1, 'd', 5, 2, 'a', 'b'))
-	f.Add(record(opZero, 1, 'd', 0x80, 1, 0xFF, 0xFF, 3))
-	f.Add(append(record(opPut, 1, 'k', 1, '7'), record(opPut, 9, 'k')...))
-	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		data := map[string][]byte{}
-		good, _ := replay(b, data)
-		if good < 0 || good > len(b) {
-			t.Fatalf("%d of %d bytes are valid", good, len(b))
-		}
-		again := map[string][]byte{}
-		if n, _ := replay(b[:good], again); n != good || len(again) != len(data) {
-			t.Errorf("the valid part, %d bytes, replays to %d bytes and %d keys, want %d keys", good, n, len(again), len(data))
-		}
-		// The same bytes with a correct checksum, so that the ops are read.
-		good, _ = replay(record(b...), map[string][]byte{})
-		if good != 0 && good != len(b)+recordHeader {
-			t.Errorf("%d bytes of one record of %d bytes are valid", good, len(b)+recordHeader)
-		}
-	})
 }

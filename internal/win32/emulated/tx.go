@@ -2,13 +2,12 @@ package emulated
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 )
 
 // tx is one transaction: one Win32 call. It collects the changes that the call makes
@@ -20,47 +19,25 @@ import (
 // [tx.onCommit], which runs after the record is written.
 type tx struct {
 	n       *Node
-	record  []byte // the journal record being built, with room for its header
-	values  []valueChange
-	writes  []imageWrite
+	record  journal.Record
 	commits []func()
 	undos   []func()
 	err     error // the error of a method that returns none
 }
 
-type valueChange struct {
-	key   string
-	value []byte // nil deletes
-}
-
-func (t *tx) begin() {
-	if len(t.record) == 0 {
-		t.record = append(t.record, make([]byte, recordHeader)...)
-	}
-}
-
 // Put stores v, as JSON, under key.
 func (t *tx) Put(key string, v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.err = fmt.Errorf("store %q: %w", key, err)
-		return
+	if err := t.record.Put(key, v); err != nil {
+		t.err = err
 	}
-	t.begin()
-	t.record = appendBytes(appendBytes(append(t.record, opPut), key), raw)
-	t.values = append(t.values, valueChange{key, raw})
 }
 
 // Delete removes key, which need not exist.
-func (t *tx) Delete(key string) {
-	t.begin()
-	t.record = appendBytes(append(t.record, opDel), key)
-	t.values = append(t.values, valueChange{key, nil})
-}
+func (t *tx) Delete(key string) { t.record.Delete(key) }
 
 // deletePrefix removes every committed key with the prefix.
 func (t *tx) deletePrefix(prefix string) {
-	for _, k := range t.n.store.keys(prefix) {
+	for _, k := range t.n.store.Keys(prefix) {
 		t.Delete(k)
 	}
 }
@@ -75,10 +52,7 @@ func (t *tx) writeImage(d *disk, off uint64, b []byte) {
 		t.zeroImage(d, off, uint64(len(b)))
 		return
 	}
-	t.begin()
-	t.record = binary.AppendUvarint(appendBytes(append(t.record, opWrite), d.ID), off)
-	t.record = appendBytes(t.record, b)
-	t.writes = append(t.writes, imageWrite{disk: d.ID, off: off, data: b, length: uint64(len(b))})
+	t.record.Write(d.ID, off, b)
 }
 
 // zeroImage writes length zeros at off of d's image.
@@ -86,10 +60,7 @@ func (t *tx) zeroImage(d *disk, off, length uint64) {
 	if length == 0 {
 		return
 	}
-	t.begin()
-	t.record = binary.AppendUvarint(appendBytes(append(t.record, opZero), d.ID), off)
-	t.record = binary.AppendUvarint(t.record, length)
-	t.writes = append(t.writes, imageWrite{disk: d.ID, off: off, length: length})
+	t.record.Zero(d.ID, off, length)
 }
 
 // onCommit calls f after the record is written and before the call returns, in the
@@ -115,12 +86,10 @@ func (c fileChanges) Delete(key string)     { c.tx.Delete(c.prefix + key) }
 
 func filePrefix(fsid string) string { return "file/" + fsid + "/" }
 
-// reset prepares t for the next call. It reuses small buffers.
+// reset prepares t for the next call.
 func (t *tx) reset() {
-	if cap(t.record) > 1<<20 {
-		t.record = nil
-	}
-	*t = tx{n: t.n, record: t.record[:0], values: t.values[:0], writes: t.writes[:0], commits: t.commits[:0], undos: t.undos[:0]}
+	t.record.Reset()
+	t.commits, t.undos, t.err = t.commits[:0], t.undos[:0], nil
 }
 
 func (t *tx) rollback() {
@@ -138,20 +107,12 @@ func (t *tx) commit() error {
 		t.n.log.Error("Failed to store a change of the emulated node", "err", t.err)
 		return win32.ERROR_IO_DEVICE
 	}
-	s := t.n.store
-	if len(t.record) > 0 {
-		if err := s.append(t.record); err != nil {
+	if !t.record.Empty() {
+		if err := t.n.store.Commit(&t.record); err != nil {
 			t.rollback()
 			return t.n.breakDown("write the journal", err)
 		}
-		for _, c := range t.values {
-			if c.value == nil {
-				delete(s.data, c.key)
-			} else {
-				s.data[c.key] = c.value
-			}
-		}
-		for _, w := range t.writes {
+		for _, w := range t.record.Writes() {
 			if err := t.n.applyWrite(w); err != nil {
 				return t.n.breakDown("write a disk image", err)
 			}
@@ -160,10 +121,9 @@ func (t *tx) commit() error {
 	for _, f := range t.commits {
 		f()
 	}
-	if len(t.record) > 0 && s.size >= s.compactAt {
-		if err := s.compact(); err != nil {
+	if !t.record.Empty() {
+		if err := t.n.store.CompactIfDue(); err != nil {
 			t.n.log.Warn("Failed to write a snapshot of the emulated node; keeping the journal", "err", err)
-			s.compactAt *= 2
 		}
 	}
 	return nil
@@ -196,9 +156,9 @@ func deleteFrom[V any](t *tx, m map[string]V, prefix, key string) {
 
 // loadIn reads the records with a prefix.
 func loadIn[V any](n *Node, m map[string]V, prefix string) error {
-	for _, k := range n.store.keys(prefix) {
+	for _, k := range n.store.Keys(prefix) {
 		var v V
-		if err := json.Unmarshal(n.store.data[k], &v); err != nil {
+		if err := n.store.Read(k, &v); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		m[strings.TrimPrefix(k, prefix)] = v

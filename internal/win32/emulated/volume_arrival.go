@@ -1,7 +1,6 @@
 package emulated
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -151,9 +150,9 @@ func (n *Node) lastDevice() uint32 {
 
 // loadVolumes reads the mount manager's records.
 func (n *Node) loadVolumes() error {
-	for _, k := range n.store.keys("volume/") {
+	for _, k := range n.store.Keys("volume/") {
 		var r volumeRecord
-		if err := json.Unmarshal(n.store.data[k], &r); err != nil {
+		if err := n.store.Read(k, &r); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.known[r.identity()] = r

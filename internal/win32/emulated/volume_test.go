@@ -298,7 +298,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 	if err := n.Discard("lun-7"); err != nil {
 		t.Fatal(err)
 	}
-	for k := range n.store.data {
+	for _, k := range n.store.Keys("") {
 		if strings.Contains(k, "lun-7") {
 			t.Errorf("%s of a discarded disk is still stored", k)
 		}

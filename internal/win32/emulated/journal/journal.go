@@ -1,4 +1,27 @@
-package emulated
+// Package journal keeps the state of an emulated node in a directory, so that
+// killing the process loses no call that has returned.
+//
+// The state is a map from string keys ("disk/…", "volume/…", "file/…") to JSON
+// values, in two files:
+//
+//	state.json     a snapshot of the map and the number of the journal that continues it
+//	journal.<n>    one record per mutating Win32 call
+//
+// A record is appended before its call returns. Nothing is fsynced: this covers
+// kill -9 of the process, but not a power failure of the machine.
+//
+// A record also has what the call writes to disk images. It goes first to the
+// journal and then, by the caller, to the image. Since calls run one after the
+// other, only the last record can lack its image writes; [Open] returns them, to
+// be repeated.
+//
+//	record  = length u32, CRC-32C of payload u32, payload
+//	payload = op…
+//	op      = 'P' key value | 'D' key | 'W' disk offset bytes | 'Z' disk offset length
+//
+// Numbers in ops are uvarints; strings and bytes follow their length. Z is a
+// range of zeros: wiping a disk does not put megabytes of them into the journal.
+package journal
 
 import (
 	"encoding/binary"
@@ -16,32 +39,16 @@ import (
 	"strings"
 )
 
-// The store keeps the node's state as a map from string keys ("disk/…",
-// "volume/…", "file/…") to JSON values, in two files of the state directory:
-//
-//	state.json     a snapshot of the map and the number of the journal that continues it
-//	journal.<n>    one record per mutating Win32 call
-//
-// A record is appended before its call returns, so killing the process loses
-// nothing of a call that has returned. Nothing is fsynced: this covers kill -9 of
-// the process, but not a power failure of the machine.
-//
-// A record also has what the call writes to disk images. It goes first to the journal
-// and then to the image. Since calls run one after the other, only the last record
-// can lack its image writes, and loading repeats them.
-//
-//	record  = length u32, CRC-32C of payload u32, payload
-//	payload = op…
-//	op      = 'P' key value | 'D' key | 'W' disk offset bytes | 'Z' disk offset length
-//
-// Numbers in ops are uvarints; strings and bytes follow their length. Z is a range
-// of zeros: wiping a disk does not put megabytes of them into the journal.
-type store struct {
-	dir       string
-	gen       uint64 // number of the journal in use
-	log       *os.File
-	size      int64 // bytes of valid records in log
-	compactAt int64 // size at which to write the next snapshot
+// Store is the state in a directory. It is not safe for concurrent use: the
+// emulated node makes its calls one after the other.
+type Store struct {
+	dir  string
+	gen  uint64 // number of the journal in use
+	log  *os.File
+	size int64 // bytes of valid records in log
+	// CompactAt is the journal size at which [Store.CompactIfDue] writes the next
+	// snapshot.
+	CompactAt int64
 	data      map[string][]byte
 }
 
@@ -51,22 +58,24 @@ const (
 	opWrite = 'W'
 	opZero  = 'Z'
 
-	recordHeader = 8
+	// HeaderSize is the size of a record before its payload.
+	HeaderSize = 8
 	// maxRecord is the longest record that replay accepts.
 	maxRecord = 1 << 30
 	// firstCompaction is the journal size at which to write the first snapshot.
 	firstCompaction = 4 << 20
-	stateFormat     = 1
+	// Format is the format of the state that this package reads and writes.
+	Format = 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// imageWrite is a change of a disk image: data at off, or length zeros.
-type imageWrite struct {
-	disk   string // the disk's identity, not its number
-	off    uint64
-	data   []byte // nil for zeros
-	length uint64
+// ImageWrite is a change of a disk image: Data at Offset, or Length zeros.
+type ImageWrite struct {
+	Disk   string // the disk's identity, not its number
+	Offset uint64
+	Data   []byte // nil for zeros
+	Length uint64
 }
 
 // snapshot is the content of state.json.
@@ -76,10 +85,10 @@ type snapshot struct {
 	Values  map[string]json.RawMessage `json:"values"`
 }
 
-// openStore loads the state in dir, which may be empty. pending are the image writes
-// of the last record; the caller repeats them before it reads the images.
-func openStore(dir string) (s *store, pending []imageWrite, err error) {
-	s = &store{dir: dir, data: map[string][]byte{}, compactAt: firstCompaction}
+// Open loads the state in dir, which may be empty. pending are the image writes of
+// the last record; the caller repeats them before it reads the images.
+func Open(dir string) (s *Store, pending []ImageWrite, err error) {
+	s = &Store{dir: dir, data: map[string][]byte{}, CompactAt: firstCompaction}
 	raw, err := os.ReadFile(s.snapshotPath())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -90,8 +99,8 @@ func openStore(dir string) (s *store, pending []imageWrite, err error) {
 		if err := json.Unmarshal(raw, &snap); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
 		}
-		if snap.Format != stateFormat {
-			return nil, nil, fmt.Errorf("%s: state format %d, but this program reads format %d", s.snapshotPath(), snap.Format, stateFormat)
+		if snap.Format != Format {
+			return nil, nil, fmt.Errorf("%s: state format %d, but this program reads format %d", s.snapshotPath(), snap.Format, Format)
 		}
 		s.gen = snap.Journal
 		for k, v := range snap.Values {
@@ -120,15 +129,15 @@ func openStore(dir string) (s *store, pending []imageWrite, err error) {
 	return s, pending, s.removeLeftovers()
 }
 
-func (s *store) snapshotPath() string { return filepath.Join(s.dir, "state.json") }
+func (s *Store) snapshotPath() string { return filepath.Join(s.dir, "state.json") }
 
-func (s *store) journalPath(gen uint64) string {
+func (s *Store) journalPath(gen uint64) string {
 	return filepath.Join(s.dir, "journal."+strconv.FormatUint(gen, 10))
 }
 
 // removeLeftovers removes the files of a process that was killed while it wrote a
 // snapshot: an incomplete snapshot, or a journal that is not in use.
-func (s *store) removeLeftovers() error {
+func (s *Store) removeLeftovers() error {
 	names, err := filepath.Glob(filepath.Join(s.dir, "journal.*"))
 	if err != nil {
 		return err
@@ -144,20 +153,26 @@ func (s *store) removeLeftovers() error {
 	return nil
 }
 
+// Valid returns how many bytes at the start of a journal are valid records.
+func Valid(journal []byte) int {
+	n, _ := replay(journal, map[string][]byte{})
+	return n
+}
+
 // replay applies the records of a journal to data, up to the first incomplete or
 // damaged one. It returns the number of valid bytes and the image writes of the last
 // record.
-func replay(journal []byte, data map[string][]byte) (good int, pending []imageWrite) {
+func replay(journal []byte, data map[string][]byte) (good int, pending []ImageWrite) {
 	for {
 		rest := journal[good:]
-		if len(rest) < recordHeader {
+		if len(rest) < HeaderSize {
 			return good, pending
 		}
 		n := uint64(binary.LittleEndian.Uint32(rest))
-		if n > maxRecord || n > uint64(len(rest)-recordHeader) {
+		if n > maxRecord || n > uint64(len(rest)-HeaderSize) {
 			return good, pending
 		}
-		payload := rest[recordHeader : recordHeader+n]
+		payload := rest[HeaderSize : HeaderSize+n]
 		if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(rest[4:]) {
 			return good, pending
 		}
@@ -166,16 +181,12 @@ func replay(journal []byte, data map[string][]byte) (good int, pending []imageWr
 			return good, pending
 		}
 		pending = writes
-		good += recordHeader + int(n)
+		good += HeaderSize + int(n)
 	}
 }
 
 // applyRecord applies the ops of one record, all or none.
-func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, ok bool) {
-	type change struct {
-		key   string
-		value []byte // nil deletes
-	}
+func applyRecord(payload []byte, data map[string][]byte) (writes []ImageWrite, ok bool) {
 	var changes []change
 	r := opReader{b: payload, ok: true}
 	for len(r.b) > 0 && r.ok {
@@ -192,12 +203,12 @@ func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, o
 		case opDel:
 			changes = append(changes, change{string(r.bytes()), nil})
 		case opWrite:
-			w := imageWrite{disk: string(r.bytes()), off: r.uvarint()}
-			w.data = slices.Clone(r.bytes())
-			w.length = uint64(len(w.data))
+			w := ImageWrite{Disk: string(r.bytes()), Offset: r.uvarint()}
+			w.Data = slices.Clone(r.bytes())
+			w.Length = uint64(len(w.Data))
 			writes = append(writes, w)
 		case opZero:
-			writes = append(writes, imageWrite{disk: string(r.bytes()), off: r.uvarint(), length: r.uvarint()})
+			writes = append(writes, ImageWrite{Disk: string(r.bytes()), Offset: r.uvarint(), Length: r.uvarint()})
 		default:
 			return nil, false
 		}
@@ -205,6 +216,17 @@ func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, o
 	if !r.ok {
 		return nil, false
 	}
+	apply(changes, data)
+	return writes, true
+}
+
+// change is a new value of a key.
+type change struct {
+	key   string
+	value []byte // nil deletes
+}
+
+func apply(changes []change, data map[string][]byte) {
 	for _, c := range changes {
 		if c.value == nil {
 			delete(data, c.key)
@@ -212,7 +234,6 @@ func applyRecord(payload []byte, data map[string][]byte) (writes []imageWrite, o
 			data[c.key] = c.value
 		}
 	}
-	return writes, true
 }
 
 // opReader reads the fields of ops. If a field does not fit, it sets ok to false and
@@ -248,9 +269,14 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-// append adds one record. It fills in the first recordHeader bytes.
-func (s *store) append(record []byte) error {
-	payload := record[recordHeader:]
+// Commit appends r to the journal and changes the values. If it fails, nothing has
+// changed.
+func (s *Store) Commit(r *Record) error {
+	if r.Empty() {
+		return nil
+	}
+	record := r.b
+	payload := record[HeaderSize:]
 	if len(payload) > maxRecord {
 		return fmt.Errorf("a change of %d bytes is larger than a journal record (%d)", len(payload), maxRecord)
 	}
@@ -260,17 +286,46 @@ func (s *store) append(record []byte) error {
 		return err
 	}
 	s.size += int64(len(record))
+	apply(r.changes, s.data)
 	return nil
 }
 
-// compact replaces snapshot and journal by a new snapshot and an empty journal. All
+// Get returns the value of a key. The caller must not change it.
+func (s *Store) Get(key string) (value []byte, ok bool) {
+	value, ok = s.data[key]
+	return value, ok
+}
+
+// Read decodes the value of a key into v.
+func (s *Store) Read(key string, v any) error { return json.Unmarshal(s.data[key], v) }
+
+// Dir returns the directory of the state.
+func (s *Store) Dir() string { return s.dir }
+
+// Size returns the length of the journal in bytes.
+func (s *Store) Size() int64 { return s.size }
+
+// CompactIfDue calls [Store.Compact] if the journal has reached CompactAt. If that
+// fails, the journal goes on, and the next try is later.
+func (s *Store) CompactIfDue() error {
+	if s.size < s.CompactAt {
+		return nil
+	}
+	err := s.Compact()
+	if err != nil {
+		s.CompactAt *= 2
+	}
+	return err
+}
+
+// Compact replaces snapshot and journal by a new snapshot and an empty journal. All
 // image writes of the journal must be in the images already.
-func (s *store) compact() error {
+func (s *Store) Compact() error {
 	values := make(map[string]json.RawMessage, len(s.data))
 	for k, v := range s.data {
 		values[k] = v
 	}
-	raw, err := json.Marshal(snapshot{Format: stateFormat, Journal: s.gen + 1, Values: values})
+	raw, err := json.Marshal(snapshot{Format: Format, Journal: s.gen + 1, Values: values})
 	if err != nil {
 		return err
 	}
@@ -290,14 +345,15 @@ func (s *store) compact() error {
 	s.log.Close()
 	os.Remove(s.journalPath(s.gen)) // on failure the next load removes it
 	s.log, s.size, s.gen = next, 0, s.gen+1
-	s.compactAt = max(firstCompaction, 2*int64(len(raw)))
+	s.CompactAt = max(firstCompaction, 2*int64(len(raw)))
 	return nil
 }
 
-func (s *store) close() error { return s.log.Close() }
+// Close closes the journal. Later commits fail.
+func (s *Store) Close() error { return s.log.Close() }
 
-// keys returns the keys with the prefix, sorted.
-func (s *store) keys(prefix string) []string {
+// Keys returns the keys with a prefix, sorted.
+func (s *Store) Keys(prefix string) []string {
 	var keys []string
 	for k := range maps.Keys(s.data) {
 		if strings.HasPrefix(k, prefix) {
