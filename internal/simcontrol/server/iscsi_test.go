@@ -93,7 +93,7 @@ func TestServicesAndTargetsThatCannotBe(t *testing.T) {
 		{"a delay beyond a day", service(`{"name": "a", "waitHint": "24h1ms"}`), "wait hint"},
 		{"a delay without a unit", service(`{"name": "a", "startDelay": 3}`), "duration 3"},
 		{"where it hangs", service(`{"name": "a", "hangs": "always"}`), "always"},
-		{"a target without a name", target(`{"portals": ["10.0.0.1"]}`), "not an iSCSI name"},
+		{"a target without a name", target(`{"portals": ["10.0.0.1"]}`), "not a valid iSCSI name"},
 		{"a target without portals", target(`{"iqn": "` + iqn + `"}`), "portal"},
 		{"a port", target(`{"iqn": "` + iqn + `", "portals": ["10.0.0.1:68796"]}`), "68796"},
 		{"a LUN", target(`{"iqn": "` + iqn + `", "portals": ["a"], "luns": [{"disk": {"size": 1}}]}`), "1 bytes"},
