@@ -41,17 +41,7 @@ func (a *app) iscsiCommand() *cobra.Command {
 
 // onISCSI makes one call to the API.
 func (a *app) onISCSI(ctx context.Context, method string, call func(context.Context, *iscsi.Client) error) error {
-	client, err := iscsi.NewClient()
-	if err != nil {
-		return &failure{err: err}
-	}
-	defer client.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	if err := call(ctx, client); err != nil {
-		return &failure{"iscsi/v1alpha2 " + method, err}
-	}
-	return nil
+	return onAPI(ctx, a, "iscsi/v1alpha2", iscsi.NewClient, method, call)
 }
 
 // portalArgument parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
@@ -179,10 +169,11 @@ With --auth chap or mutual the secret is read from the environment variable
 	return c
 }
 
-func (a *app) iscsiDisksCommand() *cobra.Command {
+// iscsiTargetCommand returns a command with a portal and a target as arguments.
+func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:               "disks PORTAL TARGET",
-		Short:             "List the disks of a target",
+		Use:               name + " PORTAL TARGET",
+		Short:             short,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -190,42 +181,36 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.onISCSI(c.Context(), "GetTargetDisks", func(ctx context.Context, client *iscsi.Client) error {
-				out, err := client.GetTargetDisks(ctx, &v1alpha2.GetTargetDisksRequest{TargetPortal: p, Iqn: args[1]})
-				if err != nil {
-					return err
-				}
-				list, rows := []targetDiskEntry{}, [][]string{}
-				for _, d := range out.DiskIDs {
-					n, err := diskNumber(d)
-					if err != nil {
-						return err
-					}
-					list, rows = append(list, targetDiskEntry{n}), append(rows, []string{d})
-				}
-				return a.print(list, "DISK", rows)
+			return a.onISCSI(c.Context(), method, func(ctx context.Context, client *iscsi.Client) error {
+				return call(ctx, client, p, args[1])
 			})
 		},
 	}
 }
 
-func (a *app) iscsiDisconnectCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "disconnect PORTAL TARGET",
-		Short:             "Log out of a target",
-		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: a.completeFirst(false, portalWords),
-		RunE: func(c *cobra.Command, args []string) error {
-			p, err := portalArgument(args[0])
+func (a *app) iscsiDisksCommand() *cobra.Command {
+	return a.iscsiTargetCommand("disks", "List the disks of a target", "GetTargetDisks", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error {
+		out, err := c.GetTargetDisks(ctx, &v1alpha2.GetTargetDisksRequest{TargetPortal: p, Iqn: iqn})
+		if err != nil {
+			return err
+		}
+		list, rows := []targetDiskEntry{}, [][]string{}
+		for _, d := range out.DiskIDs {
+			n, err := diskNumber(d)
 			if err != nil {
 				return err
 			}
-			return a.onISCSI(c.Context(), "DisconnectTarget", func(ctx context.Context, client *iscsi.Client) error {
-				_, err := client.DisconnectTarget(ctx, &v1alpha2.DisconnectTargetRequest{TargetPortal: p, Iqn: args[1]})
-				return err
-			})
-		},
-	}
+			list, rows = append(list, targetDiskEntry{n}), append(rows, []string{d})
+		}
+		return a.print(list, "DISK", rows)
+	})
+}
+
+func (a *app) iscsiDisconnectCommand() *cobra.Command {
+	return a.iscsiTargetCommand("disconnect", "Log out of a target", "DisconnectTarget", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error {
+		_, err := c.DisconnectTarget(ctx, &v1alpha2.DisconnectTargetRequest{TargetPortal: p, Iqn: iqn})
+		return err
+	})
 }
 
 func (a *app) iscsiMutualCommand() *cobra.Command {

@@ -203,15 +203,5 @@ func (a *app) noteKeptMapping(ctx context.Context, remote string) {
 
 // onSMB makes one call to the API.
 func (a *app) onSMB(ctx context.Context, method string, call func(context.Context, *smb.Client) error) error {
-	client, err := smb.NewClient()
-	if err != nil {
-		return &failure{err: err}
-	}
-	defer client.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	if err := call(ctx, client); err != nil {
-		return &failure{"smb/v1 " + method, err}
-	}
-	return nil
+	return onAPI(ctx, a, "smb/v1", smb.NewClient, method, call)
 }

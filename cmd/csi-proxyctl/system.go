@@ -16,17 +16,7 @@ func (a *app) systemCommand() *cobra.Command {
 
 // onSystem makes one call to the API.
 func (a *app) onSystem(ctx context.Context, method string, call func(context.Context, *system.Client) error) error {
-	client, err := system.NewClient()
-	if err != nil {
-		return &failure{err: err}
-	}
-	defer client.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	if err := call(ctx, client); err != nil {
-		return &failure{"system/v1alpha1 " + method, err}
-	}
-	return nil
+	return onAPI(ctx, a, "system/v1alpha1", system.NewClient, method, call)
 }
 
 // serviceEntry is a service in the output.

@@ -135,18 +135,28 @@ func (o *op) leadsToDir(p winpath.Path) (bool, error) {
 	return info.IsDir(), err
 }
 
-func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error {
+// placeFor opens the directory in which p would be created, unless that is not allowed.
+func (o *op) placeFor(p winpath.Path) (dir win32.Handle, err error) {
 	if p.IsRoot() {
-		return hosterr.Text(hosterr.ErrAlreadyExists, "is the root of a volume")
+		return 0, hosterr.Text(hosterr.ErrAlreadyExists, "is the root of a volume")
 	}
-	dir, _, err := o.parent(p, traverse, shareAll, creating)
+	dir, _, err = o.parent(p, traverse, shareAll, creating)
+	if err != nil {
+		return 0, err
+	}
+	if err := o.allow(dir, []string{p.Base()}, creating); err != nil {
+		o.close(dir)
+		return 0, err
+	}
+	return dir, nil
+}
+
+func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error {
+	dir, err := o.placeFor(p)
 	if err != nil {
 		return err
 	}
 	defer o.close(dir)
-	if err := o.allow(dir, []string{p.Base()}, creating); err != nil {
-		return err
-	}
 	options := uint32(openReparse | win32.FILE_NON_DIRECTORY_FILE)
 	if toDir {
 		options = openReparse | win32.FILE_DIRECTORY_FILE

@@ -37,17 +37,11 @@ func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (e
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
-		if p.IsRoot() {
-			return hosterr.Text(hosterr.ErrAlreadyExists, "is the root of a volume")
-		}
-		dir, _, err := o.parent(p, traverse, shareAll, creating)
+		dir, err := o.placeFor(p)
 		if err != nil {
 			return err
 		}
 		defer o.close(dir)
-		if err := o.allow(dir, []string{p.Base()}, creating); err != nil {
-			return err
-		}
 		err = o.sameLink(dir, p.Base(), src, true)
 		if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 			return nil

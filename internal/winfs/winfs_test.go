@@ -306,9 +306,6 @@ func TestLinkInPathIsRefused(t *testing.T) {
 			for name, plant := range links(w) {
 				t.Run(name, func(t *testing.T) {
 					link := pods + `\` + strings.ReplaceAll(name, " ", "-")
-					if name == "chain" {
-						link = pods + `\chain`
-					}
 					plant(link)
 					for _, below := range []string{`\precious.txt`, `\deep`, `\deep\deeper`, `\missing`, `\missing\deeper`, `\precious.txt\below`} {
 						err := op.do(w, link+below)
@@ -330,9 +327,6 @@ func TestLinkAtEndIsRefused(t *testing.T) {
 			for name, plant := range links(w) {
 				t.Run(name, func(t *testing.T) {
 					link := pods + `\` + strings.ReplaceAll(name, " ", "-")
-					if name == "chain" {
-						link = pods + `\chain`
-					}
 					plant(link)
 					err := op.do(w, link)
 					refused := errors.Is(err, hosterr.ErrPermissionDenied) || errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME)

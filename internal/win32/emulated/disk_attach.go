@@ -282,9 +282,13 @@ func (n *Node) addDisk(d *disk) {
 	slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
 }
 
-// errNoDisk is the error for a number that no attached disk has.
-func errNoDisk(what string, number uint32) error {
-	return fmt.Errorf("%s: no disk %d", what, number)
+// numbered returns the attached disk with a number.
+func (n *Node) numbered(what string, number uint32) (*disk, error) {
+	d := n.attached(func(d *disk) bool { return d.Number == number })
+	if d == nil {
+		return nil, fmt.Errorf("%s: no disk %d", what, number)
+	}
+	return d, nil
 }
 
 // Detach detaches a disk. Its content stays until the disk is attached again by
@@ -295,9 +299,9 @@ func (n *Node) Detach(number uint32) error {
 	if err := n.usable(); err != nil {
 		return err
 	}
-	d := n.attached(func(d *disk) bool { return d.Number == number })
-	if d == nil {
-		return errNoDisk("detach", number)
+	d, err := n.numbered("detach", number)
+	if err != nil {
+		return err
 	}
 	if d.System {
 		return fmt.Errorf("detach: Windows runs from disk %d", number)
@@ -367,9 +371,9 @@ func (n *Node) Grow(number uint32, size uint64) error {
 	if err := n.usable(); err != nil {
 		return err
 	}
-	d := n.attached(func(d *disk) bool { return d.Number == number })
-	if d == nil {
-		return errNoDisk("grow", number)
+	d, err := n.numbered("grow", number)
+	if err != nil {
+		return err
 	}
 	requested := size
 	size = size / uint64(d.Sector) * uint64(d.Sector)
@@ -379,7 +383,7 @@ func (n *Node) Grow(number uint32, size uint64) error {
 	if err := fitImage(d.image, size); err != nil {
 		return fmt.Errorf("grow: %w", err)
 	}
-	err := n.transact(func(t *tx) error {
+	err = n.transact(func(t *tx) error {
 		state := d.diskState
 		state.Size = size
 		d.change(t, state)
