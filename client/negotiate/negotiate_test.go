@@ -313,15 +313,7 @@ func TestPipeWithoutServer(t *testing.T) {
 func TestServerThatDisconnects(t *testing.T) {
 	p := newProxy(t)
 	l := pipetest.Listen(t, p.path("disk/v1"))
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
+	go l.Handle(func(net.Conn) {})
 	_, err := negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrBusy) {
 		t.Errorf("error %v, want ErrBusy", err)
@@ -330,21 +322,9 @@ func TestServerThatDisconnects(t *testing.T) {
 }
 
 func TestStaleSocket(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows removes the pipe of a killed server: run it on Linux")
-	}
 	p := newProxy(t)
-	socket, err := pipe.SocketPath(p.path("disk/v1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	_, err = negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
+	pipetest.Stale(t, p.path("disk/v1"))
+	_, err := negotiate.Connect(t.Context(), "disk", versions("v1"), p.at())
 	if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("error %v, want ErrNotRunning", err)
 	}

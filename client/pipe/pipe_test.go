@@ -1,6 +1,7 @@
 package pipe_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -142,15 +143,7 @@ func TestMaxSocketPath(t *testing.T) {
 func TestDialAcceptsEverySpelling(t *testing.T) {
 	path := pipetest.Path(t)
 	l := pipetest.Listen(t, path)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
+	go l.Handle(func(net.Conn) {})
 	name, err := pipe.Name(path)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -106,24 +105,9 @@ func testConnectFailsWithoutServer(t *testing.T, path string) {
 }
 
 func TestConnectFailsOnStaleSocket(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows removes the pipe of a killed server: run it on Linux")
-	}
 	path := pipetest.Path(t)
-	socket, err := pipe.SocketPath(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	if _, err := os.Lstat(socket); err != nil {
-		t.Fatal(err)
-	}
-	_, err = disk.NewClientWithPipePath(path)
+	socket := pipetest.Stale(t, path)
+	_, err := disk.NewClientWithPipePath(path)
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("NewClientWithPipePath(%q): error %v, want ECONNREFUSED with the path %q", path, err, socket)
 	}
@@ -334,17 +318,10 @@ func TestClientInManyGoroutines(t *testing.T) {
 func TestConnectToServerThatDisconnects(t *testing.T) {
 	path := pipetest.Path(t)
 	l := pipetest.Listen(t, path)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Read(make([]byte, 64))
-			c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // an empty SETTINGS frame
-			c.Close()
-		}
-	}()
+	go l.Handle(func(c net.Conn) {
+		c.Read(make([]byte, 64))
+		c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // an empty SETTINGS frame
+	})
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

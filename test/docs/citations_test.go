@@ -5,11 +5,11 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,45 +101,20 @@ func TestCitationsResolve(t *testing.T) {
 			}
 		}
 	}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if skip(name, d.Name()) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
+	sources := func(name string) bool {
 		// This file has citations that are wrong on purpose.
-		if rel == "test/docs/citations_test.go" {
-			return nil
-		}
-		switch filepath.Ext(name) {
-		case ".go", ".c", ".h", ".sh", ".yml", ".yaml", ".proto", ".tmpl", "":
-		default:
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
+		return name != "test/docs/citations_test.go" &&
+			slices.Contains([]string{".go", ".c", ".h", ".sh", ".yml", ".yaml", ".proto", ".tmpl", ""}, path.Ext(name))
+	}
+	for name, text := range files(t, root, sources) {
 		list := find(fullName, 1, string(text))
-		if filepath.Ext(name) == ".go" {
-			if list, err = cited(rel, text); err != nil {
-				return err
+		if path.Ext(name) == ".go" {
+			var err error
+			if list, err = cited(name, text); err != nil {
+				t.Fatal(err)
 			}
 		}
-		check(rel, list)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		check(name, list)
 	}
 	for _, p := range all {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.name)))

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,22 +18,13 @@ func literals(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, dir := range []string{"client", "cmd", "internal", "pkg"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+		programs := func(name string) bool {
+			return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !strings.HasSuffix(name, ".pb.go")
+		}
+		for name, text := range files(t, filepath.Join(root, dir), programs) {
+			file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 			if err != nil {
-				return err
-			}
-			if d.IsDir() {
-				if skip(path, d.Name()) {
-					return filepath.SkipDir
-				}
-				return nil
-			}
-			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
-				return nil
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
+				t.Fatal(err)
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
@@ -44,10 +34,6 @@ func literals(t *testing.T) []string {
 				}
 				return true
 			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 	return all

@@ -21,26 +21,10 @@ var (
 // Directories, files and tests that a page names in code spans exist.
 func TestNamesInPagesExist(t *testing.T) {
 	tests := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && skip(path, d.Name()):
-			return filepath.SkipDir
-		case !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for _, text := range files(t, root, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
 		for _, m := range testFunc.FindAllSubmatch(text, -1) {
 			tests[string(m[1])] = true
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	paths, named := 0, 0
 	for _, p := range pages(t) {

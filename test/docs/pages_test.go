@@ -2,6 +2,7 @@ package docs
 
 import (
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,36 +61,47 @@ func skip(path, name string) bool {
 	return path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules")
 }
 
+// files returns the files below dir that want accepts: their names relative to the
+// root, and their contents.
+func files(t *testing.T, dir string, want func(name string) bool) iter.Seq2[string, []byte] {
+	t.Helper()
+	return func(yield func(string, []byte) bool) {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if skip(path, d.Name()) {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(rel)
+			if !want(name) {
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if err == nil && !yield(name, text) {
+				return filepath.SkipAll
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // pages reads all pages except those that tests read.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if skip(path, d.Name()) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if filepath.Ext(path) != ".md" {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		all = append(all, parse(filepath.ToSlash(rel), string(text)))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for name, text := range files(t, root, func(name string) bool { return filepath.Ext(name) == ".md" }) {
+		all = append(all, parse(name, string(text)))
 	}
 	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/reference.md", "docs/csi-proxyctl.md"} {
 		if !slices.ContainsFunc(all, func(p page) bool { return p.name == must }) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,43 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	l.change(func() { l.accepted++; l.open++ })
 	return &conn{Conn: c, l: l}, nil
+}
+
+// Handle accepts connections until the listener is closed, calls handle with each and
+// closes it.
+func (l *Listener) Handle(handle func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		handle(c)
+		c.Close()
+	}
+}
+
+// Stale leaves the socket of the pipe at path behind, as a killed server does, and
+// returns the socket's path. Windows removes the pipe of a killed server, so the test
+// is skipped there.
+func Stale(t testing.TB, path string) (socket string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows removes the pipe of a killed server: run it on Linux")
+	}
+	socket, err := pipe.SocketPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	if _, err := os.Lstat(socket); err != nil {
+		t.Fatal(err)
+	}
+	return socket
 }
 
 func (l *Listener) change(f func()) {
