@@ -19,11 +19,11 @@ func (a *app) nodeCommand() *cobra.Command {
 		a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(), a.nodeClearCommand(), a.nodeRebootCommand())
 }
 
-// onNode calls the service that controls the node.
+// onNode makes one call to the control service of the simulated node.
 func (a *app) onNode(ctx context.Context, what string, call func(context.Context, *simcontrol.Client) error) error {
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
-		return &hinted{err, "only csi-proxy-sim has a node to control: is it running?"}
+		return &hinted{err, "is csi-proxy-sim running? csi-proxy has no simulated node to control"}
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
@@ -34,7 +34,7 @@ func (a *app) onNode(ctx context.Context, what string, call func(context.Context
 	return nil
 }
 
-// changeNode makes a call that returns nothing.
+// changeNode makes a call that has no result.
 func (a *app) changeNode(c *cobra.Command, what string, call func(context.Context, *simcontrol.Client) error) error {
 	if err := a.onNode(c.Context(), what, call); err != nil {
 		return err
@@ -74,14 +74,14 @@ func (a *app) printState(state nodespec.State) error {
 		for _, m := range []struct {
 			is   bool
 			text string
-		}{{d.ReadOnly, "read-only"}, {d.System, "system"}, {d.Waiting, "not seen yet"}} {
+		}{{d.ReadOnly, "read-only"}, {d.System, "system"}, {d.Waiting, "needs rescan"}} {
 			if m.is {
 				mode += ", " + m.text
 			}
 		}
 		size := a.size(uint64(d.Size))
 		if d.SeenSize != d.Size {
-			size += " (seen: " + a.size(uint64(d.SeenSize)) + ")"
+			size += " (before rescan: " + a.size(uint64(d.SeenSize)) + ")"
 		}
 		rows = append(rows, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.ID, d.Serial, d.Page83, d.Image})
 	}
@@ -137,7 +137,7 @@ func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 func diskNumber(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a disk number", text)
+		return 0, fmt.Errorf("disk %q: want a disk number", text)
 	}
 	return uint32(n), nil
 }
@@ -146,7 +146,7 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 	var d nodespec.Disk
 	c := &cobra.Command{
 		Use:   "attach",
-		Short: "Attach a new disk, or by --id one that was detached",
+		Short: "Attach a new disk or, with --id, a detached disk",
 		Example: `  csi-proxyctl node attach --size 10GiB --serial VOL0001
   csi-proxyctl node attach --id data`,
 		Args: cobra.NoArgs,
@@ -172,7 +172,7 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 func (a *app) nodeDetachCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "detach NUMBER",
-		Short:             "Take a disk away, whatever uses it",
+		Short:             "Detach a disk, even if it is in use",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -188,7 +188,7 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 func (a *app) nodeGrowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "grow NUMBER SIZE",
-		Short:             "Make a disk larger; Windows notices with the next rescan",
+		Short:             "Grow a disk; Windows detects the new size with the next rescan",
 		Example:           "  csi-proxyctl node grow 1 2GiB",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
@@ -210,7 +210,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 	var f nodespec.Fault
 	c := &cobra.Command{
 		Use:   "fail CALL",
-		Short: "Make a Win32 call fail, or take longer",
+		Short: "Make a Win32 call fail or take longer",
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
   csi-proxyctl node fail DeviceIoControl --code 0x7c0d0 --delay 5s`,
 		Args: cobra.ExactArgs(1),
@@ -226,7 +226,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 func (a *app) nodeClearCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "clear",
-		Short: "End all faults that fail has begun",
+		Short: "Remove all faults",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.changeNode(c, "clear", func(ctx context.Context, n *simcontrol.Client) error { return n.ClearFaults(ctx) })
@@ -237,7 +237,7 @@ func (a *app) nodeClearCommand() *cobra.Command {
 func (a *app) nodeRebootCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reboot",
-		Short: "Restart the node: handles are gone, disks come up as they were last set to",
+		Short: "Reboot the node: close all handles, and restore the stored state of disks",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.changeNode(c, "reboot", func(ctx context.Context, n *simcontrol.Client) error { return n.Reboot(ctx) })

@@ -17,7 +17,7 @@ func (a *app) nodeServiceCommand() *cobra.Command {
 	var s nodespec.Service
 	c := &cobra.Command{
 		Use:   "service NAME",
-		Short: "Make a Windows service, or replace the one of that name",
+		Short: "Create or replace a Windows service",
 		Example: `  csi-proxyctl node service storagevendor --depends-on MSiSCSI --state running
   csi-proxyctl node service storagevendor --dies 1067`,
 		Args: cobra.ExactArgs(1),
@@ -39,10 +39,10 @@ func (a *app) nodeISCSISetCommand() *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use:   "set IQN",
-		Short: "Make a target, or replace the one of that name",
-		Long: `Make an iSCSI target, or replace the one of that name.
+		Short: "Create or replace a target",
+		Long: `Create or replace an iSCSI target.
 
-With --chap-user the secrets are taken from the environment variables
+With --chap-user the secrets are read from the environment variables
 ` + chapVariable + ` and ` + mutualVariable + `.`,
 		Example: "  csi-proxyctl node iscsi set iqn.2003-01.org.example:disk1 --portal 10.0.0.1 --lun 10GiB --lun 20GiB",
 		Args:    cobra.ExactArgs(1),
@@ -51,21 +51,21 @@ With --chap-user the secrets are taken from the environment variables
 			if user != "" {
 				t.CHAP = &nodespec.CHAP{User: user, Secret: os.Getenv(chapVariable), MutualSecret: os.Getenv(mutualVariable)}
 				if t.CHAP.Secret == "" {
-					return fmt.Errorf("--chap-user without a secret in the environment variable %s", chapVariable)
+					return fmt.Errorf("--chap-user needs a secret in the environment variable %s", chapVariable)
 				}
 			}
 			return a.changeNode(c, "iscsi set", func(ctx context.Context, n *simcontrol.Client) error { return n.SetISCSITarget(ctx, t) })
 		},
 	}
 	targetFlags(c.Flags(), &t)
-	c.Flags().StringVar(&user, "chap-user", "", "user `name` that logins need")
+	c.Flags().StringVar(&user, "chap-user", "", "CHAP user `name` for logins")
 	return c
 }
 
 func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove IQN",
-		Short: "Take a target away, with its sessions and disks",
+		Short: "Remove a target with its sessions and disks",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeNode(c, "iscsi remove", func(ctx context.Context, n *simcontrol.Client) error { return n.RemoveISCSITarget(ctx, args[0]) })
@@ -73,7 +73,7 @@ func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 	}
 }
 
-// printServices is the part of node show about services and iSCSI.
+// printServices prints the services and iSCSI targets of node show.
 func (a *app) printServices(state nodespec.State) error {
 	var rows [][]string
 	for _, s := range state.Services {
@@ -105,7 +105,7 @@ func (a *app) printServices(state nodespec.State) error {
 	return nil
 }
 
-// portalTexts lists portals with their ports.
+// portalTexts formats portals with their ports.
 func portalTexts(portals []nodespec.ISCSIPortal) string {
 	var texts []string
 	for _, p := range portals {

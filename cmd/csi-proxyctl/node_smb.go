@@ -26,13 +26,13 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 	}
 	yes, no := true, false
 	stdin := false
-	password := change("password SERVER USER", "Set the password of an account, which is made if there is none", 2,
+	password := change("password SERVER USER", "Set the password of an account, or create the account", 2,
 		func(in *simcontrol.ChangeSmbServerRequest, args []string) (err error) {
 			in.User = args[1]
 			in.Password, err = a.password(stdin)
 			return err
 		})
-	password.Long = "Set the password of an account of an SMB server. It is taken from the environment\nvariable " + passwordVariable + ", or with --password-stdin from standard input."
+	password.Long = "Set the password of an account of an SMB server, or create the account. The\npassword is read from the environment variable " + passwordVariable + ",\nor with --password-stdin from standard input."
 	password.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
 	return group("smb", "Control the SMB servers that the node can reach",
 		a.nodeSMBAddCommand(),
@@ -41,15 +41,15 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 			return nil
 		}),
 		password,
-		change("down SERVER", "Take a server away, with all connections", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
+		change("down SERVER", "Disconnect a server from the network", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
 			in.Down = &yes
 			return nil
 		}),
-		change("up SERVER", "Bring a server back, and the connections that it still takes", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
+		change("up SERVER", "Reconnect a server, and restore the connections that it still accepts", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
 			in.Down = &no
 			return nil
 		}),
-		change("encryption SERVER on|off", "Let a server be able to encrypt, or not", 2, func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
+		change("encryption SERVER on|off", "Enable or disable encryption on a server", 2, func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
 			switch args[1] {
 			case "on":
 				in.Encryption = &yes
@@ -67,7 +67,7 @@ func (a *app) nodeSMBAddCommand() *cobra.Command {
 	var s nodespec.SMBServer
 	c := &cobra.Command{
 		Use:     "add SERVER",
-		Short:   "Put an SMB server on the network of the node",
+		Short:   "Add an SMB server to the network of the node",
 		Example: "  csi-proxyctl node smb add files.example.com --share data --share logs",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ func (a *app) nodeSMBAddCommand() *cobra.Command {
 func (a *app) nodeSMBStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "status SHARE STATUS",
-		Short:   "Make Windows tell a status of a mapping, as bad networks do",
+		Short:   "Set the status that Windows reports for a mapping",
 		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,7 +93,7 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 	}
 }
 
-// printSMB is the part of node show about SMB.
+// printSMB prints the SMB servers and mappings of node show.
 func (a *app) printSMB(state nodespec.State) error {
 	var rows [][]string
 	for _, s := range state.SMBServers {

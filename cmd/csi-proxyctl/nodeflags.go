@@ -8,61 +8,61 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// Each function binds the flags of one command of csi-proxyctl node to the fields
+// Each function defines the flags of a command of csi-proxyctl node, which set the fields
 // of the description that the command sends. A test finds fields without a flag.
 
 func diskFlags(f *pflag.FlagSet, d *nodespec.Disk) {
-	f.Var(&d.Size, "size", "`size` of a new disk, as 10GiB")
-	f.Uint32Var(&d.SectorSize, "sector-size", 0, "512 or 4096 `bytes`")
-	f.StringVar(&d.Serial, "serial", "", "its serial `number`")
+	f.Var(&d.Size, "size", "`size` of a new disk, such as 10GiB")
+	f.Uint32Var(&d.SectorSize, "sector-size", 0, "sector size in `bytes`: 512 or 4096")
+	f.StringVar(&d.Serial, "serial", "", "serial `number`")
 	f.Var(&list[nodespec.Identifier]{&d.Identifiers, func(text string) (nodespec.Identifier, error) {
 		return nodespec.Identifier{CodeSet: "ascii", Text: text}, nil
-	}}, "page83", "its page 83h `identifier`")
-	f.StringVar(&d.ID, "id", "", "its lasting `identity`")
-	f.StringVar(&d.Content, "content", "", "what it `holds`: blank, gpt, gptNoMSR, mbr or superfloppy")
+	}}, "page83", "SCSI page 83h `identifier`")
+	f.StringVar(&d.ID, "id", "", "`name` of the disk, with which it can be attached again")
+	f.StringVar(&d.Content, "content", "", "initial `content`: blank, gpt, gptNoMSR, mbr or superfloppy")
 }
 
 func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {
-	f.StringVar(&to.Error, "error", "", "the `error` that it answers, as ERROR_ACCESS_DENIED or 5")
-	f.Uint32Var(&to.Code, "code", 0, "only with this control `code` or information class")
-	f.Uint32Var(&to.Times, "times", 0, "how `often`; 0 means until it is cleared")
-	f.DurationVar(&to.Delay, "delay", 0, "how long it takes")
+	f.StringVar(&to.Error, "error", "", "`error` that the call returns, such as ERROR_ACCESS_DENIED or 5")
+	f.Uint32Var(&to.Code, "code", 0, "only for calls with this control `code` or information class")
+	f.Uint32Var(&to.Times, "times", 0, "`number` of calls; 0 means until the fault is cleared")
+	f.DurationVar(&to.Delay, "delay", 0, "how long the call takes")
 }
 
 func serviceFlags(f *pflag.FlagSet, s *nodespec.Service) {
-	f.StringVar(&s.DisplayName, "display-name", "", "`name` that people see")
-	f.StringVar(&s.StartType, "start", "", "boot, system, auto, manual or disabled; manual without it")
-	f.StringVar(&s.State, "state", "", "running, stopped or paused; without it, what follows from --start")
-	f.StringArrayVar(&s.DependsOn, "depends-on", nil, "`service` that must run for this one to run; repeatable")
-	f.DurationVar((*time.Duration)(&s.StartDelay), "start-delay", 0, "how long it takes to start")
-	f.DurationVar((*time.Duration)(&s.StopDelay), "stop-delay", 0, "how long it takes to stop")
-	f.DurationVar((*time.Duration)(&s.WaitHint), "wait-hint", 0, "what it estimates while it does")
-	f.Uint32Var(&s.StartError, "start-error", 0, "Win32 `number` with which starting is refused")
-	f.Uint32Var(&s.Dies, "dies", 0, "Win32 `number` with which it ends instead of running")
-	f.BoolVar(&s.RefusesStop, "refuses-stop", false, "accepts no stop")
-	f.StringVar(&s.Hangs, "hangs", "", "stays for good at start or stop")
+	f.StringVar(&s.DisplayName, "display-name", "", "display `name`")
+	f.StringVar(&s.StartType, "start", "", "start `type`: boot, system, auto, manual or disabled (default manual)")
+	f.StringVar(&s.State, "state", "", "`state`: running, stopped or paused (default: running if Windows starts it automatically, otherwise stopped)")
+	f.StringArrayVar(&s.DependsOn, "depends-on", nil, "`service` on which this one depends; repeatable")
+	f.DurationVar((*time.Duration)(&s.StartDelay), "start-delay", 0, "how long the start takes")
+	f.DurationVar((*time.Duration)(&s.StopDelay), "stop-delay", 0, "how long the stop takes")
+	f.DurationVar((*time.Duration)(&s.WaitHint), "wait-hint", 0, "wait hint that the service reports during start and stop")
+	f.Uint32Var(&s.StartError, "start-error", 0, "Win32 error `number` with which the start fails")
+	f.Uint32Var(&s.Dies, "dies", 0, "Win32 error `number` with which the service ends right after its start")
+	f.BoolVar(&s.RefusesStop, "refuses-stop", false, "do not accept a stop")
+	f.StringVar(&s.Hangs, "hangs", "", "`phase` that never ends: start or stop")
 }
 
 func targetFlags(f *pflag.FlagSet, t *nodespec.ISCSITarget) {
-	f.Var(&list[nodespec.ISCSIPortal]{&t.Portals, nodespec.ParseISCSIPortal}, "portal", "`address` where it listens, with a port or without; repeatable")
+	f.Var(&list[nodespec.ISCSIPortal]{&t.Portals, nodespec.ParseISCSIPortal}, "portal", "`address` of a portal, optionally with port; repeatable")
 	f.Var(&list[nodespec.LUN]{&t.LUNs, func(text string) (l nodespec.LUN, err error) {
 		l.Size, err = nodespec.ParseSize(text)
 		return l, err
-	}}, "lun", "`size` of the next LUN, as 10GiB; repeatable")
-	f.DurationVar((*time.Duration)(&t.ArrivalDelay), "arrival-delay", 0, "passes between a login and each further disk")
-	f.BoolVar(&t.Refuses, "refuses", false, "refuses every login")
-	f.BoolVar(&t.Unreachable, "unreachable", false, "answers nobody")
-	f.BoolVar(&t.Busy, "busy", false, "makes Windows refuse a logout")
-	f.BoolVar(&t.Persistent, "persistent", false, "Windows logs in by itself whenever MSiSCSI begins")
+	}}, "lun", "`size` of the next LUN, such as 10GiB; repeatable")
+	f.DurationVar((*time.Duration)(&t.ArrivalDelay), "arrival-delay", 0, "delay between the login and each disk")
+	f.BoolVar(&t.Refuses, "refuses", false, "reject all logins")
+	f.BoolVar(&t.Unreachable, "unreachable", false, "do not respond")
+	f.BoolVar(&t.Busy, "busy", false, "make Windows reject logouts")
+	f.BoolVar(&t.Persistent, "persistent", false, "make Windows log in automatically when MSiSCSI starts")
 }
 
 func serverFlags(f *pflag.FlagSet, s *nodespec.SMBServer) {
 	f.StringArrayVar(&s.Shares, "share", nil, "`name` of a share; repeatable")
-	f.BoolVar(&s.NoEncryption, "no-encryption", false, "a server without SMB 3's encryption")
-	f.BoolVar(&s.NodeAccount, "node-account", false, "let the node in without a user")
+	f.BoolVar(&s.NoEncryption, "no-encryption", false, "disable SMB 3 encryption")
+	f.BoolVar(&s.NodeAccount, "node-account", false, "accept the account of the node, without a user")
 }
 
-// list is the value of a flag that may be given several times.
+// list is the value of a repeatable flag.
 type list[T any] struct {
 	to    *[]T
 	parse func(string) (T, error)

@@ -16,13 +16,13 @@ func bind[T any](flags func(*pflag.FlagSet, *T)) func(*pflag.FlagSet) any {
 	}
 }
 
-// Each field of a description has a flag, or is listed here as one for files only.
-func TestFieldsWithoutAFlag(t *testing.T) {
+// Each field of a description has a flag, or is listed here because only files can set it.
+func TestFieldsHaveFlags(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		bind func(*pflag.FlagSet) any // returns a pointer to the description
 		args []string                 // one value for each flag
-		none []string                 // fields without one
+		none []string                 // fields without a flag
 	}{
 		{
 			name: "attach", bind: bind(diskFlags), args: []string{"--size=1GiB", "--sector-size=4096", "--serial=s", "--page83=p", "--id=i", "--content=gpt"},
@@ -53,13 +53,13 @@ func TestFieldsWithoutAFlag(t *testing.T) {
 		}
 		flags.VisitAll(func(f *pflag.Flag) {
 			if !f.Changed {
-				t.Errorf("%s: the test gives no --%s", c.name, f.Name)
+				t.Errorf("%s: the test does not set --%s", c.name, f.Name)
 			}
 		})
 		for i := range to.Elem().NumField() {
 			field := to.Elem().Type().Field(i).Name
 			if set := !to.Elem().Field(i).IsZero(); set == slices.Contains(c.none, field) {
-				t.Errorf("%s: %s is set by a flag: %t, and listed as one without: %[3]t", c.name, field, set)
+				t.Errorf("%s: field %s is set by a flag: %t, listed in none: %[3]t", c.name, field, set)
 			}
 		}
 	}

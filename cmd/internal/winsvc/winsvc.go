@@ -5,7 +5,7 @@
 // winsvc ends the context of the program, and reports it as stopped when the program has
 // returned. Running calls finish first.
 //
-// A flag tells the program to run as a service. Windows has functions to detect that, but
+// The program runs as a service if a flag says so. Windows has functions to detect that, but
 // they are wrong for a console in a container.
 package winsvc
 
