@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,13 +97,14 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.memory.Accept()
 }
 
-// inMemory serves the newest version of the disk API until the test ends or stop is
+// inMemory serves version v1 of the disk API until the test ends or stop is
 // called.
 func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop func()) {
 	t.Helper()
 	services := wire.Disk(d, nil)
+	v1 := slices.IndexFunc(services, func(s wire.Service) bool { return s.Version.String() == "v1" })
 	s, err := apiserver.Open(apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
-		apiserver.Pipes(services[len(services)-1:])...)
+		apiserver.Pipes(services[v1:v1+1])...)
 	if err != nil {
 		t.Fatal(err)
 	}

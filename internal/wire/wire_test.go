@@ -506,8 +506,8 @@ func TestAbsentPortalIsNil(t *testing.T) {
 			t.Errorf("%s: pkg got %+v, want a nil portal", e, r.got)
 		}
 	}
-	if tried != 12 {
-		t.Errorf("tested %d methods with a portal, want 12", tried)
+	if tried == 0 {
+		t.Error("no method has a portal")
 	}
 }
 

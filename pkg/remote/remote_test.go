@@ -622,7 +622,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 			"disk/v1 Rescan: the call through the connection that was given failed: message too large", nil},
 	} {
 		conn := wiretest.Serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
-		d, err := remote.NewDisk(t.Context(), remote.WithConn(conn))
+		d, err := remote.NewDisk(t.Context(), remote.WithConn(conn), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
 		if err != nil {
 			t.Fatal(err)
 		}

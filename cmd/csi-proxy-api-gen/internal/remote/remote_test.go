@@ -103,29 +103,36 @@ func TestRepositoryClientsAreUpToDate(t *testing.T) {
 	}
 }
 
+// newest is the newest version of a group in this repository.
+func newest(group string) string {
+	families := rows.Published()
+	return families[slices.IndexFunc(families, func(f rows.Family) bool { return f.Group == group })].Versions[0]
+}
+
 // A new version of a family is tried first, with its own messages.
 func TestNewVersionIsTriedFirst(t *testing.T) {
-	proto, err := os.ReadFile(filepath.Join(repository, "client/api/disk/v1/api.proto"))
+	now := newest("disk")
+	proto, err := os.ReadFile(filepath.Join(repository, "client/api/disk", now, "api.proto"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	files, _, err := generate(t, nil, func(c *remote.Config) {
-		dir := filepath.Join(c.Rows.Root, "client/api/disk/v2")
+		dir := filepath.Join(c.Rows.Root, "client/api/disk/v99")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text := strings.NewReplacer("package v1;", "package v2;", "disk/v1", "disk/v2").Replace(string(proto))
+		text := strings.NewReplacer("package "+now+";", "package v99;", "disk/"+now, "disk/v99").Replace(string(proto))
 		if err := os.WriteFile(filepath.Join(dir, "api.proto"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		c.Rows.Families = rows.Published()
-		c.Rows.Families[0].Versions = append([]string{"v2"}, c.Rows.Families[0].Versions...)
+		c.Rows.Families[0].Versions = append([]string{"v99"}, c.Rows.Families[0].Versions...)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(files["pkg/remote/disk_calls.go"])
-	for _, want := range []string{`{"v2", &v2.Disk_ServiceDesc},` + "\n\t\t" + `{"v1", &v1.`, `case "v2", "v1", "v1beta3":`, "type diskV2 struct", "&v2.PartitionDiskRequest{"} {
+	for _, want := range []string{`{"v99", &v99.Disk_ServiceDesc},` + "\n\t\t" + `{"` + now + `", &` + now + `.`, `case "v99", "` + now + `", `, "type diskV99 struct", "&v99.PartitionDiskRequest{"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
@@ -137,8 +144,9 @@ func TestRefusals(t *testing.T) {
 		diskTypes   = "pkg/disk/types.go"
 		volumeTypes = "pkg/volume/types.go"
 		iscsiTypes  = "pkg/iscsi/types.go"
-		diskProto   = "client/api/disk/v1/api.proto"
 	)
+	disk, filesystem, volume := newest("disk"), newest("filesystem"), newest("volume")
+	diskProto := "client/api/disk/" + disk + "/api.proto"
 	for _, c := range []struct {
 		about  string
 		edits  map[string][2]string
@@ -147,10 +155,10 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a field of a request that the version cannot carry",
 			map[string][2]string{volumeTypes: {"type FormatVolumeRequest struct {", "type FormatVolumeRequest struct {\n\tLabel string"}}, nil,
-			[]string{"volume/v2alpha1: message FormatVolumeRequest has no field for volume.FormatVolumeRequest.Label; write the method by hand"}},
+			[]string{"volume/" + volume + ": message FormatVolumeRequest has no field for volume.FormatVolumeRequest.Label; write the method by hand"}},
 		{"a field of a response that pkg has no place for",
 			map[string][2]string{diskTypes: {"TotalBytes int64", "Bytes int64"}}, nil,
-			[]string{"disk/v1: field GetDiskStatsResponse.total_bytes", "disk/v1: message GetDiskStatsResponse has no field for disk.GetDiskStatsResponse.Bytes"}},
+			[]string{"disk/" + disk + ": field GetDiskStatsResponse.total_bytes", "disk/" + disk + ": message GetDiskStatsResponse has no field for disk.GetDiskStatsResponse.Bytes"}},
 		{"a field of another type",
 			map[string][2]string{diskTypes: {"TotalBytes int64", "TotalBytes string"}}, nil,
 			[]string{"field GetDiskStatsResponse.total_bytes is int64, but string in pkg: write the method by hand"}},
@@ -162,13 +170,13 @@ func TestRefusals(t *testing.T) {
 			[]string{"enum value MUTUAL_CHAP is 2, but iscsi.MUTUAL_CHAP is 3"}},
 		{"a method that the version does not have",
 			map[string][2]string{diskTypes: {"type Interface interface {", "type Interface interface {\n\tErase(context.Context, *RescanRequest) (*RescanResponse, error)"}}, nil,
-			[]string{"disk/v1, the newest version, has no method for disk.Service.Erase: add it to the version, or write diskV1.Erase or Disk.Erase by hand in pkg/remote"}},
+			[]string{"disk/" + disk + ", the newest version, has no method for disk.Service.Erase: add it to the version, or write diskV" + disk[1:] + ".Erase or Disk.Erase by hand in pkg/remote"}},
 		{"a method that was renamed in the version",
 			map[string][2]string{diskProto: {"rpc Rescan(", "rpc ScanAgain("}}, nil,
-			[]string{"disk/v1, the newest version, has no method for disk.Service.Rescan", "disk/v1 has a method ScanAgain that is never called"}},
+			[]string{"disk/" + disk + ", the newest version, has no method for disk.Service.Rescan", "disk/" + disk + " has a method ScanAgain that is never called"}},
 		{"a method that was written by hand and no longer is",
 			map[string][2]string{"pkg/remote/filesystem.go": {") PathValid(", ") PathIsValid("}}, nil,
-			[]string{"filesystem/v2alpha1, the newest version, has no method for filesystem.Service.PathValid: add it"}},
+			[]string{"filesystem/" + filesystem + ", the newest version, has no method for filesystem.Service.PathValid: add it"}},
 		{"a method of an older family whose types changed",
 			map[string][2]string{"pkg/remote/disk.go": {") PartitionDisk(", ") PartitionTheDisk("}}, nil,
 			[]string{"disk/v1beta2: field PartitionDiskRequest.diskID"}},
