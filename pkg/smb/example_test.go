@@ -13,11 +13,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// A share is mapped for the node and linked where the kubelet wants it. Who
-// removes the last link may have the mapping removed, too.
+// A share is mapped for the node and linked at the kubelet's staging path. After its last
+// link is removed, the mapping can be removed, too.
 func Example() {
 	ctx := context.Background()
-	// The default node reaches \\files.example.com\data, with an account csi.
+	// The default node can reach \\files.example.com\data, with the account csi.
 	node, err := simnode.Open(simnode.Config{Log: slog.New(slog.DiscardHandler)}) // on Windows: smb.New(smbapi.New(), files)
 	if err != nil {
 		log.Fatal(err)
@@ -42,7 +42,7 @@ func Example() {
 	}
 	mappings(node)
 
-	// As long as the link is there the mapping stays, whoever asks.
+	// The mapping is kept as long as the link exists.
 	remove := &smb.RemoveSMBGlobalMappingRequest{RemotePath: `\\files.example.com\data`}
 	if _, err := shares.RemoveSMBGlobalMapping(ctx, remove); err != nil {
 		log.Fatal(err)

@@ -1,6 +1,6 @@
 package smb
 
-// Remembered is how many shares the service keeps a record of.
+// Remembered returns the number of shares that the service has a record of.
 func (s *SMB) Remembered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -9,5 +9,5 @@ func (s *SMB) Remembered() int {
 
 var SameUser = sameUser
 
-// Root is what mappings of the path are made of.
+// Root returns the share that is mapped for the path.
 func (r RemotePath) Root() string { return r.root() }

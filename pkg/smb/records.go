@@ -11,40 +11,40 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
-// records are what this process knows of the mappings of a node beyond what
-// Windows tells: with which credentials it made them, and which links lead to
-// them. They are in memory only; after a restart links are found again where the
-// kubelet lets drivers make them, and credentials are not known.
+// records is what this process knows about the mappings of a node in addition to what
+// Windows reports: the credentials of the mappings that it made, and the links to their
+// shares. It is only in memory. After a restart the service finds links again in the
+// kubelet's directories, and the credentials are unknown.
 type records struct {
 	mu     sync.Mutex
-	key    [sha256.Size]byte // of the marks; random, never leaves the process
+	key    [sha256.Size]byte // random key of the marks; never leaves the process
 	shares map[string]*record
 
-	search   sync.Mutex // held while links are looked for
+	search   sync.Mutex // held during the search for links
 	searched bool
-	armed    bool // the timer runs that looks for unwanted mappings
-	partly   bool // there was too much to look at all: any share may have links that are not known
+	armed    bool // the timer for unwanted mappings runs
+	partly   bool // the search was incomplete: any share may have unknown links
 }
 
-// record is about one share.
+// record is what is known about one share.
 type record struct {
-	made bool              // or adopted by this process, with the credentials below
-	user string            // as the request had it
-	mark [sha256.Size]byte // of user and password
-	// links are the paths of links to the share, by folded path. They were made
-	// or found; whether one is still there is asked when it matters.
+	made bool              // made or adopted by this process, with the credentials below
+	user string            // from the request
+	mark [sha256.Size]byte // HMAC of user and password
+	// links are the paths of links to the share, by folded path. They were made or
+	// found by this process, and may no longer exist.
 	links map[string]string
-	// unwanted: its removal was asked for while links used it.
+	// unwanted means that the removal was requested while links used the mapping.
 	unwanted bool
 }
 
 func newRecords() *records {
 	r := &records{shares: map[string]*record{}}
-	rand.Read(r.key[:]) // does not fail
+	rand.Read(r.key[:]) // never fails
 	return r
 }
 
-// markOf tells credentials apart. It says nothing about them without the key.
+// markOf returns a keyed hash of credentials, to compare them without storing them.
 func (r *records) markOf(user, password string) (mark [sha256.Size]byte) {
 	h := hmac.New(sha256.New, r.key[:])
 	h.Write([]byte(strings.ToLower(user) + "\x00"))
@@ -55,7 +55,7 @@ func (r *records) markOf(user, password string) (mark [sha256.Size]byte) {
 	return mark
 }
 
-// credentials are those that this process made the mapping with.
+// credentials returns the credentials that this process made the mapping with.
 func (r *records) credentials(root string) (user string, mark [sha256.Size]byte, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,26 +65,26 @@ func (r *records) credentials(root string) (user string, mark [sha256.Size]byte,
 	return "", mark, false
 }
 
-// adopted notes that a mapping, which an earlier process made and which is in
-// use, is this one's now. Its password stays unknown: noting that of whoever asks
-// first would refuse all others if it is the wrong one.
+// adopted records that this process has adopted a mapping in use, which an earlier process
+// made. Its password stays unknown: if the password of the first request was recorded and
+// wrong, all other requests would be refused.
 func (r *records) adopted(root, user string) {
 	r.change(root, func(rec *record) {
 		rec.made, rec.unwanted, rec.user, rec.mark = true, false, user, unknownMark
 	})
 }
 
-// unknownMark stands for credentials of which only the user is known.
+// unknownMark is the mark of credentials with an unknown password.
 var unknownMark [sha256.Size]byte
 
-// mapped notes with which credentials a mapping was made.
+// mapped records the credentials that a mapping was made with.
 func (r *records) mapped(root, user, password string) {
 	r.change(root, func(rec *record) {
 		rec.made, rec.unwanted, rec.user, rec.mark = true, false, user, r.markOf(user, password)
 	})
 }
 
-// removed forgets the credentials of a mapping that is gone.
+// removed forgets the credentials of a removed mapping.
 func (r *records) removed(root string) {
 	r.change(root, func(rec *record) {
 		rec.made, rec.unwanted, rec.user, rec.mark = false, false, "", [sha256.Size]byte{}
@@ -103,8 +103,8 @@ func (r *records) dropLink(root, path string) {
 	r.change(root, func(rec *record) { delete(rec.links, linkKey(path)) })
 }
 
-// change changes the record of a share, of which nothing is kept that says
-// nothing: callers may name any number of shares.
+// change changes the record of a share. It deletes empty records, because requests can name
+// any number of shares.
 func (r *records) change(root string, change func(*record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,8 +120,8 @@ func (r *records) change(root string, change func(*record)) {
 	}
 }
 
-// unwanted returns the shares whose removal was asked for while links used them: those
-// with a link at or below path or, if path is empty, all.
+// unwanted returns the shares whose removal was requested while links used them: those with
+// a link at or below path, or all if path is empty.
 func (r *records) unwanted(path string) (roots []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,7 @@ func (r *records) isUnwanted(root string) bool {
 	return rec != nil && rec.unwanted
 }
 
-// armTimer calls f after the interval, if a share is unwanted and the timer does not
-// run.
+// armTimer calls f after the interval if a share is unwanted, unless the timer already runs.
 func (r *records) armTimer(f func()) {
 	if len(r.unwanted("")) == 0 {
 		return
@@ -165,7 +164,7 @@ func (r *records) armTimer(f func()) {
 	})
 }
 
-// linksTo are the paths at which links to a share were.
+// linksTo returns the known links to a share. They may no longer exist.
 func (r *records) linksTo(root string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// RemotePath is the remote path of a request, taken apart.
+// RemotePath is a parsed remote path.
 type RemotePath struct {
 	Server, Share string
 	Dirs          []string // below the share
 }
 
-// ParseRemotePath reads \\server\share, with or without directories below it.
-// Forward slashes are backslashes, and separators at the end or doubled within
-// mean nothing. All else is an error of kind hosterr.ErrInvalid with the
-// published text, and a hint that says what is wrong: other paths of Windows (drives, devices, \\?\…), "." and "..",
-// names that Windows takes for other ones, and servers that would not be asked by
-// SMB (server@SSL is WebDAV) or whose name is another spelling of an address.
+// ParseRemotePath parses \\server\share, with or without directories below it. Forward
+// slashes are separators, and repeated and trailing separators are ignored. It returns an
+// error of the kind hosterr.ErrInvalid with the published text, and a hint with the reason,
+// for other Windows paths (drives, devices, \\?\…), for "." and "..", for names that Windows
+// would change, and for servers that Windows would not access by SMB (server@SSL is WebDAV)
+// or that are an unusual spelling of an address.
 func ParseRemotePath(remote string) (RemotePath, error) {
 	if remote == "" {
 		return RemotePath{}, hosterr.Text(hosterr.ErrInvalid, "remote path is empty")
@@ -52,8 +52,8 @@ func ParseRemotePath(remote string) (RemotePath, error) {
 	return RemotePath{share.Server, share.Name, dirs}, nil
 }
 
-// checkServer takes DNS names, NetBIOS names and addresses of four numbers. IPv6
-// addresses have the form of a DNS name (2001-db8--1.ipv6-literal.net).
+// checkServer accepts DNS names, NetBIOS names and IPv4 addresses. IPv6 addresses have the
+// form of a DNS name (2001-db8--1.ipv6-literal.net).
 func checkServer(server string) error {
 	if len(server) > 255 {
 		return fmt.Errorf("server name of %d bytes, want at most 255", len(server))
@@ -82,16 +82,16 @@ func checkServer(server string) error {
 
 func (r RemotePath) share() winpath.Share { return winpath.Share{Server: r.Server, Name: r.Share} }
 
-// root is what mappings are made of: \\server\share in lower case, as published.
+// root returns the share of a mapping: \\server\share in lower case, as published.
 func (r RemotePath) root() string { return r.share().Lower().String() }
 
-// String is the whole path, with a backslash at its end.
+// String returns the whole path with a trailing backslash.
 func (r RemotePath) String() string {
 	return `\\` + strings.Join(append([]string{r.Server, r.Share}, r.Dirs...), `\`) + `\`
 }
 
-// mayBeDFS guesses whether the path is one of a DFS namespace, whose first names
-// look like a share and are none.
+// mayBeDFS guesses whether the path is in a DFS namespace, where \\server\share is not a share
+// of that server.
 func (r RemotePath) mayBeDFS() bool {
 	if _, err := netip.ParseAddr(r.Server); err == nil {
 		return false
@@ -100,4 +100,4 @@ func (r RemotePath) mayBeDFS() bool {
 	return strings.Contains(share, "dfs") || share == "sysvol" || share == "netlogon" || len(r.Dirs) > 0 && strings.Contains(r.Server, ".")
 }
 
-const hintDFS = `if this is a path of a DFS namespace, give the server and share that it leads to: global mappings do not follow DFS`
+const hintDFS = `if the path is in a DFS namespace, use the server and share of its target: global mappings do not follow DFS`

@@ -16,7 +16,7 @@ import (
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
-// SMB is the Interface over a HostAPI. See the package's comment for its rules.
+// SMB implements [Service] with a HostAPI. The package comment describes its rules.
 type SMB struct {
 	base service.Base[smbapi.HostAPI]
 	fs   filesystem.Interface
@@ -25,10 +25,10 @@ type SMB struct {
 
 var _ Service = (*SMB)(nil)
 
-// New makes the service. fsClient is asked whether a share can be reached. What
-// is known of mappings, and the locks, are those of the node that hostAPI works
-// on: two services of one node know the same. A hostAPI of another make has
-// neither; its mappings have no count of users, so a removal removes.
+// New returns a service that uses hostAPI. It uses fsClient to check whether a share can be
+// reached. With the HostAPI of this project, all services of a node share their locks and
+// what they know about mappings. With any other HostAPI the service does not know which
+// links use a mapping, so RemoveSMBGlobalMapping always removes the mapping.
 func New(hostAPI smbapi.HostAPI, fsClient filesystem.Interface) (*SMB, error) {
 	if fsClient == nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "smb service: the filesystem service is nil")
@@ -42,15 +42,15 @@ func New(hostAPI smbapi.HostAPI, fsClient filesystem.Interface) (*SMB, error) {
 	return s, nil
 }
 
-// host is the node as one call sees it. A HostAPI of another make tells of one
-// share at a time and nothing of links.
+// host is the node for one call. With a HostAPI that is not of this project it can query
+// only one share, and no links.
 type host struct {
 	api  smbapi.HostAPI
-	more more // nil for one of another make
+	more more // nil if the HostAPI is not of this project
 	root string
 }
 
-// more is what the service asks of a node beyond the published HostAPI.
+// more has the methods that the service needs in addition to the published HostAPI.
 type more interface {
 	Mappings() ([]smbapi.Mapping, error)
 	CheckLink(remotePath, localPath string) (there bool, err error)
@@ -59,7 +59,7 @@ type more interface {
 	Verify(remotePath, username, password string) (verified bool, err error)
 }
 
-// on is the host for a call about a share. It heeds ctx, if it can.
+// on returns the host for a call about a share.
 func (s *SMB) on(ctx context.Context, root string) host {
 	h := host{api: s.base.On(ctx), root: root}
 	h.more, _ = h.api.(more)
@@ -105,7 +105,7 @@ func (h host) links() ([]smbapi.Link, error) {
 	return h.more.Links()
 }
 
-// call is one request at work: it holds the lock of the server.
+// call is a running request. It holds the lock of the server.
 type call struct {
 	s              *SMB
 	ctx            context.Context
@@ -115,11 +115,10 @@ type call struct {
 	host           host
 }
 
-// Format keeps the password of a call from being printed.
+// Format prints a call without its password.
 func (c *call) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "call about %s", c.root) }
 
-// locked runs work while no other request works on the server of the path, or on
-// local if that is not nil.
+// locked runs work while no other request uses the server, or local if that is not nil.
 func (s *SMB) locked(ctx context.Context, server string, local *winpath.Path, work func() error) error {
 	if local != nil {
 		unlock, err := service.Path(s.base.Node, *local)(ctx)
@@ -136,8 +135,7 @@ func (s *SMB) locked(ctx context.Context, server string, local *winpath.Path, wo
 	return work()
 }
 
-// run runs the work of a call under its lock, after the links of earlier processes
-// were found.
+// run runs the work of a call under its lock, after a search for links of earlier processes.
 func (s *SMB) run(c *call, local *winpath.Path, work func() error) error {
 	return service.Do(c.ctx, s.base, nil, func(smbapi.HostAPI) error {
 		if err := s.find(c.ctx, c.host); err != nil {
@@ -147,8 +145,8 @@ func (s *SMB) run(c *call, local *winpath.Path, work func() error) error {
 	})
 }
 
-// NewSMBGlobalMapping implements [Interface]. Nothing is changed before the whole
-// request was found to be valid, and what was changed before a failure is undone.
+// NewSMBGlobalMapping implements [Interface]. It checks the whole request before it changes
+// anything, and undoes its changes if it fails.
 func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRequest) (*NewSMBGlobalMappingResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("NewSMBGlobalMapping")
@@ -174,21 +172,21 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 	return service.Response(&NewSMBGlobalMappingResponse{}, err)
 }
 
-// checkCredentials refuses what Windows cannot take. No error holds a password.
+// checkCredentials returns an error if Windows cannot use the credentials. The error does not contain the password.
 func checkCredentials(user, password string) error {
 	if strings.ContainsFunc(user, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		return hosterr.Text(hosterr.ErrInvalid, "user name %q holds a control character", user)
+		return hosterr.Text(hosterr.ErrInvalid, "user name %q contains a control character", user)
 	}
 	if len(user) > 512 || strings.Count(user, `\`) > 1 || strings.HasSuffix(user, `\`) {
 		return hosterr.Text(hosterr.ErrInvalid, `user name %q: want a name of at most 512 bytes, or DOMAIN\name`, user)
 	}
 	if strings.ContainsRune(password, 0) {
-		return hosterr.Text(hosterr.ErrInvalid, "the password holds a NUL")
+		return hosterr.Text(hosterr.ErrInvalid, "the password contains a NUL")
 	}
 	return nil
 }
 
-// newMapping makes the mapping, and the link if one is wanted.
+// newMapping makes the mapping and, if requested, the link.
 func (c *call) newMapping() error {
 	there := false
 	if c.local != "" {
@@ -217,24 +215,24 @@ func (c *call) newMapping() error {
 	return nil
 }
 
-// linkError is the published text.
+// linkError returns the error with the published text.
 func (c *call) linkError(err error) error {
 	return fmt.Errorf("creating link %s to %s failed with error: %w", c.local, c.remote, err)
 }
 
-// undo removes a mapping that the call has made, unless it is used by now.
+// undo removes the mapping that the call has made, unless it is already in use.
 func (c *call) undo() {
 	if user, err := c.usedBy(c.root, ""); err != nil || user != "" {
 		return
 	}
 	if err := c.remove(c.root); err != nil {
-		c.s.base.Node.Log.Warn("SMB mapping left behind", "share", c.root, "error", err)
+		c.s.base.Node.Log.Warn("Failed to remove an SMB mapping after an error", "share", c.root, "err", err)
 	}
 }
 
-// ensure makes sure that the share is mapped with the credentials of the call,
-// and tells whether it was not mapped at all before. linked says that the link of
-// the call is there already: then somebody may work on the share through it.
+// ensure makes sure that the share is mapped with the credentials of the call. fresh reports
+// whether the share was not mapped before. linked says that the link of the call already
+// exists, so programs may use the share through it.
 func (c *call) ensure(linked bool) (fresh bool, err error) {
 	have, mapped, err := c.mapping()
 	if err != nil {
@@ -248,14 +246,14 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, err
 	}
 	if works && have.Status != smbapi.StatusOK {
-		// The question whether the share can be reached may have brought it back.
+		// The check of the share may have reconnected the mapping.
 		if have, mapped, err = c.mapping(); err != nil {
 			return false, err
 		}
 		works = mapped && have.Status == smbapi.StatusOK
 	}
 	if !works {
-		return false, c.remake("it does not work: " + have.Status.String())
+		return false, c.remake("broken", have.Status)
 	}
 	user, mark, known := c.s.credentials(c.root)
 	if known && mark == c.s.markOf(c.user, c.password) {
@@ -265,8 +263,8 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if !known {
 		user = have.User
 		if linked && (user == "" || sameUser(user, c.user)) {
-			// Made before this process was started, and the link of this request
-			// uses it.
+			// The mapping was made before this process started, and the link of this
+			// request uses it.
 			c.s.adopted(c.root, c.user)
 			return false, nil
 		}
@@ -276,7 +274,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, err
 	}
 	if other == "" {
-		return false, c.remake("it has other credentials, and nobody uses it")
+		return false, c.remake("credentials", have.Status)
 	}
 	if !sameUser(user, c.user) && (known || user != "") {
 		return false, c.conflict(c.root, who(user), other, "")
@@ -287,10 +285,10 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	return false, c.verify(who(user), other)
 }
 
-// verify decides about credentials for a mapping that other, a link, uses and whose
-// password is another one or unknown. The mapping keeps the session that it has. If
-// the server accepts the credentials, they are those of the mapping from now on: its
-// next session begins with them.
+// verify verifies the credentials of a request for a mapping that another link uses, and
+// whose password differs or is unknown. The mapping keeps its session. If the server accepts
+// the credentials, they are those of the mapping from now on, and its next session uses
+// them.
 func (c *call) verify(user, other string) error {
 	verified, err := c.host.verify(c.user, c.password)
 	switch {
@@ -309,7 +307,7 @@ func (c *call) verify(user, other string) error {
 	return c.conflict(c.root, user, other, fmt.Sprintf("it cannot be verified: %v", err))
 }
 
-// mapping finds the mapping of the share.
+// mapping returns the mapping of the share, if there is one.
 func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	all, err := c.host.mappings()
 	if err != nil {
@@ -323,8 +321,8 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	return smbapi.Mapping{}, false, nil
 }
 
-// works asks whether the share can be reached. A server that does not answer is
-// an error: a mapping of it may come back by itself, and could not be made anew.
+// works checks whether the share can be reached. It returns an error if the server does not
+// respond: the mapping may work again later, and could not be replaced now.
 func (c *call) works() (bool, error) {
 	out, err := c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: c.root})
 	switch {
@@ -334,21 +332,21 @@ func (c *call) works() (bool, error) {
 		return false, c.ctx.Err()
 	case smbapi.ServerGone(err):
 		return false, hosterr.WithHint("reach share", hosterr.Quote(c.root), err,
-			"the mapping is kept: it may come back with its server")
+			"check the server; its mapping is kept and works again when the server does")
 	}
 	return false, nil
 }
 
-// conflict returns the error for a mapping that is used and has other credentials. root
-// is its share, why the reason against another password of its user.
+// conflict returns the error for a mapping in use that has other credentials. root is its
+// share, and why is the reason for which a password of the same user was not accepted.
 func (c *call) conflict(root, user, by, why string) error {
 	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.remote.Server, root, user)
 	if by != "" {
 		what += ", and in use by " + by
 	}
-	hint := "one node has one user for each SMB server: use the same credentials, or remove the other mapping when nothing uses it"
+	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it"
 	if why == "" {
-		what += fmt.Sprintf("; Windows lets one user at a time use a server, and this request is for %s", who(c.user))
+		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", who(c.user))
 	} else {
 		what += fmt.Sprintf("; this request has another password for %s, and %s", who(c.user), why)
 		hint = "check the password in the volume's secret; -smb-accept-unverified-passwords accepts one that cannot be verified"
@@ -356,7 +354,7 @@ func (c *call) conflict(root, user, by, why string) error {
 	return hosterr.WithHint("map share", hosterr.Quote(c.root), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what), hint)
 }
 
-// who is a user in a message.
+// who describes a user in a message.
 func who(user string) string {
 	if user == "" {
 		return "the node's own account"
@@ -364,8 +362,8 @@ func who(user string) string {
 	return fmt.Sprintf("user %q", user)
 }
 
-// sameUser tells whether two names may mean one user: Windows may tell a domain
-// that the request left out, or left it to the name (name@domain).
+// sameUser reports whether two names can be of the same user: Windows may report a domain
+// that is not in the request, or that the request has in the name (name@domain).
 func sameUser(a, b string) bool {
 	split := func(user string) (domain, name string) {
 		if domain, name, ok := strings.Cut(user, `\`); ok {
@@ -385,7 +383,7 @@ func sameUser(a, b string) bool {
 func (c *call) add() error {
 	err := c.host.api.NewSMBGlobalMapping(c.root, c.user, c.password)
 	if smbapi.CredentialConflict(err) {
-		if err = c.clear(); err == nil {
+		if err = c.removeConflicting(); err == nil {
 			err = c.host.api.NewSMBGlobalMapping(c.root, c.user, c.password)
 		}
 	}
@@ -396,14 +394,14 @@ func (c *call) add() error {
 		return err
 	}
 	c.s.mapped(c.root, c.user, c.password)
-	c.s.base.Node.Log.Info("SMB share mapped", "share", c.root, "user", c.user)
+	c.s.base.Node.Log.Info("Mapped SMB share", "share", c.root, "user", c.user)
 	return nil
 }
 
-// clear makes room on the server: it removes mappings of the server for other
-// users that nobody uses, if they do not work or were made here. The first that
-// must stay is an error.
-func (c *call) clear() error {
+// removeConflicting removes unused mappings of the server for other users, if they do not
+// work or were made by this process. It returns an error for a mapping that it must not
+// remove.
+func (c *call) removeConflicting() error {
 	all, err := c.host.mappings()
 	if err != nil {
 		return err
@@ -426,11 +424,11 @@ func (c *call) clear() error {
 	}
 	if len(dead) == 0 {
 		return hosterr.WithHint("map share", hosterr.Quote(c.root),
-			hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q for another user than %s, or with another password", c.remote.Server, who(c.user)),
-			"see net use on the node, in the sessions of administrators, too")
+			hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.remote.Server, who(c.user)),
+			"run net use on the node, also in the sessions of administrators, and disconnect the server")
 	}
 	for _, root := range dead {
-		c.s.base.Node.Log.Info("Another user needs the server of an SMB mapping that nobody uses", "share", root)
+		c.s.base.Node.Log.Info("Removing an unused SMB mapping, because another user needs its server", "share", root)
 		if err := c.remove(root); err != nil {
 			return err
 		}
@@ -438,14 +436,14 @@ func (c *call) clear() error {
 	return nil
 }
 
-// remake removes the mapping and makes it anew. Links stay. Once begun it goes on
-// to its end, whatever becomes of the caller: half of it would leave the share
-// unmapped.
-func (c *call) remake(why string) error {
+// remake replaces the mapping. Links stay. Once begun it continues to its end even if the
+// caller leaves, because half of it would leave the share unmapped. reason is "broken" or
+// "credentials".
+func (c *call) remake(reason string, status smbapi.Status) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	c.s.base.Node.Log.Info("SMB mapping is made anew", "share", c.root, "because", why)
+	c.s.base.Node.Log.Info("Replacing SMB mapping", "share", c.root, "reason", reason, "status", status)
 	whole := *c
 	whole.ctx = context.WithoutCancel(c.ctx)
 	whole.host = c.s.on(whole.ctx, c.root)
@@ -455,11 +453,11 @@ func (c *call) remake(why string) error {
 	return whole.add()
 }
 
-// removal is the key of the lock by which mappings are removed one at a time, on
-// all servers.
+// removal is the key of the lock under which mappings of all servers are removed one at a
+// time.
 const removal = "\x00removal"
 
-// remove removes a mapping; one that is gone is success.
+// remove removes a mapping. It succeeds if there is none.
 func (c *call) remove(root string) error {
 	unlock, err := c.s.base.Node.Locks.Shares.Lock(c.ctx, removal)
 	if err != nil {
@@ -472,13 +470,13 @@ func (c *call) remove(root string) error {
 	}
 	c.s.removed(root)
 	if err == nil {
-		c.s.base.Node.Log.Info("SMB mapping removed", "share", root)
+		c.s.base.Node.Log.Info("Removed SMB mapping", "share", root)
 	}
 	return nil
 }
 
-// usedBy is a link to the share, other than except, that is there; "" if there
-// is none. Links that are gone are forgotten. What cannot be looked at is used.
+// usedBy returns an existing link to the share, other than except, or "". It forgets links
+// that no longer exist. A link that cannot be read counts as existing.
 func (c *call) usedBy(root, except string) (string, error) {
 	for _, path := range c.s.linksTo(root) {
 		if except != "" && linkKey(path) == linkKey(except) {
@@ -493,24 +491,24 @@ func (c *call) usedBy(root, except string) (string, error) {
 		case c.ctx.Err() != nil:
 			return "", c.ctx.Err()
 		default:
-			c.s.base.Node.Log.Warn("A link to an SMB share cannot be looked at; it counts as in use", "link", path, "error", err)
+			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
 			return path, nil
 		}
 	}
 	if _, _, ours := c.s.credentials(root); c.s.partly && !ours {
-		return "a link that may be there", nil
+		return "a link that may exist", nil
 	}
 	return "", nil
 }
 
-// Survey looks for the mappings and links of earlier processes and says in the
-// log how many mappings no link uses. The daemon calls it when it starts; without
-// it the first request does the same.
+// Survey searches for mappings and links of earlier processes, and logs how many mappings are
+// not used by a link. The daemon calls it when it starts. Otherwise the first request does
+// the same.
 func (s *SMB) Survey(ctx context.Context) error {
 	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, "")) })
 }
 
-// find looks, once for each node, for the links that earlier processes made.
+// find searches, once for each node, for links that earlier processes made.
 func (s *SMB) find(ctx context.Context, h host) error {
 	s.search.Lock()
 	defer s.search.Unlock()
@@ -520,9 +518,9 @@ func (s *SMB) find(ctx context.Context, h host) error {
 	links, err := h.links()
 	if errors.Is(err, smbapi.ErrIncomplete) {
 		s.partly = true
-		s.base.Node.Log.Warn("Not all links to SMB shares were looked for; every mapping of an earlier process counts as in use", "error", err)
+		s.base.Node.Log.Warn("Search for links to SMB shares was incomplete; every mapping of an earlier process counts as in use", "err", err)
 	} else if err != nil {
-		return hosterr.Wrap("look for links to shares", "", err)
+		return hosterr.Wrap("search for links to shares", "", err)
 	}
 	for _, l := range links {
 		if remote, err := ParseRemotePath(l.Remote); err == nil {
@@ -534,14 +532,14 @@ func (s *SMB) find(ctx context.Context, h host) error {
 	return nil
 }
 
-// report says in the log what was found at start.
+// report logs the result of the search.
 func (s *SMB) report(h host, links int) {
 	if h.more == nil {
 		return
 	}
 	all, err := h.mappings()
 	if err != nil {
-		return // whoever needs them will say so
+		return // a request that needs them reports the error
 	}
 	orphans := 0
 	for _, m := range all {
@@ -553,20 +551,19 @@ func (s *SMB) report(h host, links int) {
 	if orphans > 0 {
 		level = slog.LevelWarn
 	}
-	s.base.Node.Log.Log(context.Background(), level, "SMB mappings found", "mappings", len(all), "links", links, "without links", orphans)
+	s.base.Node.Log.Log(context.Background(), level, "Found SMB mappings", "mappings", len(all), "links", links, "withoutLinks", orphans)
 }
 
-// A mapping whose removal was asked for while links used it is removed when the
-// filesystem service removes its last link. Links that others remove are noticed by a
-// timer.
+// A mapping whose removal was requested while links used it is removed when the filesystem
+// service removes its last link. A timer checks for links that other programs removed.
 const (
 	sweepInterval = 30 * time.Second
-	// sweepLimit is how long a removal of a link waits for that of its mapping.
+	// sweepLimit is how long the removal of a link waits for the removal of its mapping.
 	sweepLimit = 2 * time.Second
 )
 
-// sweepSoon sweeps the shares to which a link was at or below path, which was removed.
-// A sweep that takes long goes on after the caller has its response.
+// sweepSoon sweeps the shares that had a link at or below path, which was removed. A long
+// sweep continues after the caller has its response.
 func (s *SMB) sweepSoon(ctx context.Context, path string) {
 	roots := s.unwanted(path)
 	if len(roots) == 0 {
@@ -575,11 +572,11 @@ func (s *SMB) sweepSoon(ctx context.Context, path string) {
 	wait, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	rest := context.WithoutCancel(ctx)
-	// Errors are logged where they happen.
+	// sweep logs its errors.
 	_ = service.Do(wait, s.base, nil, func(smbapi.HostAPI) error { return s.sweep(rest, roots) })
 }
 
-// sweepLater sweeps after an interval, if a mapping waits for its removal.
+// sweepLater sweeps after an interval if a removal is pending.
 func (s *SMB) sweepLater() {
 	s.armTimer(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), sweepInterval)
@@ -590,8 +587,8 @@ func (s *SMB) sweepLater() {
 	})
 }
 
-// sweep removes those mappings that no link uses any more. It returns the last error,
-// which it has logged.
+// sweep removes the mappings of shares that are no longer used by a link. It logs errors and
+// returns the last one.
 func (s *SMB) sweep(ctx context.Context, roots []string) (err error) {
 	for _, root := range roots {
 		if failed := s.sweepOne(ctx, root); failed != nil {
@@ -612,7 +609,7 @@ func (s *SMB) sweepOne(ctx context.Context, root string) error {
 	}
 	c := &call{s: s, ctx: ctx, remote: remote, root: root, host: s.on(ctx, root)}
 	return s.locked(ctx, remote.Server, nil, func() error {
-		if !s.isUnwanted(root) { // mapped again meanwhile
+		if !s.isUnwanted(root) { // mapped again in the meantime
 			return nil
 		}
 		by, err := c.usedBy(root, "")
@@ -638,7 +635,7 @@ func (s *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *RemoveSMBGlobalMap
 	return service.Response(&RemoveSMBGlobalMappingResponse{}, err)
 }
 
-// removeUnused removes the mapping unless links still use it.
+// removeUnused removes the mapping unless a link uses it.
 func (c *call) removeUnused() error {
 	by, err := c.usedBy(c.root, "")
 	if err != nil {
@@ -647,7 +644,7 @@ func (c *call) removeUnused() error {
 	if by != "" {
 		c.s.setUnwanted(c.root, true)
 		c.s.sweepLater()
-		c.s.base.Node.Log.Info("SMB mapping stays: a link uses it", "share", c.root, "link", by)
+		c.s.base.Node.Log.Info("Keeping SMB mapping until its links are removed", "share", c.root, "link", by)
 		return nil
 	}
 	return c.remove(c.root)

@@ -1,67 +1,70 @@
 // Package smb maps shares of SMB servers on a Windows node.
 //
-// A global mapping gives every account of the node access to a share with the
-// credentials of the mapping. That is what containers need, and a reason
-// to remove a mapping when its last user is gone. A mapping belongs to
-// \\server\share; paths below the share use the mapping of the share.
+// A global mapping gives every account of the node access to a share, with the
+// credentials of the mapping. Containers need such mappings. They should be removed when
+// they are no longer used. A mapping belongs to \\server\share; paths below the share use
+// the mapping of the share.
 //
 // # States of a mapping
 //
-// A share has no mapping, or one that works, or one that does not: paused,
-// disconnected, connecting, reconnecting. Requests for one server wait for each
-// other. What NewSMBGlobalMapping does depends on what it finds:
+// A share has no mapping, a mapping that works, or a mapping that does not work because
+// it is paused, disconnected, connecting or reconnecting. Requests for one server wait
+// for each other. NewSMBGlobalMapping handles each case:
 //
-//   - no mapping: it is made;
-//   - one that does not work, as after a restart of Windows, which keeps mappings
-//     and forgets their credentials: it is made anew with the credentials of the
-//     request, whoever uses it. Links survive. If the server does not answer at
-//     all, nothing is touched and the error is unavailable;
-//   - one that works and has the same credentials: nothing;
-//   - one that works and has others: it is made anew if no other link uses it. Else
-//     another user is refused (failed-precondition; the error names both). Another
-//     password of the same user is verified: the server is asked in a logon of its
-//     own. If it accepts, the mapping stays as it is and the new password counts from
-//     then on. If it refuses or cannot be asked, so does the request.
+//   - No mapping: it makes one.
+//   - A mapping that does not work, for example after a restart of Windows, which keeps
+//     mappings but not their credentials: it replaces the mapping with one that has the
+//     credentials of the request, even if links use it. Links keep working. If the server
+//     does not respond, it changes nothing and fails with hosterr.ErrUnavailable.
+//   - A mapping that works, with the same credentials: it does nothing.
+//   - A mapping that works, with other credentials, and no other link uses it: it
+//     replaces the mapping.
+//   - A mapping that works, with another user, and another link uses it: it fails with
+//     hosterr.ErrFailedPrecondition and names both users.
+//   - A mapping that works, with another password of the same user, and another link uses
+//     it: it verifies the password with a separate logon to the server. If the server
+//     accepts the password, the mapping stays, and the new password is the one that later
+//     requests are compared with. If the server refuses the password or does not respond,
+//     the request fails.
 //
-// Windows lets one user at a time use a server (error 1219). Mappings of other
-// shares that stand in the way are removed if nobody uses them and they do not
-// work, or were made here; else the error is the same.
+// Windows allows one user at a time for each server (error 1219). Mappings of other
+// shares that conflict with this are removed if no link uses them and they either do not
+// work or were made by this process. Otherwise the request fails with the same error.
 //
-// Credentials are compared by a mark under a random key in memory. What mappings
-// were made with before the process was started is unknown, and Windows may not
-// report their user. A request whose link is there already adopts such a mapping: made
-// anew, it would close what its users have open. Any other request for a mapping in
-// use must have credentials that the server accepts.
+// Credentials are compared by an HMAC under a random key in memory. The credentials of
+// mappings that were made before the process started are unknown, and Windows may not
+// report their user. If the link of a request already exists, the request adopts such a
+// mapping, because replacing it would close the files that are open on it. Any other
+// request for a mapping in use must have credentials that the server accepts.
 //
-// # Who uses a mapping
+// # Use of a mapping
 //
-// Links that lead to the share: those that this service made, and those that it
-// found at its first request where the kubelet lets CSI drivers make them
-// (pods\*\volumes\kubernetes.io~csi\*\mount and plugins\**\globalmount). Whether
-// a link is still there is asked of the node when it matters, one read for each
-// link until one is there. RemoveSMBGlobalMapping leaves a mapping alone that a
-// link uses. The mapping goes when the filesystem service removes the last link, by
-// Rmdir or RmdirContents, or within a minute of its removal by another program. A new
-// request for the share revokes the removal. (A process that was restarted does not
-// know which removals are still due; it logs at its start how many mappings have no
-// links, and removes none of them.) A user that reaches a share by
-// its path alone is not seen: a driver that wants its mapping kept apart from
-// requests with other credentials gives a local path.
+// A mapping is used by the links to its share: the links that this service made, and
+// those that it found at its first request in the kubelet's directories for CSI drivers
+// (pods\*\volumes\kubernetes.io~csi\*\mount and plugins\**\globalmount). Before it relies
+// on a link, the service checks that the link still exists. RemoveSMBGlobalMapping does
+// not remove a mapping that a link uses. The mapping is removed when the filesystem service
+// removes the last link with Rmdir or RmdirContents, or within a minute after another
+// program removed it. A new request for the share cancels the removal. A process that was
+// restarted does not know which removals are pending: at its start it logs how many
+// mappings have no links, and removes none of them. A program that uses a share by its
+// UNC path is not known to the service: a driver that needs to keep its mapping when there
+// are requests with other credentials must give a local path.
 //
-// # What a request costs
+// # Cost of a request
 //
-// However many mappings there are: NewSMBGlobalMapping makes at most two calls
-// that list mappings, one that asks for the share, one that removes and one that
-// adds; RemoveSMBGlobalMapping one that removes. To that come those that read or
-// make links. (Natively, adding lists twice, to see what was made.) Only where
-// other users' mappings of the server are in the way, it is two more, and a
-// removal for each of them.
+// The number of Windows calls does not depend on the number of mappings.
+// NewSMBGlobalMapping makes at most two calls that list mappings, one that checks the
+// share, one that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
+// call that removes a mapping. Calls that read or make links are not included. (On Windows,
+// adding a mapping lists mappings twice, to find the new one.) If mappings of other users
+// conflict, there are two more calls, and one removal for each of these mappings.
 //
 // # No version
 //
-// The requests and responses here have no version. The gRPC daemon translates
-// every published API version to them; a driver that runs as a HostProcess
-// container calls the same [Interface] in process.
+// The requests and responses here have no version. The daemon translates every published
+// version of the API to them; a driver in a HostProcess container calls the same
+// [Interface] in process.
 package smb
 
 import (
@@ -70,18 +73,18 @@ import (
 	"fmt"
 )
 
-// Interface is what can be asked of the SMB mappings of one node.
+// Interface is the published API of the SMB mappings of one node.
 //
-// Every method may be called from several goroutines at once; calls for one
-// share wait for each other. No error text and no log line holds a password.
+// The methods may be called concurrently; calls for one share wait for each other. No
+// error and no log message contains a password.
 type Interface interface {
-	// NewSMBGlobalMapping makes sure that the share of a remote path is mapped
-	// and, if a local path is given, that a directory link leads from there to
-	// the remote path. It may be repeated: the same link there is success.
+	// NewSMBGlobalMapping makes sure that the share of a remote path is mapped and, if a
+	// local path is given, that there is a directory link from the local path to the
+	// remote path. It may be repeated: it succeeds if the same link already exists.
 	NewSMBGlobalMapping(context.Context, *NewSMBGlobalMappingRequest) (*NewSMBGlobalMappingResponse, error)
 
-	// RemoveSMBGlobalMapping removes the mapping of a remote path's share, unless
-	// a link still uses it. A share that is not mapped is success.
+	// RemoveSMBGlobalMapping removes the mapping of a remote path's share unless a link
+	// uses it. It succeeds if the share is not mapped.
 	RemoveSMBGlobalMapping(context.Context, *RemoveSMBGlobalMappingRequest) (*RemoveSMBGlobalMappingResponse, error)
 }
 
@@ -92,19 +95,19 @@ type Service interface {
 	Interface
 }
 
-// NewSMBGlobalMappingRequest says what to map, as whom, and to where.
+// NewSMBGlobalMappingRequest is the request of NewSMBGlobalMapping.
 type NewSMBGlobalMappingRequest struct {
 	// RemotePath is \\server\share, or a directory below it.
 	RemotePath string
-	// LocalPath is the link to be made; empty for none.
+	// LocalPath is the path of the link. Empty means no link.
 	LocalPath string
-	// Username is a name, or a name with its domain: DOMAIN\name. Empty for
-	// the node's own account; Password is not used then.
+	// Username is a name, or a name with its domain: DOMAIN\name. Empty means the node's
+	// own account, for which Password is not used.
 	Username string
 	Password string
 }
 
-// shown is a request as it may be seen.
+// shown returns the request without the password.
 func (r NewSMBGlobalMappingRequest) shown() map[string]string {
 	return map[string]string{"RemotePath": r.RemotePath, "LocalPath": r.LocalPath, "Username": r.Username, "Password": "***"}
 }
@@ -118,7 +121,7 @@ func (r NewSMBGlobalMappingRequest) MarshalJSON() ([]byte, error) { return json.
 // NewSMBGlobalMappingResponse is empty.
 type NewSMBGlobalMappingResponse struct{}
 
-// RemoveSMBGlobalMappingRequest names the mapping to be removed.
+// RemoveSMBGlobalMappingRequest is the request of RemoveSMBGlobalMapping.
 type RemoveSMBGlobalMappingRequest struct {
 	// RemotePath is \\server\share, or a directory below it.
 	RemotePath string

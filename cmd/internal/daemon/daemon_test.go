@@ -462,5 +462,5 @@ func TestOrphanedMappingsAreLogged(t *testing.T) {
 	p.cmd.Wait()
 
 	p = start(t, "-state-dir="+state)
-	p.await(t, `"SMB mappings found" mappings=1 links=0 without links=1`)
+	p.await(t, `"Found SMB mappings" mappings=1 links=0 withoutLinks=1`)
 }

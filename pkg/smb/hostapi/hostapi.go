@@ -1,14 +1,14 @@
-// Package api is what is done to the SMB mappings of a Windows node: which calls
-// of Windows, in which order. Package smb decides when; drivers that need one
-// step alone call it here.
+// Package api implements operations on the SMB mappings of a Windows node: which Windows
+// calls are made, in which order. Package smb calls them. Drivers that need a single step
+// can call it here.
 //
-// Mappings are global: they are for every account of the node, with the
-// credentials that they were made with. A mapping belongs to \\server\share;
-// the methods here take any path on the share and mean the mapping of the share.
-// Methods hold no locks: two at once for one server are for
-// [github.com/kubernetes-csi/csi-proxy/v2/pkg/smb] to keep apart.
+// Mappings are global: all accounts of the node use them, with the credentials that they
+// were made with. A mapping belongs to \\server\share; the methods accept any path on the
+// share and use the mapping of the share. Methods take no locks: package
+// [github.com/kubernetes-csi/csi-proxy/v2/pkg/smb] prevents concurrent changes for one
+// server.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// docs/evidence/verification.md says what has been verified, and on which systems.
 package api
 
 import (
@@ -25,26 +25,25 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// HostAPI is what the smb service asks of a node.
+// HostAPI is what the SMB service needs from a node.
 type HostAPI interface {
-	// IsSMBMapped tells whether the share has a global mapping that works (its
-	// status is OK).
+	// IsSMBMapped reports whether the share has a global mapping that works (status OK).
 	IsSMBMapped(remotePath string) (bool, error)
-	// NewSMBLink makes localPath a directory link to remotePath. The very same
-	// link there is success, anything else an error.
+	// NewSMBLink makes a directory link at localPath to remotePath. It succeeds if the
+	// same link already exists, and fails if anything else exists there.
 	NewSMBLink(remotePath, localPath string) error
-	// NewSMBGlobalMapping maps the share. username may be DOMAIN\name; without
-	// one the node uses its own account and the password means nothing.
+	// NewSMBGlobalMapping maps the share. username may be DOMAIN\name. If it is empty,
+	// the node uses its own account and ignores the password.
 	NewSMBGlobalMapping(remotePath, username, password string) error
-	// RemoveSMBGlobalMapping removes the mapping and closes what is open on the
-	// share. A share without one is a not-found error.
+	// RemoveSMBGlobalMapping removes the mapping and closes the files that are open on
+	// the share. It fails with hosterr.ErrNotFound if the share is not mapped.
 	RemoveSMBGlobalMapping(remotePath string) error
 }
 
-// Status is the state of a mapping, as Windows tells it.
+// Status is the status of a mapping, as Windows reports it.
 type Status uint32
 
-// The states.
+// The statuses of a mapping.
 const (
 	StatusOK           Status = win32.USE_OK
 	StatusPaused       Status = win32.USE_PAUSED
@@ -54,7 +53,7 @@ const (
 	StatusReconnecting Status = win32.USE_RECONN
 )
 
-// String is a word for people.
+// String returns the name of the status.
 func (s Status) String() string {
 	switch s {
 	case StatusOK:
@@ -76,7 +75,7 @@ func (s Status) String() string {
 // Mapping is a global mapping.
 type Mapping struct {
 	Remote string // \\server\share
-	User   string // DOMAIN\name or name; empty for the node's own account, or if Windows does not tell
+	User   string // DOMAIN\name or name; empty for the node's own account, or if Windows does not report it
 	Status Status
 }
 
@@ -86,55 +85,55 @@ type Link struct {
 	Remote string // \\server\share\sub\
 }
 
-// On tells whether the link leads to a share, \\server\share.
+// On reports whether the link leads to a share, \\server\share.
 func (l Link) On(remote string) bool {
 	leads, err := share(l.Remote)
 	return err == nil && winpath.SameShare(leads, remote)
 }
 
-// SMBAPI is the HostAPI of a node. The zero SMBAPI answers every call with an
-// error. It may be used by several goroutines at once.
+// SMBAPI is the HostAPI of a node. Its methods may be called concurrently. The methods of the
+// zero SMBAPI return errors.
 type SMBAPI struct {
 	host      node.Host
 	noPrivacy bool
-	// anyPassword accepts a password that the server could not be asked about.
+	// anyPassword accepts a password that could not be verified with the server.
 	anyPassword bool
 }
 
 var _ HostAPI = SMBAPI{}
 
-// New is the HostAPI of the Windows node that the process runs on. Its mappings
-// are encrypted. Off Windows every method answers that there is none.
+// New returns the HostAPI of the Windows node that the process runs on. Its mappings are
+// encrypted. On other systems all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return SMBAPI{host: node.NativeHost()} }
 
-// On is the HostAPI of a node. Its mappings are encrypted.
+// On returns the HostAPI of a node. Its mappings are encrypted.
 func On(n *node.Node) SMBAPI { return SMBAPI{host: node.HostOf(n)} }
 
-// RequirePrivacy is the same HostAPI, which wants new mappings encrypted or not.
+// RequirePrivacy returns the same HostAPI with encryption of new mappings on or off.
 // Encryption needs SMB 3 on the server.
 func (s SMBAPI) RequirePrivacy(privacy bool) SMBAPI {
 	s.noPrivacy = !privacy
 	return s
 }
 
-// AcceptUnverifiedPasswords returns the same HostAPI, whose Verify reports no error for
-// credentials that the server could not be asked about.
+// AcceptUnverifiedPasswords returns the same HostAPI, whose Verify returns no error for
+// credentials that could not be verified with the server.
 func (s SMBAPI) AcceptUnverifiedPasswords(accept bool) SMBAPI {
 	s.anyPassword = accept
 	return s
 }
 
-// WithContext is the same HostAPI, whose methods end early, between two calls of
-// Windows, when ctx ends.
+// WithContext returns the same HostAPI for one context. When ctx ends, its methods stop before
+// their next Windows call.
 func (s SMBAPI) WithContext(ctx context.Context) HostAPI {
 	s.host = s.host.WithContext(ctx)
 	return s
 }
 
-// Node is the node that the methods work on; nil where there is none.
+// Node returns the node that the methods work on, or nil if there is none.
 func (s SMBAPI) Node() *node.Node { return s.host.Node }
 
-// share is \\server\share of a path on it.
+// share returns the \\server\share of a path.
 func share(remotePath string) (string, error) {
 	p, err := winpath.Parse(remotePath)
 	if err == nil && !p.IsUNC() {
@@ -143,8 +142,7 @@ func share(remotePath string) (string, error) {
 	return p.Volume, err
 }
 
-// Mappings lists the global mappings of the node: one call of Windows, however
-// many there are.
+// Mappings returns the global mappings of the node with a single Windows call.
 func (s SMBAPI) Mappings() ([]Mapping, error) {
 	if err := s.host.Ready(); err != nil {
 		return nil, err
@@ -208,9 +206,9 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	return hosterr.WithHint("map share", hosterr.Quote(remote), node.Typed(err), s.hint(err, username))
 }
 
-// Verify asks the server of a path whether it accepts the credentials, in a session of
-// their own that touches no mapping. verified is false if the server could not be asked.
-// That is an error, unless AcceptUnverifiedPasswords was called.
+// Verify checks with the server of a path whether it accepts the credentials, in a separate
+// session that does not affect mappings. verified is false if the server did not respond,
+// which is an error unless AcceptUnverifiedPasswords was called.
 func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, err error) {
 	if err := s.host.Ready(); err != nil {
 		return false, err
@@ -229,23 +227,23 @@ func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, er
 	}
 	err = node.Typed(s.host.Node.API.LogonToServer(server, c))
 	if err != nil && !errors.Is(err, hosterr.ErrPermissionDenied) && s.anyPassword {
-		s.host.Node.Log.Warn("Accepting SMB credentials that cannot be verified", "server", server, "user", username, "err", err)
+		s.host.Node.Log.Warn("Accepting SMB credentials that could not be verified", "server", server, "user", username, "err", err)
 		return false, nil
 	}
 	return err == nil, hosterr.Wrap("log on to server", hosterr.Quote(server), err)
 }
 
-// hint is what to do about an error of UseAdd.
+// hint returns the hint for an error of UseAdd, or "".
 func (s SMBAPI) hint(err error, username string) string {
 	switch {
 	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
-		return "either the user may not use the share, or the server cannot encrypt (SMB 3): encrypt there, or start csi-proxy with -require-privacy=false"
+		return "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
 	case win32.IsCode(err, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD):
 		return "check the user name and password in the volume's secret"
 	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION):
-		return `give the user as DOMAIN\name, or as AZURE\account for Azure Files`
+		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files`
 	case win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE):
-		return "check that the node resolves the server's name and reaches its port 445"
+		return "check that the node can resolve the server's name and connect to its port 445"
 	}
 	return ""
 }
@@ -261,15 +259,15 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 	}
 	err = s.host.Node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
 	if win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
-		// The end of the published text.
+		// The published text.
 		err = hosterr.Text(hosterr.ErrNotFound, "failed to query SMB global mapping by remote path %s: not found", remote)
 		return hosterr.Text(hosterr.ErrNotFound, "error remove smb mapping '%s'. err: %w", remote, err)
 	}
-	return hosterr.Wrap("remove the mapping of share", hosterr.Quote(remote), node.Typed(err))
+	return hosterr.Wrap("remove mapping of share", hosterr.Quote(remote), node.Typed(err))
 }
 
-// NewSMBLink implements [HostAPI]. The text of the link is the plain UNC path,
-// with a backslash at its end; what Windows follows is the same in NT form.
+// NewSMBLink implements [HostAPI]. The print name of the link is the UNC path with a trailing
+// backslash, and its substitute name is the same path in NT form.
 func (s SMBAPI) NewSMBLink(remotePath, localPath string) error {
 	if err := s.host.Ready(); err != nil {
 		return err
@@ -277,7 +275,7 @@ func (s SMBAPI) NewSMBLink(remotePath, localPath string) error {
 	return winfs.LinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
-// CheckLink tells whether NewSMBLink has been done, and fails as it would.
+// CheckLink reports whether the link of NewSMBLink exists. It fails if NewSMBLink would.
 func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) {
 	if err := s.host.Ready(); err != nil {
 		return false, err
@@ -285,8 +283,8 @@ func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) 
 	return winfs.CheckLinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
-// ShareOf is \\server\share to which a link at path leads; "" if there is
-// nothing at path, or no link, or one that leads elsewhere.
+// ShareOf returns the \\server\share that a link at path leads to. It returns "" if path does
+// not exist, is not a link, or leads elsewhere.
 func (s SMBAPI) ShareOf(path string) (string, error) {
 	if err := s.host.Ready(); err != nil {
 		return "", err
@@ -300,15 +298,15 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 	}
 	target, err := winpath.FromNT(link.Substitute)
 	if err != nil || !target.IsUNC() {
-		return "", nil // leads to what is no share
+		return "", nil // does not lead to a share
 	}
 	return target.Volume, nil
 }
 
-// defaultKubelet is where links are looked for on a node without working directories.
+// defaultKubelet is the directory to search on a node without working directories.
 const defaultKubelet = `C:\var\lib\kubelet`
 
-// The bounds of a search for links.
+// The limits of a search for links.
 const (
 	maxDirectories = 100_000
 	maxWaiting     = 2 * time.Second // for directories that other programs have open
@@ -316,9 +314,9 @@ const (
 	maxDepth       = 6 // plugins\kubernetes.io\csi\<driver>\<volume>\globalmount
 )
 
-// Links finds the links to shares where the kubelet lets CSI drivers make them:
-// pods\*\volumes\kubernetes.io~csi\*\mount, and plugins\**\globalmount, in each
-// of the working directories.
+// Links returns the links to shares in the kubelet's directories for CSI drivers:
+// pods\*\volumes\kubernetes.io~csi\*\mount and plugins\**\globalmount in each working
+// directory.
 func (s SMBAPI) Links() ([]Link, error) {
 	if err := s.host.Ready(); err != nil {
 		return nil, err
@@ -338,17 +336,16 @@ func (s SMBAPI) Links() ([]Link, error) {
 		}
 	}
 	if search.skipped != "" {
-		return search.found, fmt.Errorf("directories in which there may be links to shares are in use by others, as %s: %w", search.skipped, ErrIncomplete)
+		return search.found, fmt.Errorf("directories that may contain links to shares are in use by other programs, such as %s: %w", search.skipped, ErrIncomplete)
 	}
 	return search.found, nil
 }
 
-// ErrIncomplete is answered by Links, with those that were found, where there is
-// too much to look at all, or something cannot be looked at because others have it
-// open and share it with nobody.
-var ErrIncomplete = errors.New("not all was looked at")
+// ErrIncomplete is the error of Links if there are too many directories, or other programs have
+// directories open exclusively. Links also returns the links that it found.
+var ErrIncomplete = errors.New("the search was incomplete")
 
-// search looks for links to shares.
+// search is a search for links to shares.
 type search struct {
 	api   SMBAPI
 	found []Link
@@ -356,13 +353,13 @@ type search struct {
 	// waiting is how long the search may still wait for directories that other
 	// programs have open. Most are open for a moment, like one that becomes a link.
 	waiting time.Duration
-	skipped string // a directory for which it was not enough
+	skipped string // a directory that was still open then
 }
 
-// list is what is in a directory; one that is [absent] has nothing.
+// list returns the entries of a directory. One that is [absent] has none.
 func (s *search) list(dir string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
-		return nil, fmt.Errorf("more than %d directories in which there may be links to shares: %w", maxDirectories, ErrIncomplete)
+		return nil, fmt.Errorf("more than %d directories may contain links to shares: %w", maxDirectories, ErrIncomplete)
 	}
 	var entries []winfs.Entry
 	err := s.api.host.Poll(node.Pace{Pause: pause, Left: &s.waiting}, func() (_ bool, err error) {
@@ -379,8 +376,8 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 	return entries, err
 }
 
-// absent tells whether err says that something is missing, is being removed by
-// somebody, or is in a place that is not allowed.
+// absent reports whether err says that something does not exist, is being removed, or is
+// outside the working directories.
 func absent(err error) bool {
 	return errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied)
 }
@@ -417,7 +414,7 @@ func (s *search) plugins(dir string, depth int) error {
 		switch staging := winpath.Fold(e.Name) == "GLOBALMOUNT"; {
 		case e.IsLink() && staging:
 			err = s.link(path)
-		case e.IsDir() && !e.IsLink() && !staging && depth < maxDepth: // a staging directory that is no link holds a volume's data
+		case e.IsDir() && !e.IsLink() && !staging && depth < maxDepth: // a staging directory that is not a link contains a volume's data
 			err = s.plugins(path, depth+1)
 		}
 		if err != nil {
@@ -441,15 +438,14 @@ func (s *search) link(path string) error {
 	return nil
 }
 
-// ServerGone tells whether an error says that a server does not answer at the
-// moment, which says nothing about a mapping. A connection that broke is
-// another matter: the server may be there.
+// ServerGone reports whether err says that a server cannot be reached now. A broken connection
+// is not such an error, because the server may be reachable.
 func ServerGone(err error) bool {
 	return win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE)
 }
 
-// CredentialConflict tells whether an error says that Windows has a session with
-// the server for another user (error 1219).
+// CredentialConflict reports whether err says that Windows has a session with the server for
+// another user (error 1219).
 func CredentialConflict(err error) bool {
 	return win32.IsCode(err, win32.ERROR_SESSION_CREDENTIAL_CONFLICT)
 }
