@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Pace is how [Poll] waits between two looks.
+// Pace controls the pauses of [Poll] and how long it goes on.
 type Pace struct {
-	Pause   time.Duration  // between two looks
-	Longest time.Duration  // if set, each pause is twice the one before, up to this
-	Tries   int            // if set, the most looks
-	Limit   time.Duration  // if set, no pause begins this long after the first look
-	Left    *time.Duration // if set, what is left for the pauses of several polls; each pause is taken from it
+	Pause   time.Duration  // the first pause between two calls
+	Longest time.Duration  // if set, the pause doubles each time, up to this
+	Tries   int            // if set, the maximum number of calls
+	Limit   time.Duration  // if set, no pause begins later than this after the first call
+	Left    *time.Duration // if set, the time left for the pauses of several polls; Poll subtracts each pause
 }
 
-// Poll calls look at once, and again after each pause, until look reports that it
-// is done. It then returns look's error. When pace allows no other look, it
-// returns the error of the last one. When ctx ends in a pause, it returns ctx's.
+// Poll calls look, and again after each pause, until look is done. It then returns
+// look's error. If pace allows no further call, it returns the error of the last
+// one. If ctx ends during a pause, it returns ctx's error.
 //
-// So look returns true and an error for what waiting does not change, and false
-// and an error for what is still missing.
+// look returns true with an error that waiting does not change, and false with an
+// error that says what is still missing.
 func Poll(ctx context.Context, clock Clock, pace Pace, look func() (done bool, err error)) error {
 	begun := clock.Now()
 	pause := pace.Pause

@@ -11,7 +11,7 @@ typedef BOOLEAN(WINAPI *callback)(ULONG event, ULONG size, void *data);
 #define CLUSTER 16
 #define PARAM_SIZE 40
 
-__declspec(dllexport) void WINAPI FormatEx2(const WCHAR *drive, ULONG media, const WCHAR *fs, const UCHAR *param, callback told)
+__declspec(dllexport) void WINAPI FormatEx2(const WCHAR *drive, ULONG media, const WCHAR *fs, const UCHAR *param, callback report)
 {
 	struct packet p;
 	UCHAR events[4096];
@@ -34,7 +34,7 @@ __declspec(dllexport) void WINAPI FormatEx2(const WCHAR *drive, ULONG media, con
 		at += sizeof event;
 		if (event[1] > size - at)
 			return;
-		if (!told(event[0], event[1], event[1] ? events + at : NULL))
+		if (!report(event[0], event[1], event[1] ? events + at : NULL))
 			return; /* FALSE ends the format */
 		at += event[1];
 	}
