@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // callers is the number of concurrent callers of one request.
@@ -66,7 +67,7 @@ func concurrencyCases() []testCase {
 			e.volume(number)
 		}},
 		{name: "64 callers stage, grow and unstage a volume once", run: func(e *env) {
-			number := e.attach(Disk{Size: gib, Offline: true})
+			number := e.attach(Disk{Size: gib, Offline: yes()})
 			dir := e.path("m")
 			formats, mounts := e.count("Format", 0), e.count("SetMountPoint", 0)
 			e.each("stage", func(int) error {
@@ -246,7 +247,7 @@ func concurrencyCases() []testCase {
 					continue
 				}
 				// Another disk that gets the number must not be changed.
-				if other := e.attach(Disk{Table: GPTNoMSR, Size: gib, Offline: true}); other != number {
+				if other := e.attach(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib, Offline: yes()}); other != number {
 					e.lacks("reuse the number of a removed disk")
 				}
 				if err := <-done; !errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, hosterr.ErrNotFound) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -20,13 +21,13 @@ const (
 // know, each at its offset.
 func foreign() map[string][]Bytes {
 	return map[string][]Bytes{
-		"ext4":                 {{0x438, []byte("\x53\xef")}, {0x45c, []byte{4}}, {0x460, []byte{0x42}}},
-		"XFS":                  {{0, []byte("XFSB")}},
-		"LUKS":                 {{0, []byte("LUKS\xba\xbe")}},
-		"LVM2 physical volume": {{512, []byte("LABELONE")}, {0x218, []byte("LVM2 001")}},
-		"Linux swap":           {{4086, []byte("SWAPSPACE2")}},
-		"btrfs":                {{0x10040, []byte("_BHRfS_M")}},
-		"BitLocker":            {{3, []byte("-FVE-FS-")}},
+		"ext4":                 {{At: 0x438, Data: []byte("\x53\xef")}, {At: 0x45c, Data: []byte{4}}, {At: 0x460, Data: []byte{0x42}}},
+		"XFS":                  {{At: 0, Data: []byte("XFSB")}},
+		"LUKS":                 {{At: 0, Data: []byte("LUKS\xba\xbe")}},
+		"LVM2 physical volume": {{At: 512, Data: []byte("LABELONE")}, {At: 0x218, Data: []byte("LVM2 001")}},
+		"Linux swap":           {{At: 4086, Data: []byte("SWAPSPACE2")}},
+		"btrfs":                {{At: 0x10040, Data: []byte("_BHRfS_M")}},
+		"BitLocker":            {{At: 3, Data: []byte("-FVE-FS-")}},
 	}
 }
 
@@ -36,7 +37,7 @@ func protective() Bytes {
 	sector[446+4], sector[446+8] = 0xEE, 1
 	copy(sector[446+12:], "\xff\xff\xff\xff")
 	sector[510], sector[511] = 0x55, 0xaa
-	return Bytes{0, sector}
+	return Bytes{At: 0, Data: sector}
 }
 
 func partitionCases() []testCase {
@@ -99,26 +100,26 @@ func partitionCases() []testCase {
 		{name: "4 MiB blank disk is partitioned", run: becomes(Disk{Size: 4 * mib})},
 		{name: "blank disk with 4 KiB sectors is partitioned", run: becomes(Disk{Size: 10 * gib, SectorSize: 4096})},
 		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{TableAddsReserved: true}, run: becomes(Disk{Size: 10 * gib})},
-		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Table: MBR, Size: gib})},
-		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Table: GPTNoMSR, Size: gib})},
-		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Table: GPT, Size: gib})},
-		{name: "disk with unrecognized bytes is partitioned", run: becomes(Disk{Size: gib, Bytes: []Bytes{{4096, []byte("left over")}}})},
-		{name: "offline blank disk is partitioned", run: becomes(Disk{Size: gib, Offline: true})},
-		{name: "read-only blank disk is partitioned", run: becomes(Disk{Size: gib, ReadOnly: true})},
+		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentMBR, Size: gib})},
+		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib})},
+		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib})},
+		{name: "disk with unrecognized bytes is partitioned", run: becomes(Disk{Size: gib, Bytes: []Bytes{{At: 4096, Data: []byte("left over")}}})},
+		{name: "offline blank disk is partitioned", run: becomes(Disk{Size: gib, Offline: yes()})},
+		{name: "read-only blank disk is partitioned", run: becomes(Disk{Size: gib, ReadOnly: yes()})},
 		{name: "blank disk that SAN policy left offline and read-only is partitioned", setup: Setup{ArriveOffline: true}, run: becomes(Disk{Size: gib})},
-		{name: "offline and read-only GPT disk without partitions is partitioned", run: becomes(Disk{Table: GPT, Size: gib, Offline: true, ReadOnly: true})},
+		{name: "offline and read-only GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib, Offline: yes(), ReadOnly: yes()})},
 
-		{name: "MBR disk with a partition is kept", run: kept(Disk{Table: MBR, Size: gib, Partitions: one}, 1)},
-		{name: "GPT disk with a partition is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one}, 1)},
-		{name: "GPT disk with a partition and no reserved partition is kept", run: kept(Disk{Table: GPTNoMSR, Size: gib, Partitions: one}, 1)},
-		{name: "disk with two partitions is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, FileSystem: "NTFS"}, {}}}, 2)},
-		{name: "disk with only a recovery partition is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: "recovery"}}}, 1)},
-		{name: "GPT disk with a damaged header and an intact backup is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 512)}}}, 1)},
-		{name: "GPT disk with damaged header and entries and intact backups is kept", run: kept(Disk{Table: GPT, Size: gib, Partitions: one, Bytes: []Bytes{{512, make([]byte, 33*512)}}}, 1)},
+		{name: "MBR disk with a partition is kept", run: kept(Disk{Content: nodespec.ContentMBR, Size: gib, Partitions: one}, 1)},
+		{name: "GPT disk with a partition is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one}, 1)},
+		{name: "GPT disk with a partition and no reserved partition is kept", run: kept(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib, Partitions: one}, 1)},
+		{name: "disk with two partitions is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, FileSystem: "NTFS"}, {}}}, 2)},
+		{name: "disk with only a recovery partition is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: "recovery"}}}, 1)},
+		{name: "GPT disk with a damaged header and an intact backup is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one, Bytes: []Bytes{{At: 512, Data: make([]byte, 512)}}}, 1)},
+		{name: "GPT disk with damaged header and entries and intact backups is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one, Bytes: []Bytes{{At: 512, Data: make([]byte, 33*512)}}}, 1)},
 
 		{name: "disk with nothing left of its GPT but the protective MBR is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{protective()}})},
-		{name: "superfloppy is refused", run: refused(Disk{Table: Superfloppy, Size: gib}, "NTFS")},
-		{name: "offline superfloppy is refused", run: refused(Disk{Table: Superfloppy, Size: gib, Offline: true}, "NTFS")},
+		{name: "superfloppy is refused", run: refused(Disk{Content: nodespec.ContentSuperfloppy, Size: gib}, "NTFS")},
+		{name: "offline superfloppy is refused", run: refused(Disk{Content: nodespec.ContentSuperfloppy, Size: gib, Offline: yes()}, "NTFS")},
 	}
 	for name, bytes := range sorted(foreign()) {
 		cases = append(cases, testCase{name: "disk with " + name + " and no partition table is refused", run: refused(Disk{Size: gib, Bytes: bytes}, name)})
@@ -134,7 +135,7 @@ func partitionCases() []testCase {
 				d := Disk{Size: 2 * gib}
 				for _, start := range []uint64{mib, 16 * mib} {
 					for _, b := range marks {
-						d.Bytes = append(d.Bytes, Bytes{start + b.At, b.Data})
+						d.Bytes = append(d.Bytes, Bytes{At: nodespec.Size(start) + b.At, Data: b.Data})
 					}
 				}
 				id := partitioned(e, e.attach(d))
@@ -144,7 +145,7 @@ func partitionCases() []testCase {
 			}
 		}},
 		testCase{name: "offline disk with a partition stays offline", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: one, Offline: true})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one, Offline: yes()})
 			e.ok(e.partition(number))
 			e.wantOnline(number, false)
 			e.ok(e.setOnline(number, true))
@@ -180,7 +181,7 @@ func partitionCases() []testCase {
 		}},
 		testCase{name: "retry succeeds after a failure at any step", run: func(e *env) {
 			for _, code := range []uint32{createDisk, setLayout, updateProperties, setAttributes, getLayout} {
-				number := e.attach(Disk{Size: gib, Offline: true})
+				number := e.attach(Disk{Size: gib, Offline: yes()})
 				hits := e.fail(Fault{Call: "DeviceIoControl", Code: code, Error: "ERROR_GEN_FAILURE", Times: 1})
 				err := e.partition(number)
 				if err == nil || hits() != 1 {
@@ -196,7 +197,7 @@ func partitionCases() []testCase {
 func readOnlyCases() []testCase {
 	return []testCase{
 		{name: "offline and read-only disk becomes writable and usable", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Offline: true, ReadOnly: true})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{}}, Offline: yes(), ReadOnly: yes()})
 			e.wantReadOnly(number, true)
 			e.ok(e.setReadOnly(number, false))
 			e.wantReadOnly(number, false)
@@ -254,7 +255,7 @@ func stateCases() []testCase {
 			}
 		}},
 		{name: "read-only disk stays read-only when it goes online", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Offline: true, ReadOnly: true})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{}}, Offline: yes(), ReadOnly: yes()})
 			e.ok(e.setOnline(number, true))
 			e.wantOnline(number, true)
 			e.want("FormatVolume", e.format(e.volume(number)), hosterr.ErrFailedPrecondition)
@@ -267,7 +268,7 @@ func stateCases() []testCase {
 			e.volume(number)
 		}},
 		{name: "offline disk is listed with its serial number and size", run: func(e *env) {
-			number := e.attach(Disk{Size: gib, Offline: true, Serial: "S"})
+			number := e.attach(Disk{Size: gib, Offline: yes(), Serial: "S"})
 			e.wantOnline(number, false)
 			if ids, err := e.ids(); err != nil || ids[number] == nil || ids[number].SerialNumber != "S" {
 				e.Errorf("ListDiskIDs = %v, %v, want disk %d with its serial number", ids, err, number)
@@ -289,7 +290,7 @@ func stateCases() []testCase {
 		}},
 		{name: "disks with an EFI or recovery partition stay online", run: func(e *env) {
 			for _, kind := range []string{"esp", "recovery"} {
-				number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: kind}}})
+				number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: kind}}})
 				e.want(kind, e.setOnline(number, false), hosterr.ErrFailedPrecondition)
 				e.wantOnline(number, true)
 			}
@@ -337,7 +338,7 @@ func stateCases() []testCase {
 			}
 		}},
 		{name: "failed Windows calls are reported", run: func(e *env) {
-			number := e.attach(Disk{Size: gib, Offline: true})
+			number := e.attach(Disk{Size: gib, Offline: yes()})
 			e.fail(Fault{Call: "DeviceIoControl", Code: setAttributes, Error: "ERROR_GEN_FAILURE", Times: 1})
 			if err := e.setOnline(number, true); err == nil {
 				e.Error("SetDiskState succeeded although the Windows call failed")

@@ -198,7 +198,7 @@ func driverCases() []testCase {
 		}
 		cases = append(cases,
 			testCase{name: name("AWS EBS finds an NVMe disk by serial number and partitions it offline"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
-				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: true, ReadOnly: true})
+				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: yes(), ReadOnly: yes()})
 				find := func() uint32 { return bySerial(e, "vol0123456789abcdef0") }
 				driver{env: e, twice: twice}.life(find(), find)
 			}},
@@ -250,7 +250,7 @@ func driverCases() []testCase {
 	return append(cases,
 		testCase{name: "retries succeed after any Windows call failed", run: func(e *env) {
 			for i, f := range everyCall() {
-				number := e.attach(Disk{Size: gib, Offline: true})
+				number := e.attach(Disk{Size: gib, Offline: yes()})
 				dir, pod := e.path(fmt.Sprintf("staging%d", i)), e.path(fmt.Sprintf("pod%d", i))
 				var id string
 				steps := []func() error{

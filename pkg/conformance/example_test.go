@@ -22,7 +22,7 @@ func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		Disk: disks, Volume: n.Volume(), Filesystem: n.Filesystem(),
 		Dir: `C:\var\lib\kubelet`,
 		Attach: func(d conformance.Disk) (uint32, error) {
-			info, err := n.AttachDisk(simnode.Disk{Size: simnode.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table)})
+			info, err := n.AttachDisk(d)
 			return info.Number, err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func filesystemCases() []testCase {
@@ -222,7 +223,7 @@ func filesystemCases() []testCase {
 			e.wantExists(false, e.path("link"))
 		}},
 		{name: "volume roots are not removed", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
 			e.ok(e.mkdir(`E:\kept`))
 			for what, err := range map[string]error{"Rmdir": e.rmdir(`E:\`, true), "RmdirContents": e.empty(`E:\`)} {
 				if !errors.Is(err, hosterr.ErrInvalid) && !errors.Is(err, hosterr.ErrPermissionDenied) {

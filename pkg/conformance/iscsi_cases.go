@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 const (
@@ -103,6 +104,14 @@ func (e *env) wantDisks(n int) (numbers []uint32) {
 	return numbers
 }
 
+// luns are LUNs of those sizes.
+func luns(sizes ...nodespec.Size) (all []nodespec.LUN) {
+	for _, size := range sizes {
+		all = append(all, nodespec.LUN{Disk: Disk{Size: size}})
+	}
+	return all
+}
+
 // target makes the target that the cases use, starts MSiSCSI and adds the
 // target's portal.
 func (e *env) target(t ISCSITarget) *iscsi.TargetPortal {
@@ -110,7 +119,7 @@ func (e *env) target(t ISCSITarget) *iscsi.TargetPortal {
 	if e.n.SetISCSITarget == nil {
 		e.lacks("make iSCSI targets")
 	}
-	t.IQN, t.Address = targetIQN, targetAddress
+	t.IQN, t.Portals = targetIQN, []nodespec.ISCSIPortal{{Address: targetAddress}}
 	e.need("make an iSCSI target", e.n.SetISCSITarget(t))
 	e.ok(e.start(initiator))
 	p := portalAt(targetAddress)
@@ -129,7 +138,7 @@ func (e *env) hides(err error, secrets ...string) {
 }
 
 func iscsiCases() []testCase {
-	withCHAP := ISCSITarget{LUNs: []uint64{gib}, ChapUser: "csi", ChapSecret: chapSecret, MutualSecret: mutualSecret}
+	withCHAP := ISCSITarget{LUNs: luns(gib), CHAP: &nodespec.CHAP{User: "csi", Secret: chapSecret, MutualSecret: mutualSecret}}
 	return []testCase{
 		{name: "every method fails while MSiSCSI is stopped", run: func(e *env) {
 			e.ok(e.stop(initiator, true))
@@ -145,7 +154,7 @@ func iscsiCases() []testCase {
 			}
 		}},
 		{name: "portal is added, listed, queried and removed", run: func(e *env) {
-			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
+			p := e.target(ISCSITarget{LUNs: luns(gib)})
 			e.ok(e.addPortal(p))
 			e.ok(e.addPortal(&iscsi.TargetPortal{TargetAddress: targetAddress})) // port 0 is 3260
 			list, err := e.portals()
@@ -165,7 +174,7 @@ func iscsiCases() []testCase {
 			e.want("DiscoverTargetPortal", err, hosterr.ErrNotFound, targetAddress)
 		}},
 		{name: "portal without a listener is unavailable", run: func(e *env) {
-			e.target(ISCSITarget{LUNs: []uint64{gib}})
+			e.target(ISCSITarget{LUNs: luns(gib)})
 			e.want("AddTargetPortal", e.addPortal(portalAt("192.0.2.99")), hosterr.ErrUnavailable, "192.0.2.99")
 		}},
 		{name: "malformed portals are refused", run: func(e *env) {
@@ -191,7 +200,7 @@ func iscsiCases() []testCase {
 			}
 		}},
 		{name: "malformed and unknown target names are refused", run: func(e *env) {
-			p := e.target(ISCSITarget{LUNs: []uint64{gib}})
+			p := e.target(ISCSITarget{LUNs: luns(gib)})
 			connect := func(iqn string) error {
 				out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: iqn})
 				return checkResponse(e, "ConnectTarget", out, err)
@@ -202,7 +211,7 @@ func iscsiCases() []testCase {
 			e.want("ConnectTarget", connect(targetIQN+"-not"), hosterr.ErrNotFound)
 		}},
 		{name: "target with three LUNs is connected repeatedly without authentication", run: func(e *env) {
-			p := e.target(ISCSITarget{LUNs: []uint64{gib, 2 * gib, 3 * gib}})
+			p := e.target(ISCSITarget{LUNs: luns(gib, 2*gib, 3*gib)})
 			if disks, err := e.targetDisks(p); err != nil || len(disks) != 0 {
 				e.Errorf("disks before the login: %q, %v", disks, err)
 			}

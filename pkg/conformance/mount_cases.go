@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // names returns file names that are easy to handle incorrectly.
@@ -374,7 +375,7 @@ func pathCases() []testCase {
 			}
 		}},
 		{name: "drive letters return their volume", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS", Letter: "E"}}})
 			id := e.volume(number)
 			for _, root := range []string{`E:\`, `e:\`} {
 				e.wantClosest(root, id)

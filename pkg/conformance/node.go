@@ -6,6 +6,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -38,7 +39,8 @@ type Node struct {
 	// Spanned are the two disks of the volume that [Setup.Spanned] asks for.
 	Spanned []uint32
 
-	// Attach attaches a new disk and returns its number.
+	// Attach attaches a new disk and returns its number. A disk that it cannot make
+	// is [errors.ErrUnsupported], and the case is skipped.
 	Attach func(Disk) (uint32, error)
 	// Detach removes a disk even if it is in use. The function that it returns
 	// attaches the same disk again, possibly under another number.
@@ -47,7 +49,8 @@ type Node struct {
 	Grow func(number uint32, size uint64) error
 	// Restart restarts Windows.
 	Restart func() error
-	// AddSMBServer adds an SMB server to the node's network.
+	// AddSMBServer adds an SMB server to the node's network. Each of its shares has a
+	// directory "inside" with an empty directory "inside" in it.
 	AddSMBServer func(SMBServer) error
 	// SetSMBPassword changes the password of an account on a server. Existing
 	// connections keep working until the server goes down.
@@ -65,7 +68,8 @@ type Node struct {
 	// MakeFile makes an empty file at a path that does not exist.
 	MakeFile func(path string) error
 	// Fail makes a Windows call fail or take longer until Heal is called. hits
-	// returns how many calls were affected.
+	// returns how many calls were affected. Cases set Call, Code, Error, Times and
+	// Delay of the fault.
 	Fail func(Fault) (hits func() uint32, err error)
 	// Heal removes all faults and releases the calls that they delay.
 	Heal func()
@@ -96,103 +100,26 @@ type Setup struct {
 	Spanned bool
 }
 
-// Table is the partition table of a disk.
-type Table string
-
-// The tables of [Disk].
-const (
-	Blank       Table = ""            // no table, all zeroes
-	MBR         Table = "mbr"         // master boot record
-	GPT         Table = "gpt"         // with a Microsoft reserved partition
-	GPTNoMSR    Table = "gptNoMSR"    // without a Microsoft reserved partition
-	Superfloppy Table = "superfloppy" // no table, NTFS from the first sector
+// What a case asks for is described as for a simulated node, by package nodespec,
+// which documents each field.
+type (
+	Disk        = nodespec.Disk
+	Partition   = nodespec.Partition
+	Bytes       = nodespec.Bytes
+	Identifier  = nodespec.Identifier
+	Address     = nodespec.Address
+	Service     = nodespec.Service
+	SMBServer   = nodespec.SMBServer
+	SMBAccount  = nodespec.SMBAccount
+	SMBMapping  = nodespec.SMBMappingInfo
+	ISCSITarget = nodespec.ISCSITarget
+	Fault       = nodespec.Fault
 )
 
-// Disk describes a disk to attach.
-type Disk struct {
-	Table      Table
-	Size       uint64 // bytes
-	SectorSize uint32 // bytes; 0 means 512
-	Partitions []Partition
-	// Bytes overwrite the disk after its table and file systems were written.
-	Bytes []Bytes
-
-	// Offline and ReadOnly are attributes that Windows keeps for the disk;
-	// WriteProtected protects the medium itself.
-	Offline, ReadOnly, WriteProtected bool
-
-	Bus         string // "sas" (and ""), "scsi", "nvme", "sata", "ata", "virtual", "vhd"
-	Serial      string
-	Identifiers []Identifier // SCSI page 83h
-	Location    string       // Windows' location string
-	Address     *Address
-}
-
-// Partition is a partition of a disk. It begins where the one before it ends.
-type Partition struct {
-	Size       uint64 // bytes; 0 takes the rest of the disk
-	Type       string // "basic" (and ""), "esp", "recovery"
-	FileSystem string // "NTFS" or "" (none)
-	Letter     string // drive letter such as "E"; "" means none
-}
-
-// Bytes are bytes at an offset.
-type Bytes struct {
-	At   uint64
-	Data []byte
-}
-
-// Identifier is a SCSI page 83h identifier. Text holds it in the code sets "ascii"
-// and "utf8", Hex in "binary".
-type Identifier struct {
-	CodeSet     string
-	Type        uint32
-	Association string // "device" (and ""), "port", "target"
-	Text, Hex   string
-}
-
-// Address is a SCSI address.
-type Address struct{ Port, Path, Target, Lun uint8 }
-
-// SMBServer is a server with shares that its accounts may use. Each share has a
-// directory "inside" with an empty directory "inside" in it.
-type SMBServer struct {
-	Name         string // as in \\name\share
-	Shares       []string
-	Passwords    map[string]string // passwords of the accounts, by user
-	NoEncryption bool              // the server does not support SMB encryption
-}
-
-// SMBMapping is a global mapping.
-type SMBMapping struct {
-	Remote string // \\server\share
-	User   string
-	Works  bool // Windows reports the status OK
-}
-
-// ISCSITarget is a target that listens on port 3260.
-type ISCSITarget struct {
-	IQN, Address string
-	LUNs         []uint64 // sizes in bytes
-	// A login needs ChapUser and ChapSecret; the target proves that it knows
-	// MutualSecret. Without a user the target accepts only logins without CHAP.
-	ChapUser, ChapSecret, MutualSecret string
-}
-
-// Service is a Windows service that starts on demand.
-type Service struct {
-	Name      string
-	Running   bool
-	DependsOn []string // services that must run for it to run
-}
-
-// Fault makes a Windows call fail or take longer.
-type Fault struct {
-	Call  string        // Microsoft's name of the call, or that of package winapi ("Format")
-	Code  uint32        // the control code, for DeviceIoControl
-	Error string        // name or number of the Win32 error; "" if the call is only delayed
-	Times uint32        // how many calls; 0 means all until Heal
-	Delay time.Duration // how long a call waits before it fails or continues; Heal ends the wait
+// yes is for Offline and ReadOnly of a [Disk].
+func yes() *bool {
+	is := true
+	return &is
 }
 
 // Control codes that cases make fail (winioctl.h).

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // NewNode makes a node for one case. It skips the test, with a reason, if it
@@ -241,20 +243,20 @@ func (e *env) attach(d Disk) uint32 {
 // blank attaches a blank disk.
 func (e *env) blank(size uint64) uint32 {
 	e.Helper()
-	return e.attach(Disk{Size: size})
+	return e.attach(Disk{Size: nodespec.Size(size)})
 }
 
 // data attaches a disk with one NTFS volume that fills it.
 func (e *env) data(size uint64) (number uint32, id string) {
 	e.Helper()
-	number = e.attach(Disk{Table: GPT, Size: size, Partitions: []Partition{{FileSystem: "NTFS"}}})
+	number = e.attach(Disk{Content: nodespec.ContentGPT, Size: nodespec.Size(size), Partitions: []Partition{{FileSystem: "NTFS"}}})
 	return number, e.volume(number)
 }
 
 // fresh attaches a disk with one volume without a file system.
 func (e *env) fresh(size uint64) (number uint32, id string) {
 	e.Helper()
-	number = e.attach(Disk{Table: GPT, Size: size, Partitions: []Partition{{}}})
+	number = e.attach(Disk{Content: nodespec.ContentGPT, Size: nodespec.Size(size), Partitions: []Partition{{}}})
 	return number, e.volume(number)
 }
 

@@ -33,7 +33,7 @@ func (e *env) unmapShare(remote string) error {
 // nas adds the server that the cases use.
 func (e *env) nas() {
 	e.Helper()
-	e.server(SMBServer{Name: nas, Shares: []string{"data", "logs"}, Passwords: map[string]string{"ann": annsOne, "bob": bobsOne}})
+	e.server(SMBServer{Name: nas, Shares: []string{"data", "logs"}, Accounts: []SMBAccount{{User: "ann", Password: annsOne}, {User: "bob", Password: bobsOne}}})
 }
 
 func (e *env) server(s SMBServer) {
@@ -78,7 +78,7 @@ func (e *env) wantMappings(want ...string) {
 	var got []string
 	for _, m := range list {
 		text := strings.TrimPrefix(strings.ToLower(m.Remote), `\\`+nas+`\`) + " " + m.User
-		if !m.Works {
+		if m.Status != "ok" {
 			text += "!"
 		}
 		got = append(got, text)
@@ -305,7 +305,7 @@ func smbCases() []testCase {
 			e.wantMappings()
 		}},
 		{name: "server without encryption gets no password", run: func(e *env) {
-			e.server(SMBServer{Name: nas, Shares: []string{"data"}, Passwords: map[string]string{"ann": annsOne}, NoEncryption: true})
+			e.server(SMBServer{Name: nas, Shares: []string{"data"}, Accounts: []SMBAccount{{User: "ann", Password: annsOne}}, NoEncryption: true})
 			v := e.stage("v1")
 			e.want("NewSMBGlobalMapping", e.mapShare(data, v, "ann", annsOne), hosterr.ErrPermissionDenied)
 			e.wantExists(false, v)

@@ -56,10 +56,10 @@ func (e *env) services(all ...Service) {
 func (e *env) diamond() (all []string) {
 	e.Helper()
 	e.services(
-		Service{Name: "contract-base", Running: true},
-		Service{Name: "contract-left", Running: true, DependsOn: []string{"contract-base"}},
-		Service{Name: "contract-right", Running: true, DependsOn: []string{"contract-base"}},
-		Service{Name: "contract-top", Running: true, DependsOn: []string{"contract-left", "contract-right"}},
+		Service{Name: "contract-base", State: "running"},
+		Service{Name: "contract-left", State: "running", DependsOn: []string{"contract-base"}},
+		Service{Name: "contract-right", State: "running", DependsOn: []string{"contract-base"}},
+		Service{Name: "contract-top", State: "running", DependsOn: []string{"contract-left", "contract-right"}},
 	)
 	return []string{"contract-base", "contract-left", "contract-right", "contract-top"}
 }
@@ -137,16 +137,16 @@ func systemCases() []testCase {
 		}},
 		{name: "unlisted service can be queried but not changed", run: func(e *env) {
 			e.confined()
-			e.services(Service{Name: "contract-unlisted", Running: true})
+			e.services(Service{Name: "contract-unlisted", State: "running"})
 			e.want("StopService", e.stop("contract-unlisted", true), hosterr.ErrPermissionDenied, "contract-unlisted", initiator)
 			e.want("StartService", e.start("contract-unlisted"), hosterr.ErrPermissionDenied, "contract-unlisted", initiator)
 			e.wantStatus(running, "contract-unlisted")
 		}},
 		{name: "force does not stop unlisted services", run: func(e *env) {
 			e.confined()
-			e.services(Service{Name: "contract-base", Running: true},
-				Service{Name: "contract-left", Running: true, DependsOn: []string{"contract-base"}},
-				Service{Name: "contract-unlisted", Running: true, DependsOn: []string{"contract-left"}})
+			e.services(Service{Name: "contract-base", State: "running"},
+				Service{Name: "contract-left", State: "running", DependsOn: []string{"contract-base"}},
+				Service{Name: "contract-unlisted", State: "running", DependsOn: []string{"contract-left"}})
 			e.want("StopService", e.stop("contract-base", true), hosterr.ErrPermissionDenied, "contract-unlisted")
 			e.wantStatus(running, "contract-base", "contract-left", "contract-unlisted")
 		}},
@@ -154,7 +154,7 @@ func systemCases() []testCase {
 			if e.n.Restart == nil {
 				e.lacks("restart Windows")
 			}
-			e.services(Service{Name: "contract-base", Running: true})
+			e.services(Service{Name: "contract-base", State: "running"})
 			e.ok(e.start(initiator))
 			e.need("restart Windows", e.n.Restart())
 			e.wantStatus(stopped, "contract-base")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // sorted iterates over a map in the order of its keys.
@@ -30,7 +31,7 @@ const nowhere = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 func volumeCases() []testCase {
 	return []testCase{
 		{name: "volumes are listed in disk order or by partition", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 100 * mib}, {Size: 200 * mib, FileSystem: "NTFS"}, {}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 100 * mib}, {Size: 200 * mib, FileSystem: "NTFS"}, {}}})
 			all := e.list(number, 0)
 			if len(all) != 3 {
 				e.Fatalf("volumes: %q, want three", all)
@@ -68,7 +69,7 @@ func volumeCases() []testCase {
 			}
 		}},
 		{name: "superfloppy has one volume", run: func(e *env) {
-			number := e.attach(Disk{Table: Superfloppy, Size: gib})
+			number := e.attach(Disk{Content: nodespec.ContentSuperfloppy, Size: gib})
 			id := e.volume(number)
 			e.wantFormatted(id, true)
 			e.wantTotal(id, gib)
@@ -78,7 +79,7 @@ func volumeCases() []testCase {
 			e.ok(e.unmount(id, dir))
 		}},
 		{name: "GPT disk with a damaged header and an intact backup has its volume", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}, Bytes: []Bytes{{512, make([]byte, 512)}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}, Bytes: []Bytes{{At: 512, Data: make([]byte, 512)}}})
 			id := e.volume(number)
 			e.wantFormatted(id, true)
 			e.ok(e.resize(id, 0))
@@ -147,7 +148,7 @@ func volumeCases() []testCase {
 				e.Error("nothing was flushed")
 			}
 			e.ok(e.flush(id))
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}, ReadOnly: true})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
 			e.ok(e.flush(e.volume(number)))
 			_, id = e.fresh(gib)
 			e.ok(e.flush(id))
@@ -176,7 +177,7 @@ func volumeCases() []testCase {
 			}
 		}},
 		{name: "volume that arrives late is listed only when complete", setup: Setup{ArrivalDelay: 300 * time.Millisecond}, run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
 			e.until("its volume arrives", func() bool { return len(e.list(number, 0)) == 1 })
 			e.wantFormatted(e.volume(number), true)
 		}},
@@ -222,7 +223,7 @@ func formatCases() []testCase {
 			e.wantExists(true, e.n.Dir)
 		}},
 		{name: "read-only volume is refused", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, ReadOnly: true})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{}}, ReadOnly: yes()})
 			id := e.volume(number)
 			e.want("FormatVolume", e.format(id), hosterr.ErrFailedPrecondition)
 			e.wantFormatted(id, false)
@@ -273,14 +274,14 @@ func formatCases() []testCase {
 			e.wantTotal(id, gib-16*mib)
 		}},
 		{name: "volume on an MBR disk is formatted", run: func(e *env) {
-			number := e.attach(Disk{Table: MBR, Size: gib})
+			number := e.attach(Disk{Content: nodespec.ContentMBR, Size: gib})
 			e.ok(e.partition(number))
 			id := e.volume(number)
 			e.ok(e.format(id))
 			e.wantTotal(id, gib-mib)
 		}},
 		{name: "other volume on the disk is left alone", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 300 * mib}, {}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 300 * mib}, {}}})
 			ids := e.list(number, 0)
 			e.ok(e.format(ids[1]))
 			e.wantFormatted(ids[0], false)
@@ -292,9 +293,9 @@ func formatCases() []testCase {
 			const start = 16 * mib // where the partition after the reserved one begins
 			var moved []Bytes
 			for _, b := range bytes {
-				moved = append(moved, Bytes{start + b.At, b.Data})
+				moved = append(moved, Bytes{At: nodespec.Size(start) + b.At, Data: b.Data})
 			}
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{}}, Bytes: moved})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{}}, Bytes: moved})
 			id := e.volume(number)
 			formats := e.count("Format", 0)
 			_, err := e.formatted(id)
@@ -374,7 +375,7 @@ func growCases() []testCase {
 			e.want("ResizeVolume", e.resize(id, 2*gib), hosterr.ErrOutOfRange)
 		}},
 		{name: "volume does not grow into the next partition", run: func(e *env) {
-			number := e.attach(Disk{Table: GPT, Size: gib, Partitions: []Partition{{Size: 300 * mib, FileSystem: "NTFS"}, {Size: 300 * mib, FileSystem: "NTFS"}}})
+			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 300 * mib, FileSystem: "NTFS"}, {Size: 300 * mib, FileSystem: "NTFS"}}})
 			ids := e.list(number, 0)
 			before := e.total(ids[0])
 			e.ok(e.resize(ids[0], 0))
@@ -446,7 +447,7 @@ func growCases() []testCase {
 			e.wantTotal(id, 2*gib-16*mib)
 		}},
 		{name: "volume on an MBR disk grows to 2 TiB at most", run: func(e *env) {
-			number := e.attach(Disk{Table: MBR, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
+			number := e.attach(Disk{Content: nodespec.ContentMBR, Size: gib, Partitions: []Partition{{FileSystem: "NTFS"}}})
 			id := e.volume(number)
 			e.grow(number, 3*tib)
 			e.ok(e.rescan())

@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -72,7 +73,7 @@ func TestFormatBackendsAgree(t *testing.T) {
 		{"32 TiB", conformance.Disk{Size: 32 << 40}},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			d.disk.Table, d.disk.Partitions = conformance.GPT, []conformance.Partition{{}}
+			d.disk.Content, d.disk.Partitions = nodespec.ContentGPT, []conformance.Partition{{}}
 			var made [len(backends)]ntfsSizes
 			var info [len(backends)]win32.VolumeInfo
 			for i, b := range backends {

@@ -216,7 +216,7 @@ func (s *services) set(want conformance.Service) error {
 	if s.made = append(s.made, want.Name); len(s.made) == 1 {
 		s.t.Cleanup(s.remove)
 	}
-	if want.Running {
+	if want.State == "running" {
 		if err := made.Start(); err != nil {
 			return fmt.Errorf("start service %s: %w", want.Name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -159,7 +160,7 @@ func TestPartitionTable(t *testing.T) {
 // itself choose the same size?
 func TestGrowthMatchesGetPartitionSupportedSize(t *testing.T) {
 	b := newBench(t)
-	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 1 << 30, Partitions: []conformance.Partition{{FileSystem: "NTFS"}}})
+	number := b.attach(conformance.Disk{Content: nodespec.ContentGPT, Size: 1 << 30, Partitions: []conformance.Partition{{FileSystem: "NTFS"}}})
 	if err := b.Grow(number, 3<<30); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestRescan(t *testing.T) {
 // count as formatted, and is it safe from being formatted?
 func TestReFSNotFormatted(t *testing.T) {
 	b := newBench(t)
-	number := b.attach(conformance.Disk{Table: conformance.GPT, Size: 8 << 30, Partitions: []conformance.Partition{{}}})
+	number := b.attach(conformance.Disk{Content: nodespec.ContentGPT, Size: 8 << 30, Partitions: []conformance.Partition{{}}})
 	var done any
 	query(t, &done, `Get-Partition -DiskNumber %d -PartitionNumber 2 | Format-Volume -FileSystem ReFS -Confirm:$false | ForEach-Object { "$($_.FileSystem)" }`, number)
 	list, err := b.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -185,7 +187,8 @@ func (d *virtualDisk) expand(size uint64) error {
 // support is ErrUnsupported: its bus, identifiers and location are fixed, and
 // only Windows creates file systems.
 func (m *machine) Attach(d conformance.Disk) (uint32, error) {
-	if d.Bus != "" || d.Serial != "" || d.Identifiers != nil || d.Location != "" || d.Address != nil || d.Table == conformance.Superfloppy {
+	if made := (conformance.Disk{Content: d.Content, Size: d.Size, SectorSize: d.SectorSize, Partitions: d.Partitions, Bytes: d.Bytes,
+		Offline: d.Offline, ReadOnly: d.ReadOnly, WriteProtected: d.WriteProtected}); !reflect.DeepEqual(d, made) || d.Content == nodespec.ContentSuperfloppy {
 		return 0, fmt.Errorf("virtual disks do not support these properties: %w", errors.ErrUnsupported)
 	}
 	sector := d.SectorSize
@@ -193,7 +196,7 @@ func (m *machine) Attach(d conformance.Disk) (uint32, error) {
 		sector = 512
 	}
 	file := m.newFile()
-	if err := create(file, d.Size, sector); err != nil {
+	if err := create(file, uint64(d.Size), sector); err != nil {
 		return 0, err
 	}
 	disk := &virtualDisk{file: file}
@@ -209,10 +212,10 @@ func (m *machine) Attach(d conformance.Disk) (uint32, error) {
 		return 0, err
 	}
 	var attributes uint64
-	if d.Offline {
+	if d.Offline != nil && *d.Offline {
 		attributes |= win32.DISK_ATTRIBUTE_OFFLINE
 	}
-	if d.ReadOnly {
+	if d.ReadOnly != nil && *d.ReadOnly {
 		attributes |= win32.DISK_ATTRIBUTE_READ_ONLY
 	}
 	if attributes != 0 {
@@ -248,7 +251,7 @@ func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance
 		return err
 	}
 	for _, b := range d.Bytes {
-		writes = append(writes, ptable.Write{Offset: b.At, Data: b.Data})
+		writes = append(writes, ptable.Write{Offset: uint64(b.At), Data: b.Data})
 	}
 	if len(writes) == 0 {
 		return nil
@@ -294,16 +297,16 @@ var partitionTypes = map[string]win32.GUID{
 // table returns the partition table of d.
 func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 	const mib = 1 << 20
-	geometry := ptable.Disk{Size: d.Size, Sector: sector}
+	geometry := ptable.Disk{Size: uint64(d.Size), Sector: sector}
 	var l win32.Layout
 	var err error
 	at := uint64(mib)
-	switch d.Table {
-	case conformance.Blank:
+	switch d.Content {
+	case "", nodespec.ContentBlank:
 		return nil, nil
-	case conformance.MBR:
+	case nodespec.ContentMBR:
 		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: uint32(time.Now().UnixNano())}
-	case conformance.GPT, conformance.GPTNoMSR:
+	case nodespec.ContentGPT, nodespec.ContentGPTNoMSR:
 		id, err := newGUID()
 		if err != nil {
 			return nil, err
@@ -311,7 +314,7 @@ func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 		if l, err = ptable.NewGPT(geometry, id, ptable.MinEntries); err != nil {
 			return nil, err
 		}
-		if d.Table == conformance.GPT {
+		if d.Content == nodespec.ContentGPT {
 			if id, err = newGUID(); err != nil {
 				return nil, err
 			}
@@ -321,12 +324,12 @@ func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 			at = 17 * mib
 		}
 	default:
-		return nil, fmt.Errorf("table %q: %w", d.Table, errors.ErrUnsupported)
+		return nil, fmt.Errorf("content %q: %w", d.Content, errors.ErrUnsupported)
 	}
 	for _, p := range d.Partitions {
-		length := p.Size
+		length := uint64(p.Size)
 		if length == 0 {
-			length = (d.Size - at - mib) / mib * mib
+			length = (uint64(d.Size) - at - mib) / mib * mib
 		}
 		part := win32.Partition{Style: l.Style, Number: uint32(len(l.Partitions) + 1), Offset: at, Length: length, MBRType: 7}
 		if l.Style == win32.PARTITION_STYLE_GPT {

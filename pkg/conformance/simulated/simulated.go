@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -87,10 +85,7 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 }
 
 // host is a simulated node under test.
-type host struct {
-	sim *simnode.Node
-	mu  sync.Mutex // attaching a disk with bytes takes several steps
-}
+type host struct{ sim *simnode.Node }
 
 func newHost(t *testing.T, setup conformance.Setup) *host {
 	t.Helper()
@@ -128,8 +123,8 @@ func (h *host) node() *conformance.Node {
 		SetSMBPassword: n.SetSMBPassword,
 		SetSMBDown:     n.SetSMBServerDown,
 		SMBMappings:    h.smbMappings,
-		SetISCSITarget: h.setISCSITarget,
-		SetService:     h.setService,
+		SetISCSITarget: n.SetISCSITarget,
+		SetService:     n.SetService,
 
 		Fail:        h.fail,
 		Heal:        n.ClearFaults,
@@ -138,61 +133,12 @@ func (h *host) node() *conformance.Node {
 }
 
 func (h *host) attach(d conformance.Disk) (uint32, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c := simnode.Disk{
-		Size: simnode.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table), WriteProtected: d.WriteProtected,
-		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
-	}
-	// Without these settings the SAN policy decides.
-	if d.Offline {
-		c.Offline = &d.Offline
-	}
-	if d.ReadOnly {
-		c.ReadOnly = &d.ReadOnly
-	}
-	for _, p := range d.Partitions {
-		c.Partitions = append(c.Partitions, simnode.Partition{Size: simnode.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
-	}
-	for _, i := range d.Identifiers {
-		c.Identifiers = append(c.Identifiers, simnode.Identifier(i))
-	}
-	if d.Address != nil {
-		c.Address = &simnode.Address{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
-	}
-	info, err := h.sim.AttachDisk(c)
-	if err != nil || len(d.Bytes) == 0 {
-		return info.Number, err
-	}
-	if err := h.sim.DetachDisk(info.Number); err != nil {
-		return 0, err
-	}
-	if err := overwrite(info.Image, d.Bytes); err != nil {
-		return 0, err
-	}
-	info, err = h.sim.AttachDisk(simnode.Disk{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
+	info, err := h.sim.AttachDisk(d)
 	return info.Number, err
 }
 
-func overwrite(image string, all []conformance.Bytes) error {
-	f, err := os.OpenFile(image, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	for _, b := range all {
-		if _, err := f.WriteAt(b.Data, int64(b.At)); err != nil {
-			return errors.Join(err, f.Close())
-		}
-	}
-	return f.Close()
-}
-
 func (h *host) addSMBServer(s conformance.SMBServer) error {
-	c := simnode.SMBServer{Name: s.Name, Shares: s.Shares, NoEncryption: s.NoEncryption}
-	for user, password := range s.Passwords {
-		c.Accounts = append(c.Accounts, simnode.SMBAccount{User: user, Password: password})
-	}
-	if err := h.sim.AddSMBServer(c); err != nil {
+	if err := h.sim.AddSMBServer(s); err != nil {
 		return err
 	}
 	for _, share := range s.Shares {
@@ -203,31 +149,9 @@ func (h *host) addSMBServer(s conformance.SMBServer) error {
 	return nil
 }
 
-func (h *host) smbMappings() (list []conformance.SMBMapping, err error) {
+func (h *host) smbMappings() ([]conformance.SMBMapping, error) {
 	state, err := h.sim.Show()
-	for _, m := range state.SMBMappings {
-		list = append(list, conformance.SMBMapping{Remote: m.Remote, User: m.User, Works: m.Status == "ok"})
-	}
-	return list, err
-}
-
-func (h *host) setISCSITarget(t conformance.ISCSITarget) error {
-	c := simnode.ISCSITarget{IQN: t.IQN, Portals: []simnode.ISCSIPortal{{Address: t.Address}}}
-	for _, size := range t.LUNs {
-		c.LUNs = append(c.LUNs, simnode.LUN{Disk: simnode.Disk{Size: simnode.Size(size)}})
-	}
-	if t.ChapUser != "" {
-		c.CHAP = &simnode.CHAP{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
-	}
-	return h.sim.SetISCSITarget(c)
-}
-
-func (h *host) setService(s conformance.Service) error {
-	c := simnode.Service{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
-	if s.Running {
-		c.State = "running"
-	}
-	return h.sim.SetService(c)
+	return state.SMBMappings, err
 }
 
 func (h *host) detach(number uint32) (attach func() (uint32, error), err error) {
@@ -247,7 +171,7 @@ func (h *host) detach(number uint32) (attach func() (uint32, error), err error) 
 }
 
 func (h *host) fail(f conformance.Fault) (hits func() uint32, err error) {
-	active, err := h.sim.Fail(simnode.Fault{Call: f.Call, Code: f.Code, Error: f.Error, Times: f.Times, Delay: f.Delay})
+	active, err := h.sim.Fail(f)
 	if err != nil {
 		return nil, err
 	}

@@ -97,27 +97,12 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 		Grow: func(number uint32, size uint64) error {
 			return h.changed(h.model.Grow(number, size))
 		},
-		Restart: func() error { return h.changed(h.model.Reboot()) },
-		SetISCSITarget: func(t conformance.ISCSITarget) error {
-			c := nodespec.ISCSITarget{IQN: t.IQN, Portals: []nodespec.ISCSIPortal{{Address: t.Address}}}
-			for _, size := range t.LUNs {
-				c.LUNs = append(c.LUNs, nodespec.LUN{Disk: nodespec.Disk{Size: nodespec.Size(size)}})
-			}
-			if t.ChapUser != "" {
-				c.CHAP = &nodespec.CHAP{User: t.ChapUser, Secret: t.ChapSecret, MutualSecret: t.MutualSecret}
-			}
-			return h.changed(h.model.SetISCSITarget(c))
-		},
-		SetService: func(s conformance.Service) error {
-			c := nodespec.Service{Name: s.Name, DependsOn: s.DependsOn, State: "stopped"}
-			if s.Running {
-				c.State = "running"
-			}
-			return h.model.SetService(c)
-		},
-		MakeFile: func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		Fail:     h.fail,
-		Heal:     h.heal,
+		Restart:        func() error { return h.changed(h.model.Reboot()) },
+		SetISCSITarget: func(t conformance.ISCSITarget) error { return h.changed(h.model.SetISCSITarget(t)) },
+		SetService:     h.model.SetService,
+		MakeFile:       func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		Fail:           h.fail,
+		Heal:           h.heal,
 		OpenHandles: func() ([]string, error) {
 			time.Sleep(time.Millisecond) // a close reaches the model after the call has returned
 			return h.openHandles()

@@ -170,50 +170,8 @@ func (h *host) openHandles() ([]string, error) {
 	return paths, nil
 }
 
-// attach attaches a disk of the contract.
 func (h *host) attach(d conformance.Disk) (uint32, error) {
-	c := nodespec.Disk{
-		Size: nodespec.Size(d.Size), SectorSize: d.SectorSize, Content: string(d.Table), WriteProtected: d.WriteProtected,
-		Bus: d.Bus, Serial: d.Serial, Location: d.Location,
-	}
-	if d.Offline {
-		c.Offline = &d.Offline
-	}
-	if d.ReadOnly {
-		c.ReadOnly = &d.ReadOnly
-	}
-	for _, p := range d.Partitions {
-		c.Partitions = append(c.Partitions, nodespec.Partition{Size: nodespec.Size(p.Size), Type: p.Type, FileSystem: p.FileSystem, Letter: p.Letter})
-	}
-	for _, i := range d.Identifiers {
-		c.Identifiers = append(c.Identifiers, nodespec.Identifier(i))
-	}
-	if d.Address != nil {
-		c.Address = &nodespec.Address{Port: d.Address.Port, Path: d.Address.Path, Target: d.Address.Target, Lun: d.Address.Lun}
-	}
-	number, err := h.model.Attach(c)
-	if err != nil || len(d.Bytes) == 0 {
-		return number, h.changed(err)
-	}
-	info, err := h.info(number)
-	if err != nil {
-		return 0, err
-	}
-	if err := h.model.Detach(number); err != nil {
-		return 0, err
-	}
-	f, err := os.OpenFile(info.Image, os.O_WRONLY, 0)
-	if err != nil {
-		return 0, err
-	}
-	for _, b := range d.Bytes {
-		_, writeErr := f.WriteAt(b.Data, int64(b.At))
-		err = errors.Join(err, writeErr)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return 0, err
-	}
-	number, err = h.model.Attach(nodespec.Disk{ID: info.ID, Offline: c.Offline, ReadOnly: c.ReadOnly})
+	number, err := h.model.Attach(d)
 	return number, h.changed(err)
 }
 
