@@ -8,12 +8,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
-// Before v1beta3 disks were named by decimal strings, in requests and as keys
-// of maps, and identifiers by the keys of a map.
+// Before v1beta3 disk numbers were decimal strings, also as keys of maps, and identifiers were
+// a map.
 
 func diskID(number uint32) string { return strconv.FormatUint(uint64(number), 10) }
 
-// byNumber makes a map by disk number of one by decimal string.
+// byNumber converts a map with decimal strings as keys to one with disk numbers.
 func byNumber[A, B any](c *connection, method string, in map[string]A, convert func(A) B) (map[uint32]B, error) {
 	if in == nil {
 		return nil, nil
@@ -22,15 +22,15 @@ func byNumber[A, B any](c *connection, method string, in map[string]A, convert f
 	for id, a := range in {
 		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			return nil, c.nonsense(method, "a disk number", err)
+			return nil, c.badResponse(method, "a disk number", err)
 		}
 		out[uint32(n)] = convert(a)
 	}
 	return out, nil
 }
 
-// GetDiskReadOnly returns an error that is an [errors.ErrUnsupported]: no
-// published version of the API has the method.
+// GetDiskReadOnly fails with an error that matches [errors.ErrUnsupported]: no published
+// version of the API has the method.
 func (c *Disk) GetDiskReadOnly(_ context.Context, in *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetDiskReadOnly")
@@ -38,9 +38,9 @@ func (c *Disk) GetDiskReadOnly(_ context.Context, in *disk.GetDiskReadOnlyReques
 	return nil, unpublished("disk", "GetDiskReadOnly", "run the driver as a HostProcess container")
 }
 
-// SetDiskReadOnly returns an error that is an [errors.ErrUnsupported]: no
-// published version of the API has the method. Through a pipe only PartitionDisk
-// makes a disk writable, and only one that has no partition yet.
+// SetDiskReadOnly fails with an error that matches [errors.ErrUnsupported]: no published
+// version of the API has the method. Through a pipe only PartitionDisk makes a disk writable,
+// if it has no partition.
 func (c *Disk) SetDiskReadOnly(_ context.Context, in *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
 	if in == nil {
 		return nil, noRequest("SetDiskReadOnly")

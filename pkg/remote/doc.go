@@ -1,10 +1,10 @@
-// Package remote asks a CSI Proxy through its pipes, in the words of the
-// packages that do the same in process.
+// Package remote calls a CSI Proxy through its pipes, with the same Interfaces as the
+// packages that work in process.
 //
-// A driver on a Windows node does privileged work in one of two ways: in
-// process, as a HostProcess container, or through the CSI Proxy that runs on
-// the node. Its code need not know which. It is written against the Interface
-// of a group, such as [disk.Interface], and one place chooses the constructor:
+// A driver on a Windows node does privileged work in one of two ways: in process, in a
+// HostProcess container, or through the CSI Proxy of the node. Its code can be the same
+// for both: it uses the Interface of a group, such as [disk.Interface], and one function
+// chooses the constructor:
 //
 //	func disks(ctx context.Context, hostProcess bool) (disk.Interface, error) {
 //		if hostProcess {
@@ -13,25 +13,24 @@
 //		return remote.NewDisk(ctx)
 //	}
 //
-// Requests, responses and their meaning are the same. What differs follows from
-// there being another process: it may be absent, it may refuse paths outside
-// its working directories, and an empty list or map comes as nil. Three methods
-// cannot be called through a pipe, as no published version has them: [Filesystem.PathValid],
-// [Disk.GetDiskReadOnly] and [Disk.SetDiskReadOnly].
+// Requests and responses are the same. The differences come from the other process: it may
+// not run, it refuses paths outside its working directories, and an empty list or map is
+// nil. Three methods cannot be called through a pipe, because no published version has
+// them: [Filesystem.PathValid], [Disk.GetDiskReadOnly] and [Disk.SetDiskReadOnly].
 //
-// On systems without named pipes, unix sockets stand in for them, served by a
-// simulated node; see package pipe of the client module.
+// On systems without named pipes a simulated node serves unix sockets instead; see package
+// pipe of the client module.
 //
 // # Versions
 //
-// Each client speaks the newest version of its group that is served, of all that
-// were published: [Disk.Version] and its like tell which. A container needs the pipes
-// of one version of a group mounted at least. [WithVersions] narrows the choice.
+// Each client uses the newest version of its group that is served. [Disk.Version] and the
+// same method of the other clients return that version. The pipe of at least one version
+// of a group must be mounted into the container. [WithVersions] limits the choice.
 //
-// A method that the version does not have fails before anything is asked, with an
-// error of the kind not implemented that is an [errors.ErrUnsupported] and names both:
+// If the version does not have a method, the method fails without a call, with an error
+// that matches hosterr.ErrUnimplemented and [errors.ErrUnsupported] and names both:
 //
-//	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest at hand, does not have it
+//	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest that is served, does not have this method
 //
 //	disk        v1, v1beta3      all but GetDiskReadOnly, SetDiskReadOnly
 //	            v1beta2          the same
@@ -49,15 +48,14 @@
 //	            v1beta1          nor WriteVolumeCache
 //	            v1alpha1         nor GetVolumeStats, GetDiskNumberFromVolumeID, GetVolumeIDFromTargetPath
 //
-// Proxies before v1.0 told paths of plugins from paths of pods by a field of
-// filesystem v1alpha1 and v1beta1; here all paths are those of plugins. Later
-// proxies ignore it.
+// filesystem v1alpha1 and v1beta1 have a field that distinguishes paths of plugins from
+// paths of pods, which proxies before v1.0 use. This package always sets it to plugin.
 //
-// # A proxy that is not there
+// # If the proxy does not run
 //
-// The constructors wait for a proxy that is still starting until the deadline of
-// their context; without one they look once. Their errors are an Error, and besides one of
-// package negotiate of the client module:
+// The constructors wait for a proxy that is still starting until the deadline of their
+// context. Without a deadline they try once. Their errors are of type [*Error] and match an
+// error of package negotiate of the client module, and a kind:
 //
 //	negotiate.ErrNotRunning    hosterr.ErrUnavailable
 //	negotiate.ErrBusy          hosterr.ErrUnavailable
@@ -67,23 +65,22 @@
 //
 // # Errors
 //
-// An error is what it is in process, as far as errors.Is can tell: of the same
-// kind, with the same Win32 error number (so [io/fs.ErrNotExist] and the like are
-// found), a context's error if a context ended, and with the same text. All of
-// them are an [Error], which has what the proxy says besides.
+// With errors.Is, errors are the same as in process: they have the same kind and the same
+// Win32 error number (so [io/fs.ErrNotExist] and similar errors match), or a context's error
+// if a context ended. They also have the same text. All errors are of type [*Error], which
+// has further details from the proxy.
 //
-// They are no gRPC statuses. A driver that returns one from a gRPC method of
-// its own would otherwise tell its caller NotFound of the volume when the
-// proxy meant a path, and would do so through the pipes only.
+// The errors are not gRPC statuses. Otherwise, a driver that returns such an error from a
+// gRPC method of its own would report NotFound for a volume when the proxy meant a path.
 //
-// Proxies that answer without details, as the published ones do, give text and
-// code alone; their failures are of no kind.
+// The published proxies send no details. Their errors have a text and a code, and kinds
+// only for codes that gRPC itself returns.
 //
-// What only happens here: if the proxy stopped, the error is of the kind
-// unavailable and names the pipe; if a request is larger than the proxy takes, of
-// the kind invalid argument.
+// Some errors exist only through pipes: if the proxy stopped, the error has the kind
+// hosterr.ErrUnavailable and names the pipe; if a request is too large for the proxy, it
+// has the kind hosterr.ErrInvalid.
 //
-// The whole contract (package conformance) is run through these clients over
-// simulated nodes, with all versions served and with the oldest alone.
-// What has been verified, and on what: docs/evidence/verification.md.
+// Package conformance tests these clients over simulated nodes, with all versions served and
+// with only the oldest versions. docs/evidence/verification.md says what has been verified,
+// and on which systems.
 package remote

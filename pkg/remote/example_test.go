@@ -13,8 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
 
-// blankDisks is a driver's code. It takes a disk.Interface and does not know
-// which it is.
+// blankDisks is a driver's code. It works with any disk.Interface.
 func blankDisks(ctx context.Context, disks disk.Interface) (numbers []uint32, err error) {
 	list, err := disks.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
 	if err != nil {
@@ -28,7 +27,7 @@ func blankDisks(ctx context.Context, disks disk.Interface) (numbers []uint32, er
 	return numbers, nil
 }
 
-// The same code works in process and through the pipes: one place chooses.
+// The same code works in process and through pipes. Only the constructor differs.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{})
@@ -36,7 +35,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer node.Close()
-	server, err := serve.Open(node, serve.Config{}) // on a node, this is the CSI Proxy that is installed there
+	server, err := serve.Open(node, serve.Config{}) // on a real node, this is the installed CSI Proxy
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +46,7 @@ func Example() {
 		if hostProcess {
 			disks = node.Disk() // on Windows: disk.New(diskapi.New())
 		} else {
-			// On Windows without options: the pipes are where they are.
+			// On Windows the constructor needs no options.
 			d, err := remote.NewDisk(ctx, remote.WithPipePath(server.PipePath))
 			if err != nil {
 				log.Fatal(err)
@@ -68,7 +67,7 @@ func Example() {
 	// [1 2] true
 }
 
-// Where no CSI Proxy runs, the constructor says so at once.
+// If no CSI Proxy runs, the constructor fails immediately.
 func ExampleNewDisk() {
 	node, err := simnode.Open(simnode.Config{})
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 )
 
-// PathValid returns an error that is an [errors.ErrUnsupported]: no published
-// version of the API has the method. [Filesystem.PathExists] is what comes nearest;
-// it does not follow links. As in process, the answer beside the error is "not
-// valid" and not nil.
+// PathValid fails with an error that matches [errors.ErrUnsupported]: no published version of
+// the API has the method. [Filesystem.PathExists] is similar, but does not follow links. As in
+// process, the response is "not valid" and not nil.
 func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidRequest) (*filesystem.PathValidResponse, error) {
 	none := &filesystem.PathValidResponse{}
 	if in == nil {

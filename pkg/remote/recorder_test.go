@@ -10,20 +10,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
-// recorder is behind the services of every group: it keeps the request that it got
-// and answers as it was set up.
+// recorder implements the services of every group: it stores the request and returns what it
+// was set to return.
 type recorder struct {
 	mu     sync.Mutex
 	method string
 	got    any                         // the request
 	fill   func(resp any)              // fills the response
 	err    error                       // is returned instead of a response
-	wait   func(context.Context) error // runs before the answer
+	wait   func(context.Context) error // runs before the response
 }
 
 func (r *recorder) groups() wire.Groups { return wiretest.Groups(r.answer) }
 
-// set makes the recorder answer in another way, and forget what it got.
+// set sets what the recorder returns, and resets the stored request.
 func (r *recorder) set(fill func(resp any), err error, wait func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *recorder) last() (method string, got any) {
 	return r.method, r.got
 }
 
-// answer is a method of a service.
+// answer implements a method of a service.
 func (r *recorder) answer(ctx context.Context, method string, in, out any) error {
 	r.mu.Lock()
 	r.method, r.got = method, in
@@ -53,16 +53,16 @@ func (r *recorder) answer(ctx context.Context, method string, in, out any) error
 	return err
 }
 
-// filler puts values into Go structs, each field another one.
+// filler fills Go structs with a different value in each field.
 type filler struct {
 	n     uint64
-	bools int  // how many there are
-	only  int  // which of them is true
+	bools int  // number of bools
+	only  int  // index of the one that is true
 	most  bool // numbers are the largest of their type
 }
 
-// fill fills the struct that p points to, and tells how many bools there are.
-// Of them, only the one with the number given is true.
+// fill fills the struct that p points to, and returns the number of bools. Only the bool with
+// the given index is true.
 func fill(p any, trueBool int, most bool) (bools int) {
 	f := &filler{n: 16, only: trueBool, most: most}
 	f.value(reflect.ValueOf(p).Elem())

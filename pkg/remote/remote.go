@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
 
-// An Option says how the proxy is reached. All constructors take the same ones.
+// An Option configures a constructor. All constructors have the same options.
 type Option func(*options)
 
 type options struct {
@@ -23,53 +23,51 @@ type options struct {
 	dial     []grpc.DialOption
 }
 
-// WithPipePath names the pipe of a version of a group, if it is not the one of
-// [client.PipePath]. Package pipe of the client module tells which paths there
-// are; the absolute path of a unix socket is one.
+// WithPipePath sets the path of the pipe of a version of a group, instead of
+// [client.PipePath]. Package pipe of the client module describes paths of pipes; the absolute
+// path of a unix socket is one.
 func WithPipePath(path func(group string, version apiversion.Version) string) Option {
 	return func(o *options) { o.path = path }
 }
 
-// WithVersions are the versions that may be spoken, instead of all that the group
-// has. A version that the group does not have is an error of the constructor.
+// WithVersions limits the versions that may be used. The constructor fails if the group does
+// not have one of them.
 func WithVersions(versions ...apiversion.Version) Option {
 	return func(o *options) { o.versions = versions }
 }
 
-// WithConn takes a connection that exists already, whose server has the
-// service of the group. It stays the caller's: Close leaves it open. The version of
-// a [negotiate.Conn] is spoken, and on another connection the newest that may
-// be: see [WithVersions].
+// WithConn uses an existing connection to a server that has the service of the group. Close
+// does not close it. If conn is a [negotiate.Conn], its version is used, otherwise the newest
+// version of [WithVersions].
 func WithConn(conn grpc.ClientConnInterface) Option {
 	return func(o *options) { o.conn = conn }
 }
 
-// WithDialOptions adds options to the gRPC connections that are made, such as
+// WithDialOptions adds options to the gRPC connection that the constructor makes, such as
 // interceptors that count calls.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
 
-// spoken is a version of a group that can be spoken.
+// spoken is a version of a group that this package supports.
 type spoken struct {
 	name string
 	desc *grpc.ServiceDesc
 }
 
-// connection is the way to one group. The version that is spoken is a name in
-// it, not code: versions of one family have the same bytes.
+// connection is the connection to one group. The version is only a name, because versions of
+// one family have the same wire format.
 type connection struct {
 	grpc.ClientConnInterface
 	group   string
 	version string
 	desc    *grpc.ServiceDesc // of the version
-	at      string            // what the connection leads to, for error texts
+	at      string            // where the connection leads, for error texts
 	close   func() error
 }
 
-// connect makes the connection of a constructor, to the first of the versions
-// that is served: they are given newest first. ctx is for the connecting only, not
-// for later calls.
+// connect makes the connection of a constructor to the first of versions that is served;
+// versions are sorted, newest first. ctx is for connecting only, not for later calls.
 func connect(ctx context.Context, group string, versions []spoken, opts []Option) (*connection, error) {
 	o := options{path: client.PipePath}
 	for _, set := range opts {
@@ -83,13 +81,13 @@ func connect(ctx context.Context, group string, versions []spoken, opts []Option
 	speak := func(v apiversion.Version) error {
 		i := slices.IndexFunc(versions, func(s spoken) bool { return s.name == v.String() })
 		if i < 0 || !slices.Contains(wanted, v) {
-			return wrongVersion("%s: the connection that was given speaks %s, want one of %v", group, v, wanted)
+			return wrongVersion("%s: the connection of WithConn has version %s, want one of %v", group, v, wanted)
 		}
 		c.version, c.desc = versions[i].name, versions[i].desc
 		return nil
 	}
 	if o.conn != nil {
-		c.ClientConnInterface, c.at, c.close = o.conn, "the connection that was given", func() error { return nil }
+		c.ClientConnInterface, c.at, c.close = o.conn, "the connection of WithConn", func() error { return nil }
 		if n, ok := o.conn.(*negotiate.Conn); ok {
 			return c, speak(n.Version)
 		}
@@ -106,7 +104,7 @@ func connect(ctx context.Context, group string, versions []spoken, opts []Option
 	return c, speak(conn.Version)
 }
 
-// wanted are the versions that may be spoken, newest first.
+// wanted returns the versions that may be used, newest first.
 func (o *options) wanted(group string, versions []spoken) ([]apiversion.Version, error) {
 	var all []apiversion.Version
 	for _, s := range versions {
@@ -117,13 +115,13 @@ func (o *options) wanted(group string, versions []spoken) ([]apiversion.Version,
 	}
 	for _, v := range o.versions {
 		if !slices.Contains(all, v) {
-			return nil, wrongVersion("%s: version %q cannot be spoken, want one of %v", group, v, all)
+			return nil, wrongVersion("%s: unknown version %q, want one of %v", group, v, all)
 		}
 	}
 	return slices.DeleteFunc(all, func(v apiversion.Version) bool { return !slices.Contains(o.versions, v) }), nil
 }
 
-// api is "disk/v1".
+// api returns the group and version, such as "disk/v1".
 func (c *connection) api() string { return c.group + "/" + c.version }
 
 func (c *connection) apiVersion() apiversion.Version { return apiversion.NewVersionOrPanic(c.version) }
@@ -133,7 +131,7 @@ func (c *connection) call(ctx context.Context, method string, in, out proto.Mess
 	return c.callAs(ctx, method, method, in, out)
 }
 
-// callAs calls a method that had another name.
+// callAs calls a method that has the name then in this version.
 func (c *connection) callAs(ctx context.Context, method, then string, in, out proto.Message) error {
 	if !slices.ContainsFunc(c.desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == then }) {
 		return c.lacks(method)

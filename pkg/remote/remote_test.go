@@ -484,7 +484,7 @@ func TestProxyThatStopped(t *testing.T) {
 	for _, m := range methods(clients) {
 		_, err := m.call(t.Context(), m.client, m.request())
 		name := `\\.\pipe\` + n.prefix + "csi-proxy-" + m.group + "-v"
-		if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), "no answer from "+name) {
+		if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), "no response from "+name) {
 			t.Errorf("%s: error %v, want one that is unavailable and names %s", m, err, name)
 		}
 	}
@@ -619,7 +619,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 		{"a policy's refusal", status.Error(codes.PermissionDenied, "not here"), "not here", hosterr.ErrPermissionDenied},
 		{"details of somebody else", status.Error(codes.NotFound, "no such disk"), "no such disk", hosterr.ErrNotFound},
 		{"gRPC itself", status.Error(codes.ResourceExhausted, "message too large"),
-			"disk/v1 Rescan: the call through the connection that was given failed: message too large", nil},
+			"disk/v1 Rescan: the call through the connection of WithConn failed: message too large", nil},
 	} {
 		conn := wiretest.Serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{c.err}.rescan(), nil) })
 		d, err := remote.NewDisk(t.Context(), remote.WithConn(conn), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))

@@ -144,7 +144,7 @@ func TestVersionsThatCannotBeSpoken(t *testing.T) {
 	n := start(t)
 	v99 := apiversion.NewVersionOrPanic("v99")
 	_, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions(v99))
-	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `disk: version "v99" cannot be spoken, want one of [`) || !strings.Contains(err.Error(), "v1 v1beta3") {
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `disk: unknown version "v99", want one of [`) || !strings.Contains(err.Error(), "v1 v1beta3") {
 		t.Errorf("error %v, want one that is invalid and lists the versions", err)
 	}
 	if d, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions()); err != nil || d.Version() != newest(t, "disk").Version {
@@ -171,7 +171,7 @@ func TestConnectionThatWasNegotiated(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = remote.NewDisk(t.Context(), remote.WithConn(conn), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
-	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "speaks v1beta2, want one of [v1]") {
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "has version v1beta2, want one of [v1]") {
 		t.Errorf("error %v, want one that is invalid", err)
 	}
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// Before v1beta3 disks were named by decimal strings, and four methods had
-// other names.
+// Before v1beta3 disk numbers were decimal strings, and four methods had other names.
 
-// ListVolumesOnDisk had no partition number. To leave it out would list the
-// volumes of other partitions too.
+// ListVolumesOnDisk had no partition number. Without it the response would include volumes of
+// other partitions, so this is an error.
 func (c *volumeV1beta2) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
 	if in.PartitionNumber != 0 {
 		return nil, c.pipe.lacks(fmt.Sprintf("ListVolumesOnDisk of partition %d", in.PartitionNumber))
@@ -50,7 +49,7 @@ func (c *volumeV1beta2) GetDiskNumberFromVolumeID(ctx context.Context, in *volum
 		return nil, err
 	}
 	if out.DiskNumber < 0 || out.DiskNumber > math.MaxUint32 {
-		return nil, c.pipe.nonsense("GetDiskNumberFromVolumeID", "a disk number", fmt.Errorf("%d is beyond 32 bits", out.DiskNumber))
+		return nil, c.pipe.badResponse("GetDiskNumberFromVolumeID", "a disk number", fmt.Errorf("%d does not fit into 32 bits", out.DiskNumber))
 	}
 	return &volume.GetDiskNumberFromVolumeIDResponse{DiskNumber: uint32(out.DiskNumber)}, nil
 }
