@@ -52,7 +52,7 @@ func (f *fixture) partition(n uint32) error {
 }
 
 // A call that was stopped while it waited for the volume is repeated, and waits.
-func TestOnlineAgainWaitsForTheVolume(t *testing.T) {
+func TestSetDiskStateRetryWaitsForVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(300 * time.Millisecond)},
 		nodespec.Disk{Size: gib})
 	if err := errors.Join(f.partition(1), f.setState(1, false)); err != nil {
@@ -174,7 +174,7 @@ func wantKind(t *testing.T, err, kind error, texts ...string) {
 
 func yes() *bool { b := true; return &b }
 
-func TestPartitionDiskMakesATableAndOnePartition(t *testing.T) {
+func TestPartitionDisk(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		for name, size := range map[string]uint64{"8 MiB": 8 * mib, "100 MiB": 100 * mib, "1 GiB": gib, "3 TiB": 3 * tib} {
 			t.Run(fmt.Sprintf("%s with sectors of %d bytes", name, sector), func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestPartitionDiskMakesATableAndOnePartition(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskStartsFromWhateverTableThereIs(t *testing.T) {
+func TestPartitionDiskByInitialTable(t *testing.T) {
 	cases := []struct {
 		name    string
 		cfg     nodespec.Config
@@ -284,7 +284,7 @@ func (f *fixture) volumes() (n int) {
 	return n
 }
 
-func TestPartitionDiskLeavesAPartitionedDiskOffline(t *testing.T) {
+func TestPartitionDiskKeepsPartitionedDiskOffline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes()})
 	f.unchanged(func() {
@@ -297,7 +297,7 @@ func TestPartitionDiskLeavesAPartitionedDiskOffline(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
+func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 	for _, c := range []struct{ name, says string }{
 		{"LUKS", "LUKS"}, {"XFS", "XFS"}, {"ext4", "ext4"}, {"btrfs", "btrfs"}, {"superfloppy", "NTFS"}, {"damaged GPT", "GPT"},
 	} {
@@ -344,7 +344,7 @@ func TestPartitionDiskRefusesWhatIsNotBlank(t *testing.T) {
 // Another program partitions the disk, and formats the volume, before each call of
 // PartitionDisk in turn; a call that writes a table is then refused for the moment.
 // What the other made stays.
-func TestPartitionDiskKeepsWhatCameMeanwhile(t *testing.T) {
+func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
@@ -402,7 +402,7 @@ func (f *fixture) names() []string {
 	return all
 }
 
-func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
+func TestPartitionDiskOverwritesUnknownContent(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib})
 	f.write(1, 100, "some rubbish")
 	if err := f.partition(1); err != nil {
@@ -411,7 +411,7 @@ func TestPartitionDiskTakesBytesThatAreNothingKnown(t *testing.T) {
 }
 
 // An old file system where the partition begins must not come back to life.
-func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
+func TestPartitionDiskErasesOldFileSystems(t *testing.T) {
 	for _, c := range []struct {
 		addsMSR bool
 		size    nodespec.Size
@@ -435,7 +435,7 @@ func TestPartitionDiskErasesOldFileSystemsOfABlankDisk(t *testing.T) {
 	}
 }
 
-func TestTheSystemDiskIsNotTouched(t *testing.T) {
+func TestSystemDiskIsNotChanged(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	f.unchanged(func() {
 		if err := f.partition(0); err != nil {
@@ -449,7 +449,7 @@ func TestTheSystemDiskIsNotTouched(t *testing.T) {
 }
 
 // Not every disk with Windows on it has an EFI partition to be recognised by.
-func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
+func TestSystemDiskIsFoundByVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	f.Observe(func(c *win32.Call) error {
 		if changes(c) {
@@ -473,7 +473,7 @@ func TestTheDiskOfWindowsIsKnownByItsVolume(t *testing.T) {
 }
 
 // While a disk is changed nobody else may so much as look at it.
-func TestTakingADiskOfflineLocksIt(t *testing.T) {
+func TestSetDiskStateOfflineLocksDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	asked := false
 	f.Observe(func(c *win32.Call) error {
@@ -493,7 +493,7 @@ func TestTakingADiskOfflineLocksIt(t *testing.T) {
 	}
 }
 
-func TestDisksThatWindowsNeedsAreNotTakenOffline(t *testing.T) {
+func TestSetDiskStateRefusesDisksOfWindows(t *testing.T) {
 	for _, kind := range []string{"esp", "recovery", "ldmData", "ldmMetadata", "spaces"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 			Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: kind}}})
@@ -501,7 +501,7 @@ func TestDisksThatWindowsNeedsAreNotTakenOffline(t *testing.T) {
 	}
 }
 
-func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
+func TestUnknownSystemDiskPreventsChanges(t *testing.T) {
 	for _, lost := range []string{"WindowsDirectory", "VolumePathName", "VolumeNameForMountPoint"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT})
 		f.Observe(func(c *win32.Call) error {
@@ -519,7 +519,7 @@ func TestNoDiskIsChangedWhileTheSystemDiskIsUnknown(t *testing.T) {
 	}
 }
 
-func TestADiskThatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingDiskIsNotFound(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	for _, n := range []uint32{9, 1<<32 - 1} {
@@ -533,7 +533,7 @@ func TestADiskThatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestANilRequestIsInvalid(t *testing.T) {
+func TestNilRequests(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	_, ids := f.disk.ListDiskIDs(ctx, nil)
@@ -553,7 +553,7 @@ func TestANilRequestIsInvalid(t *testing.T) {
 
 // Wherever a call of Windows fails, the error is clean, nothing stays open, and
 // the same request completes the work once the failure is gone.
-func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
+func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 	cfg := nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
 	for k := 1; ; k++ {
 		f := newFixture(t, nodespec.Config{}, cfg)
@@ -594,7 +594,7 @@ func TestPartitionDiskResumesAfterAFailureAtEveryCall(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
+func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		times := map[string]int{}
@@ -628,7 +628,7 @@ func TestPartitionDiskWaitsOutWhatPasses(t *testing.T) {
 	}
 }
 
-func TestManyCallersPartitionADiskOnce(t *testing.T) {
+func TestPartitionDiskConcurrentCallers(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	var tables, layouts atomic.Int32
 	f.Observe(func(c *win32.Call) error {
@@ -654,7 +654,7 @@ func TestManyCallersPartitionADiskOnce(t *testing.T) {
 	}
 }
 
-func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
+func TestPartitionDiskDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 		f.Observe(func(c *win32.Call) error {
@@ -680,7 +680,7 @@ func TestADeadlineIsKeptWhileWindowsHangs(t *testing.T) {
 	})
 }
 
-func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
+func TestPartitionDiskLimitsWaitForVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(100 * time.Second)}, nodespec.Disk{Size: gib})
 	f.Clock.Advance(time.Hour)
 	begin := f.Clock.Now()
@@ -698,7 +698,7 @@ func TestPartitionDiskGivesUpOnAVolumeThatDoesNotCome(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskSaysThatAMediumIsProtected(t *testing.T) {
+func TestPartitionDiskWriteProtected(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, WriteProtected: true})
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
 		t.Errorf("%v, want ERROR_WRITE_PROTECT", err)
@@ -742,7 +742,7 @@ func (f *fixture) attributes(n uint32) (a uint64) {
 	return a
 }
 
-func TestTakingADiskOnlineWaitsForItsVolume(t *testing.T) {
+func TestSetDiskStateWaitsForVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(10 * time.Second)}, nodespec.Disk{Size: gib})
 	f.Clock.Advance(time.Hour)
 	for _, err := range []error{f.partition(1), f.setState(1, false)} {
@@ -869,7 +869,7 @@ func TestListDiskLocations(t *testing.T) {
 	}
 }
 
-func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
+func TestRescanIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		var began atomic.Int32
@@ -909,7 +909,7 @@ func TestRescanIsOneForManyAndNotBeforeTheyAsked(t *testing.T) {
 	})
 }
 
-func TestRescanIsWaitedForAMinute(t *testing.T) {
+func TestRescanLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{})
 		f.Observe(func(c *win32.Call) error {
@@ -928,7 +928,7 @@ func TestRescanIsWaitedForAMinute(t *testing.T) {
 	})
 }
 
-func TestOneDisksFailureDoesNotFailTheRescan(t *testing.T) {
+func TestRescanSkipsFailingDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 	updated := 0
 	f.Observe(func(c *win32.Call) error {
@@ -950,7 +950,7 @@ type foreign struct{ diskapi.HostAPI }
 func (foreign) GetDiskStats(uint32) (int64, error) { return -1, win32.ERROR_CRC }
 func (foreign) GetDiskState(uint32) (bool, error)  { panic("boom") }
 
-func TestAForeignHost(t *testing.T) {
+func TestOtherHostAPI(t *testing.T) {
 	d, err := disk.New(foreign{})
 	if err != nil {
 		t.Fatal(err)
@@ -964,7 +964,7 @@ func TestAForeignHost(t *testing.T) {
 	}
 }
 
-func TestWithoutANodeEveryMethodSaysSo(t *testing.T) {
+func TestMethodsWithoutNode(t *testing.T) {
 	d, err := disk.New(diskapi.DiskAPI{})
 	if err != nil {
 		t.Fatal(err)
@@ -985,7 +985,7 @@ func TestWithoutANodeEveryMethodSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnMBRDiskThatWindowsNeedsIsNotTakenOffline(t *testing.T) {
+func TestSetDiskStateRefusesMBRDiskOfWindows(t *testing.T) {
 	const firstEntry = 446
 	for what, patch := range map[string]struct {
 		at   int64
@@ -998,7 +998,7 @@ func TestAnMBRDiskThatWindowsNeedsIsNotTakenOffline(t *testing.T) {
 	}
 }
 
-func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
+func TestPartitionDiskRetriesUnreadableTable(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	failures := 0
 	f.Observe(func(c *win32.Call) error {
@@ -1014,7 +1014,7 @@ func TestATableThatCannotBeReadYetIsReadLater(t *testing.T) {
 }
 
 // Sizes in what a device answers are claims.
-func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
+func TestListDiskIDsChecksSizesOfDevice(t *testing.T) {
 	for _, size := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x80", "\x00\x00\x00\x00", "\x09\x00\x00\x00", "\x01\x10\x00\x00"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 			Size: gib, Serial: "S1", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "disk"}}})
@@ -1033,7 +1033,7 @@ func TestListDiskIDsDoesNotBelieveADevicesSizes(t *testing.T) {
 }
 
 // Windows may take a disk offline again as it arrives.
-func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.T) {
+func TestPartitionDiskTakesDiskOnlineAgain(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
 	offline := false
 	f.Observe(func(c *win32.Call) error {
@@ -1057,7 +1057,7 @@ func TestADiskThatGoesOfflineWhileItsVolumeArrivesIsTakenOnlineAgain(t *testing.
 }
 
 // Where automount is off, a new volume comes offline.
-func TestPartitionDiskBringsItsVolumeOnline(t *testing.T) {
+func TestPartitionDiskTakesVolumeOnline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	online := 0
 	f.Observe(func(c *win32.Call) error {

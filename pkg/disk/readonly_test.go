@@ -28,7 +28,7 @@ func (f *fixture) wantReadOnly(n uint32, want bool) {
 }
 
 // What SAN policy does to a disk on a shared bus, and what a driver does about it.
-func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
+func TestSetDiskReadOnlyMakesDiskUsable(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes(), ReadOnly: yes()})
 	f.wantReadOnly(1, true)
@@ -72,7 +72,7 @@ func TestADiskThatCameOfflineAndReadOnlyIsMadeUsable(t *testing.T) {
 }
 
 // Windows takes its own mark from the disk, and the disk refuses all the same.
-func TestADiskThatStaysReadOnlyIsReported(t *testing.T) {
+func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{},
 		nodespec.Disk{Size: gib, WriteProtected: true, ReadOnly: yes()},
 		nodespec.Disk{Size: gib, WriteProtected: true},
@@ -111,7 +111,7 @@ func TestADiskThatStaysReadOnlyIsReported(t *testing.T) {
 	}
 }
 
-func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
+func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer error
@@ -140,7 +140,7 @@ func TestWhatADriverOfADiskAnswersAboutWriting(t *testing.T) {
 	}
 }
 
-func TestDisksThatWindowsNeedsAreNotMadeReadOnly(t *testing.T) {
+func TestSetDiskReadOnlyRefusesDisksOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 		Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: "spaces"}}})
 	f.unchanged(func() {
@@ -153,7 +153,7 @@ func TestDisksThatWindowsNeedsAreNotMadeReadOnly(t *testing.T) {
 	f.wantReadOnly(0, false)
 }
 
-func TestReadOnlyRequestsThatAreRefused(t *testing.T) {
+func TestReadOnlyRequestsRefused(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	_, err := f.disk.GetDiskReadOnly(t.Context(), nil)
 	wantKind(t, err, hosterr.ErrInvalid, "GetDiskReadOnly: the request is nil")

@@ -37,7 +37,7 @@ func service(t *testing.T, hook func(*win32.Call) error) (*filesystem.Filesystem
 	return s, n
 }
 
-func TestADriversLifeOfALink(t *testing.T) {
+func TestLinkLifeCycle(t *testing.T) {
 	s, _ := service(t, nil)
 	ctx := t.Context()
 	do := func(what string, err error) {
@@ -205,7 +205,7 @@ func TestPathValid(t *testing.T) {
 	}
 }
 
-func TestChangesOfOnePathTakeTurns(t *testing.T) {
+func TestChangesOfOnePathAreSerialized(t *testing.T) {
 	var inside, most atomic.Int32
 	host := &slowHost{work: func() {
 		most.Store(max(most.Load(), inside.Add(1)))
@@ -268,7 +268,7 @@ type slowHost struct {
 func (h *slowHost) Rmdir(string, bool) error { h.work(); return nil }
 func (h *slowHost) Mkdir(string) error       { h.work(); return nil }
 
-func TestAHostThatPanicsIsAnError(t *testing.T) {
+func TestPanicOfHostIsError(t *testing.T) {
 	s, err := filesystem.New(&slowHost{work: func() { panic("boom") }})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestAHostThatPanicsIsAnError(t *testing.T) {
 	}
 }
 
-func TestWithoutANode(t *testing.T) {
+func TestMethodsWithoutNode(t *testing.T) {
 	if _, err := filesystem.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
 		t.Errorf("New(nil) = %v, want ErrInvalid", err)
 	}
@@ -294,7 +294,7 @@ func TestWithoutANode(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextTouchesNothing(t *testing.T) {
+func TestEndedContextChangesNothing(t *testing.T) {
 	s, n := service(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -233,7 +233,7 @@ func TestConnectIsIdempotentForAPortal(t *testing.T) {
 	}
 }
 
-func TestSessionThroughAnotherPortalIsNotThisConnection(t *testing.T) {
+func TestConnectRefusesSessionThroughOtherPortal(t *testing.T) {
 	f := newFixture(t, target(iqn, 1, address, "10.0.0.2"))
 	other := &iscsi.TargetPortal{TargetAddress: "10.0.0.2"}
 	f.must(f.add(here))
@@ -273,7 +273,7 @@ func TestIPv6Portals(t *testing.T) {
 	f.must(f.disconnect(p, iqn)) // without its portal
 }
 
-func TestDiscoveryFindsTargetsThatWereAddedLater(t *testing.T) {
+func TestDiscoverFindsNewTargets(t *testing.T) {
 	f := newFixture(t)
 	f.must(f.add(here))
 	if got, err := f.discover(here); err != nil || len(got) != 0 {
@@ -298,7 +298,7 @@ func TestDiscoveryFindsTargetsThatWereAddedLater(t *testing.T) {
 
 // What the initiator says of a target's discovery is documented nowhere: where it
 // cannot be read, the target's own portals do.
-func TestDiscoveryWithoutMechanisms(t *testing.T) {
+func TestDiscoverWithoutMechanisms(t *testing.T) {
 	f := newFixture(t, target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9"))
 	f.must(f.add(here))
 	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))
@@ -312,7 +312,7 @@ type illegible struct{ win32.API }
 
 func (illegible) IScsiTargetDiscovery(string) ([]string, error) { return []string{"Ziele: ja"}, nil }
 
-func TestPortalsThatCannotBe(t *testing.T) {
+func TestInvalidPortals(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	for _, c := range []struct {
 		name   string
@@ -360,7 +360,7 @@ func TestPortalsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestNamesOfTargets(t *testing.T) {
+func TestTargetNames(t *testing.T) {
 	for _, c := range []struct {
 		iqn string
 		ok  bool
@@ -390,7 +390,7 @@ func withCHAP() nodespec.ISCSITarget {
 	return c
 }
 
-func TestCHAPWrongSecretThenRight(t *testing.T) {
+func TestOneWayCHAP(t *testing.T) {
 	f := newFixture(t, withCHAP())
 	f.must(f.add(here))
 	err := f.connect(here, iqn)
@@ -423,7 +423,7 @@ func TestMutualCHAP(t *testing.T) {
 	f.must(f.chap(iscsi.MUTUAL_CHAP, "csi", right))
 }
 
-func TestCredentialsArePassedOnlyWhereTheyAreAskedFor(t *testing.T) {
+func TestCredentialsWithoutCHAPAreNotPassed(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	seen := &loginWatch{API: f.Node.API}
@@ -450,7 +450,7 @@ func (l *loginWatch) LoginIScsiTarget(target string, p win32.ISCSIPortal, login 
 	return l.API.LoginIScsiTarget(target, p, login)
 }
 
-func TestSecretsOfTheWrongLength(t *testing.T) {
+func TestSecretLengths(t *testing.T) {
 	f := newFixture(t, withCHAP())
 	for _, secret := range []string{"", "x", "elevenbytes", "seventeen-bytes-1", strings.Repeat("s", 1000)} {
 		for what, err := range map[string]error{
@@ -490,7 +490,7 @@ func TestMSiSCSIStopped(t *testing.T) {
 	f.must(f.connect(here, iqn))
 }
 
-func TestTargetsThatDoNotLetIn(t *testing.T) {
+func TestConnectRefusedByTarget(t *testing.T) {
 	refusing, gone := target(iqn, 1), target("iqn.2003-01.org.example:gone", 1, "10.0.0.7")
 	refusing.Refuses = true
 	f := newFixture(t, refusing, gone)
@@ -510,7 +510,7 @@ func TestTargetsThatDoNotLetIn(t *testing.T) {
 	wants(t, "a target of another portal", f.connect(here, gone.IQN), hosterr.ErrNotFound)
 }
 
-func TestDisconnectOfWhatIsInUse(t *testing.T) {
+func TestDisconnectOfBusyTarget(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
@@ -527,7 +527,7 @@ func TestDisconnectOfWhatIsInUse(t *testing.T) {
 }
 
 // The initiator is busy with a session for a moment.
-func TestBusyInitiatorIsAskedAgain(t *testing.T) {
+func TestBusyInitiatorIsRetried(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	busy := map[string]int{"LoginIScsiTarget": 2, "GetDevicesForIScsiSession": 3, "LogoutIScsiTarget": 2}
@@ -548,7 +548,7 @@ func TestBusyInitiatorIsAskedAgain(t *testing.T) {
 	wants(t, "busy for good", f.connect(here, iqn), hosterr.ErrUnavailable, "busy")
 }
 
-func TestWaitForDisksIsBounded(t *testing.T) {
+func TestConnectLimitsWaitForDisks(t *testing.T) {
 	late := target(iqn, 1)
 	late.ArrivalDelay = nodespec.Duration(time.Hour)
 	f := newFixture(t, late, target("iqn.2003-01.org.example:empty", 0))
@@ -592,7 +592,7 @@ func (s *twoSessions) LogoutIScsiTarget(id win32.ISCSISessionID) error {
 	return s.API.LogoutIScsiTarget(id)
 }
 
-func TestDisconnectingEndsEverySession(t *testing.T) {
+func TestDisconnectEndsAllSessions(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
@@ -604,7 +604,7 @@ func TestDisconnectingEndsEverySession(t *testing.T) {
 	}
 }
 
-func TestPersistentLoginsAreForgotten(t *testing.T) {
+func TestDisconnectRemovesPersistentLogins(t *testing.T) {
 	c := target(iqn, 1)
 	c.Persistent = true
 	f := newFixture(t, c)
@@ -621,7 +621,7 @@ func TestPersistentLoginsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
+func TestSessionsAndContentAfterRestart(t *testing.T) {
 	dir := t.TempDir()
 	cfg := nodespec.Config{
 		StateDir: dir, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}},
@@ -645,7 +645,7 @@ func TestSessionsAndContentOutliveTheProcessNotTheReboot(t *testing.T) {
 
 // No secret is in anything that is written: logs, traces of calls, errors,
 // values however printed, the state of the emulated node.
-func TestSecretsAreNowhere(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	dir := t.TempDir()
 	f := newFixtureOn(t, nodespec.Config{
 		StateDir: dir, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}},
@@ -712,7 +712,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 }
 
-func TestDeadlineOfTheCaller(t *testing.T) {
+func TestCallerDeadline(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	hold := make(chan struct{})
@@ -738,7 +738,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestNilRequestsAreErrors(t *testing.T) {
+func TestNilRequests(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{

@@ -47,8 +47,8 @@ func TestNotConnected(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreNonsense are of a proxy that does not keep to the old API.
-func TestAnswersThatAreNonsense(t *testing.T) {
+// TestMalformedResponses are of a proxy that does not keep to the old API.
+func TestMalformedResponses(t *testing.T) {
 	c := &connection{group: "disk", version: "v1beta2"}
 	for _, id := range []string{"", "one", "-1", "4294967296"} {
 		_, err := byNumber(c, "ListDiskIDs", map[string]int{id: 1}, func(n int) int { return n })

@@ -162,9 +162,9 @@ func (m method) call(ctx context.Context, impl any, in reflect.Value) (out any, 
 	return results[0].Interface(), err
 }
 
-// TestEveryFieldTravelsBothWays sends a value of its own in each field of every
+// TestFieldsAreConverted sends a value of its own in each field of every
 // request and response: both sides must see what a call in process shows them.
-func TestEveryFieldTravelsBothWays(t *testing.T) {
+func TestFieldsAreConverted(t *testing.T) {
 	n := start(t)
 	tried, want := map[string]int{}, map[string]int{}
 	for _, m := range methods(connectAll(t, n.option())) {
@@ -216,8 +216,8 @@ func (n *node) travels(t *testing.T, m method, name string, without func(request
 	same("nothing", nothing, nothing)
 }
 
-// TestErrorsAreWhatTheyAreInProcess sends each kind of error through each group.
-func TestErrorsAreWhatTheyAreInProcess(t *testing.T) {
+// TestErrorsMatchInProcess sends each kind of error through each group.
+func TestErrorsMatchInProcess(t *testing.T) {
 	n := start(t)
 	clients := connectAll(t, n.option())
 	type sent struct {
@@ -295,7 +295,7 @@ func TestErrorsAreWhatTheyAreInProcess(t *testing.T) {
 	}
 }
 
-func TestContextsOfCallsTravel(t *testing.T) {
+func TestContextOfCall(t *testing.T) {
 	n := start(t)
 	all := methods(connectAll(t, n.option()))
 
@@ -347,7 +347,7 @@ func TestContextsOfCallsTravel(t *testing.T) {
 	}
 }
 
-func TestNilRequestsAreInvalid(t *testing.T) {
+func TestNilRequests(t *testing.T) {
 	n := start(t)
 	clients := connectAll(t, n.option())
 	for _, m := range methods(clients) {
@@ -361,7 +361,7 @@ func TestNilRequestsAreInvalid(t *testing.T) {
 	}
 }
 
-func TestPathValidSaysWhyItCannotBeAsked(t *testing.T) {
+func TestPathValidIsUnsupported(t *testing.T) {
 	n := start(t)
 	f, err := remote.NewFilesystem(t.Context(), n.option())
 	if err != nil {
@@ -408,7 +408,7 @@ func TestReadOnlyDisksCannotBeAskedAbout(t *testing.T) {
 	}
 }
 
-func TestNobodyServes(t *testing.T) {
+func TestNotRunning(t *testing.T) {
 	n := start(t)
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
@@ -434,7 +434,7 @@ func TestNobodyServes(t *testing.T) {
 	}
 }
 
-func TestSocketThatMayNotBeOpened(t *testing.T) {
+func TestSocketAccessDenied(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
 		t.Skip("needs file modes that hold: run it on Linux, not as root")
 	}
@@ -448,14 +448,14 @@ func TestSocketThatMayNotBeOpened(t *testing.T) {
 	}
 }
 
-func TestPathThatNoPipeHas(t *testing.T) {
+func TestInvalidPipePath(t *testing.T) {
 	_, err := remote.NewDisk(t.Context(), remote.WithPipePath(func(string, apiversion.Version) string { return `disk\v1` }))
 	if err == nil || hosterr.KindOf(err) == hosterr.ErrPermissionDenied || !strings.Contains(err.Error(), `disk\v1`) {
 		t.Errorf("error %v, want one that names the path", err)
 	}
 }
 
-func TestContextOfTheConstructor(t *testing.T) {
+func TestConstructorContext(t *testing.T) {
 	n := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -475,7 +475,7 @@ func TestContextOfTheConstructor(t *testing.T) {
 	}
 }
 
-func TestProxyThatStopped(t *testing.T) {
+func TestStoppedProxy(t *testing.T) {
 	n := start(t)
 	clients := connectAll(t, n.option())
 	if err := n.stop(); err != nil {
@@ -501,7 +501,7 @@ func TestCallsAfterClose(t *testing.T) {
 	}
 }
 
-func TestCallThatCloseInterrupts(t *testing.T) {
+func TestCloseInterruptsCall(t *testing.T) {
 	n := start(t)
 	for _, g := range connectAll(t, n.option()) {
 		began := make(chan struct{})
@@ -518,7 +518,7 @@ func TestCallThatCloseInterrupts(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotText(t *testing.T) {
+func TestRequestsWithInvalidUTF8(t *testing.T) {
 	n := start(t)
 	const bad = "secret\xff"
 	clients := connectAll(t, n.option())
@@ -562,7 +562,7 @@ func TestRequestTooLarge(t *testing.T) {
 	}
 }
 
-func TestConnectionThatIsGivenStaysOpen(t *testing.T) {
+func TestWithConnStaysOpen(t *testing.T) {
 	r := &recorder{}
 	conn := wiretest.Serve(t, func(s *grpc.Server) { wiretest.Register(s, r.groups()) })
 	for range 2 {
@@ -577,7 +577,7 @@ func TestConnectionThatIsGivenStaysOpen(t *testing.T) {
 	}
 }
 
-func TestDialOptionsAreUsed(t *testing.T) {
+func TestWithDialOptions(t *testing.T) {
 	n := start(t)
 	var seen []string
 	clients := connectAll(t, n.option(), remote.WithDialOptions(grpc.WithUnaryInterceptor(
@@ -608,7 +608,7 @@ func (o oldDisk) rescan() *grpc.ServiceDesc {
 	}}}
 }
 
-func TestProxyThatAddsNoDetails(t *testing.T) {
+func TestProxyWithoutDetails(t *testing.T) {
 	for _, c := range []struct {
 		about string
 		err   error
@@ -634,7 +634,7 @@ func TestProxyThatAddsNoDetails(t *testing.T) {
 	}
 }
 
-func TestProxyThatIsTooOld(t *testing.T) {
+func TestProxyTooOld(t *testing.T) {
 	conn := wiretest.Serve(t, func(s *grpc.Server) { s.RegisterService(oldDisk{}.rescan(), nil) })
 	for _, m := range methods(connectAll(t, remote.WithConn(conn))) {
 		if m.String() == "disk.Rescan" {

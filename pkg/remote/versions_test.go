@@ -131,7 +131,7 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
-func TestNewestVersionIsSpoken(t *testing.T) {
+func TestNewestVersionIsUsed(t *testing.T) {
 	n := start(t)
 	for _, g := range connectAll(t, n.option()) {
 		if v, want := g.client.(interface{ Version() apiversion.Version }).Version(), newest(t, g.name).Version; v != want {
@@ -140,7 +140,7 @@ func TestNewestVersionIsSpoken(t *testing.T) {
 	}
 }
 
-func TestVersionsThatCannotBeSpoken(t *testing.T) {
+func TestUnknownVersions(t *testing.T) {
 	n := start(t)
 	v99 := apiversion.NewVersionOrPanic("v99")
 	_, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions(v99))
@@ -154,8 +154,8 @@ func TestVersionsThatCannotBeSpoken(t *testing.T) {
 	}
 }
 
-// TestConnectionThatWasNegotiated is spoken in its version.
-func TestConnectionThatWasNegotiated(t *testing.T) {
+// TestNegotiatedConnection is spoken in its version.
+func TestNegotiatedConnection(t *testing.T) {
 	n := start(t)
 	v1beta2 := apiversion.NewVersionOrPanic("v1beta2")
 	conn, err := negotiate.Connect(t.Context(), "disk", []apiversion.Version{v1beta2}, negotiate.WithPipePath(n.pipePath))

@@ -227,7 +227,7 @@ var codes = map[string]uint32{
 
 // A driver's author looks up in a table which call to let fail so that a method
 // does. The table is right: with that fault, each method fails.
-func TestTheCallOfTheTableFailsItsMethod(t *testing.T) {
+func TestFaultFailsMethod(t *testing.T) {
 	rows := tableOfMethods(t)
 	met := map[string]bool{}
 	for _, row := range rows {
@@ -257,7 +257,7 @@ func TestTheCallOfTheTableFailsItsMethod(t *testing.T) {
 	}
 }
 
-func TestFaultOfOnePathAndTheNextCall(t *testing.T) {
+func TestFaultPathAndSkip(t *testing.T) {
 	n := simnode.New(t)
 	f, err := n.Fail(simnode.Fault{Call: winapi.CreateFile, Path: `physicaldrive2`, Skip: 1, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
 	must(t, err)
@@ -278,7 +278,7 @@ func TestFaultOfOnePathAndTheNextCall(t *testing.T) {
 	}
 }
 
-func TestClearEndsOneFault(t *testing.T) {
+func TestClearRemovesOneFault(t *testing.T) {
 	n := simnode.New(t)
 	rescan, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_GEN_FAILURE})
 	must(t, err)
@@ -295,7 +295,7 @@ func TestClearEndsOneFault(t *testing.T) {
 
 // A sweep: whatever call fails first, the driver's retry succeeds. The sweep ends
 // when there are fewer calls than were let through.
-func TestEveryCallOfAnOperationCanFailInTurn(t *testing.T) {
+func TestFaultAtEachCall(t *testing.T) {
 	for skip := uint32(0); ; skip++ {
 		n := simnode.New(t)
 		f, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
@@ -317,7 +317,7 @@ func TestEveryCallOfAnOperationCanFailInTurn(t *testing.T) {
 	}
 }
 
-func TestDiskVanishesInTheMiddleOfAFormat(t *testing.T) {
+func TestDetachDuringFormat(t *testing.T) {
 	n := simnode.New(t)
 	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
 	must(t, err)
@@ -337,7 +337,7 @@ func TestDiskVanishesInTheMiddleOfAFormat(t *testing.T) {
 }
 
 // In a bubble of testing/synctest the node's time is the bubble's.
-func TestTimeIsThatOfTheBubble(t *testing.T) {
+func TestTimeInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnode.New(t, func(c *simnode.Config) {
 			c.VolumeArrivalDelay = simnode.Duration(20 * time.Second)
@@ -402,7 +402,7 @@ func TestRecordedCalls(t *testing.T) {
 	}
 }
 
-func TestSeedRepeats(t *testing.T) {
+func TestSeedRepeatsIDs(t *testing.T) {
 	ids := func(seed uint64) (ids []string) {
 		n := simnode.New(t, func(c *simnode.Config) { c.Seed = seed })
 		ids = append(ids, prepare(t, n))
@@ -432,7 +432,7 @@ func TestNodesAreIndependent(t *testing.T) {
 }
 
 // What a process remembers it takes with it: a new one goes by Windows.
-func TestNewProcessKnowsNothingOfTheFirst(t *testing.T) {
+func TestNewProcessIsIndependent(t *testing.T) {
 	n := simnode.New(t)
 	must(t, n.SetSMBPassword("files.example.com", "csi", "secret"))
 	stage := func(s smb.Interface, password string) error {
@@ -560,7 +560,7 @@ func TestNewFailsTheTest(t *testing.T) {
 
 // A Win32 error that a fault brought can be asked for by its number on every
 // system.
-func TestFaultKeepsItsNumber(t *testing.T) {
+func TestFaultKeepsErrorNumber(t *testing.T) {
 	n := simnode.New(t)
 	_, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_BUSY})
 	must(t, err)

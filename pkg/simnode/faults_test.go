@@ -17,7 +17,7 @@ type calls struct{ win32.API }
 func (calls) Reenumerate() error                                                { return nil }
 func (calls) DeviceIoControl(win32.Handle, uint32, []byte, []byte) (int, error) { return 0, nil }
 
-func TestFaultHitsItsCallAndCodeAsOftenAsAsked(t *testing.T) {
+func TestFaultMatchesCallCodeAndTimes(t *testing.T) {
 	var fs faults
 	api := win32.Observe(calls{}, fs.hook)
 	if _, err := fs.add(Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
@@ -43,7 +43,7 @@ func TestFaultHitsItsCallAndCodeAsOftenAsAsked(t *testing.T) {
 	}
 }
 
-func TestFaultOnlyDelays(t *testing.T) {
+func TestFaultDelaysOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fs faults
 		api := win32.Observe(calls{}, fs.hook)
@@ -62,7 +62,7 @@ func TestFaultOnlyDelays(t *testing.T) {
 	})
 }
 
-func TestFaultIsRefused(t *testing.T) {
+func TestInvalidFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		f    Fault

@@ -70,7 +70,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 	}
 }
 
-func TestServicesOfANode(t *testing.T) {
+func TestNodeServices(t *testing.T) {
 	n := open(t, simnode.Config{
 		Services: []simnode.Service{{Name: "agent", StartType: "auto"}}, Firmware: simnode.Firmware{SerialNumber: "S-1"},
 		Rules: simnode.Rules{AllowedServices: []string{"agent", "helper"}},
@@ -101,7 +101,7 @@ func TestServicesOfANode(t *testing.T) {
 	}
 }
 
-func TestAnAccountPrintsWithoutItsSecrets(t *testing.T) {
+func TestAccountPrintsNoSecrets(t *testing.T) {
 	target := simnode.ISCSITarget{IQN: "iqn.x", CHAP: &simnode.CHAP{User: "csi", Secret: "marked-secret", MutualSecret: "marked-mutual"}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		if got := fmt.Sprintf(verb, target.CHAP) + fmt.Sprintf(verb, *target.CHAP); strings.Contains(got, "marked") || strings.Contains(got, "6d61726b6564") {

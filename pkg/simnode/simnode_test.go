@@ -30,7 +30,7 @@ func show(t *testing.T, n *simnode.Node) simnode.State {
 	return state
 }
 
-func TestDefaultNodeHasASystemDiskAndTwoBlankOnes(t *testing.T) {
+func TestDefaultNodeDisks(t *testing.T) {
 	state := show(t, open(t, simnode.Config{}))
 	if len(state.Disks) != 3 || !state.Disks[0].System || state.Disks[1].Style != "RAW" || state.Disks[2].Style != "RAW" {
 		t.Errorf("disks = %+v", state.Disks)
@@ -43,7 +43,7 @@ func TestDefaultNodeHasASystemDiskAndTwoBlankOnes(t *testing.T) {
 	}
 }
 
-func TestAttachedDiskIsServed(t *testing.T) {
+func TestAttachDisk(t *testing.T) {
 	n := open(t, simnode.Config{})
 	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "VOL1", Identifiers: []simnode.Identifier{{CodeSet: "ascii", Text: "vol-1"}}})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestAttachedDiskIsServed(t *testing.T) {
 	}
 }
 
-func TestDetachedDiskComesBackByItsID(t *testing.T) {
+func TestDetachedDiskIsAttachedByID(t *testing.T) {
 	n := open(t, simnode.Config{})
 	d, err := n.AttachDisk(simnode.Disk{ID: "data", Size: 64 << 20})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestDetachedDiskComesBackByItsID(t *testing.T) {
 	}
 }
 
-func TestGrownDiskIsSeenAfterARescan(t *testing.T) {
+func TestGrownDiskAfterRescan(t *testing.T) {
 	n := open(t, simnode.Config{})
 	if err := n.GrowDisk(1, 20<<30); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestGrownDiskIsSeenAfterARescan(t *testing.T) {
 	}
 }
 
-func TestControlsRefuse(t *testing.T) {
+func TestInvalidControls(t *testing.T) {
 	n := open(t, simnode.Config{})
 	_, attachSize := n.AttachDisk(simnode.Disk{Size: 1})
 	_, attachSector := n.AttachDisk(simnode.Disk{Size: 1 << 30, SectorSize: 1000})
@@ -117,7 +117,7 @@ func TestControlsRefuse(t *testing.T) {
 	}
 }
 
-func TestFaultReachesTheService(t *testing.T) {
+func TestFaultReachesService(t *testing.T) {
 	n := open(t, simnode.Config{})
 	if _, err := n.Fail(simnode.Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED"}); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestFaultReachesTheService(t *testing.T) {
 	}
 }
 
-func TestVolumeOutlivesTheProcessInItsStateDir(t *testing.T) {
+func TestVolumeIsKeptInStateDir(t *testing.T) {
 	config := simnode.Config{StateDir: t.TempDir()}
 	n := open(t, config)
 	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
@@ -188,7 +188,7 @@ func TestWorkingDirsConfinePaths(t *testing.T) {
 	}
 }
 
-func TestConfigIsRefused(t *testing.T) {
+func TestInvalidConfigs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config simnode.Config
@@ -207,7 +207,7 @@ func TestConfigIsRefused(t *testing.T) {
 	}
 }
 
-func TestANodePrintsNoSecret(t *testing.T) {
+func TestNodePrintsNoSecrets(t *testing.T) {
 	const secret = "seldomSeenText"
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.SMBServers = []simnode.SMBServer{{Name: "nas", Accounts: []simnode.SMBAccount{{User: "u", Password: secret}}}}

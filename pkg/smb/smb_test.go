@@ -168,7 +168,7 @@ func (f *fixture) read(link string) {
 	}
 }
 
-func TestMappingAndItsLink(t *testing.T) {
+func TestMappingWithLink(t *testing.T) {
 	f := begin(t)
 	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
 	v := f.volume("v1")
@@ -193,7 +193,7 @@ func TestMappingAndItsLink(t *testing.T) {
 	f.ok(f.unmap(`\\files\data`))
 }
 
-func TestRebootThenRemount(t *testing.T) {
+func TestRemapAfterReboot(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -213,7 +213,7 @@ func TestRebootThenRemount(t *testing.T) {
 	f.read(v2)
 }
 
-func TestPasswordChangedOnTheServer(t *testing.T) {
+func TestPasswordChangedOnServer(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -269,7 +269,7 @@ func TestPasswordThatCannotBeVerified(t *testing.T) {
 	f.refused(f.mount(`\\files\data`, f.volume("v3"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 }
 
-func TestOtherPasswordWhenNobodyElseUsesTheMapping(t *testing.T) {
+func TestOtherPasswordOfUnusedMapping(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -299,7 +299,7 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	f.mappings(`\\files\logs bob ok`)
 }
 
-func TestShareUnmountedWhileAnotherVolumeUsesIt(t *testing.T) {
+func TestRemoveMappingInUse(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -318,7 +318,7 @@ func TestShareUnmountedWhileAnotherVolumeUsesIt(t *testing.T) {
 }
 
 // csi-driver-smb removes the mapping first and the link after it.
-func TestMappingGoesWithItsLastLink(t *testing.T) {
+func TestMappingIsRemovedWithLastLink(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	for name, unlink := range map[string]func(){
@@ -342,7 +342,7 @@ func TestMappingGoesWithItsLastLink(t *testing.T) {
 	}
 }
 
-func TestMappingGoesAfterAnotherProgramRemovedItsLink(t *testing.T) {
+func TestMappingIsRemovedAfterOtherProgramRemovedLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t)
 		v := f.volume("v1")
@@ -383,7 +383,7 @@ func TestRmdirDoesNotWaitForAMappingThatCannotBeRemoved(t *testing.T) {
 	})
 }
 
-func TestThousandLeakedMappings(t *testing.T) {
+func TestManyUnusedMappings(t *testing.T) {
 	busy := nodespec.SMBServer{Name: "busy", Accounts: []nodespec.SMBAccount{{User: "old", Password: "old"}}}
 	for i := range 1000 {
 		busy.Shares = append(busy.Shares, fmt.Sprintf("s%03d", i))
@@ -423,7 +423,7 @@ func TestThousandLeakedMappings(t *testing.T) {
 	f.ok(f.mount(`\\busy\s002`, v, "old", "old"))
 }
 
-func TestServerGoneDuringNewAndBackLater(t *testing.T) {
+func TestServerOutage(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.win.SetSMBServerDown("files", true))
@@ -457,7 +457,7 @@ func TestServerWithoutEncryption(t *testing.T) {
 }
 
 // Whatever Windows says of a mapping that does not work, it is made anew.
-func TestMappingsThatDoNotWorkAreRemade(t *testing.T) {
+func TestBrokenMappingsAreReplaced(t *testing.T) {
 	for _, status := range []smbapi.Status{smbapi.StatusPaused, smbapi.StatusDisconnected, smbapi.StatusNetworkError, smbapi.StatusConnecting, smbapi.StatusReconnecting} {
 		f := begin(t)
 		v1, v2 := f.volume("v1"), f.volume("v2")
@@ -469,7 +469,7 @@ func TestMappingsThatDoNotWorkAreRemade(t *testing.T) {
 	}
 }
 
-func TestNothingIsMadeForARequestThatIsWrong(t *testing.T) {
+func TestInvalidRequestsChangeNothing(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(winfs.MkdirAll(t.Context(), f.node, `C:\var\lib\kubelet\taken`))
@@ -510,7 +510,7 @@ func TestNothingIsMadeForARequestThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfTheServer(t *testing.T) {
+func TestServerRefusals(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	for _, c := range []struct {
@@ -534,7 +534,7 @@ func TestRefusalsOfTheServer(t *testing.T) {
 }
 
 // A link that cannot be made takes the mapping with it that was made for it.
-func TestLinkThatFailsLeavesNoMapping(t *testing.T) {
+func TestFailedLinkLeavesNoMapping(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	fail := func(c *win32.Call) error {
@@ -553,7 +553,7 @@ func TestLinkThatFailsLeavesNoMapping(t *testing.T) {
 }
 
 // What cannot be found out is not taken for "nobody".
-func TestUsesThatCannotBeReadKeepTheMapping(t *testing.T) {
+func TestUnreadableLinksKeepMapping(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -571,7 +571,7 @@ func TestUsesThatCannotBeReadKeepTheMapping(t *testing.T) {
 }
 
 // Mappings made before the process was started: its credentials are not known.
-func TestRestartOfTheProxy(t *testing.T) {
+func TestProxyRestart(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -638,7 +638,7 @@ func TestStrangerAfterARestartWhereWindowsReportsNoUser(t *testing.T) {
 	f.read(v2)
 }
 
-func TestShareNamesKeepTheirAlphabet(t *testing.T) {
+func TestShareNamesKeepAlphabet(t *testing.T) {
 	for remote, want := range map[string]string{`\\FILES\DATA\x`: `\\files\data`, `\\BÜRO\Ärger`: `\\büro\ärger`, "\\\\files\\\u212Aey": "\\\\files\\\u212Aey", "\\\\files\\\u0130": "\\\\files\\\u0130"} {
 		p, err := smb.ParseRemotePath(remote)
 		if err != nil || p.Root() != want {
@@ -661,7 +661,7 @@ func TestLinksOfPodsAreFound(t *testing.T) {
 }
 
 // Requests at once for one server take turns; each ends well.
-func TestRequestsAtOnce(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	f := begin(t)
 	var volumes []string
 	for i := range 16 {
@@ -689,7 +689,7 @@ func TestRequestsAtOnce(t *testing.T) {
 
 // A caller that goes away in the middle leaves nothing half done: a mapping that
 // is made anew is there in the end.
-func TestCallerGoesAwayWhileAMappingIsRemade(t *testing.T) {
+func TestCallerLeavesDuringReplacement(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -740,7 +740,7 @@ func (s simpleFS) PathValid(ctx context.Context, in *filesystem.PathValidRequest
 	return s.simple.PathValid(ctx, in)
 }
 
-func TestHostAPIOfAnotherMake(t *testing.T) {
+func TestOtherHostAPI(t *testing.T) {
 	host := &simple{map[string]bool{}, map[string]string{}}
 	s, err := smb.New(host, simpleFS{simple: host})
 	if err != nil {
@@ -761,7 +761,7 @@ func TestHostAPIOfAnotherMake(t *testing.T) {
 }
 
 // No password is in what is logged, returned, stored, shown or printed.
-func TestSecretsStayInside(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	const first, second, wrong = "MARKED-one", "MARKED-two", "MARKED-wrong"
 	f := begin(t, nodespec.SMBServer{Name: "vault", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: first}, {User: "bob", Password: second}}})
 	var seen bytes.Buffer
@@ -832,7 +832,7 @@ func TestSecretsStayInside(t *testing.T) {
 }
 
 // Nothing is kept of shares that were only named: callers may name any number.
-func TestNamedSharesAreNotRemembered(t *testing.T) {
+func TestUnmappedSharesAreForgotten(t *testing.T) {
 	f := begin(t)
 	for i := range 50 {
 		remote := fmt.Sprintf(`\\server-%d\data`, i)
@@ -849,7 +849,7 @@ func TestNamedSharesAreNotRemembered(t *testing.T) {
 }
 
 // A node with more directories than are looked at: what is not known is kept.
-func TestMoreDirectoriesThanAreLookedAt(t *testing.T) {
+func TestSearchLimit(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -878,7 +878,7 @@ func (i incomplete) Links() ([]smbapi.Link, error) { return nil, smbapi.ErrIncom
 // A directory that somebody has for himself for a moment, as one that becomes a
 // link, keeps no request from being answered; one that stays so makes every mapping
 // of an earlier process count as in use.
-func TestDirectoriesInUseWhileLinksAreLookedFor(t *testing.T) {
+func TestSearchWithDirectoriesInUse(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -921,7 +921,7 @@ func TestDirectoriesInUseWhileLinksAreLookedFor(t *testing.T) {
 }
 
 // A directory, or a link, that somebody removes just then is none.
-func TestWhatIsBeingRemovedWhileLinksAreLookedFor(t *testing.T) {
+func TestSearchDuringRemoval(t *testing.T) {
 	f := begin(t)
 	link := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, link, "ann", "ann-1"))
@@ -939,7 +939,7 @@ func TestWhatIsBeingRemovedWhileLinksAreLookedFor(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
-func TestUsersAreTheSame(t *testing.T) {
+func TestSameUser(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
@@ -954,7 +954,7 @@ func TestUsersAreTheSame(t *testing.T) {
 }
 
 // A volume can be unstaged whatever became of its server.
-func TestUnstageWhileTheServerIsDown(t *testing.T) {
+func TestUnstageWhileServerIsDown(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
@@ -967,7 +967,7 @@ func TestUnstageWhileTheServerIsDown(t *testing.T) {
 // Whichever call of Windows fails, before it was done or after, so that its
 // answer is lost: the driver's retry succeeds, and nothing is left behind in the
 // end. Mappings of others stay.
-func TestRetryAfterAnyCallFailed(t *testing.T) {
+func TestRetryAfterEachFailure(t *testing.T) {
 	stories := []struct {
 		name string
 		prep func(f *fixture, v string) // what is there before

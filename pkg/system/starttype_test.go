@@ -17,7 +17,7 @@ type oneService struct {
 func (o oneService) GetService(string) (*systemapi.ServiceInfo, error) { return &o.info, nil }
 
 // 0 is a start type, so an unknown one must be an error.
-func TestAStartTypeThatIsNotKnownIsAnError(t *testing.T) {
+func TestUnknownStartType(t *testing.T) {
 	for _, start := range []string{"", "Delayed"} {
 		s, err := system.New(oneService{info: systemapi.ServiceInfo{DisplayName: "A", StartType: start, Status: "Running"}})
 		if err != nil {

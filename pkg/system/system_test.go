@@ -95,7 +95,7 @@ func wants(t *testing.T, what string, err, kind error, texts ...string) {
 	}
 }
 
-func TestGetServiceTellsNameStartTypeAndState(t *testing.T) {
+func TestGetService(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "boot", StartType: "boot"},
 		nodespec.Service{Name: "sys", StartType: "system"},
@@ -122,7 +122,7 @@ func TestGetServiceTellsNameStartTypeAndState(t *testing.T) {
 	wants(t, "GetService(nosuch)", err, hosterr.ErrNotFound, `get service "nosuch": not found`)
 }
 
-func TestNamesAreValidated(t *testing.T) {
+func TestServiceNames(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257), "a\xFFb"} {
 		_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: name})
@@ -135,7 +135,7 @@ func TestNamesAreValidated(t *testing.T) {
 	wants(t, "GetService with quotes", err, hosterr.ErrNotFound)
 }
 
-func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
+func TestStartWaitsUntilRunning(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "slow", StartDelay: nodespec.Duration(5 * time.Second)}))
 	begun := f.Clock.Now()
 	if err := f.start("slow"); err != nil {
@@ -154,7 +154,7 @@ func TestStartWaitsUntilTheServiceRuns(t *testing.T) {
 	}
 }
 
-func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
+func TestStartOfServiceThatDies(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "frail", Dies: 1067, StartDelay: nodespec.Duration(time.Second)}))
 	begun := f.Clock.Now()
 	err := f.start("frail")
@@ -167,7 +167,7 @@ func TestServiceThatDiesRightAfterItsStart(t *testing.T) {
 	}
 }
 
-func TestServiceThatHangsTimesOut(t *testing.T) {
+func TestStartOfServiceThatHangs(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "stuck", Hangs: "start"},
 		nodespec.Service{Name: "clingy", Hangs: "stop", State: "running"},
@@ -197,7 +197,7 @@ func TestServiceThatHangsTimesOut(t *testing.T) {
 	}
 }
 
-func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
+func TestStartWaitsForProgress(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "large", StartDelay: nodespec.Duration(2 * time.Minute), WaitHint: nodespec.Duration(10 * time.Second)},
 		nodespec.Service{Name: "endless", StartDelay: nodespec.Duration(time.Hour), WaitHint: nodespec.Duration(10 * time.Second)},
@@ -212,7 +212,7 @@ func TestServiceThatMakesProgressIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestServicesThatCannotBeStarted(t *testing.T) {
+func TestStartFailures(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "off", StartType: "disabled"},
 		nodespec.Service{Name: "held", State: "paused"},
@@ -238,7 +238,7 @@ func TestServicesThatCannotBeStarted(t *testing.T) {
 	wants(t, "nosuch", f.start("nosuch"), hosterr.ErrNotFound, "not found")
 }
 
-func TestStopOfWhatIsStoppedIsSuccess(t *testing.T) {
+func TestStopOfStoppedService(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "a", State: "stopped"}, nodespec.Service{Name: "b", State: "running", StopDelay: nodespec.Duration(time.Second)}))
 	for _, name := range []string{"a", "b", "b"} {
 		if err := f.stop(name, false); err != nil {
@@ -264,7 +264,7 @@ func TestStartDuringStop(t *testing.T) {
 
 // A diamond: top needs left and right, which both need base; and a service that
 // is paused needs base too.
-func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
+func TestStopDiamondOfDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "left", State: "running", DependsOn: []string{"BASE"}},
@@ -302,7 +302,7 @@ func TestDependentsOfADiamondAreStoppedOnceEach(t *testing.T) {
 }
 
 // However many services depend on one: who asks is answered at the deadline.
-func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
+func TestStopDependentsDeadline(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "left", State: "running", DependsOn: []string{"base"}, Hangs: "stop"},
@@ -327,7 +327,7 @@ func TestDeadlineOfTheCallerHoldsForDependents(t *testing.T) {
 	}
 }
 
-func TestDependentsInACircleEndInAClearError(t *testing.T) {
+func TestStopCircularDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "yin", State: "running", DependsOn: []string{"yang"}},
 		nodespec.Service{Name: "yang", State: "running", DependsOn: []string{"yin"}},
@@ -340,7 +340,7 @@ func TestDependentsInACircleEndInAClearError(t *testing.T) {
 }
 
 // Windows may list direct dependents only; the order is right all the same.
-func TestDependentsListedLevelByLevel(t *testing.T) {
+func TestStopDependentsOfDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "mid", State: "running", DependsOn: []string{"base"}},
@@ -367,7 +367,7 @@ func (l *levels) DependentServices(name string, state uint32) ([]win32.Dependent
 
 // A service can be removed between the list in which it is and the question what
 // needs it. That is nothing to say of the one that shall stop.
-func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
+func TestStopWithRemovedDependent(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
@@ -388,7 +388,7 @@ func TestAServiceThatIsRemovedMeanwhileNeedsNothing(t *testing.T) {
 	}
 }
 
-func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
+func TestServicesNotAllowed(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
 		nodespec.Service{Name: "top", State: "running", DependsOn: []string{"base"}},
@@ -405,7 +405,7 @@ func TestServicesThatAreNotAllowedStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestDeadlineOfTheCaller(t *testing.T) {
+func TestCallerDeadline(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "stuck", Hangs: "start"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	polls := 0
@@ -445,7 +445,7 @@ func TestBIOSSerialNumber(t *testing.T) {
 	}
 }
 
-func TestNilRequestsAreErrors(t *testing.T) {
+func TestNilRequests(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
@@ -462,7 +462,7 @@ func TestNilRequestsAreErrors(t *testing.T) {
 }
 
 // After a reboot runs what Windows starts by itself, and nothing else.
-func TestReboot(t *testing.T) {
+func TestServicesAfterReboot(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	if err := f.start("MSiSCSI"); err != nil {
 		t.Fatal(err)

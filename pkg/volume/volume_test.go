@@ -272,7 +272,7 @@ func TestPublishedTextsForEmptyFields(t *testing.T) {
 	}
 }
 
-func TestAVolumeThatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingVolumeIsNotFound(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet)
 	id := f.id(1)
@@ -292,7 +292,7 @@ func TestAVolumeThatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestANilRequestIsInvalid(t *testing.T) {
+func TestNilRequests(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	ctx, v := t.Context(), f.volume
 	var errs []error
@@ -382,7 +382,7 @@ func TestIsVolumeFormatted(t *testing.T) {
 	f.Observe(nil)
 }
 
-func TestForeignContentIsNeitherFormattedNorNot(t *testing.T) {
+func TestIsVolumeFormattedForeignContent(t *testing.T) {
 	for _, c := range []struct {
 		at          int64
 		magic, says string
@@ -422,7 +422,7 @@ func TestFormatVolume(t *testing.T) {
 	}
 }
 
-func TestFormatVolumeKeepsWhatIsThere(t *testing.T) {
+func TestFormatVolumeKeepsContent(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	f.mkdir(kubelet + `\m`)
@@ -481,7 +481,7 @@ func TestFormatVolumeExisting(t *testing.T) {
 
 // Another program formats the volume, and fills it, before each call of a format in
 // turn. What it wrote is lost only where nothing is asked any more.
-func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
+func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))
@@ -524,7 +524,7 @@ func TestFormatVolumeKeepsWhatCameMeanwhile(t *testing.T) {
 // A format whose process died may leave a boot sector and nothing behind it. What
 // Windows then says is also what it says of damage, so the volume is not formatted
 // over, and the error says what is in the way.
-func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
+func TestFormatVolumeIncompleteFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	for code, text := range map[win32.Errno]string{
@@ -549,7 +549,7 @@ func TestFormatVolumeThatHoldsHalfAFileSystem(t *testing.T) {
 	f.Observe(nil)
 }
 
-func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
+func TestFormatVolumeRefusesDisksOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{},
 		nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, Type: "recovery"}, {Size: gib}}},
 		data(gib, ""))
@@ -571,7 +571,7 @@ func TestFormatVolumeRefusesDisksThatWindowsNeeds(t *testing.T) {
 	f.Observe(nil)
 }
 
-func TestFormatVolumeRefusesAnotherFileSystem(t *testing.T) {
+func TestFormatVolumeRefusesOtherFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	// What the node cannot make, Windows may still report.
 	host := volumeapi.On(node.New(otherFS{f.Node.API, "ReFS"}))
@@ -593,7 +593,7 @@ func (o otherFS) VolumeInformation(string) (win32.VolumeInfo, error) {
 	return win32.VolumeInfo{FileSystem: o.name}, nil
 }
 
-func TestAVolumeOnSeveralDisksIsListedAndNotChanged(t *testing.T) {
+func TestSpannedVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{
 		{Disk: 1, Offset: 100 * mib, Length: 300 * mib}, {Disk: 2, Offset: 200 * mib, Length: 100 * mib}, {Disk: 1, Offset: 500 * mib, Length: 100 * mib}}}}},
 		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData"}}},
@@ -612,7 +612,7 @@ func TestAVolumeOnSeveralDisksIsListedAndNotChanged(t *testing.T) {
 	})
 }
 
-func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
+func TestFormatVolumeRetryJoinsFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		id := f.id(1)
@@ -650,7 +650,7 @@ func TestAFormatThatOutlivesItsCallerIsNotDoneTwice(t *testing.T) {
 	})
 }
 
-func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
+func TestFormatVolumeRetriesVolumeInUse(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	tries := 0
 	f.Observe(func(c *win32.Call) error {
@@ -667,7 +667,7 @@ func TestFormatVolumeWaitsOutWhoHoldsAFreshVolume(t *testing.T) {
 }
 
 // A format that says it succeeded and did not is found out.
-func TestFormatVolumeLooksAtTheResult(t *testing.T) {
+func TestFormatVolumeVerifiesResult(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	f.Observe(func(c *win32.Call) error {
 		if c.Name == "Format" {
@@ -724,7 +724,7 @@ func TestMountAndUnmount(t *testing.T) {
 }
 
 // Below a container's directory these would be open to the container.
-func TestMountRefusesVolumesThatAreWindowsOwn(t *testing.T) {
+func TestMountRefusesVolumesOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT,
 		Partitions: []nodespec.Partition{{Size: gib, Type: "recovery", FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
 	target := kubelet + `\m`
@@ -743,7 +743,7 @@ func TestMountRefusesVolumesThatAreWindowsOwn(t *testing.T) {
 	}
 }
 
-func TestUnmountWorksWithoutTheVolume(t *testing.T) {
+func TestUnmountRemovedVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
@@ -764,7 +764,7 @@ func TestUnmountWorksWithoutTheVolume(t *testing.T) {
 	}
 }
 
-func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
+func TestUnmountFlushes(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
@@ -787,7 +787,7 @@ func TestUnmountFlushesAndDoesNotInsist(t *testing.T) {
 	}
 }
 
-func TestMountKeepsItsHandsOffLinks(t *testing.T) {
+func TestMountRefusesLinks(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	f.mkdir(kubelet+`\dir`, kubelet+`\m`)
@@ -805,7 +805,7 @@ func TestMountKeepsItsHandsOffLinks(t *testing.T) {
 	})
 }
 
-func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
+func TestPathsOutsideWorkingDirectories(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.mkdir(kubelet+`\m`, `C:\outside\m`)
 	f.link(kubelet+`\way-out`, `C:\outside`)
@@ -823,7 +823,7 @@ func TestPathsAreConfinedToTheWorkingDirectories(t *testing.T) {
 	}
 }
 
-func TestVolumeOfAPath(t *testing.T) {
+func TestVolumeOfPath(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
 	one, two := f.id(1), f.id(2)
 	f.mkdir(kubelet + `\m`)
@@ -943,7 +943,7 @@ func TestResizeVolume(t *testing.T) {
 	}
 }
 
-func TestResizeVolumeGrowsAPartitionWithoutFileSystem(t *testing.T) {
+func TestResizeVolumeWithoutFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
@@ -972,7 +972,7 @@ func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
 	}
 }
 
-func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
+func TestResizeVolumeRefusesVolumeOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	if err := f.Windows.Grow(0, 128*gib); err != nil {
 		t.Fatal(err)
@@ -990,7 +990,7 @@ func TestResizeVolumeOfWindowsIsRefused(t *testing.T) {
 }
 
 // Whoever changes something has it for himself meanwhile.
-func TestChangesLockWhatTheyChange(t *testing.T) {
+func TestChangesTakeLocks(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
@@ -1043,7 +1043,7 @@ func TestChangesLockWhatTheyChange(t *testing.T) {
 
 // A number can pass to another disk between the look at the volume and the
 // opening of its disk.
-func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
+func TestReusedDiskNumber(t *testing.T) {
 	for name, do := range map[string]func(f *fixture, id string) error{
 		"resize": func(f *fixture, id string) error { return f.resize(id, 2*gib) },
 		"format": func(f *fixture, id string) error { return f.format(id) },
@@ -1090,7 +1090,7 @@ func TestNothingIsDoneToADiskThatTookTheNumber(t *testing.T) {
 
 // Wherever a call of Windows fails, the error is clean, nothing stays open, and
 // the same request completes the work once the failure is gone.
-func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
+func TestRetryAfterEachFailure(t *testing.T) {
 	target := kubelet + `\m`
 	steps := map[string]struct {
 		fs   string
@@ -1171,7 +1171,7 @@ func TestEveryStepResumesAfterAFailureAtEveryCall(t *testing.T) {
 	}
 }
 
-func TestManyCallersFormatAndMountOnce(t *testing.T) {
+func TestConcurrentCallers(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
@@ -1212,7 +1212,7 @@ type foreign struct{ volumeapi.HostAPI }
 func (foreign) GetVolumeStats(string) (int64, int64, error) { return -1, -1, win32.ERROR_CRC }
 func (foreign) WriteVolumeCache(string) error               { panic("boom") }
 
-func TestAForeignHost(t *testing.T) {
+func TestOtherHostAPI(t *testing.T) {
 	v, err := volume.New(foreign{})
 	if err != nil {
 		t.Fatal(err)
@@ -1230,13 +1230,13 @@ func TestAForeignHost(t *testing.T) {
 	}
 }
 
-func TestVolumeRegexpFindsANameInAText(t *testing.T) {
+func TestVolumeRegexp(t *testing.T) {
 	if got := volumeapi.VolumeRegexp.FindString(`\\?\Volume{abc-1}\dir`); got != "Volume{abc-1}" {
 		t.Errorf("found %q", got)
 	}
 }
 
-func TestAHalfDoneGrowthIsFinished(t *testing.T) {
+func TestResizeVolumeFinishesHalfDoneGrowth(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	if err := f.Windows.Grow(1, 3*gib); err != nil {
@@ -1275,7 +1275,7 @@ func TestAHalfDoneGrowthIsFinished(t *testing.T) {
 }
 
 // A volume learns of its partition's growth a little later.
-func TestResizeVolumeWaitsForTheVolumeToBecomeLonger(t *testing.T) {
+func TestResizeVolumeWaitsForVolume(t *testing.T) {
 	for _, patience := range []struct {
 		looks int
 		kind  error

@@ -55,7 +55,7 @@ func TestGetDiskNumberWithID(t *testing.T) {
 }
 
 // One disk that fails does not hide the others.
-func TestGetDiskNumberWithIDPassesOverADiskThatFails(t *testing.T) {
+func TestGetDiskNumberWithIDSkipsFailingDisk(t *testing.T) {
 	failed := false
 	d, _ := identified(t, func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_STORAGE_GET_DEVICE_NUMBER && !failed {
@@ -91,7 +91,7 @@ func TestGetDiskNumberAndPage83ID(t *testing.T) {
 	}
 }
 
-func TestADiskThatDoesNotTell(t *testing.T) {
+func TestPage83IDOfFailingDisk(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code uint32
@@ -140,7 +140,7 @@ func open(t *testing.T, win *emulated.Node, path string) win32.Handle {
 }
 
 // What the Windows-only methods do, with the handle as a number.
-func TestABorrowedHandleIsAskedAndStaysOpen(t *testing.T) {
+func TestBorrowedHandleStaysOpen(t *testing.T) {
 	d, win := identified(t, plainly)
 	disk, err := d.borrow(uintptr(open(t, win, `\\.\PhysicalDrive1`)))
 	if err != nil {

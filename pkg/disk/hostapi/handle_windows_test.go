@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheCallersHandleIsAskedAndStaysOpen(t *testing.T) {
+func TestCallerHandleStaysOpen(t *testing.T) {
 	d, win := identified(t, plainly)
 	h := syscall.Handle(open(t, win, `\\.\PhysicalDrive1`))
 	if n, err := d.GetDiskNumber(h); n != 1 || err != nil {

@@ -35,7 +35,7 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
-func TestLocationFromAnAddress(t *testing.T) {
+func TestLocationOfAddress(t *testing.T) {
 	a := win32.SCSIAddress{Port: 2, Path: 9, Target: 3, Lun: 4}
 	if got, want := locationOf(a, win32.BusTypeSas), (DiskLocation{Adapter: "2", Target: "3", LUNID: "4"}); got != want {
 		t.Errorf("SAS: %+v, want %+v", got, want)
@@ -45,7 +45,7 @@ func TestLocationFromAnAddress(t *testing.T) {
 	}
 }
 
-func TestPage83TakesTheDevicesFirstBinaryOrASCIIIdentifier(t *testing.T) {
+func TestPage83Of(t *testing.T) {
 	id := func(codeSet, kind, association uint32, text string) win32.Identifier {
 		return win32.Identifier{CodeSet: codeSet, Type: kind, Association: association, ID: []byte(text)}
 	}
@@ -70,7 +70,7 @@ func TestPage83TakesTheDevicesFirstBinaryOrASCIIIdentifier(t *testing.T) {
 	}
 }
 
-func TestSerialNumbersAreTrimmedAtTheEndsOnly(t *testing.T) {
+func TestTrimmed(t *testing.T) {
 	for in, want := range map[string]string{
 		"  vol0123_00000001.  ": "vol0123_00000001.", "\x00\x01A B\x7f\r\n": "A B", "": "", "   ": "",
 		"10CC_9636_B6E3_CE3B_0000_0000_0000_0000.": "10CC_9636_B6E3_CE3B_0000_0000_0000_0000.",
