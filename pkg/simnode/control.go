@@ -24,7 +24,7 @@ func (n *Node) Show() (State, error) {
 	if err := n.addLinks(state.SMBMappings); err != nil {
 		return State{}, err
 	}
-	state.Faults = n.faults.show()
+	state.Faults = n.faults.All()
 	return state, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/faults"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
@@ -28,7 +29,7 @@ type Node struct {
 	emulated   *emulated.Node
 	log        *slog.Logger
 	rand       io.Reader // nil means random
-	faults     faults
+	faults     faults.Set
 	recordings recordings
 	later      later
 	own        *Process
@@ -144,7 +145,7 @@ func (n *Node) Close() error {
 
 // hook handles every Win32 call of the services.
 func (n *Node) hook(c *win32.Call) error {
-	err := n.faults.hook(c)
+	err := n.faults.Hook(c)
 	n.recordings.add(c, err)
 	return err
 }

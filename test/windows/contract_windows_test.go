@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/windows/svc/mgr"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	nodeservices "github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -78,31 +78,8 @@ func native(t *testing.T) (n *node.Node, open func() ([]string, error)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	handles := map[win32.Handle]string{}
-	n = node.New(win32.Observe(real.API, func(c *win32.Call) error {
-		err := c.Do()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil:
-		case c.Name == "CloseHandle":
-			delete(handles, c.Handle)
-		case c.Name == "CreateFile" || c.Name == "NtCreateFile":
-			handles[c.Handle] = c.Path
-		}
-		return err
-	}))
-	return n, func() ([]string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		var list []string
-		for _, path := range handles {
-			list = append(list, path)
-		}
-		slices.Sort(list)
-		return list, nil
-	}
+	var handles nodetest.Handles
+	return node.New(win32.Observe(real.API, handles.Hook)), func() ([]string, error) { return handles.Open(), nil }
 }
 
 // TestContract runs the contract, which the simulated node passes everywhere

@@ -74,7 +74,7 @@ func (p *process) output() string {
 	return p.log.String()
 }
 
-var serving = regexp.MustCompile(`Serving (\d+) pipes`)
+var serving = regexp.MustCompile(`Serving API" pipes=(\d+)`)
 
 // launch starts a program without waiting until it serves. The end of the test
 // kills it.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -15,6 +14,7 @@ import (
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	fsclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
@@ -31,29 +31,14 @@ func native(t *testing.T, dir string) *node.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	open := map[win32.Handle]string{}
-	here := node.New(win32.Observe(n.API, func(c *win32.Call) error {
-		err := c.Do()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil:
-		case c.Name == "CloseHandle":
-			delete(open, c.Handle)
-		case c.Name == "CreateFile" || c.Name == "NtCreateFile":
-			open[c.Handle] = c.Path
-		}
-		return err
-	}))
+	var handles nodetest.Handles
+	here := node.New(win32.Observe(n.API, handles.Hook))
 	if dir != "" {
 		here.WorkingDirs = []string{dir}
 	}
 	t.Cleanup(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(open) > 0 {
-			t.Errorf("handles left open: %v", open)
+		if open := handles.Open(); len(open) > 0 {
+			t.Errorf("handles left open: %q", open)
 		}
 	})
 	return here

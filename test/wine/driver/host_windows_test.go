@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/faults"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -55,10 +55,9 @@ type host struct {
 	bare   win32.API  // Windows
 	node   *node.Node // Windows, with the test's hooks
 
-	inside, outside faults // of the model's calls and of Windows' calls
+	inside, outside faults.Set // of the model's calls and of Windows' calls
 
-	mu   sync.Mutex
-	open map[win32.Handle]string
+	open nodetest.Handles
 
 	disk   *disk.Disk
 	volume *volume.Volume
@@ -97,7 +96,7 @@ func newHost(t *testing.T, config nodespec.Config) *host {
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
 	config.Log = quiet
-	h := &host{open: map[win32.Handle]string{}}
+	h := &host{}
 	var err error
 	if h.model, err = emulated.Open(config, emulated.Machine{}); err != nil {
 		t.Fatal(err)
@@ -107,7 +106,7 @@ func newHost(t *testing.T, config nodespec.Config) *host {
 			t.Error(err)
 		}
 	})
-	server, stop, err := Serve(h.model, win32.Observe(h.model, h.inside.hook))
+	server, stop, err := Serve(h.model, win32.Observe(h.model, h.inside.Hook))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,15 +124,8 @@ func newHost(t *testing.T, config nodespec.Config) *host {
 	}
 	h.bare = windows.API
 	api := win32.Observe(h.bare, func(c *win32.Call) error {
-		err := h.outside.hook(c)
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		switch {
-		case c.Name == "CloseHandle":
-			delete(h.open, c.Handle)
-		case err == nil && (c.Name == "CreateFile" || c.Name == "NtCreateFile"):
-			h.open[c.Handle] = c.Path
-		}
+		err := h.outside.Hook(c)
+		h.open.Record(c, err)
 		return err
 	})
 	h.node = node.New(api)
@@ -156,18 +148,12 @@ func newHost(t *testing.T, config nodespec.Config) *host {
 func (h *host) changed(err error) error { return errors.Join(err, h.server.Sync()) }
 
 func (h *host) heal() {
-	h.inside.clear()
-	h.outside.clear()
+	h.inside.Clear()
+	h.outside.Clear()
 }
 
 func (h *host) openHandles() ([]string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	paths := h.model.OpenHandles()
-	for _, p := range h.open {
-		paths = append(paths, p)
-	}
-	return paths, nil
+	return append(h.model.OpenHandles(), h.open.Open()...), nil
 }
 
 func (h *host) attach(d conformance.Disk) (uint32, error) {
@@ -196,89 +182,21 @@ func (h *host) detach(number uint32) (back func() (uint32, error), err error) {
 	}, h.changed(h.model.Detach(number))
 }
 
-// faults make calls fail, delay them, or count them.
-type faults struct {
-	mu   sync.Mutex
-	list []*fault
-}
-
-type fault struct {
-	call    string
-	code    uint32
-	err     error
-	times   uint32
-	hits    uint32
-	delay   time.Duration
-	cleared chan struct{}
-}
-
-func (fs *faults) hook(c *win32.Call) error {
-	f := fs.hit(c)
-	if f == nil {
-		return c.Do()
-	}
-	if f.delay > 0 {
-		select {
-		case <-time.After(f.delay):
-		case <-f.cleared:
-			return c.Do()
-		}
-	}
-	if f.err != nil {
-		return f.err
-	}
-	return c.Do()
-}
-
-func (fs *faults) hit(c *win32.Call) *fault {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for _, f := range fs.list {
-		if f.call == c.Name && (f.code == 0 || f.code == c.Code) && (f.times == 0 || f.hits < f.times) {
-			f.hits++
-			return f
-		}
-	}
-	return nil
-}
-
-func (fs *faults) clear() {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for _, f := range fs.list {
-		close(f.cleared)
-	}
-	fs.list = nil
-}
-
 // forwarded are the calls that the driver passes on one to one, so that a fault
 // of the model comes through it as a status.
 var forwarded = []string{"DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Reenumerate", "Format"}
 
 func (h *host) fail(c conformance.Fault) (hits func() uint32, err error) {
-	f := &fault{call: c.Call, code: c.Code, times: c.Times, delay: c.Delay, cleared: make(chan struct{})}
-	if n, err := strconv.ParseUint(c.Error, 0, 32); err == nil {
-		f.err = win32.Errno(n)
-	} else if c.Error != "" {
-		for e := win32.Errno(1); e < 5000 && f.err == nil; e++ {
-			if e.Name() == c.Error {
-				f.err = e
-			}
-		}
-		if f.err == nil {
-			return nil, fmt.Errorf("unknown error %q: %w", c.Error, errors.ErrUnsupported)
-		}
+	if strings.HasPrefix(c.Error, "STATUS_") || strings.HasPrefix(c.Error, "ISDSC_") {
+		return nil, fmt.Errorf("error %q: %w", c.Error, errors.ErrUnsupported)
 	}
 	at := &h.outside
 	if slices.Contains(forwarded, c.Call) || strings.Contains(c.Call, "IScsi") {
 		at = &h.inside
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	at.list = append(at.list, f)
-	return func() uint32 {
-		at.mu.Lock()
-		defer at.mu.Unlock()
-		return f.hits
-	}, nil
+	active, err := at.Add(nodespec.Fault{Call: c.Call, Code: c.Code, Error: c.Error, Times: c.Times, Delay: c.Delay})
+	if err != nil {
+		return nil, err
+	}
+	return active.Hits, nil
 }

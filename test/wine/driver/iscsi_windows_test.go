@@ -3,7 +3,9 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,12 +136,13 @@ func TestISCSIStatuses(t *testing.T) {
 		win32.ISDSC_LOGIN_FAILED, win32.ISDSC_AUTHENTICATION_FAILURE, win32.ISDSC_SERVICE_NOT_RUNNING, win32.ISDSC_DEVICE_BUSY_ON_SESSION,
 		win32.ISCSIStatus(0xEFFF7777), win32.RPC_S_SERVER_UNAVAILABLE, win32.ERROR_ACCESS_DENIED, win32.Errno(4711),
 	} {
-		h.inside.mu.Lock()
-		h.inside.list = []*fault{{call: "GetIScsiSessionList", err: want, cleared: make(chan struct{})}}
-		h.inside.mu.Unlock()
+		code := reflect.ValueOf(want).Uint() // of an Errno or an ISCSIStatus
+		if _, err := h.inside.Add(nodespec.Fault{Call: "GetIScsiSessionList", Error: strconv.FormatUint(code, 10)}); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := h.bare.GetIScsiSessionList(); !errors.Is(err, want) {
 			t.Errorf("GetIScsiSessionList: %v, want %v", err, want)
 		}
-		h.inside.clear()
+		h.inside.Clear()
 	}
 }

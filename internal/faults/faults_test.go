@@ -1,4 +1,4 @@
-package simnode
+package faults
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // calls is an API whose Reenumerate and DeviceIoControl succeed.
@@ -18,9 +19,9 @@ func (calls) Reenumerate() error                                                
 func (calls) DeviceIoControl(win32.Handle, uint32, []byte, []byte) (int, error) { return 0, nil }
 
 func TestFaultMatchesCallCodeAndTimes(t *testing.T) {
-	var fs faults
-	api := win32.Observe(calls{}, fs.hook)
-	if _, err := fs.add(Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
+	var fs Set
+	api := win32.Observe(calls{}, fs.Hook)
+	if _, err := fs.Add(nodespec.Fault{Call: "DeviceIoControl", Code: 7, Error: "ERROR_CRC", Times: 2}); err != nil {
 		t.Fatal(err)
 	}
 	control := func(code uint32) error {
@@ -38,23 +39,23 @@ func TestFaultMatchesCallCodeAndTimes(t *testing.T) {
 	if err := api.Reenumerate(); err != nil {
 		t.Errorf("another call = %v, want nil", err)
 	}
-	if got := fs.show(); len(got) != 1 || got[0].Hits != 2 {
+	if got := fs.All(); len(got) != 1 || got[0].Hits != 2 {
 		t.Errorf("faults = %+v, want one with two hits", got)
 	}
 }
 
 func TestFaultDelaysOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fs faults
-		api := win32.Observe(calls{}, fs.hook)
-		if _, err := fs.add(Fault{Call: "Reenumerate", Delay: time.Minute}); err != nil {
+		var fs Set
+		api := win32.Observe(calls{}, fs.Hook)
+		if _, err := fs.Add(nodespec.Fault{Call: "Reenumerate", Delay: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Minute {
 			t.Errorf("Reenumerate = %v after %v, want nil after a minute", err, time.Since(start))
 		}
-		go func() { time.Sleep(time.Second); fs.clear(func(*fault) bool { return true }) }()
+		go func() { time.Sleep(time.Second); fs.Clear() }()
 		start = time.Now()
 		if err := api.Reenumerate(); err != nil || time.Since(start) != time.Second {
 			t.Errorf("Reenumerate = %v after %v, want nil when the fault is cleared", err, time.Since(start))
@@ -65,17 +66,17 @@ func TestFaultDelaysOnly(t *testing.T) {
 func TestInvalidFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		f    Fault
+		f    nodespec.Fault
 		want string
 	}{
-		{"unknown call", Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": unknown Win32 call`},
-		{"unknown error", Fault{Call: "Format", Error: "ERROR_ACESS"}, `error "ERROR_ACESS"`},
-		{"no error and no delay", Fault{Call: "Format"}, "neither"},
-		{"negative delay", Fault{Call: "Format", Delay: -1}, "negative"},
-		{"error number zero, which is success", Fault{Call: "Format", Error: "0"}, `error "0"`},
+		{"unknown call", nodespec.Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": unknown Win32 call`},
+		{"unknown error", nodespec.Fault{Call: "Format", Error: "ERROR_ACESS"}, `error "ERROR_ACESS"`},
+		{"no error and no delay", nodespec.Fault{Call: "Format"}, "neither"},
+		{"negative delay", nodespec.Fault{Call: "Format", Delay: -1}, "negative"},
+		{"error number zero, which is success", nodespec.Fault{Call: "Format", Error: "0"}, `error "0"`},
 	} {
-		var fs faults
-		_, err := fs.add(c.f)
+		var fs Set
+		_, err := fs.Add(c.f)
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an invalid argument with %q", c.name, err, c.want)
 		}

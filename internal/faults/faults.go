@@ -1,0 +1,182 @@
+// Package faults makes Win32 calls fail, take longer, or run a function first, as a
+// [nodespec.Fault] describes.
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+)
+
+// Set is the faults of a node. The zero Set has none. It is safe for concurrent use.
+type Set struct {
+	mu   sync.Mutex
+	list []*Active
+}
+
+// Active is a fault in a [Set].
+type Active struct {
+	set     *Set
+	fault   nodespec.Fault
+	err     error
+	path    string // folded
+	skipped uint32
+	cleared chan struct{}
+}
+
+// Hits returns how many calls the fault affected.
+func (a *Active) Hits() uint32 {
+	a.set.mu.Lock()
+	defer a.set.mu.Unlock()
+	return a.fault.Hits
+}
+
+// Clear removes the fault and releases the calls that it delays.
+func (a *Active) Clear() { a.set.clear(func(f *Active) bool { return f == a }) }
+
+// Hook applies a fault to a call, or makes the call. If several faults match, the first
+// one that is not used up applies.
+func (s *Set) Hook(c *win32.Call) error {
+	a := s.hit(c)
+	if a == nil {
+		return c.Do()
+	}
+	if a.fault.Delay > 0 {
+		t := time.NewTimer(a.fault.Delay)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-a.cleared:
+			return c.Do()
+		}
+	}
+	if a.fault.Do != nil {
+		a.fault.Do()
+	}
+	if a.err != nil {
+		return a.err
+	}
+	return c.Do()
+}
+
+// hit returns the fault that applies to c, after counting it, or nil.
+func (s *Set) hit(c *win32.Call) *Active {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.list {
+		f := &a.fault
+		if !a.matches(c) || f.Times != 0 && f.Hits >= f.Times {
+			continue
+		}
+		if a.skipped < f.Skip {
+			a.skipped++
+			continue
+		}
+		f.Hits++
+		return a
+	}
+	return nil
+}
+
+// matches reports whether a is for calls like c.
+func (a *Active) matches(c *win32.Call) bool {
+	f := &a.fault
+	return (f.Call == c.Name || f.Call == winapi.AnyCall && c.Name != winapi.CloseHandle) &&
+		(f.Code == 0 || f.Code == c.Code) &&
+		(a.path == "" || strings.Contains(winpath.Fold(c.Path), a.path))
+}
+
+// Add adds a fault. It fails with hosterr.ErrInvalid if f makes no sense.
+func (s *Set) Add(f nodespec.Fault) (*Active, error) {
+	if known := win32.CallNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
+		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("unknown Win32 call: %w", hosterr.ErrInvalid), "known calls are "+strings.Join(known, ", "))
+	}
+	if f.Delay < 0 {
+		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("delay %v is negative: %w", f.Delay, hosterr.ErrInvalid))
+	}
+	if f.Error == "" && f.Delay == 0 && f.Do == nil {
+		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("the fault has neither an error nor a delay nor a function: %w", hosterr.ErrInvalid))
+	}
+	f.Hits = 0
+	added := &Active{set: s, fault: f, path: winpath.Fold(f.Path), cleared: make(chan struct{})}
+	if f.Error != "" {
+		var err error
+		if added.err, err = parseError(f.Error); err != nil {
+			return nil, hosterr.Wrap("fail", f.Call, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, added)
+	return added, nil
+}
+
+// Clear removes all faults and releases the calls that they delay.
+func (s *Set) Clear() { s.clear(func(*Active) bool { return true }) }
+
+// clear removes the faults for which which returns true.
+func (s *Set) clear(which func(*Active) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(a *Active) bool {
+		if !which(a) {
+			return false
+		}
+		close(a.cleared)
+		return true
+	})
+}
+
+// All returns the faults that were added and not removed, used up or not.
+func (s *Set) All() []nodespec.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []nodespec.Fault
+	for _, a := range s.list {
+		all = append(all, a.fault)
+	}
+	return all
+}
+
+// parseError parses the name or number of a Win32 error, or the name of an NTSTATUS or
+// iSCSI status.
+func parseError(text string) (error, error) {
+	if n, err := strconv.ParseUint(text, 0, 32); err == nil && n != 0 {
+		if n>>16 == 0xEFFF {
+			return win32.ISCSIStatus(n), nil
+		}
+		return win32.Errno(n), nil
+	}
+	switch {
+	case strings.HasPrefix(text, "ERROR_"), strings.HasPrefix(text, "RPC_S_"):
+		for n := range uint32(1 << 16) {
+			if e := win32.Errno(n); e.Name() == text {
+				return e, nil
+			}
+		}
+	case strings.HasPrefix(text, "ISDSC_"):
+		for n := range uint32(1 << 8) {
+			if s := win32.ISCSIStatus(0xEFFF0000 | n); s.Name() == text {
+				return s, nil
+			}
+		}
+	case strings.HasPrefix(text, "STATUS_"):
+		for _, severity := range []uint32{0xC0000000, 0x80000000} {
+			for n := range uint32(1 << 12) {
+				if s := win32.NTStatus(severity | n); s.Name() == text {
+					return s, nil
+				}
+			}
+		}
+	}
+	return nil, fmt.Errorf("error %q: want a name such as ERROR_ACCESS_DENIED or STATUS_ACCESS_DENIED, or a number: %w", text, hosterr.ErrInvalid)
+}
