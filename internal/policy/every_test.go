@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,11 +18,12 @@ import (
 )
 
 // ruled are fields with a rule, by the suffix of the field's name, with a value that the
-// rules of this test allow and one that they reject.
+// rules of this test allow and one that they reject. A field with any other name is
+// taken for a path, unless free lists it.
 var ruled = []struct{ name, allowed, refused string }{
 	{"RemotePath", `\\files\data`, `\\localhost\data`},
-	{"Path", `C:\var\lib\kubelet\pods`, `C:\Windows`},
 	{"Name", "MSiSCSI", "kubelet"},
+	{"", `C:\var\lib\kubelet\pods`, `C:\Windows`},
 }
 
 // free are the fields that need no rule, by request and field or by field alone, with
@@ -107,14 +109,9 @@ func TestCheckCoversEveryText(t *testing.T) {
 						continue texts
 					}
 				}
-				for _, kind := range ruled {
-					if strings.HasSuffix(x.names[0], kind.name) {
-						checked[kind.name]++
-						values = append(values, value{x, kind.allowed, kind.refused})
-						continue texts
-					}
-				}
-				t.Errorf("%s has no rule: add a rule to Check or, if callers may use any value, an entry to free in this test", x.names[0])
+				i := slices.IndexFunc(ruled, func(r struct{ name, allowed, refused string }) bool { return strings.HasSuffix(x.names[0], r.name) })
+				checked[ruled[i].name]++
+				values = append(values, value{x, ruled[i].allowed, ruled[i].refused})
 			}
 			// with returns the request with allowed values, except in one field.
 			with := func(bad int) any {
@@ -136,7 +133,7 @@ func TestCheckCoversEveryText(t *testing.T) {
 					continue
 				}
 				if err := r.Check(with(i)); !errors.Is(err, hosterr.ErrPermissionDenied) {
-					t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check, or an entry to free in this test", v.names[0], v.refused, err)
+					t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check or, if callers may use any value, an entry to free in this test", v.names[0], v.refused, err)
 				}
 			}
 		}
@@ -148,7 +145,7 @@ func TestCheckCoversEveryText(t *testing.T) {
 	}
 	for _, kind := range ruled {
 		if checked[kind.name] == 0 {
-			t.Errorf("no request has a text field that ends in %s", kind.name)
+			t.Errorf("no request has a text field that ends in %q", kind.name)
 		}
 	}
 }

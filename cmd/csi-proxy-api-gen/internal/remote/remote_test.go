@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 
 func TestHandWrittenMethodIsSkipped(t *testing.T) {
 	files, log, err := generate(t, map[string][2]string{"pkg/remote/filesystem.go": {
-		"// PathValid returns", "func (c Filesystem) Mkdir() {}\n\n// PathValid returns"}}, nil)
+		"// PathValid ", "func (c Filesystem) Mkdir() {}\n\n// PathValid "}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
