@@ -32,21 +32,9 @@
 //
 //	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest that is served, does not have this method
 //
-//	disk        v1, v1beta3      all but GetDiskReadOnly, SetDiskReadOnly
-//	            v1beta2          the same
-//	            v1beta1          nor GetDiskState, SetDiskState
-//	            v1alpha1         nor GetDiskStats, ListDiskIDs
-//	filesystem  v2alpha1         all but PathValid
-//	            v1 and older     nor RmdirContents
-//	iscsi       v1alpha2         all
-//	            v1alpha1         not SetMutualChapSecret
-//	smb         all              all
-//	system      v1alpha1         all
-//	volume      v2alpha1         all
-//	            v1, v1beta3      not GetClosestVolumeIDFromTargetPath
-//	            v1beta2          nor ListVolumesOnDisk of one partition
-//	            v1beta1          nor WriteVolumeCache
-//	            v1alpha1         nor GetVolumeStats, GetDiskNumberFromVolumeID, GetVolumeIDFromTargetPath
+// docs/apis/README.md shows which version has which method; in older ones some have
+// other names, which this package knows. Before volume v1beta3, ListVolumesOnDisk
+// cannot be asked about one partition.
 //
 // filesystem v1alpha1 and v1beta1 have a field that distinguishes paths of plugins from
 // paths of pods, which proxies before v1.0 use. This package always sets it to plugin.
