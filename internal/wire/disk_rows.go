@@ -10,6 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
@@ -46,7 +47,7 @@ func v1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1.ListDisk
 	if out == nil {
 		return nil, noAnswer("ListDiskIDs")
 	}
-	return &v1.ListDiskIDsResponse{DiskIDs: eachValue(out.DiskIDs, toDiskV1DiskIDs)}, nil
+	return &v1.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, toDiskV1DiskIDs)}, nil
 }
 
 // v1_ListDiskLocations serves v1beta3, v1.
@@ -58,7 +59,7 @@ func v1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v1.Li
 	if out == nil {
 		return nil, noAnswer("ListDiskLocations")
 	}
-	return &v1.ListDiskLocationsResponse{DiskLocations: eachValue(out.DiskLocations, toDiskV1DiskLocation)}, nil
+	return &v1.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, toDiskV1DiskLocation)}, nil
 }
 
 // v1_PartitionDisk serves v1beta3, v1.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
@@ -73,7 +74,7 @@ func v1alpha2_ListTargetPortals(ctx context.Context, to target[iscsi.Service], _
 	if out == nil {
 		return nil, noAnswer("ListTargetPortals")
 	}
-	return &v1alpha2.ListTargetPortalsResponse{TargetPortals: each(out.TargetPortals, toISCSIV1alpha2TargetPortal)}, nil
+	return &v1alpha2.ListTargetPortalsResponse{TargetPortals: convert.Slice(out.TargetPortals, toISCSIV1alpha2TargetPortal)}, nil
 }
 
 // v1alpha2_RemoveTargetPortal serves v1alpha1, v1alpha2.

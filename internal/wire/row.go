@@ -111,30 +111,6 @@ func services[S any](group string, impl S, check Check, versions []version, rows
 	return all
 }
 
-// each converts the elements of a slice. Nil stays nil.
-func each[A, B any](in []A, convert func(A) B) []B {
-	if in == nil {
-		return nil
-	}
-	out := make([]B, len(in))
-	for i, a := range in {
-		out[i] = convert(a)
-	}
-	return out
-}
-
-// eachValue converts the values of a map. Nil stays nil.
-func eachValue[K comparable, A, B any](in map[K]A, convert func(A) B) map[K]B {
-	if in == nil {
-		return nil
-	}
-	out := make(map[K]B, len(in))
-	for k, a := range in {
-		out[k] = convert(a)
-	}
-	return out
-}
-
 // noAnswer returns the error for a service that returns neither a response nor an
 // error. Without it, the driver would get a response with zero values.
 func noAnswer(method string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
@@ -148,7 +149,7 @@ func (c *diskV1) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (
 	if err := c.pipe.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
 		return nil, err
 	}
-	return &disk.ListDiskIDsResponse{DiskIDs: eachValue(out.DiskIDs, fromDiskV1DiskIDs)}, nil
+	return &disk.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, fromDiskV1DiskIDs)}, nil
 }
 
 func (c *diskV1) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
@@ -156,7 +157,7 @@ func (c *diskV1) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocatio
 	if err := c.pipe.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
 		return nil, err
 	}
-	return &disk.ListDiskLocationsResponse{DiskLocations: eachValue(out.DiskLocations, fromDiskV1DiskLocation)}, nil
+	return &disk.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, fromDiskV1DiskLocation)}, nil
 }
 
 func (c *diskV1) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {

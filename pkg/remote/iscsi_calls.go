@@ -8,6 +8,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
@@ -179,7 +180,7 @@ func (c *iscsiV1alpha2) ListTargetPortals(ctx context.Context, in *iscsi.ListTar
 	if err := c.pipe.call(ctx, "ListTargetPortals", &v1alpha2.ListTargetPortalsRequest{}, out); err != nil {
 		return nil, err
 	}
-	return &iscsi.ListTargetPortalsResponse{TargetPortals: each(out.TargetPortals, fromISCSIV1alpha2TargetPortal)}, nil
+	return &iscsi.ListTargetPortalsResponse{TargetPortals: convert.Slice(out.TargetPortals, fromISCSIV1alpha2TargetPortal)}, nil
 }
 
 func (c *iscsiV1alpha2) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {

@@ -141,27 +141,3 @@ func (c *connection) callAs(ctx context.Context, method, then string, in, out pr
 	}
 	return nil
 }
-
-// each converts the elements of a slice. Nil stays nil.
-func each[A, B any](in []A, convert func(A) B) []B {
-	if in == nil {
-		return nil
-	}
-	out := make([]B, len(in))
-	for i, a := range in {
-		out[i] = convert(a)
-	}
-	return out
-}
-
-// eachValue converts the values of a map. Nil stays nil.
-func eachValue[K comparable, A, B any](in map[K]A, convert func(A) B) map[K]B {
-	if in == nil {
-		return nil
-	}
-	out := make(map[K]B, len(in))
-	for k, a := range in {
-		out[k] = convert(a)
-	}
-	return out
-}

@@ -64,11 +64,12 @@ var callsTemplate = template.Must(template.New("calls").Option("missingkey=error
 
 // client is the input of the template.
 type client struct {
-	Type     string // "Disk"
-	Package  string // "disk"
-	Import   string // of Package
-	Group    string // "disk"
-	Service  string // "Disk"
+	Type     string   // "Disk"
+	Package  string   // "disk"
+	Import   string   // of Package
+	Imports  []string // of conversions
+	Group    string   // "disk"
+	Service  string   // "Disk"
 	Versions []version
 	Methods  []method // methods of Service that are not hand-written
 	Families []family
@@ -204,7 +205,13 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMeth
 			}
 		}
 		problems = append(problems, conv.Err())
-		w.Needed = conv.Needed()
+		needed, imports := conv.Needed()
+		w.Needed = needed
+		for _, i := range imports {
+			if !slices.Contains(out.Imports, i) {
+				out.Imports = append(out.Imports, i)
+			}
+		}
 		out.Families = append(out.Families, w)
 	}
 	if len(out.Families) == 0 {

@@ -99,9 +99,14 @@ func (c *Converter) FromMessage(m *protogen.Message, goType, from string) string
 	return c.e.literal(c.version, m, goType, fromWire, from)
 }
 
-// Needed returns the declarations that the conversions so far depend on. They call each
-// and eachValue, which the package of the output must define.
-func (c *Converter) Needed() string { return c.e.needed() }
+// Needed returns the declarations that the conversions so far depend on, and the packages
+// that they import.
+func (c *Converter) Needed() (declarations string, imports []string) {
+	if c.e.converts {
+		imports = []string{convertImport}
+	}
+	return c.e.needed(), imports
+}
 
 // Err returns the errors of the conversions so far.
 func (c *Converter) Err() error { return errors.Join(c.e.problems...) }

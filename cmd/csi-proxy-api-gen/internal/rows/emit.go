@@ -29,8 +29,13 @@ type emitter struct {
 	order   []string
 	numbers map[string]bool // assertions about enum numbers
 
+	converts bool // a conversion calls package convert
+
 	problems []error
 }
+
+// convertImport is the package that generated conversions call.
+const convertImport = "github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 
 func (e *emitter) fail(format string, args ...any) string {
 	e.problems = append(e.problems, fmt.Errorf(format, args...))
@@ -69,6 +74,9 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	}
 	for _, v := range group.Versions {
 		fmt.Fprintf(&b, "\t%q\n", v.ImportPath)
+	}
+	if e.converts {
+		fmt.Fprintf(&b, "\t%q\n", convertImport)
 	}
 	fmt.Fprintf(&b, "\t%q\n)\n", pkgImport)
 	b.Write(rows.Bytes())
@@ -233,7 +241,8 @@ func (e *emitter) value(v *apis.Version, f *protogen.Field, goType string, dir d
 			return e.mismatch(where, "map<"+key.Desc.Kind().String()+", …>", goType)
 		}
 		if value.Message != nil {
-			return fmt.Sprintf("eachValue(%s, %s)", from, e.helper(v, value.Message, where, rest, dir))
+			e.converts = true
+			return fmt.Sprintf("convert.Map(%s, %s)", from, e.helper(v, value.Message, where, rest, dir))
 		}
 		if scalar(value) != rest {
 			return e.mismatch(where, "map<…, "+value.Desc.Kind().String()+">", goType)
@@ -244,7 +253,8 @@ func (e *emitter) value(v *apis.Version, f *protogen.Field, goType string, dir d
 		if !ok {
 			return e.mismatch(where, "repeated "+string(f.Message.Desc.Name()), goType)
 		}
-		return fmt.Sprintf("each(%s, %s)", from, e.helper(v, f.Message, where, rest, dir))
+		e.converts = true
+		return fmt.Sprintf("convert.Slice(%s, %s)", from, e.helper(v, f.Message, where, rest, dir))
 	case f.Message != nil:
 		return fmt.Sprintf("%s(%s)", e.helper(v, f.Message, where, goType, dir), from)
 	case f.Enum != nil && !f.Desc.IsList():

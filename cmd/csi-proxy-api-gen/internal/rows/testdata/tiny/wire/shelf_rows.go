@@ -9,6 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny/client/api/shelf/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny/client/api/shelf/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny/pkg/shelf"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 )
 
 // v1alpha1_Count serves v1alpha1.
@@ -41,8 +42,8 @@ func v1_List(ctx context.Context, to target[shelf.Service], in *v1.ListRequest) 
 		return nil, noAnswer("List")
 	}
 	return &v1.ListResponse{
-		Books:   eachValue(out.Books, toShelfV1Book),
-		Lent:    each(out.Lent, toShelfV1Book),
+		Books:   convert.Map(out.Books, toShelfV1Book),
+		Lent:    convert.Slice(out.Lent, toShelfV1Book),
 		Binding: v1.Binding(out.Binding),
 		Notes:   out.Notes,
 	}, nil
