@@ -51,7 +51,7 @@ func (f *fixture) partition(n uint32) error {
 	return err
 }
 
-// A call that was stopped while it waited for the volume is repeated, and waits.
+// A retry waits for the volume, too, after the first call was canceled while it waited.
 func TestSetDiskStateRetryWaitsForVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(300 * time.Millisecond)},
 		nodespec.Disk{Size: gib})
@@ -67,7 +67,7 @@ func TestSetDiskStateRetryWaitsForVolume(t *testing.T) {
 		return err
 	})
 	if _, err := f.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("online, for a caller that went away: %v", err)
+		t.Fatalf("SetDiskState with a canceled context: %v", err)
 	}
 	f.Observe(nil)
 	if err := f.setState(1, true); err != nil {
@@ -78,7 +78,7 @@ func TestSetDiskStateRetryWaitsForVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := info.Volumes[len(info.Volumes)-1]; v.Disks[0] != 1 || !v.Arrived {
-		t.Errorf("the disk is online, and its volume is not there: %+v", v)
+		t.Errorf("the disk is online, but its volume is missing: %+v", v)
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *fixture) online(n uint32) bool {
 	return out.IsOnline
 }
 
-// raw does something with the open disk, past service and host.
+// raw runs a function on the open disk, without the service and the host.
 func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
 	f.t.Helper()
 	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
@@ -140,7 +140,7 @@ func (f *fixture) write(n uint32, at int64, text string) {
 	})
 }
 
-// changes tells calls that change a disk.
+// changes reports whether a call changes a disk.
 func changes(c *win32.Call) bool {
 	return c.Name == "WriteAt" || c.Name == "Format" || c.Name == "DeviceIoControl" && slices.Contains([]uint32{
 		win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES,
@@ -167,7 +167,7 @@ func wantKind(t *testing.T, err, kind error, texts ...string) {
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
+			t.Errorf("error %q does not contain %q", err, text)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestPartitionDiskByInitialTable(t *testing.T) {
 		disk    nodespec.Disk
 		touched bool
 		style   uint32
-		used    int // partitions afterwards, the reserved one included
+		used    int // partitions afterwards, including the reserved one
 	}{
 		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"Windows adds the reserved partition itself", nodespec.Config{CreateDiskAddsMSR: true}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
@@ -225,7 +225,7 @@ func TestPartitionDiskByInitialTable(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, c.cfg, c.disk)
-			f.Clock.Advance(time.Minute) // what was there from the start has arrived
+			f.Clock.Advance(time.Minute) // the volumes that exist from the start have arrived
 			touched := false
 			f.Observe(func(c *win32.Call) error {
 				touched = touched || changes(c)
@@ -334,16 +334,16 @@ func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 					}
 				})
 				if f.online(1) == offline {
-					t.Errorf("the refused disk changed its state; online: %t", !offline)
+					t.Errorf("the call was refused, but the disk changed its state; online: %t", !offline)
 				}
 			})
 		}
 	}
 }
 
-// Another program partitions the disk, and formats the volume, before each call of
-// PartitionDisk in turn; a call that writes a table is then refused for the moment.
-// What the other made stays.
+// Another program partitions the disk and formats the volume before the k-th Win32
+// call of PartitionDisk, for each k. A call that writes a table then fails with a
+// transient error. PartitionDisk must keep the other program's partition.
 func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
@@ -380,7 +380,7 @@ func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 			break
 		}
 		if volume == "" {
-			continue // it was there before
+			continue // it existed before
 		}
 		happened++
 		if info, lost := f.Windows.VolumeInformation(volume); err != nil || lost != nil || info.FileSystem != "NTFS" {
@@ -388,11 +388,11 @@ func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 		}
 	}
 	if happened < 20 {
-		t.Errorf("it happened %d times, want more", happened)
+		t.Errorf("another program partitioned the disk in %d runs, want more", happened)
 	}
 }
 
-// names are the volumes of the node.
+// names returns the names of the node's volumes.
 func (f *fixture) names() []string {
 	f.t.Helper()
 	all, err := f.Windows.VolumeNames()
@@ -410,7 +410,7 @@ func TestPartitionDiskOverwritesUnknownContent(t *testing.T) {
 	}
 }
 
-// An old file system where the partition begins must not come back to life.
+// An old file system at the start of the new partition must not become visible again.
 func TestPartitionDiskErasesOldFileSystems(t *testing.T) {
 	for _, c := range []struct {
 		addsMSR bool
@@ -442,13 +442,13 @@ func TestSystemDiskIsNotChanged(t *testing.T) {
 			t.Errorf("partitioning the partitioned disk 0: %v, want success", err)
 		}
 		if err := f.setState(0, true); err != nil {
-			t.Errorf("taking online what is online: %v, want success", err)
+			t.Errorf("taking an online disk online: %v, want success", err)
 		}
 		wantKind(t, f.setState(0, false), hosterr.ErrFailedPrecondition, "take offline disk 0")
 	})
 }
 
-// Not every disk with Windows on it has an EFI partition to be recognised by.
+// A disk that holds Windows need not have an EFI partition.
 func TestSystemDiskIsFoundByVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	f.Observe(func(c *win32.Call) error {
@@ -472,7 +472,7 @@ func TestSystemDiskIsFoundByVolume(t *testing.T) {
 	f.Observe(nil)
 }
 
-// While a disk is changed nobody else may so much as look at it.
+// No other request may read a disk while its state changes.
 func TestSetDiskStateOfflineLocksDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	asked := false
@@ -489,7 +489,7 @@ func TestSetDiskStateOfflineLocksDisk(t *testing.T) {
 		return c.Do()
 	})
 	if err := f.setState(1, false); err != nil || !asked {
-		t.Errorf("taken offline: %v, asked %t", err, asked)
+		t.Errorf("take disk 1 offline: %v; Windows was called: %t", err, asked)
 	}
 }
 
@@ -551,8 +551,8 @@ func TestNilRequests(t *testing.T) {
 	}
 }
 
-// Wherever a call of Windows fails, the error is clean, nothing stays open, and
-// the same request completes the work once the failure is gone.
+// Each Win32 call fails in turn. The error has its code, no handle stays open, and
+// the same request completes the work after the failure.
 func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 	cfg := nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
 	for k := 1; ; k++ {
@@ -577,19 +577,19 @@ func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 			return
 		}
 		if err == nil && !strings.Contains(failed, "Volume") {
-			t.Errorf("%s (call %d) failed and nobody noticed", failed, k)
+			t.Errorf("%s (call %d) failed, but PartitionDisk succeeded", failed, k)
 		}
 		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
-			t.Errorf("%s failed: %v, want its reason", failed, err)
+			t.Errorf("%s failed: %v, want its error code", failed, err)
 		}
 		if open := f.Windows.OpenHandles(); len(open) > 0 {
 			t.Fatalf("%s failed: handles left open: %q", failed, open)
 		}
 		if err := f.partition(1); err != nil {
-			t.Errorf("%s failed, and the next try: %v", failed, err)
+			t.Errorf("%s failed, and so did the retry: %v", failed, err)
 		}
 		if l := f.layout(1); len(l.Partitions) != 2 || f.volumes() != 1 || !f.online(1) {
-			t.Errorf("%s failed, and the next try left %+v with %d volumes", failed, l, f.volumes())
+			t.Errorf("%s failed, and the retry left %+v with %d volumes", failed, l, f.volumes())
 		}
 	}
 }
@@ -621,10 +621,10 @@ func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 		return c.Do()
 	})
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
-		t.Errorf("denied for good: %v", err)
+		t.Errorf("access is always denied: %v", err)
 	}
 	if waited := f.Clock.Now().Sub(begin); opens != 10 || waited != 9*250*time.Millisecond {
-		t.Errorf("denied for good after %d tries and %s, want 10 tries and 2.25s", opens, waited)
+		t.Errorf("access is always denied: failed after %d tries and %s, want 10 tries and 2.25s", opens, waited)
 	}
 }
 
@@ -670,7 +670,7 @@ func TestPartitionDiskDeadline(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Minute {
 			t.Errorf("after %s: %v, want DeadlineExceeded after 1m", time.Since(begin), err)
 		}
-		// Another disk is not held up; the same one is, as long as Windows works on it.
+		// Requests for another disk do not wait. Requests for the same disk wait for Windows.
 		if err := f.partition(2); err != nil {
 			t.Error(err)
 		}
@@ -690,11 +690,11 @@ func TestPartitionDiskLimitsWaitForVolume(t *testing.T) {
 	}
 	f.unchanged(func() {
 		if err := f.partition(1); err != nil {
-			t.Errorf("the next try waits for the rest of the time: %v", err)
+			t.Errorf("the retry, which waits for the remaining time: %v", err)
 		}
 	})
 	if n := f.volumes(); n != 1 {
-		t.Errorf("%d volumes after the next try, want 1", n)
+		t.Errorf("%d volumes after the retry, want 1", n)
 	}
 }
 
@@ -720,10 +720,10 @@ func TestSetDiskState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !f.online(1) || f.attributes(1) != win32.DISK_ATTRIBUTE_READ_ONLY {
-		t.Errorf("attributes %#x, want read-only as before", f.attributes(1))
+		t.Errorf("attributes %#x, want them still read-only", f.attributes(1))
 	}
 	if err := f.setState(1, false); err != nil || f.online(1) {
-		t.Errorf("offline again: %v, online %t", err, f.online(1))
+		t.Errorf("take the disk offline again: %v, online %t", err, f.online(1))
 	}
 }
 
@@ -815,7 +815,7 @@ func TestListDiskIDs(t *testing.T) {
 		}
 	}
 
-	// A disk whose questions fail has empty IDs; one that cannot be opened is left out.
+	// A disk whose IDs cannot be read has empty IDs. A disk that cannot be opened is not listed.
 	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY {
 			return win32.ERROR_IO_DEVICE
@@ -823,7 +823,7 @@ func TestListDiskIDs(t *testing.T) {
 		return c.Do()
 	})
 	if got := list(); len(got) != 4 || got[1] != (disk.DiskIDs{}) {
-		t.Errorf("with failing questions: %v, want 4 disks with empty IDs", got)
+		t.Errorf("with queries that fail: %v, want 4 disks with empty IDs", got)
 	}
 	opens := 0
 	f.Observe(func(c *win32.Call) error {
@@ -865,7 +865,7 @@ func TestListDiskLocations(t *testing.T) {
 		return c.Do()
 	})
 	if out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{}); err != nil || len(out.DiskLocations) != 0 {
-		t.Errorf("of disks that tell nothing: %v, %v, want none", out, err)
+		t.Errorf("disks without a location: %v, %v, want none", out, err)
 	}
 }
 
@@ -898,7 +898,7 @@ func TestRescanIsShared(t *testing.T) {
 					t.Error(err)
 				}
 				if waited := time.Since(begin); waited < 19*time.Second {
-					t.Errorf("returned after %s, from a rescan that began before it was asked for", waited)
+					t.Errorf("returned after %s, with the result of a rescan that started before the request", waited)
 				}
 			})
 		}
@@ -944,7 +944,7 @@ func TestRescanSkipsFailingDisk(t *testing.T) {
 	}
 }
 
-// A driver may bring a HostAPI of its own.
+// A driver may use its own HostAPI.
 type foreign struct{ diskapi.HostAPI }
 
 func (foreign) GetDiskStats(uint32) (int64, error) { return -1, win32.ERROR_CRC }
@@ -1013,7 +1013,7 @@ func TestPartitionDiskRetriesUnreadableTable(t *testing.T) {
 	}
 }
 
-// Sizes in what a device answers are claims.
+// A device's response may contain wrong sizes.
 func TestListDiskIDsChecksSizesOfDevice(t *testing.T) {
 	for _, size := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x80", "\x00\x00\x00\x00", "\x09\x00\x00\x00", "\x01\x10\x00\x00"} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
@@ -1032,7 +1032,7 @@ func TestListDiskIDsChecksSizesOfDevice(t *testing.T) {
 	}
 }
 
-// Windows may take a disk offline again as it arrives.
+// Windows may take a new disk offline again.
 func TestPartitionDiskTakesDiskOnlineAgain(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
 	offline := false
@@ -1056,7 +1056,7 @@ func TestPartitionDiskTakesDiskOnlineAgain(t *testing.T) {
 	}
 }
 
-// Where automount is off, a new volume comes offline.
+// With automount off, a new volume is offline.
 func TestPartitionDiskTakesVolumeOnline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	online := 0

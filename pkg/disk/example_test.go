@@ -29,7 +29,7 @@ func find(ctx context.Context, disks disk.Interface, serial string) (uint32, err
 	return 0, fmt.Errorf("no disk has the serial number %q", serial)
 }
 
-// A newly attached disk gets a partition. Drivers make the calls in this order: a new
+// This example partitions a newly attached disk. The order of the calls matters: a new
 // disk may be offline, and PartitionDisk takes it online.
 func Example() {
 	ctx := context.Background()
@@ -47,7 +47,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// It may be repeated, as when the kubelet retries.
+	// A retry succeeds without a change.
 	for range 2 {
 		if _, err := disks.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
 			log.Fatal(err)
@@ -67,7 +67,7 @@ func Example() {
 	// disk 3: 10737418240 bytes, online: true
 }
 
-// Errors have the same kinds in process and through pipes.
+// An error has the same kind in process and through a pipe.
 func Example_errors() {
 	node, err := simnode.Open(simnode.Config{})
 	if err != nil {

@@ -27,7 +27,7 @@ func (f *fixture) wantReadOnly(n uint32, want bool) {
 	}
 }
 
-// What SAN policy does to a disk on a shared bus, and what a driver does about it.
+// The SAN policy makes a disk on a shared bus offline and read-only. A driver reverts both.
 func TestSetDiskReadOnlyMakesDiskUsable(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes(), ReadOnly: yes()})
@@ -46,7 +46,7 @@ func TestSetDiskReadOnlyMakesDiskUsable(t *testing.T) {
 	if a := f.attributes(1); a != 0 {
 		t.Errorf("attributes %#x, want none", a)
 	}
-	f.unchanged(func() { // a state that is there already
+	f.unchanged(func() { // the disk already has this state
 		if err := f.setReadOnly(1, false); err != nil {
 			t.Error(err)
 		}
@@ -71,7 +71,7 @@ func TestSetDiskReadOnlyMakesDiskUsable(t *testing.T) {
 	})
 }
 
-// Windows takes its own mark from the disk, and the disk refuses all the same.
+// Windows clears its read-only attribute, but the disk itself still refuses writes.
 func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{},
 		nodespec.Disk{Size: gib, WriteProtected: true, ReadOnly: yes()},
@@ -88,7 +88,7 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 		f.wantReadOnly(n, true)
 	}
 
-	// Nobody can tell of an offline disk; the call after it is online can.
+	// Windows reports this for online disks only, so the call fails after the disk is online.
 	if err := f.setReadOnly(3, false); err != nil {
 		t.Errorf("an offline disk: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	}
 	wantKind(t, f.setReadOnly(3, false), hosterr.ErrFailedPrecondition, "it stays read-only")
 
-	// A driver of Windows that says yes and does nothing.
+	// A Windows driver that reports success without a change.
 	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
 			return nil
@@ -107,7 +107,7 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	wantKind(t, f.setReadOnly(4, false), hosterr.ErrFailedPrecondition, "it stays read-only")
 	f.Observe(nil)
 	if err := f.setReadOnly(4, false); err != nil {
-		t.Errorf("once Windows does it: %v", err)
+		t.Errorf("when Windows clears the attribute: %v", err)
 	}
 }
 
@@ -117,8 +117,8 @@ func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 		answer error
 		want   error // nil: writable
 	}{
-		{"the question is not known", win32.ERROR_INVALID_FUNCTION, nil},
-		{"the question is not supported", win32.ERROR_NOT_SUPPORTED, nil},
+		{"an unknown control code", win32.ERROR_INVALID_FUNCTION, nil},
+		{"an unsupported control code", win32.ERROR_NOT_SUPPORTED, nil},
 		{"the disk fails", win32.ERROR_IO_DEVICE, win32.ERROR_IO_DEVICE},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 				t.Errorf("%+v, %v, want error %v", out, err, c.want)
 			}
 			if host, err := diskapi.On(f.Node.Node).GetDiskReadOnly(1); c.want != nil && (!host || err == nil) {
-				t.Errorf("the host says %t, %v; want true with an error", host, err)
+				t.Errorf("the host returns %t, %v; want true with an error", host, err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestSetDiskReadOnlyRefusesDisksOfWindows(t *testing.T) {
 		wantKind(t, f.setReadOnly(0, true), hosterr.ErrFailedPrecondition, "make read-only disk 0", "is not changed")
 		wantKind(t, f.setReadOnly(1, true), hosterr.ErrFailedPrecondition, "Storage Spaces")
 		if err := f.setReadOnly(0, false); err != nil {
-			t.Errorf("making writable what is writable: %v", err)
+			t.Errorf("making a writable disk writable: %v", err)
 		}
 	})
 	f.wantReadOnly(0, false)

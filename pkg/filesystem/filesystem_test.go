@@ -21,8 +21,8 @@ import (
 
 const pods = `C:\var\lib\kubelet\pods`
 
-// service is a filesystem service over an emulated node; hook, when set, stands
-// around its Win32 calls.
+// service returns a filesystem service over an emulated node. If hook is not nil, it
+// makes the Win32 calls.
 func service(t *testing.T, hook func(*win32.Call) error) (*filesystem.Filesystem, *node.Node) {
 	t.Helper()
 	em := nodetest.Open(t, nodespec.Config{Directories: []string{pods}}, emulated.Machine{})
@@ -51,7 +51,7 @@ func TestLinkLifeCycle(t *testing.T) {
 	do("make the staging directory", err)
 	_, err = s.Mkdir(ctx, &filesystem.MkdirRequest{Path: pods + `\pod1`})
 	do("make the pod's directory", err)
-	for range 2 { // the answer to the first was lost
+	for range 2 { // the second call is a retry
 		_, err = s.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: staging, TargetPath: target})
 		do("publish", err)
 	}
@@ -70,24 +70,24 @@ func TestLinkLifeCycle(t *testing.T) {
 		out, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: target, Force: true})
 		do("unpublish", err)
 		if out == nil {
-			t.Error("Rmdir answered nil, want a response")
+			t.Error("Rmdir returned nil, want a response")
 		}
 	}
 	if out, err := s.PathExists(ctx, &filesystem.PathExistsRequest{Path: staging + `\data`}); err != nil || !out.Exists {
-		t.Errorf("the staged data after unpublish: %+v, %v; want it there", out, err)
+		t.Errorf("the staged data after unpublish: %+v, %v; want it to exist", out, err)
 	}
 	empty, err := s.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: staging})
 	do("empty", err)
 	if empty == nil {
-		t.Error("RmdirContents answered nil, want a response")
+		t.Error("RmdirContents returned nil, want a response")
 	}
 	_, err = s.Rmdir(ctx, &filesystem.RmdirRequest{Path: staging})
 	do("remove the empty directory", err)
 	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: staging}); !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), "The system cannot find the file specified.") {
-		t.Errorf("Rmdir of what is gone, without force = %v, want ErrNotFound with Windows' text", err)
+		t.Errorf("Rmdir of a missing path, without force = %v, want ErrNotFound with Windows' text", err)
 	}
 	if _, err := s.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: staging}); !errors.Is(err, hosterr.ErrNotFound) {
-		t.Errorf("IsSymlink of what is gone = %v, want ErrNotFound", err)
+		t.Errorf("IsSymlink of a missing path = %v, want ErrNotFound", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestNilAndMalformedRequests(t *testing.T) {
 		}
 	}
 	if out, err := s.PathValid(ctx, nil); !errors.Is(err, hosterr.ErrInvalid) || out == nil {
-		t.Errorf("PathValid(nil) = %v, %v; want ErrInvalid and an answer", out, err)
+		t.Errorf("PathValid(nil) = %v, %v; want ErrInvalid and a response", out, err)
 	}
 	if touched != "" {
 		t.Errorf("Windows was called: %s", touched)
@@ -183,10 +183,10 @@ func TestPathValid(t *testing.T) {
 		valid      bool
 		want       string
 	}{
-		{"there", pods, nil, true, ""},
+		{"existing", pods, nil, true, ""},
 		{"missing", pods + `\nothing`, nil, false, ""},
-		{"missing way", pods + `\nothing\x`, nil, false, ""},
-		{"no name", `C:\a`, win32.ERROR_INVALID_NAME, false, ""},
+		{"missing parent", pods + `\nothing\x`, nil, false, ""},
+		{"invalid name", `C:\a`, win32.ERROR_INVALID_NAME, false, ""},
 		{"stale session", `\\server\share`, win32.ERROR_ACCESS_DENIED, false, `failed to get path \\server\share attribute: Access is denied.`},
 		{"no such server", `\\server\share`, win32.ERROR_BAD_NETPATH, false, `failed to get path \\server\share attribute: The network path was not found.`},
 		{"NUL", "C:\\a\x00b", nil, false, `invalid path: invalid argument`},
@@ -219,7 +219,7 @@ func TestChangesOfOnePathAreSerialized(t *testing.T) {
 		}
 		done := make(chan error)
 		start := time.Now()
-		// The directory, by two names, and something below it.
+		// Two spellings of one directory, and a path below it.
 		for _, path := range []string{pods + `\a`, strings.ToUpper(pods) + `\A`, pods + `\a\b`} {
 			go func() {
 				_, err := s.Rmdir(t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
@@ -232,9 +232,9 @@ func TestChangesOfOnePathAreSerialized(t *testing.T) {
 			}
 		}
 		if most.Load() != 1 || time.Since(start) != 3*time.Second {
-			t.Errorf("%d at once, %v in all; want one after the other, 3 s", most.Load(), time.Since(start))
+			t.Errorf("%d calls ran concurrently, %v in total; want one after the other, 3 s", most.Load(), time.Since(start))
 		}
-		// Neighbours do not wait, and who waits gives up with its context.
+		// Changes of another directory do not wait. A request that waits returns when its context ends.
 		start = time.Now()
 		for _, path := range []string{pods + `\a`, pods + `\b`} {
 			go func() {
@@ -246,7 +246,7 @@ func TestChangesOfOnePathAreSerialized(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: pods + `\a`}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Mkdir of a path in use, with 100 ms of patience = %v, want DeadlineExceeded", err)
+			t.Errorf("Mkdir of a path in use, with a timeout of 100 ms = %v, want DeadlineExceeded", err)
 		}
 		for range 2 {
 			if err := <-done; err != nil {
@@ -254,12 +254,12 @@ func TestChangesOfOnePathAreSerialized(t *testing.T) {
 			}
 		}
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("two neighbours took %v, want 1 s", d)
+			t.Errorf("changes of two directories took %v, want 1 s", d)
 		}
 	})
 }
 
-// slowHost is a HostAPI of another make: it knows neither nodes nor contexts.
+// slowHost is another implementation of HostAPI. It uses neither nodes nor contexts.
 type slowHost struct {
 	filesystemapi.HostAPI
 	work func()
@@ -274,7 +274,7 @@ func TestPanicOfHostIsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p *node.PanicError
-	for range 2 { // the lock was given back
+	for range 2 { // the panic released the lock
 		if _, err := s.Mkdir(t.Context(), &filesystem.MkdirRequest{Path: pods}); !errors.As(err, &p) {
 			t.Errorf("Mkdir = %v, want a PanicError", err)
 		}
@@ -308,6 +308,6 @@ func TestEndedContextChangesNothing(t *testing.T) {
 	}
 	unlock()
 	if out, err := s.PathExists(t.Context(), &filesystem.PathExistsRequest{Path: pods + `\a`}); err != nil || out.Exists {
-		t.Errorf("PathExists = %+v, %v; want nothing there", out, err)
+		t.Errorf("PathExists = %+v, %v; want that the path does not exist", out, err)
 	}
 }

@@ -88,7 +88,7 @@ func TestQuoteKeepsBackslashes(t *testing.T) {
 	}
 }
 
-func TestHintOfATextWithoutPrefix(t *testing.T) {
+func TestHintOfTextWithoutPrefix(t *testing.T) {
 	err := hosterr.TextWithHint(hosterr.ErrInvalid, "want two names", "remote path (%s) is invalid", `\\a`)
 	if got, want := err.Error(), `remote path (\\a) is invalid`; got != want {
 		t.Errorf("got %q, want %q", got, want)

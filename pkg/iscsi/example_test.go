@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// A target is discovered at its portal and becomes a disk of the node.
+// This example discovers a target at its portal and connects it. The target's LUN becomes a disk.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{ISCSI: simnode.ISCSI{Targets: []simnode.ISCSITarget{{

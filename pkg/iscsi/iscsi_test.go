@@ -32,7 +32,7 @@ import (
 type fixture struct {
 	t *testing.T
 	*nodetest.Node
-	log   bytes.Buffer // everything that was logged, and every call's trace
+	log   bytes.Buffer // all log output, and a trace of every call
 	iscsi *iscsi.ISCSI
 
 	mu    sync.Mutex
@@ -60,7 +60,7 @@ func target(iqn string, luns int, addresses ...string) nodespec.ISCSITarget {
 	return c
 }
 
-// newFixture has MSiSCSI running.
+// newFixture returns a fixture with a running MSiSCSI service.
 func newFixture(t *testing.T, targets ...nodespec.ISCSITarget) *fixture {
 	t.Helper()
 	return newFixtureOn(t, nodespec.Config{
@@ -131,7 +131,7 @@ func (f *fixture) disks(iqn string) []string {
 	return out.DiskIDs
 }
 
-// must fails the test at once.
+// must stops the test if err is not nil.
 func (f *fixture) must(err error) {
 	f.t.Helper()
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *fixture) sessions() int {
 	return len(list)
 }
 
-// wants fails unless err is of the kind and has all texts.
+// wants fails the test unless err has the kind and contains all texts.
 func wants(t *testing.T, what string, err, kind error, texts ...string) {
 	t.Helper()
 	if err == nil || kind != nil && !errors.Is(err, kind) {
@@ -184,7 +184,7 @@ func TestTargetWithThreeLUNs(t *testing.T) {
 		t.Errorf("disks before the login: %q", got)
 	}
 	f.must(f.connect(here, iqn))
-	// Connect has waited for the first; the others come, and are listed.
+	// Connect waits for the first disk. The others arrive later.
 	f.must(f.Clock.Sleep(t.Context(), 2*time.Second))
 	if got := f.disks(strings.ToUpper(iqn)); !slices.Equal(got, []string{"1", "2", "3"}) {
 		t.Errorf("disks = %q, want 1 to 3", got)
@@ -199,7 +199,7 @@ func TestTargetWithThreeLUNs(t *testing.T) {
 	if got := f.disks(iqn); len(got) != 0 {
 		t.Errorf("disks after the logout: %q", got)
 	}
-	// Again, after a lost answer; and what it brings is the same.
+	// A second disconnect succeeds, and a second login brings the same disk.
 	f.must(f.disconnect(here, iqn))
 	f.must(f.connect(here, iqn))
 	again, err := d.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
@@ -208,7 +208,7 @@ func TestTargetWithThreeLUNs(t *testing.T) {
 	}
 }
 
-func TestConnectIsIdempotentForAPortal(t *testing.T) {
+func TestConnectIsIdempotent(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
@@ -217,7 +217,7 @@ func TestConnectIsIdempotentForAPortal(t *testing.T) {
 	if f.count("LoginIScsiTarget") != 1 || f.sessions() != 1 {
 		t.Errorf("%d logins, %d sessions, want one", f.count("LoginIScsiTarget"), f.sessions())
 	}
-	// Many at once are one login.
+	// Concurrent requests cause one login.
 	f.must(f.disconnect(here, iqn))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -244,7 +244,7 @@ func TestConnectRefusesSessionThroughOtherPortal(t *testing.T) {
 	if hosterr.HintOf(err) == "" {
 		t.Error("no hint")
 	}
-	// Disconnecting goes by the target, whichever portal is named.
+	// Disconnecting needs the target only. The portal may be another one.
 	f.must(f.disconnect(other, iqn))
 	f.must(f.connect(other, iqn))
 }
@@ -285,7 +285,7 @@ func TestDiscoverFindsNewTargets(t *testing.T) {
 	if !strings.Contains(hosterr.HintOf(err), "DiscoverTargetPortal") {
 		t.Errorf("hint %q", hosterr.HintOf(err))
 	}
-	f.must(f.add(here)) // registered already: this asks nobody
+	f.must(f.add(here)) // already registered: no discovery
 	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
 		t.Fatalf("discovered %q, %v, want the new target", got, err)
 	}
@@ -296,8 +296,8 @@ func TestDiscoverFindsNewTargets(t *testing.T) {
 	}
 }
 
-// What the initiator says of a target's discovery is documented nowhere: where it
-// cannot be read, the target's own portals do.
+// The format of a discovery mechanism is not documented. If it cannot be parsed, the
+// target's own portals are used.
 func TestDiscoverWithoutMechanisms(t *testing.T) {
 	f := newFixture(t, target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9"))
 	f.must(f.add(here))
@@ -401,7 +401,7 @@ func TestOneWayCHAP(t *testing.T) {
 	wants(t, "wrong secret", f.chap(iscsi.ONE_WAY_CHAP, "csi", wrong), hosterr.ErrPermissionDenied, "authentication failure")
 	wants(t, "wrong user", f.chap(iscsi.ONE_WAY_CHAP, "root", right), hosterr.ErrPermissionDenied, "authentication failure")
 	if f.sessions() != 0 {
-		t.Fatal("there is a session")
+		t.Fatal("a refused login left a session")
 	}
 	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
 	if got := f.disks(iqn); !slices.Equal(got, []string{"1"}) {
@@ -430,13 +430,13 @@ func TestCredentialsWithoutCHAPAreNotPassed(t *testing.T) {
 	f.Node.API = seen
 	f.must(f.chap(iscsi.NONE, "csi", right))
 	if seen.login.AuthType != win32.ISCSI_NO_AUTH_TYPE || seen.login.User != nil || seen.login.Password != nil {
-		t.Errorf("a login without authentication said %+v", seen.login)
+		t.Errorf("a login without authentication passed %+v", seen.login)
 	}
 	f.must(f.disconnect(here, iqn))
 	f.must(f.Windows.SetISCSITarget(withCHAP()))
 	wants(t, "without a user", f.chap(iscsi.ONE_WAY_CHAP, "", right), hosterr.ErrPermissionDenied)
 	if seen.login.User != nil || seen.login.Password == nil {
-		t.Errorf("a login without a user said %+v", seen.login)
+		t.Errorf("a login without a user passed %+v", seen.login)
 	}
 }
 
@@ -496,7 +496,7 @@ func TestConnectRefusedByTarget(t *testing.T) {
 	f := newFixture(t, refusing, gone)
 	f.must(f.add(here))
 	wants(t, "refused", f.connect(here, iqn), hosterr.ErrPermissionDenied, "does not allow")
-	wants(t, "a portal where nobody is", f.add(&iscsi.TargetPortal{TargetAddress: "10.9.9.9"}), hosterr.ErrUnavailable, "could not connect", "10.9.9.9:3260")
+	wants(t, "a portal without a server", f.add(&iscsi.TargetPortal{TargetAddress: "10.9.9.9"}), hosterr.ErrUnavailable, "could not connect", "10.9.9.9:3260")
 	p := &iscsi.TargetPortal{TargetAddress: "10.0.0.7"}
 	f.must(f.add(p))
 	gone.Unreachable = true
@@ -526,7 +526,7 @@ func TestDisconnectOfBusyTarget(t *testing.T) {
 	f.must(f.disconnect(here, iqn))
 }
 
-// The initiator is busy with a session for a moment.
+// The initiator reports a session as busy for a short time.
 func TestBusyInitiatorIsRetried(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
@@ -565,8 +565,8 @@ func TestConnectLimitsWaitForDisks(t *testing.T) {
 	}
 }
 
-// twoSessions is a node on which somebody has made a second session with each
-// target.
+// twoSessions is a node with two sessions for each target. CSI Proxy made only one of
+// them.
 type twoSessions struct {
 	win32.API
 	loggedOut []win32.ISCSISessionID
@@ -643,8 +643,8 @@ func TestSessionsAndContentAfterRestart(t *testing.T) {
 	f.must(f.chap(iscsi.ONE_WAY_CHAP, "csi", right))
 }
 
-// No secret is in anything that is written: logs, traces of calls, errors,
-// values however printed, the state of the emulated node.
+// No secret appears in any output: logs, traces of calls, errors, printed values, or
+// the state of the emulated node.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	dir := t.TempDir()
 	f := newFixtureOn(t, nodespec.Config{
@@ -700,14 +700,14 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	})
 	f.must(err)
 	if written.Len() < 10000 {
-		t.Fatalf("only %d bytes were written", written.Len())
+		t.Fatalf("collected only %d bytes of output", written.Len())
 	}
 	for _, secret := range []string{right, wrong, proof, another, "short-marked", "marked-and"} {
 		if at := bytes.Index(written.Bytes(), []byte(secret)); at >= 0 {
-			t.Errorf("%q was written: …%s…", secret, written.Bytes()[max(0, at-80):min(written.Len(), at+80)])
+			t.Errorf("the output contains %q: …%s…", secret, written.Bytes()[max(0, at-80):min(written.Len(), at+80)])
 		}
 		if hexed := fmt.Sprintf("%x", secret); bytes.Contains(written.Bytes(), []byte(hexed)) {
-			t.Errorf("%q was written in hexadecimal", secret)
+			t.Errorf("the output contains %q in hexadecimal", secret)
 		}
 	}
 }
@@ -729,7 +729,7 @@ func TestCallerDeadline(t *testing.T) {
 	if _, err := f.iscsi.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: here, IQN: iqn}); !errors.Is(err, context.Canceled) {
 		t.Errorf("ConnectTarget = %v, want context.Canceled", err)
 	}
-	// The retry waits for the login that goes on, and finds it done.
+	// The retry waits for the login in progress, and makes no second one.
 	done := make(chan error, 1)
 	go func() { done <- f.connect(here, iqn) }()
 	close(hold)

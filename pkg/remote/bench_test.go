@@ -24,9 +24,9 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// bench is the disk and volume services over an emulated node whose Win32 calls
-// are counted. The times are those of our code and of the emulation; how many
-// calls an operation makes is the same on Windows.
+// bench provides the disk and volume services over an emulated node, and counts
+// their Win32 calls. The times are those of this code and of the emulation. The
+// number of calls per operation is the same on Windows.
 type bench struct {
 	b      *testing.B
 	win    *emulated.Node
@@ -61,7 +61,7 @@ func newBench(b *testing.B, disks int) *bench {
 	return e
 }
 
-// measure repeats do; whatever goes before it is neither timed nor counted.
+// measure repeats do. The code before it is neither timed nor counted.
 func (e *bench) measure(do func() error) {
 	e.calls.Store(0)
 	e.b.ResetTimer()
@@ -128,7 +128,7 @@ func (e *bench) through() volume.Service {
 	return client
 }
 
-// What the road socket, gRPC, row adds to a call of the service.
+// The cost that the socket, gRPC and the conversion add to a call of the service.
 func BenchmarkGetVolumeStats(b *testing.B) {
 	for _, road := range []string{"in process", "through a socket"} {
 		b.Run(road, func(b *testing.B) {
@@ -152,8 +152,8 @@ func BenchmarkGetVolumeStats(b *testing.B) {
 	}
 }
 
-// A blank disk is partitioned and formatted. Attaching and discarding it is
-// neither timed nor counted.
+// Partitions and formats a blank disk. Attaching and removing the disk is neither
+// timed nor counted.
 func BenchmarkPartitionDiskFormatVolume(b *testing.B) {
 	e := newBench(b, 1)
 	e.measure(func() error {
@@ -191,7 +191,7 @@ func BenchmarkListDiskIDs(b *testing.B) {
 	}
 }
 
-// Asking for one disk must not ask all others.
+// A request for one disk must not open the other disks.
 func BenchmarkGetDiskState(b *testing.B) {
 	for _, disks := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d disks", disks), func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// TestNotConnected has the errors that a test cannot have the system make.
+// TestNotConnected covers errors that a test cannot make the system return.
 func TestNotConnected(t *testing.T) {
 	search := func(reason error, causes ...error) error {
 		v := []apiversion.Version{apiversion.NewVersionOrPanic("v1")}

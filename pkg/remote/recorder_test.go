@@ -10,8 +10,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
-// recorder implements the services of every group: it stores the request and returns what it
-// was set to return.
+// recorder implements the services of every group. It stores the request and returns the
+// response or the error that set has given it.
 type recorder struct {
 	mu     sync.Mutex
 	method string

@@ -40,14 +40,14 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// node is a proxy on pipes of its own.
+// node is a proxy with its own pipes.
 type node struct {
 	*recorder
 	prefix string
 	stop   func() error
 }
 
-// pipePath is where the node has a version of a group.
+// pipePath returns the pipe of a version of a group.
 func (n *node) pipePath(group string, version apiversion.Version) string {
 	return pipe.Path(n.prefix + "csi-proxy-" + group + "-" + version.String())
 }
@@ -90,14 +90,14 @@ func start(t *testing.T) *node {
 	return n
 }
 
-// groupOf is a group of a node, through its pipe.
+// groupOf is a client of one group.
 type groupOf struct {
 	name   string
 	api    reflect.Type // its Service
 	client io.Closer
 }
 
-// connectAll makes the clients of all groups.
+// connectAll connects clients to all groups.
 func connectAll(t *testing.T, opts ...remote.Option) []groupOf {
 	t.Helper()
 	groups, err := tryAll(t.Context(), opts...)
@@ -136,10 +136,10 @@ type method struct {
 
 func (m method) String() string { return m.group + "." + m.Name }
 
-// unpublished are the methods that no published version has.
+// unpublished lists the methods that no published version has.
 var unpublished = []string{"GetDiskReadOnly", "PathValid", "SetDiskReadOnly"}
 
-// methods are those of all groups that can be called through a pipe.
+// methods returns the methods of all groups that a client can call through a pipe.
 func methods(groups []groupOf) []method {
 	var all []method
 	for _, g := range groups {
@@ -152,7 +152,7 @@ func methods(groups []groupOf) []method {
 	return all
 }
 
-// request is a new request of the method, empty.
+// request returns a new, empty request of the method.
 func (m method) request() reflect.Value { return reflect.New(m.Type.In(1).Elem()) }
 
 // call calls the method on impl.
@@ -162,8 +162,8 @@ func (m method) call(ctx context.Context, impl any, in reflect.Value) (out any, 
 	return results[0].Interface(), err
 }
 
-// TestFieldsAreConverted sends a value of its own in each field of every
-// request and response: both sides must see what a call in process shows them.
+// TestFieldsAreConverted sends a different value in each field of every request and
+// response. Both sides must see the same values as with a call in process.
 func TestFieldsAreConverted(t *testing.T) {
 	n := start(t)
 	tried, want := map[string]int{}, map[string]int{}
@@ -177,8 +177,8 @@ func TestFieldsAreConverted(t *testing.T) {
 	}
 }
 
-// travels sends values through a method. Whatever a version cannot say, without
-// takes out of a request.
+// travels sends values through a method. The function without removes from a request
+// the fields that the version does not have.
 func (n *node) travels(t *testing.T, m method, name string, without func(request any)) {
 	t.Helper()
 	same := func(about string, fillIn, fillOut func(any)) {
@@ -202,11 +202,11 @@ func (n *node) travels(t *testing.T, m method, name string, without func(request
 			t.Errorf("%s with %s: the service got %s(%+v), want %+v", name, about, called, arrived, in.Interface())
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s with %s: answer %+v, want %+v", name, about, got, want)
+			t.Errorf("%s with %s: response %+v, want %+v", name, about, got, want)
 		}
 	}
 	bools := max(fill(m.request().Interface(), 0, false), fill(reflect.New(m.Type.Out(0).Elem()).Interface(), 0, false))
-	for b := range bools + 1 { // the last time, none is true
+	for b := range bools + 1 { // in the last run, none is true
 		fills := func(p any) { fill(p, b, false) }
 		same(fmt.Sprintf("values, bool %d true", b), fills, fills)
 	}
@@ -255,7 +255,7 @@ func TestErrorsMatchInProcess(t *testing.T) {
 			out, err := m.call(t.Context(), m.client, in)
 			var e *remote.Error
 			if !errors.As(err, &e) || !reflect.ValueOf(out).IsNil() {
-				t.Fatalf("%s: answer %v, error %v (%T), want an Error", m, out, err, err)
+				t.Fatalf("%s: response %v, error %v (%T), want an Error", m, out, err, err)
 			}
 			if err.Error() != c.err.Error() {
 				t.Errorf("%s: error %q, want %q", m, err, c.err)
@@ -319,8 +319,8 @@ func TestContextOfCall(t *testing.T) {
 	}
 
 	m := all[0]
-	// What is left of the time crosses the pipe, so the deadline comes later on the
-	// other side, by as long as the request took.
+	// gRPC sends the remaining time through the pipe, so the service's deadline is later
+	// by the time that the request took.
 	got := make(chan time.Time, 1)
 	n.set(nil, nil, func(ctx context.Context) error {
 		deadline, _ := ctx.Deadline()
@@ -337,7 +337,7 @@ func TestContextOfCall(t *testing.T) {
 		t.Errorf("%s: the service's deadline is %v off", m, d)
 	}
 
-	// It may pass before the service is asked.
+	// The deadline may pass before the request reaches the service.
 	n.set(nil, nil, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -353,7 +353,7 @@ func TestNilRequests(t *testing.T) {
 	for _, m := range methods(clients) {
 		out, err := m.call(t.Context(), m.client, reflect.Zero(m.Type.In(1)))
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), m.Name+": the request is nil") || !reflect.ValueOf(out).IsNil() {
-			t.Errorf("%s(nil): answer %v, error %v, want one that is invalid", m, out, err)
+			t.Errorf("%s(nil): response %v, error %v, want ErrInvalid", m, out, err)
 		}
 		if called, _ := n.last(); called != "" {
 			t.Errorf("%s(nil): the service was called", m)
@@ -372,13 +372,13 @@ func TestPathValidIsUnsupported(t *testing.T) {
 	var e *remote.Error
 	if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &e) || e.Hint == "" || e.Hint != hosterr.HintOf(err) ||
 		!strings.Contains(err.Error(), "no published version of the filesystem API has this method") {
-		t.Errorf("error %v, want one that is unsupported and says why", err)
+		t.Errorf("error %v, want ErrUnsupported with the reason", err)
 	}
 	if out == nil || out.Valid {
-		t.Errorf("answer %v, want not valid, and not nil", out)
+		t.Errorf("response %v, want one that is not valid and not nil", out)
 	}
 	if out, err := f.PathValid(t.Context(), nil); out == nil || !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("PathValid(nil) = %v, %v, want one that is invalid", out, err)
+		t.Errorf("PathValid(nil) = %v, %v, want ErrInvalid", out, err)
 	}
 }
 
@@ -395,16 +395,16 @@ func TestReadOnlyDisksCannotBeAskedAbout(t *testing.T) {
 	for method, err := range map[string]error{"GetDiskReadOnly": errGet, "SetDiskReadOnly": errSet} {
 		want := method + " cannot be called through a pipe: no published version of the disk API has this method"
 		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || err.Error() != want {
-			t.Errorf("%s: error %v, want one that is unsupported: %s", method, err, want)
+			t.Errorf("%s: error %v, want ErrUnsupported: %s", method, err, want)
 		}
 	}
 	if called, _ := n.last(); get != nil || set != nil || called != "" {
-		t.Errorf("answers %v and %v, service called %q; want none", get, set, called)
+		t.Errorf("responses %v and %v, service called %q; want none", get, set, called)
 	}
 	_, errGet = d.GetDiskReadOnly(t.Context(), nil)
 	_, errSet = d.SetDiskReadOnly(t.Context(), nil)
 	if !errors.Is(errGet, hosterr.ErrInvalid) || !errors.Is(errSet, hosterr.ErrInvalid) {
-		t.Errorf("without a request: %v and %v, want errors that are invalid", errGet, errSet)
+		t.Errorf("without a request: %v and %v, want ErrInvalid", errGet, errSet)
 	}
 }
 
@@ -429,14 +429,14 @@ func TestNotRunning(t *testing.T) {
 		name := `\\.\pipe\` + n.prefix + "csi-proxy-" + group + "-v"
 		if !errors.Is(err, hosterr.ErrUnavailable) || !errors.Is(err, fs.ErrNotExist) ||
 			!strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %q, want one that is unavailable and names %s", group, err, name)
+			t.Errorf("%s: error %q, want ErrUnavailable with %s", group, err, name)
 		}
 	}
 }
 
 func TestSocketAccessDenied(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
-		t.Skip("needs file modes that hold: run it on Linux, not as root")
+		t.Skip("file permissions are not enforced here: run the test on Linux, not as root")
 	}
 	n := start(t)
 	if err := os.Chmod(os.Getenv(pipe.DirVariable), 0); err != nil {
@@ -451,7 +451,7 @@ func TestSocketAccessDenied(t *testing.T) {
 func TestInvalidPipePath(t *testing.T) {
 	_, err := remote.NewDisk(t.Context(), remote.WithPipePath(func(string, apiversion.Version) string { return `disk\v1` }))
 	if err == nil || hosterr.KindOf(err) == hosterr.ErrPermissionDenied || !strings.Contains(err.Error(), `disk\v1`) {
-		t.Errorf("error %v, want one that names the path", err)
+		t.Errorf("error %v, want one with the path", err)
 	}
 }
 
@@ -471,7 +471,7 @@ func TestConstructorContext(t *testing.T) {
 	defer d.Close()
 	cancel()
 	if _, err := d.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
-		t.Errorf("the context of the constructor ended, and a later call with it: %v", err)
+		t.Errorf("a call after the end of the constructor's context: %v", err)
 	}
 }
 
@@ -485,7 +485,7 @@ func TestStoppedProxy(t *testing.T) {
 		_, err := m.call(t.Context(), m.client, m.request())
 		name := `\\.\pipe\` + n.prefix + "csi-proxy-" + m.group + "-v"
 		if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), "no response from "+name) {
-			t.Errorf("%s: error %v, want one that is unavailable and names %s", m, err, name)
+			t.Errorf("%s: error %v, want ErrUnavailable with %s", m, err, name)
 		}
 	}
 }
@@ -493,10 +493,10 @@ func TestStoppedProxy(t *testing.T) {
 func TestCallsAfterClose(t *testing.T) {
 	n := start(t)
 	for _, m := range methods(connectAll(t, n.option())) {
-		m.client.Close() // an error if it is the second one, and harmless
+		m.client.Close() // the second Close returns an error, which does no harm
 		_, err := m.call(t.Context(), m.client, m.request())
 		if !errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v, want one that is net.ErrClosed, and not of a context", m, err)
+			t.Errorf("%s: error %v, want net.ErrClosed and no context error", m, err)
 		}
 	}
 }
@@ -513,7 +513,7 @@ func TestCloseInterruptsCall(t *testing.T) {
 		go func() { <-began; g.client.Close() }()
 		m := methods([]groupOf{g})[0]
 		if _, err := m.call(t.Context(), m.client, m.request()); !errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v, want one that is net.ErrClosed, and not of a context", m, err)
+			t.Errorf("%s: error %v, want net.ErrClosed and no context error", m, err)
 		}
 	}
 }
@@ -543,12 +543,12 @@ func TestRequestsWithInvalidUTF8(t *testing.T) {
 	} {
 		err := c.call()
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "field "+c.field+" of the request is not valid UTF-8") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("error %v, want one that is invalid, names field %s, and does not tell it", err, c.field)
+			t.Errorf("error %v, want ErrInvalid with the name of field %s, but not its value", err, c.field)
 		}
 	}
 }
 
-// A request that the proxy does not take for its size is the caller's mistake.
+// A request that is larger than the proxy's limit is an invalid argument.
 func TestRequestTooLarge(t *testing.T) {
 	n := start(t)
 	c, err := remote.NewFilesystem(t.Context(), n.option())
@@ -593,7 +593,7 @@ func TestWithDialOptions(t *testing.T) {
 	}
 }
 
-// oldDisk is a proxy that knows one method and no details.
+// oldDisk is a proxy with one method, whose errors have no details.
 type oldDisk struct{ err error }
 
 func (o oldDisk) rescan() *grpc.ServiceDesc {
@@ -615,9 +615,9 @@ func TestProxyWithoutDetails(t *testing.T) {
 		text  string
 		kind  error
 	}{
-		{"as published ones answer", errors.New("could not find disk"), "could not find disk", nil},
+		{"an error of a published version", errors.New("could not find disk"), "could not find disk", nil},
 		{"a policy's refusal", status.Error(codes.PermissionDenied, "not here"), "not here", hosterr.ErrPermissionDenied},
-		{"details of somebody else", status.Error(codes.NotFound, "no such disk"), "no such disk", hosterr.ErrNotFound},
+		{"a status without details", status.Error(codes.NotFound, "no such disk"), "no such disk", hosterr.ErrNotFound},
 		{"gRPC itself", status.Error(codes.ResourceExhausted, "message too large"),
 			"disk/v1 Rescan: the call through the connection of WithConn failed: message too large", nil},
 	} {
@@ -642,7 +642,7 @@ func TestProxyTooOld(t *testing.T) {
 		}
 		_, err := m.call(t.Context(), m.client, m.request())
 		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not have this method") {
-			t.Errorf("%s: error %v, want one that is not implemented and says so", m, err)
+			t.Errorf("%s: error %v, want ErrUnimplemented with the reason", m, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// oldNames are the names that methods had in older versions of the published API.
+// oldNames maps methods to their names in older versions of the published API.
 var oldNames = map[string]string{
 	"disk.GetDiskState":                "GetAttachState",
 	"disk.GetDiskStats":                "DiskStats",
@@ -33,7 +33,7 @@ var oldNames = map[string]string{
 	"volume.UnmountVolume":             "DismountVolume",
 }
 
-// nameIn is the name of a method in a version, or "" if the version lacks it.
+// nameIn returns the name of a method in a version, or "" if the version lacks it.
 func nameIn(svc wire.Service, m method) string {
 	for _, desc := range svc.Desc.Methods {
 		if strings.EqualFold(desc.MethodName, m.Name) || desc.MethodName == oldNames[m.String()] {
@@ -43,7 +43,7 @@ func nameIn(svc wire.Service, m method) string {
 	return ""
 }
 
-// newest is the newest version of a group that is served.
+// newest returns the newest served version of a group.
 func newest(t *testing.T, group string) (found wire.Service) {
 	t.Helper()
 	for _, svc := range wire.Services((&recorder{}).groups()) {
@@ -57,8 +57,8 @@ func newest(t *testing.T, group string) (found wire.Service) {
 	return found
 }
 
-// connectGroup makes the client of one group. Options that name a version are
-// wrong for groups that do not have it.
+// connectGroup connects a client to one group. With an option that names a version,
+// groups without this version cannot be connected.
 func connectGroup(ctx context.Context, group string, opts ...remote.Option) (found groupOf, err error) {
 	all, _ := tryAll(ctx, opts...)
 	err = errors.New("no client of group " + group)
@@ -74,9 +74,9 @@ func connectGroup(ctx context.Context, group string, opts ...remote.Option) (fou
 	return found, err
 }
 
-// TestEveryVersion speaks each version that is served: a method of it carries
-// every field, and another one is refused by the names of version and method
-// before anything is asked.
+// TestEveryVersion connects with each served version. A method of the version carries
+// every field. For any other method, the client fails without a request, and the
+// error names the version and the method.
 func TestEveryVersion(t *testing.T) {
 	n := start(t)
 	all := wire.Services(n.groups())
@@ -89,7 +89,7 @@ func TestEveryVersion(t *testing.T) {
 			continue
 		}
 		if v := g.client.(interface{ Version() apiversion.Version }).Version(); v != svc.Version {
-			t.Errorf("%s: %s is spoken", svc, v)
+			t.Errorf("%s: the client uses version %s", svc, v)
 		}
 		old := svc.Group == "volume" && slices.Contains([]string{"v1alpha1", "v1beta1", "v1beta2"}, svc.Version.String())
 		for _, m := range methods([]groupOf{g}) {
@@ -100,10 +100,10 @@ func TestEveryVersion(t *testing.T) {
 				n.set(nil, nil, nil)
 				_, err := m.call(t.Context(), m.client, m.request())
 				if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || !strings.HasPrefix(err.Error(), svc.String()+" "+m.Name+": ") {
-					t.Errorf("%s %s: error %v, want one that is unsupported, and names both", svc, m.Name, err)
+					t.Errorf("%s %s: error %v, want ErrUnsupported with both names", svc, m.Name, err)
 				}
 				if called, _ := n.last(); called != "" {
-					t.Errorf("%s %s: the service was asked %s", svc, m.Name, called)
+					t.Errorf("%s %s: the client called %s", svc, m.Name, called)
 				}
 				continue
 			}
@@ -116,7 +116,7 @@ func TestEveryVersion(t *testing.T) {
 		if old {
 			_, err := g.client.(volume.Interface).ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{PartitionNumber: 2})
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), svc.String()+" ListVolumesOnDisk of partition 2") {
-				t.Errorf("%s: volumes of one partition: error %v, want one that is unsupported", svc, err)
+				t.Errorf("%s: volumes of one partition: error %v, want ErrUnsupported", svc, err)
 			}
 		}
 		g.client.Close()
@@ -135,7 +135,7 @@ func TestNewestVersionIsUsed(t *testing.T) {
 	n := start(t)
 	for _, g := range connectAll(t, n.option()) {
 		if v, want := g.client.(interface{ Version() apiversion.Version }).Version(), newest(t, g.name).Version; v != want {
-			t.Errorf("%s: %s is spoken, want %s", g.name, v, want)
+			t.Errorf("%s: the client uses version %s, want %s", g.name, v, want)
 		}
 	}
 }
@@ -145,16 +145,16 @@ func TestUnknownVersions(t *testing.T) {
 	v99 := apiversion.NewVersionOrPanic("v99")
 	_, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions(v99))
 	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), `disk: unknown version "v99", want one of [`) || !strings.Contains(err.Error(), "v1 v1beta3") {
-		t.Errorf("error %v, want one that is invalid and lists the versions", err)
+		t.Errorf("error %v, want ErrInvalid with a list of the versions", err)
 	}
 	if d, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions()); err != nil || d.Version() != newest(t, "disk").Version {
-		t.Errorf("WithVersions of none: %v, want all", err)
+		t.Errorf("WithVersions without versions: %v, want the newest", err)
 	} else {
 		d.Close()
 	}
 }
 
-// TestNegotiatedConnection is spoken in its version.
+// A client over a negotiated connection uses the connection's version.
 func TestNegotiatedConnection(t *testing.T) {
 	n := start(t)
 	v1beta2 := apiversion.NewVersionOrPanic("v1beta2")
@@ -172,24 +172,24 @@ func TestNegotiatedConnection(t *testing.T) {
 	}
 	_, err = remote.NewDisk(t.Context(), remote.WithConn(conn), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
 	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "has version v1beta2, want one of [v1]") {
-		t.Errorf("error %v, want one that is invalid", err)
+		t.Errorf("error %v, want ErrInvalid", err)
 	}
 }
 
-// TestConstructorWaits for a proxy as long as its context says.
+// A constructor waits for a proxy until its context ends.
 func TestConstructorWaits(t *testing.T) {
 	t.Setenv(pipe.DirVariable, t.TempDir())
-	nobody := remote.WithPipePath(func(group string, v apiversion.Version) string {
-		return pipe.Path("nobody-serves-" + group + "-" + v.String())
+	missing := remote.WithPipePath(func(group string, v apiversion.Version) string {
+		return pipe.Path("missing-" + group + "-" + v.String())
 	})
 	synctest.Test(t, func(t *testing.T) {
-		const patience = time.Minute
+		const timeout = time.Minute
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		_, err := remote.NewDisk(ctx, nobody)
-		if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, hosterr.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != patience {
-			t.Errorf("error %v after %v, want one that is not running after the deadline", err, time.Since(began))
+		_, err := remote.NewDisk(ctx, missing)
+		if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, hosterr.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != timeout {
+			t.Errorf("error %v after %v, want ErrNotRunning at the deadline", err, time.Since(began))
 		}
 	})
 }

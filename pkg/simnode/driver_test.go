@@ -25,10 +25,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// data is where the volume of disk 1 is mounted by prepare.
+// data is the path at which prepare mounts the volume of disk 1.
 const data = `C:\var\lib\kubelet\data`
 
-// prepare gives a node a mounted volume on disk 1 and returns it.
+// prepare formats a volume on disk 1, mounts it at data, and returns its ID.
 func prepare(t *testing.T, n *simnode.Node) (id string) {
 	t.Helper()
 	ctx := t.Context()
@@ -53,8 +53,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// methods calls each method of the table in package winapi, so that it has work
-// to do.
+// methods returns a call of each method of the table in package winapi. Each call
+// has work to do.
 func methods(t *testing.T, n *simnode.Node) map[string]func() error {
 	ctx := t.Context()
 	id := prepare(t, n)
@@ -133,7 +133,7 @@ func methods(t *testing.T, n *simnode.Node) map[string]func() error {
 		},
 		"MountVolume": func() error {
 			if _, err := n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: data + "2"}); err != nil {
-				return nil // which is not what is wanted
+				return nil // the test wants an error of MountVolume
 			}
 			_, err := n.Volume().MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: data + "2"})
 			return err
@@ -202,8 +202,8 @@ func methods(t *testing.T, n *simnode.Node) map[string]func() error {
 	}
 }
 
-// tableOfMethods reads "which call to let fail" in the documentation of package
-// winapi.
+// tableOfMethods reads the table of methods and Win32 calls in the documentation of
+// package winapi.
 func tableOfMethods(t *testing.T) (rows []struct{ method, call, code string }) {
 	t.Helper()
 	text, err := os.ReadFile("winapi/doc.go")
@@ -225,8 +225,8 @@ var codes = map[string]uint32{
 	"FSCTL_SET_REPARSE_POINT": winapi.FSCTL_SET_REPARSE_POINT,
 }
 
-// A driver's author looks up in a table which call to let fail so that a method
-// does. The table is right: with that fault, each method fails.
+// The documentation of package winapi has a table: which Win32 call must fail so that
+// a method fails. With the fault of its row, each method fails.
 func TestFaultFailsMethod(t *testing.T) {
 	rows := tableOfMethods(t)
 	met := map[string]bool{}
@@ -246,14 +246,14 @@ func TestFaultFailsMethod(t *testing.T) {
 			f, err := n.Fail(simnode.Fault{Call: row.call, Code: code, Error: winapi.ERROR_GEN_FAILURE})
 			must(t, err)
 			if err := call(); err == nil {
-				t.Errorf("%s succeeded, want that it fails; the call was made %d times", row.method, f.Hits())
+				t.Errorf("%s succeeded, want an error; the fault had %d hits", row.method, f.Hits())
 			} else if f.Hits() == 0 {
-				t.Errorf("%s failed without the fault: %v", row.method, err)
+				t.Errorf("%s failed, but not with the fault: %v", row.method, err)
 			}
 		})
 	}
 	if len(met) < 26 {
-		t.Errorf("the table has %d methods: it was not read", len(met))
+		t.Errorf("found %d methods in the table, want at least 26", len(met))
 	}
 }
 
@@ -289,12 +289,12 @@ func TestClearRemovesOneFault(t *testing.T) {
 		t.Errorf("Rescan, whose fault was cleared = %v", err)
 	}
 	if _, err := n.System().GetBIOSSerialNumber(t.Context(), &system.GetBIOSSerialNumberRequest{}); err == nil {
-		t.Error("the other fault was cleared, too")
+		t.Error("the other fault was cleared as well")
 	}
 }
 
-// A sweep: whatever call fails first, the driver's retry succeeds. The sweep ends
-// when there are fewer calls than were let through.
+// Each Win32 call fails once, in turn, and the driver's retry succeeds. The test ends
+// when the operation makes fewer calls than the fault skips.
 func TestFaultAtEachCall(t *testing.T) {
 	for skip := uint32(0); ; skip++ {
 		n := simnode.New(t)
@@ -307,7 +307,7 @@ func TestFaultAtEachCall(t *testing.T) {
 		err = partition()
 		if f.Hits() == 0 {
 			if err != nil || skip < 10 {
-				t.Errorf("after %d calls: %v, want success after more", skip, err)
+				t.Errorf("without a failed call: %v after %d calls, want success after at least 10", err, skip)
 			}
 			return
 		}
@@ -336,7 +336,7 @@ func TestDetachDuringFormat(t *testing.T) {
 	}
 }
 
-// In a bubble of testing/synctest the node's time is the bubble's.
+// In a bubble of testing/synctest, the node uses the bubble's time.
 func TestTimeInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnode.New(t, func(c *simnode.Config) {
@@ -431,7 +431,7 @@ func TestNodesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// What a process remembers it takes with it: a new one goes by Windows.
+// A new process has no memory of an earlier one. It relies on Windows.
 func TestNewProcessIsIndependent(t *testing.T) {
 	n := simnode.New(t)
 	must(t, n.SetSMBPassword("files.example.com", "csi", "secret"))
@@ -445,7 +445,7 @@ func TestNewProcessIsIndependent(t *testing.T) {
 	must(t, err)
 	must(t, stage(p.SMB(), "secret"))
 	if _, err := p.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\elsewhere`}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("Mkdir outside of the rules of the process = %v", err)
+		t.Errorf("Mkdir outside the working directories of the process = %v", err)
 	}
 	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\elsewhere`}); err != nil {
 		t.Errorf("Mkdir by the process without rules = %v", err)
@@ -468,7 +468,7 @@ func TestRemoveServersSharesAccounts(t *testing.T) {
 	must(t, stage())
 	must(t, n.RemoveSMBShare(server, "data"))
 	if err := stage(); err == nil {
-		t.Error("a share that is gone is staged")
+		t.Error("a removed share was staged")
 	}
 	must(t, n.AddSMBShare(server, "data"))
 	must(t, stage())
@@ -476,32 +476,32 @@ func TestRemoveServersSharesAccounts(t *testing.T) {
 	must(t, n.SetSMBServerDown(server, true))
 	must(t, n.SetSMBServerDown(server, false))
 	if err := stage(); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("with an account that is gone: %v, want permission denied", err)
+		t.Errorf("with a removed account: %v, want permission denied", err)
 	}
 	must(t, n.SetSMBPassword(server, "csi", "csi"))
 	must(t, stage())
 	must(t, n.RemoveSMBServer(server))
 	if err := stage(); !errors.Is(err, hosterr.ErrUnavailable) {
-		t.Errorf("with a server that is gone: %v, want unavailable", err)
+		t.Errorf("with a removed server: %v, want unavailable", err)
 	}
 	for what, err := range map[string]error{"share": n.RemoveSMBShare("x", "y"), "account": n.RemoveSMBAccount("x", "y"), "server": n.RemoveSMBServer("x")} {
 		if !errors.Is(err, hosterr.ErrInvalid) {
-			t.Errorf("removing a %s that is not there = %v", what, err)
+			t.Errorf("removing a %s that does not exist = %v", what, err)
 		}
 	}
 }
 
-// failing is a test that tells how it failed.
+// failing is a testing.TB that records failures.
 type failing struct {
 	*testing.T
-	said     []string
+	failures []string
 	cleanups []func()
 }
 
 func (f *failing) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 
 func (f *failing) Errorf(format string, args ...any) {
-	f.said = append(f.said, fmt.Sprintf(format, args...))
+	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
 
 func (f *failing) Fatalf(format string, args ...any) {
@@ -516,50 +516,49 @@ func (f *failing) end() {
 }
 
 func TestNewFailsTheTest(t *testing.T) {
-	t.Run("for a description that is none", func(t *testing.T) {
+	t.Run("for an invalid description", func(t *testing.T) {
 		f := &failing{T: t}
 		func() {
 			defer func() { recover() }()
 			simnode.New(f, func(c *simnode.Config) { c.SANPolicy = "none" })
 		}()
-		if len(f.said) != 1 || !strings.Contains(f.said[0], `"none"`) {
-			t.Errorf("said %q", f.said)
+		if len(f.failures) != 1 || !strings.Contains(f.failures[0], `"none"`) {
+			t.Errorf("failures %q", f.failures)
 		}
 	})
-	t.Run("for what was to happen later", func(t *testing.T) {
+	t.Run("for a failed later change", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &failing{T: t}
 			n := simnode.New(f)
 			n.After(time.Hour, func() error { return n.DetachDisk(9) })
-			n.After(2*time.Hour, func() error { t.Error("happened after the end"); return nil })
+			n.After(2*time.Hour, func() error { t.Error("a change was made after the end of the test"); return nil })
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			f.end()
-			n.After(0, func() error { t.Error("happened after the end"); return nil })
+			n.After(0, func() error { t.Error("a change was made after the end of the test"); return nil })
 			time.Sleep(2 * time.Hour)
-			if len(f.said) != 1 || !strings.Contains(f.said[0], "disk 9") {
-				t.Errorf("said %q", f.said)
+			if len(f.failures) != 1 || !strings.Contains(f.failures[0], "disk 9") {
+				t.Errorf("failures %q", f.failures)
 			}
 		})
 	})
-	t.Run("for handles that stay open", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { // which has the ten seconds that it waits
+	t.Run("for open handles", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { // the cleanup waits ten seconds
 			f := &failing{T: t}
 			n := simnode.New(f)
-			// A handle is lost when closing fails.
+			// If CloseHandle fails, the handle stays open.
 			_, err := n.Fail(simnode.Fault{Call: winapi.CloseHandle, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
 			must(t, err)
 			n.Disk().GetDiskStats(context.Background(), &disk.GetDiskStatsRequest{DiskNumber: 1})
 			f.end()
-			if len(f.said) != 1 || !strings.Contains(f.said[0], "PhysicalDrive1") {
-				t.Errorf("said %q, want the handle", f.said)
+			if len(f.failures) != 1 || !strings.Contains(f.failures[0], "PhysicalDrive1") {
+				t.Errorf("failures %q, want the handle", f.failures)
 			}
 		})
 	})
 }
 
-// A Win32 error that a fault brought can be asked for by its number on every
-// system.
+// errors.Is finds the Win32 error of a fault on every system.
 func TestFaultKeepsErrorNumber(t *testing.T) {
 	n := simnode.New(t)
 	_, err := n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: winapi.ERROR_BUSY})

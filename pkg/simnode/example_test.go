@@ -16,7 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// A test has simnode.New(t) in place of Open, and needs no Close.
+// A test calls simnode.New(t) instead of Open, and needs no Close.
 func Example() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -36,7 +36,7 @@ func Example() {
 	}
 	fmt.Println(d.Number, ids.DiskIDs[d.Number].SerialNumber)
 
-	// The cloud takes it away again. What is on it stays, until it comes back.
+	// The cloud detaches it again. Its data is kept until it is attached again.
 	if err := n.DetachDisk(d.Number); err != nil {
 		log.Fatal(err)
 	}
@@ -80,8 +80,8 @@ func ExampleNode_Fail() {
 	// faults: 1
 }
 
-// A fault can be about one disk, one kind of call, and a moment: here the disk
-// vanishes between the check of its table and the writing of a new one.
+// A fault can be limited to one disk and one control code, and can run a function: here the
+// disk is detached after its partition table was checked and before a new one is written.
 func ExampleFault() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -109,8 +109,8 @@ func ExampleFault() {
 	// disk 2: partition disk 2: create the partition table: The device is not connected., gone: true
 }
 
-// A disk comes later than the driver wants it. In a test the bubble of package
-// testing/synctest makes waits of hours free.
+// A disk arrives some time after the driver starts to look for it. In a test, use a bubble of
+// package testing/synctest, in which long waits take no time.
 func ExampleNode_After() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -137,7 +137,7 @@ func ExampleNode_After() {
 	// there
 }
 
-// Which calls of Windows did that take?
+// This example records the Win32 calls of an operation.
 func ExampleNode_Record() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
@@ -161,7 +161,7 @@ func ExampleNode_Record() {
 	// 1 control codes
 }
 
-// What a network does to a driver of SMB volumes.
+// A driver of SMB volumes must handle the failures of servers and networks.
 func ExampleNode_SetSMBServerDown() {
 	n, err := simnode.Open(simnode.Config{
 		SMBServers: []simnode.SMBServer{{Name: "nas", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "one"}}}},
@@ -197,7 +197,7 @@ func ExampleNode_SetSMBServerDown() {
 	// staged: true
 }
 
-// A driver that is restarted remembers nothing of its volumes.
+// A restarted driver has lost the state that it kept in memory.
 func ExampleNode_NewProcess() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {

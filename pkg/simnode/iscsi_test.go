@@ -34,7 +34,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 	if err != nil || len(found.IQNs) != 1 {
 		t.Fatalf("discovered %v, %v", found, err)
 	}
-	// The faults of simnode reach the initiator, by the names of its statuses.
+	// A fault can use the initiator's status codes by name.
 	if _, err := n.Fail(simnode.Fault{Call: "LoginIScsiTarget", Error: "ISDSC_CONNECTION_FAILED", Times: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state := show(t, n); len(state.Disks) != 3 || len(state.ISCSITargets) != 0 {
-		t.Errorf("after the target went: %+v", state)
+		t.Errorf("after the target was removed: %+v", state)
 	}
 	if err := n.RemoveISCSITarget(found.IQNs[0]); !errors.Is(err, hosterr.ErrInvalid) {
 		t.Errorf("second removal = %v", err)
@@ -80,13 +80,13 @@ func TestNodeServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.SetService(simnode.Service{Name: "helper", State: "odd"}); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("a state that is none = %v", err)
+		t.Errorf("an unknown service state = %v", err)
 	}
 	if _, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "helper"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.System().StopService(ctx, &system.StopServiceRequest{Name: "kubelet"}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("stop of a service that is not allowed = %v", err)
+		t.Errorf("stop of a service that may not be stopped = %v", err)
 	}
 	serial, err := n.System().GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{})
 	if err != nil || serial.SerialNumber != "S-1" {

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// A driver's test of an SMB volume, with all that the network can do to it.
+// A driver's test of an SMB volume, with failures of the network and the server.
 func TestSMBVolume(t *testing.T) {
 	n, err := simnode.Open(simnode.Config{SMBServers: []simnode.SMBServer{{
 		Name: "nas", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "one"}},
@@ -56,7 +56,7 @@ func TestSMBVolume(t *testing.T) {
 	ok(stage("nas", "data", "one"))
 	ok(n.AddShareDirectory("nas", "data", `a\b`))
 	if !valid(dir+`\globalmount\a\b`) || valid(dir+`\globalmount\c`) {
-		t.Error("what is on the share is not what can be seen through the link")
+		t.Error("the link does not show the content of the share")
 	}
 	status(`\\nas\data ann ok [C:\var\lib\kubelet\plugins\smb\v1\globalmount]`)
 
@@ -86,6 +86,6 @@ func TestSMBVolume(t *testing.T) {
 		}
 	}
 	if text := fmt.Sprintf("%+v %#v", simnode.SMBAccount{User: "ann", Password: "secret"}, &simnode.SMBServer{Accounts: []simnode.SMBAccount{{User: "ann", Password: "secret"}}}); strings.Contains(text, "secret") {
-		t.Errorf("a password is printed: %s", text)
+		t.Errorf("the output contains a password: %s", text)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// A share is mapped for the node and linked at the kubelet's staging path. After its last
-// link is removed, the mapping can be removed, too.
+// This example maps a share for the node and links it at the kubelet's staging path. The
+// mapping can be removed after its last link.
 func Example() {
 	ctx := context.Background()
 	// The default node can reach \\files.example.com\data, with the account csi.

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// FuzzParseRemotePath: what is refused is invalid input; what is taken is
-// \\server\share with directories below it, none of which leads upwards or holds a
-// separator, and is taken again, as it is, in its canonical spelling.
+// FuzzParseRemotePath: every error is ErrInvalid. Every parsed path is \\server\share
+// with directories below it, none of which is ".." or contains a separator, and its
+// canonical spelling parses to the same path.
 func FuzzParseRemotePath(f *testing.F) {
 	for _, s := range []string{
 		"", `\\server\share`, `//server/share/dir`, `\\server\share\\dir\`, `\\server@SSL\share`, `\\?\UNC\s\d`,
@@ -39,7 +39,7 @@ func FuzzParseRemotePath(f *testing.F) {
 		}
 		again, err := smb.ParseRemotePath(`\\` + strings.Join(names, `\`))
 		if err != nil || !reflect.DeepEqual(again.Dirs, p.Dirs) && len(again.Dirs)+len(p.Dirs) > 0 || again.Server != p.Server || again.Share != p.Share {
-			t.Errorf("ParseRemotePath(%q) = %+v, and of its own spelling %+v, %v", s, p, again, err)
+			t.Errorf("ParseRemotePath(%q) = %+v, but of its canonical spelling %+v, %v", s, p, again, err)
 		}
 	})
 }

@@ -37,7 +37,7 @@ type fixture struct {
 	win   *emulated.Node
 	log   *bytes.Buffer
 	state string
-	// The services of the process that runs; start makes new ones.
+	// The services of the current process. start makes new ones.
 	node *node.Node
 	smb  *smb.SMB
 	fs   *filesystem.Filesystem
@@ -60,7 +60,7 @@ func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 	return f
 }
 
-// start is a new process of CSI Proxy on the same node.
+// start starts a new process of CSI Proxy on the same node.
 func (f *fixture) start() {
 	f.Helper()
 	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
@@ -82,7 +82,7 @@ func (f *fixture) start() {
 	}
 }
 
-// fail makes every call of a name fail until healed.
+// fail makes every call with this name fail until heal.
 func (f *fixture) fail(name string, err error) {
 	hook := func(c *win32.Call) error {
 		if c.Name == name {
@@ -95,8 +95,8 @@ func (f *fixture) fail(name string, err error) {
 
 func (f *fixture) heal() { f.hook.Store(nil) }
 
-// volume is the path at which the kubelet lets a driver stage a volume; its
-// directory is made.
+// volume returns the kubelet's staging path of a volume, and creates its parent
+// directory.
 func (f *fixture) volume(name string) string {
 	f.Helper()
 	dir := `C:\var\lib\kubelet\plugins\kubernetes.io\csi\smb.csi.k8s.io\` + name
@@ -127,7 +127,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// refused wants an error of a kind with all of texts in it and its hint.
+// refused fails the test unless err has the kind, and its text or hint contains all texts.
 func (f *fixture) refused(err, kind error, texts ...string) {
 	f.Helper()
 	if !errors.Is(err, kind) {
@@ -140,7 +140,7 @@ func (f *fixture) refused(err, kind error, texts ...string) {
 	}
 }
 
-// mappings wants the mappings, each as "\\server\share user status".
+// mappings checks the mappings of the node, each as "\\server\share user status".
 func (f *fixture) mappings(want ...string) {
 	f.Helper()
 	list, err := smbapi.On(f.node).Mappings()
@@ -154,7 +154,7 @@ func (f *fixture) mappings(want ...string) {
 	}
 }
 
-// reads tells whether a pod can read through a link.
+// reads reports whether a pod can read through a link.
 func (f *fixture) reads(link string) bool {
 	f.Helper()
 	_, err := winfs.ReadDir(f.Context(), f.node, link)
@@ -178,12 +178,12 @@ func TestMappingWithLink(t *testing.T) {
 
 	link, ok, err := winfs.Readlink(t.Context(), f.node, v)
 	if err != nil || !ok || link.Substitute != `\??\UNC\Files\data\team\` || link.Print != `\\Files\data\team\` {
-		t.Errorf("the link is %+v, %t, %v, want the plain UNC path with a backslash behind", link, ok, err)
+		t.Errorf("the link is %+v, %t, %v, want the plain UNC path with a backslash at the end", link, ok, err)
 	}
 	if info, err := winfs.Lstat(t.Context(), f.node, v); err != nil || !info.IsDir() {
 		t.Errorf("the link is %+v, %v, want a link to a directory", info, err)
 	}
-	// The driver repeats itself after a lost answer.
+	// The driver retries after a lost response.
 	f.ok(f.mount(`\\Files\data/team/`, v, "ann", "ann-1"))
 	f.ok(f.mount(`\\files\data\team`, v, "ANN", "ann-1"))
 
@@ -205,7 +205,7 @@ func TestRemapAfterReboot(t *testing.T) {
 	if f.reads(v1) {
 		t.Error("a link can be read without credentials")
 	}
-	// The kubelet stages its volumes anew: same request, same link.
+	// The kubelet stages the volumes again, with the same request and the same link.
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.mappings(`\\files\data ann ok`, `\\files\logs ann disconnected`)
 	f.read(v1)
@@ -218,13 +218,13 @@ func TestPasswordChangedOnServer(t *testing.T) {
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
-	f.read(v1) // the session goes on
+	f.read(v1) // the session still works
 
-	// The new password counts from now on, and the session of the mapping goes on.
+	// The new password is used from now on. The session of the mapping still works.
 	f.calls = map[string]int{}
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
 	if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || f.calls["LogonToServer"] != 1 {
-		t.Errorf("Windows was asked %v, want one logon and no change of a mapping", f.calls)
+		t.Errorf("calls %v, want one logon and no change of a mapping", f.calls)
 	}
 	f.read(v1)
 	f.read(v2)
@@ -234,7 +234,7 @@ func TestPasswordChangedOnServer(t *testing.T) {
 	}
 	f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"), hosterr.ErrFailedPrecondition, "the server refuses it", "The specified network password is not correct.")
 
-	// The server restarts; Windows cannot come back with the old password.
+	// The server restarts. Windows cannot reconnect with the old password.
 	f.ok(f.win.SetSMBServerDown("files", true))
 	f.ok(f.win.SetSMBServerDown("files", false))
 	f.mappings(`\\files\data ann disconnected`)
@@ -244,8 +244,8 @@ func TestPasswordChangedOnServer(t *testing.T) {
 	f.read(v2)
 }
 
-// Where the server cannot be asked, a password that the mapping was not made with is
-// refused, unless the administrator accepts it.
+// If the server cannot verify a password that differs from the mapping's, the request is
+// refused, unless the administrator accepts unverified passwords.
 func TestPasswordThatCannotBeVerified(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
@@ -260,7 +260,7 @@ func TestPasswordThatCannotBeVerified(t *testing.T) {
 	f.smb = any
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
 	f.read(v2)
-	// What the server refuses is never accepted.
+	// A password that the server refuses is never accepted.
 	for _, code := range []error{win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD, win32.ERROR_ACCOUNT_LOCKED_OUT, win32.ERROR_PASSWORD_EXPIRED, win32.ERROR_ACCOUNT_DISABLED} {
 		f.fail("LogonToServer", code)
 		f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-3"), hosterr.ErrFailedPrecondition, "the server refuses it")
@@ -293,7 +293,7 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
 		t.Error("a link was made for a request that failed")
 	}
-	// When the first is gone, so is its mapping, which stands in the way of the second.
+	// After the first link is removed, the request of the second user removes its mapping.
 	f.unlink(v1)
 	f.ok(f.mount(`\\files\logs`, v2, "bob", "bob-1"))
 	f.mappings(`\\files\logs bob ok`)
@@ -308,7 +308,7 @@ func TestRemoveMappingInUse(t *testing.T) {
 	f.ok(f.unmap(`\\files\data`))
 	f.mappings(`\\files\data ann ok`)
 
-	f.start() // who uses what is not lost with the process
+	f.start() // a new process finds the links
 	f.ok(f.unmap(`\\files\data`))
 	f.mappings(`\\files\data ann ok`)
 
@@ -317,7 +317,7 @@ func TestRemoveMappingInUse(t *testing.T) {
 	f.mappings()
 }
 
-// csi-driver-smb removes the mapping first and the link after it.
+// csi-driver-smb removes the mapping first, and then the link.
 func TestMappingIsRemovedWithLastLink(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
@@ -400,17 +400,17 @@ func TestManyUnusedMappings(t *testing.T) {
 		f.ok(f.unmap(`\\files\data`))
 		return new, f.calls
 	}
-	cost() // the first request looks for links
+	cost() // the first request searches for links
 	newWithNone, removeWithNone := cost()
 	for _, share := range busy.Shares {
 		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\busy\` + share, User: "old", Password: win32.NewSecret("old")}))
 	}
 	newWithAll, removeWithAll := cost()
 	if fmt.Sprint(newWithNone) != fmt.Sprint(newWithAll) || fmt.Sprint(removeWithNone) != fmt.Sprint(removeWithAll) {
-		t.Errorf("calls of Windows without and with 1000 mappings: New %v and %v, Remove %v and %v", newWithNone, newWithAll, removeWithNone, removeWithAll)
+		t.Errorf("Win32 calls without and with 1000 mappings: New %v and %v, Remove %v and %v", newWithNone, newWithAll, removeWithNone, removeWithAll)
 	}
 	if newWithAll["UseEnum"] > 2 || newWithAll["UseAdd"] != 1 || newWithAll["UseDel"] != 0 || removeWithAll["UseEnum"] != 0 || removeWithAll["UseDel"] != 1 {
-		t.Errorf("New costs %v, Remove %v", newWithAll, removeWithAll)
+		t.Errorf("New makes the calls %v, Remove %v", newWithAll, removeWithAll)
 	}
 
 	f.start()
@@ -418,7 +418,7 @@ func TestManyUnusedMappings(t *testing.T) {
 	if !strings.Contains(f.log.String(), `mappings=1000 links=0 withoutLinks=1000`) {
 		t.Errorf("the log does not have the number of mappings without links:\n%s", f.log)
 	}
-	// One of them can be used, by its user or another: nobody is in the way.
+	// These mappings can be removed or used again.
 	f.ok(f.unmap(`\\busy\s001`))
 	f.ok(f.mount(`\\busy\s002`, v, "old", "old"))
 }
@@ -432,8 +432,7 @@ func TestServerOutage(t *testing.T) {
 	f.ok(f.win.SetSMBServerDown("files", false))
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 
-	// It goes again, with the mapping made. That comes back by itself if nobody
-	// touches it.
+	// It stops again, now with a mapping. Windows reconnects the mapping if it is kept.
 	f.ok(f.win.SetSMBServerDown("files", true))
 	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrUnavailable, "works again when the server does")
 	f.mappings(`\\files\data ann disconnected`)
@@ -456,7 +455,7 @@ func TestServerWithoutEncryption(t *testing.T) {
 	f.read(v)
 }
 
-// Whatever Windows says of a mapping that does not work, it is made anew.
+// A mapping that does not work is replaced, for each status that Windows reports.
 func TestBrokenMappingsAreReplaced(t *testing.T) {
 	for _, status := range []smbapi.Status{smbapi.StatusPaused, smbapi.StatusDisconnected, smbapi.StatusNetworkError, smbapi.StatusConnecting, smbapi.StatusReconnecting} {
 		f := begin(t)
@@ -533,7 +532,7 @@ func TestServerRefusals(t *testing.T) {
 	f.mappings(`\\files\data corp\eve ok`)
 }
 
-// A link that cannot be made takes the mapping with it that was made for it.
+// If the link cannot be made, the new mapping is removed again.
 func TestFailedLinkLeavesNoMapping(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -552,7 +551,7 @@ func TestFailedLinkLeavesNoMapping(t *testing.T) {
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
 }
 
-// What cannot be found out is not taken for "nobody".
+// If the links cannot be read, the mapping counts as in use.
 func TestUnreadableLinksKeepMapping(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -570,7 +569,7 @@ func TestUnreadableLinksKeepMapping(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
-// Mappings made before the process was started: its credentials are not known.
+// The process does not know the credentials of mappings that existed before its start.
 func TestProxyRestart(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
@@ -580,20 +579,20 @@ func TestProxyRestart(t *testing.T) {
 	f.calls = map[string]int{}
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
 	if f.calls["UseDel"] != 0 {
-		t.Error("a mapping in use that works was made anew")
+		t.Error("a working mapping in use was replaced")
 	}
 	f.read(v1)
 	f.read(v2)
-	// In use by nobody, it is made anew, so that a password is never taken on trust.
+	// Without links it is replaced, so that the server verifies the password.
 	f.unlink(v1)
 	f.unlink(v2)
 	f.start()
 	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied)
 }
 
-// After a restart the password of a mapping in use is unknown. The server decides about
-// that of a request, and one with a wrong password locks nobody out.
-func TestPasswordIsVerifiedAfterARestart(t *testing.T) {
+// After a restart, the password of a mapping in use is unknown. The server verifies the
+// password of each request. A request with a wrong password does not affect the mapping.
+func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
 	f := begin(t)
 	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -603,7 +602,7 @@ func TestPasswordIsVerifiedAfterARestart(t *testing.T) {
 	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
 		t.Error("a link was made for a request that failed")
 	}
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1")) // its own link is there
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1")) // its own link exists
 	f.ok(f.mount(`\\files\data`, v3, "ann", "ann-1"))
 	f.refused(f.mount(`\\files\data`, v1, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 	f.unlink(v1)
@@ -613,7 +612,7 @@ func TestPasswordIsVerifiedAfterARestart(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
-// noUsers is a Windows that does not report the users of mappings.
+// noUsers does not report the users of mappings.
 type noUsers struct{ win32.API }
 
 func (n noUsers) UseEnum() ([]win32.Use, error) {
@@ -625,7 +624,7 @@ func (n noUsers) UseEnum() ([]win32.Use, error) {
 }
 
 // WMI does not report the user of a mapping.
-func TestStrangerAfterARestartWhereWindowsReportsNoUser(t *testing.T) {
+func TestUnknownUserAfterRestart(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
@@ -660,7 +659,7 @@ func TestLinksOfPodsAreFound(t *testing.T) {
 	f.mappings()
 }
 
-// Requests at once for one server take turns; each ends well.
+// Concurrent requests for one server run one after another, and each succeeds.
 func TestConcurrentRequests(t *testing.T) {
 	f := begin(t)
 	var volumes []string
@@ -687,8 +686,8 @@ func TestConcurrentRequests(t *testing.T) {
 	f.mappings()
 }
 
-// A caller that goes away in the middle leaves nothing half done: a mapping that
-// is made anew is there in the end.
+// A caller cancels its request while the mapping is replaced. The replacement is still
+// completed.
 func TestCallerLeavesDuringReplacement(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -717,7 +716,7 @@ func TestCallerLeavesDuringReplacement(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
-// simple is a HostAPI with the published methods and nothing else.
+// simple is a HostAPI with the published methods only.
 type simple struct {
 	mapped map[string]bool
 	links  map[string]string
@@ -760,7 +759,7 @@ func TestOtherHostAPI(t *testing.T) {
 	}
 }
 
-// No password is in what is logged, returned, stored, shown or printed.
+// No password appears in logs, responses, state files or printed values.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const first, second, wrong = "MARKED-one", "MARKED-two", "MARKED-wrong"
 	f := begin(t, nodespec.SMBServer{Name: "vault", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: first}, {User: "bob", Password: second}}})
@@ -822,16 +821,16 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	seen.Write(f.log.Bytes())
 	text := seen.String()
 	if len(text) < 10_000 || !strings.Contains(text, "ann") {
-		t.Errorf("only %d bytes were looked at", len(text))
+		t.Errorf("checked only %d bytes", len(text))
 	}
 	for _, secret := range []string{"MARKED", fmt.Sprintf("%x", first), fmt.Sprintf("%x", win32.UTF16("MARK"))} {
 		if i := strings.Index(text, secret); i >= 0 {
-			t.Errorf("a secret is in …%q…", text[max(0, i-200):min(len(text), i+50)])
+			t.Errorf("the output contains a secret: …%q…", text[max(0, i-200):min(len(text), i+50)])
 		}
 	}
 }
 
-// Nothing is kept of shares that were only named: callers may name any number.
+// The service keeps no record of shares without a mapping, as callers can name any number.
 func TestUnmappedSharesAreForgotten(t *testing.T) {
 	f := begin(t)
 	for i := range 50 {
@@ -848,7 +847,7 @@ func TestUnmappedSharesAreForgotten(t *testing.T) {
 	}
 }
 
-// A node with more directories than are looked at: what is not known is kept.
+// A node with more directories than the search visits: mappings are kept.
 func TestSearchLimit(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -866,7 +865,7 @@ func TestSearchLimit(t *testing.T) {
 	f.mappings(`\\files\logs ann ok`)
 }
 
-// incomplete is the host of a node that has too many directories.
+// incomplete is a host whose search for links is incomplete.
 type incomplete struct{ smbapi.SMBAPI }
 
 func (i incomplete) WithContext(ctx context.Context) smbapi.HostAPI {
@@ -875,9 +874,9 @@ func (i incomplete) WithContext(ctx context.Context) smbapi.HostAPI {
 
 func (i incomplete) Links() ([]smbapi.Link, error) { return nil, smbapi.ErrIncomplete }
 
-// A directory that somebody has for himself for a moment, as one that becomes a
-// link, keeps no request from being answered; one that stays so makes every mapping
-// of an earlier process count as in use.
+// If another program has a directory open exclusively for a short time, as while a link
+// is made, requests wait. If it keeps the directory open, every mapping of an earlier
+// process counts as in use.
 func TestSearchWithDirectoriesInUse(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -906,7 +905,7 @@ func TestSearchWithDirectoriesInUse(t *testing.T) {
 	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
 	f.heal()
 	if looks != 3 || strings.Contains(f.log.String(), "was incomplete") {
-		t.Errorf("%d looks at a directory in use; log:\n%s", looks, f.log)
+		t.Errorf("opened a directory in use %d times, want 3; log:\n%s", looks, f.log)
 	}
 
 	f.start()
@@ -920,7 +919,7 @@ func TestSearchWithDirectoriesInUse(t *testing.T) {
 	}
 }
 
-// A directory, or a link, that somebody removes just then is none.
+// The search skips a directory or link that is being removed.
 func TestSearchDuringRemoval(t *testing.T) {
 	f := begin(t)
 	link := f.volume("v1")
@@ -953,7 +952,7 @@ func TestSameUser(t *testing.T) {
 	}
 }
 
-// A volume can be unstaged whatever became of its server.
+// A volume can be unstaged while its server is down.
 func TestUnstageWhileServerIsDown(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
@@ -964,13 +963,13 @@ func TestUnstageWhileServerIsDown(t *testing.T) {
 	f.mappings()
 }
 
-// Whichever call of Windows fails, before it was done or after, so that its
-// answer is lost: the driver's retry succeeds, and nothing is left behind in the
-// end. Mappings of others stay.
+// Each Win32 call fails in turn, either before it has an effect or after it. The
+// driver's retry succeeds, and after the removal no mapping is left. Mappings of other
+// programs are kept.
 func TestRetryAfterEachFailure(t *testing.T) {
 	stories := []struct {
 		name string
-		prep func(f *fixture, v string) // what is there before
+		prep func(f *fixture, v string) // makes the state before the request
 	}{
 		{"nothing mapped", func(*fixture, string) {}},
 		{"after a restart", func(f *fixture, v string) {
@@ -983,7 +982,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			f.ok(f.mount(`\\files\data`, v, "ann", "ann-0"))
 			f.ok(f.win.SetSMBPassword("files", "ann", "ann-1"))
 		}},
-		{"another user in the way", func(f *fixture, v string) {
+		{"another user on the server", func(f *fixture, v string) {
 			f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		}},
 	}
@@ -992,7 +991,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			failed := true
 			for at := 1; failed; at++ {
 				if at > 200 {
-					t.Fatalf("%s: there is no end of calls", story.name)
+					t.Fatalf("%s: more than 200 calls", story.name)
 				}
 				f := begin(t, nodespec.SMBServer{Name: "other", Shares: []string{"data"}, NodeAccount: true})
 				f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
@@ -1020,7 +1019,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 				first := f.mount(`\\files\data`, v, "ann", "ann-1")
 				f.heal()
 				if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
-					t.Fatalf("%s: call %d failed (answer lost: %t), which gave %v; the retry gives %v", story.name, at, lost, first, err)
+					t.Fatalf("%s: call %d failed (after its effect: %t) with %v; the retry returned %v", story.name, at, lost, first, err)
 				}
 				f.read(v)
 				f.mappings(`\\files\data ann ok`, `\\other\data  ok`)

@@ -11,8 +11,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
-// The service of a storage vendor is started if it does not run, and the node is identified
-// by its serial number.
+// This example starts the service of a storage vendor if it does not run, and identifies the
+// node by its serial number.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{
@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s, stopped: %t\n", service.DisplayName, service.Status == system.SERVICE_STATUS_STOPPED)
-	// Starting a service that runs succeeds, too.
+	// Starting a running service succeeds.
 	if _, err := windows.StartService(ctx, &system.StartServiceRequest{Name: "VendorAgent"}); err != nil {
 		log.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
 )
 
-// oneService is a HostAPI that knows one service.
+// oneService is a HostAPI with one service.
 type oneService struct {
 	systemapi.HostAPI
 	info systemapi.ServiceInfo

@@ -27,7 +27,7 @@ type fixture struct {
 	system *system.System
 
 	mu    sync.Mutex
-	calls []string // starts and controls that Windows saw, in order
+	calls []string // starts and controls, in the order of the calls
 }
 
 func newFixture(t *testing.T, cfg nodespec.Config) *fixture {
@@ -68,7 +68,7 @@ func (f *fixture) status(name string) system.ServiceStatus {
 	return out.Status
 }
 
-// controls are the stops that Windows was asked for, in order.
+// controls returns the names of the services that Windows was asked to stop, in order.
 func (f *fixture) controls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *fixture) controls() []string {
 	return names
 }
 
-// wants fails unless err is of the kind and has all texts.
+// wants fails the test unless err has the kind and contains all texts.
 func wants(t *testing.T, what string, err, kind error, texts ...string) {
 	t.Helper()
 	if err == nil || kind != nil && !errors.Is(err, kind) {
@@ -130,7 +130,7 @@ func TestServiceNames(t *testing.T) {
 		wants(t, fmt.Sprintf("StartService(%q)", name), f.start(name), hosterr.ErrInvalid)
 		wants(t, fmt.Sprintf("StopService(%q)", name), f.stop(name, true), hosterr.ErrInvalid)
 	}
-	// What WQL would have stumbled over is a name like any other.
+	// A name with WQL syntax is treated like any other name.
 	_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: "it's' OR Name LIKE '%"})
 	wants(t, "GetService with quotes", err, hosterr.ErrNotFound)
 }
@@ -147,10 +147,10 @@ func TestStartWaitsUntilRunning(t *testing.T) {
 	if took := f.Clock.Now().Sub(begun); took < 5*time.Second || took > 5*time.Second+200*time.Millisecond {
 		t.Errorf("took %v, want 5 s and at most one poll more", took)
 	}
-	// Again: nothing to do, nothing asked of Windows.
+	// The second start has nothing to do and makes no Win32 call.
 	begun, f.calls = f.Clock.Now(), nil
 	if err := f.start("slow"); err != nil || len(f.calls) != 0 || f.Clock.Now() != begun {
-		t.Errorf("second start = %v after %v with %q, want success at once without a call", err, f.Clock.Now().Sub(begun), f.calls)
+		t.Errorf("second start = %v after %v with %q, want immediate success without a call", err, f.Clock.Now().Sub(begun), f.calls)
 	}
 }
 
@@ -163,16 +163,16 @@ func TestStartOfServiceThatDies(t *testing.T) {
 		t.Errorf("start = %v, hint %q: want ERROR_PROCESS_ABORTED and a hint", err, hosterr.HintOf(err))
 	}
 	if took := f.Clock.Now().Sub(begun); took > 2*time.Second {
-		t.Errorf("it took %v to notice", took)
+		t.Errorf("the error took %v, want at most 2 s", took)
 	}
 }
 
 func TestStartOfServiceThatHangs(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "stuck", Hangs: "start"},
-		nodespec.Service{Name: "clingy", Hangs: "stop", State: "running"},
-		nodespec.Service{Name: "patient", Hangs: "start", WaitHint: nodespec.Duration(time.Minute)},
-		nodespec.Service{Name: "boaster", Hangs: "start", WaitHint: nodespec.Duration(1000 * time.Hour)},
+		nodespec.Service{Name: "nostop", Hangs: "stop", State: "running"},
+		nodespec.Service{Name: "minute", Hangs: "start", WaitHint: nodespec.Duration(time.Minute)},
+		nodespec.Service{Name: "weeks", Hangs: "start", WaitHint: nodespec.Duration(1000 * time.Hour)},
 	))
 	took := func(do func() error) (time.Duration, error) {
 		begun := f.Clock.Now()
@@ -185,9 +185,9 @@ func TestStartOfServiceThatHangs(t *testing.T) {
 		want       time.Duration
 	}{
 		{"stuck", "timed out waiting for service stuck to become running", func() error { return f.start("stuck") }, 30 * time.Second},
-		{"clingy", "timed out waiting for service clingy to stop", func() error { return f.stop("clingy", false) }, 30 * time.Second},
-		{"a service that asks for a minute", "timed out waiting for service patient to become running", func() error { return f.start("patient") }, time.Minute},
-		{"one that asks for weeks", "timed out waiting for service boaster to become running", func() error { return f.start("boaster") }, 2 * time.Minute},
+		{"nostop", "timed out waiting for service nostop to stop", func() error { return f.stop("nostop", false) }, 30 * time.Second},
+		{"a service that asks for a minute", "timed out waiting for service minute to become running", func() error { return f.start("minute") }, time.Minute},
+		{"a service that asks for weeks", "timed out waiting for service weeks to become running", func() error { return f.start("weeks") }, 2 * time.Minute},
 	} {
 		d, err := took(c.do)
 		wants(t, c.name, err, hosterr.ErrUnavailable, c.text)
@@ -251,7 +251,7 @@ func TestStopOfStoppedService(t *testing.T) {
 	wants(t, "a service that refuses", f.stop("RpcSs", true), hosterr.ErrFailedPrecondition, "RpcSs")
 }
 
-// A start that comes while the service stops waits for the end of that.
+// A start of a service that is stopping waits until it has stopped.
 func TestStartDuringStop(t *testing.T) {
 	f := newFixture(t, services(nodespec.Service{Name: "b", State: "running", StopDelay: nodespec.Duration(3 * time.Second)}))
 	if _, err := f.Windows.ControlService("b", win32.SERVICE_CONTROL_STOP); err != nil {
@@ -262,8 +262,8 @@ func TestStartDuringStop(t *testing.T) {
 	}
 }
 
-// A diamond: top needs left and right, which both need base; and a service that
-// is paused needs base too.
+// top depends on left and right, which both depend on base. A paused service depends
+// on base as well.
 func TestStopDiamondOfDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
@@ -276,23 +276,23 @@ func TestStopDiamondOfDependents(t *testing.T) {
 	err := f.stop("base", false)
 	wants(t, "stop without force", err, hosterr.ErrFailedPrecondition, "left", "right", "top", "paused")
 	if strings.Contains(err.Error(), "idle") || !strings.Contains(hosterr.HintOf(err), "force") {
-		t.Errorf("stop without force = %v (hint %q), want the services in the way and a hint", err, hosterr.HintOf(err))
+		t.Errorf("stop without force = %v (hint %q), want the running dependents and a hint", err, hosterr.HintOf(err))
 	}
 	if got := f.status("left"); got != system.SERVICE_STATUS_RUNNING {
-		t.Errorf("without force left is %v", got)
+		t.Errorf("after a stop without force, left is %v", got)
 	}
 
 	f.calls = nil
 	if err := f.stop("base", true); err != nil {
 		t.Fatal(err)
 	}
-	// base is tried first: whether anything is in the way, Windows says.
+	// base is stopped first: Windows reports whether dependents prevent this.
 	got := f.controls()
 	if want := []string{"base", "left", "paused", "right", "top", "base"}; len(got) != len(want) || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
-		t.Fatalf("Windows was asked to stop %q, want each once and base last", got)
+		t.Fatalf("Windows was asked to stop %q, want base first and last, and each other service once", got)
 	}
 	if slices.Index(got, "top") > slices.Index(got, "left") || slices.Index(got, "top") > slices.Index(got, "right") || got[len(got)-1] != "base" {
-		t.Errorf("order %q, want top before what it needs, and base last", got)
+		t.Errorf("order %q, want top before left and right, and base last", got)
 	}
 	for _, name := range []string{"base", "left", "right", "top", "paused"} {
 		if got := f.status(name); got != system.SERVICE_STATUS_STOPPED {
@@ -301,7 +301,7 @@ func TestStopDiamondOfDependents(t *testing.T) {
 	}
 }
 
-// However many services depend on one: who asks is answered at the deadline.
+// A stop with dependents returns when its context ends.
 func TestStopDependentsDeadline(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
@@ -323,7 +323,7 @@ func TestStopDependentsDeadline(t *testing.T) {
 	}
 	f.Observe(nil)
 	if got := f.status("base"); got != system.SERVICE_STATUS_RUNNING {
-		t.Errorf("base is %v, want it running: its dependents are", got)
+		t.Errorf("base is %v, want it running, as its dependents are", got)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestStopCircularDependents(t *testing.T) {
 	}
 }
 
-// Windows may list direct dependents only; the order is right all the same.
+// The order is correct even if Windows lists direct dependents only.
 func TestStopDependentsOfDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
@@ -356,7 +356,7 @@ func TestStopDependentsOfDependents(t *testing.T) {
 	}
 }
 
-// levels is a Windows that lists direct dependents only.
+// levels lists direct dependents only.
 type levels struct{ *emulated.Node }
 
 func (l *levels) DependentServices(name string, state uint32) ([]win32.DependentService, error) {
@@ -365,8 +365,8 @@ func (l *levels) DependentServices(name string, state uint32) ([]win32.Dependent
 	return slices.DeleteFunc(all, func(d win32.DependentService) bool { return need[d.Name] != name }), err
 }
 
-// A service can be removed between the list in which it is and the question what
-// needs it. That is nothing to say of the one that shall stop.
+// A dependent service can be removed after Windows listed it and before its own
+// dependents are listed. The stop of the other service must still succeed.
 func TestStopWithRemovedDependent(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "base", State: "running"},
@@ -461,7 +461,7 @@ func TestNilRequests(t *testing.T) {
 	}
 }
 
-// After a reboot runs what Windows starts by itself, and nothing else.
+// After a reboot, only services with automatic start are running.
 func TestServicesAfterReboot(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	if err := f.start("MSiSCSI"); err != nil {

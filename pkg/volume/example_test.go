@@ -11,7 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// A volume is formatted, mounted, grown with its disk, and unmounted.
+// This example formats and mounts a volume, grows it with its disk, and unmounts it.
 func Example() {
 	ctx := context.Background()
 	node, err := simnode.Open(simnode.Config{}) // on Windows: volume.New(volumeapi.New())
@@ -61,7 +61,7 @@ func Example() {
 	}
 	size(ctx, volumes, id)
 
-	// The path gives the volume to unmount, as in NodeUnstageVolume.
+	// Find the volume by its path, as in NodeUnstageVolume.
 	mounted, err := volumes.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: target})
 	if err != nil {
 		log.Fatal(err)

@@ -53,12 +53,12 @@ func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixt
 	return f
 }
 
-// data is a disk with a partition that takes it all.
+// data returns a disk with one partition that takes the whole disk.
 func data(size uint64, fs string) nodespec.Disk {
 	return nodespec.Disk{Size: nodespec.Size(size), Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}}
 }
 
-// changes tells calls that change something.
+// changes reports whether a call changes the node.
 func changes(c *win32.Call) bool {
 	return slices.Contains([]string{"WriteAt", "Format", "SetMountPoint", "DeleteMountPoint", "SetInformation"}, c.Name) ||
 		c.Name == "DeviceIoControl" && slices.Contains([]uint32{win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
@@ -87,7 +87,7 @@ func (f *fixture) list(disk, partition uint32) []string {
 	return out.VolumeIDs
 }
 
-// id is the one volume of a disk.
+// id returns the ID of the only volume of a disk.
 func (f *fixture) id(disk uint32) string {
 	f.t.Helper()
 	ids := f.list(disk, 0)
@@ -166,7 +166,7 @@ func (f *fixture) link(path, target string) {
 	}
 }
 
-// write puts text on the disk at a place, past service, host and volume.
+// write writes text to the disk at an offset, without the service, the host or the volume.
 func (f *fixture) write(disk uint32, at int64, text string) {
 	f.t.Helper()
 	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
@@ -204,7 +204,7 @@ func (f *fixture) layout(disk uint32) win32.Layout {
 	return l
 }
 
-// length is the size of the last partition of a disk.
+// length returns the size of the last partition of a disk.
 func (f *fixture) length(disk uint32) int64 {
 	ps := f.layout(disk).Partitions
 	return int64(ps[len(ps)-1].Length)
@@ -217,7 +217,7 @@ func wantKind(t *testing.T, err, kind error, texts ...string) {
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
+			t.Errorf("error %q does not contain %q", err, text)
 		}
 	}
 }
@@ -345,8 +345,8 @@ func TestListVolumesOnDisk(t *testing.T) {
 	}
 }
 
-// A driver formats what it hears is not formatted: only Windows' own "there is
-// no file system" may lead to that.
+// A driver formats a volume that is not formatted. So a volume counts as not formatted
+// only if Windows reports that it has no file system.
 func TestIsVolumeFormatted(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, "NTFS"))
 	for disk, want := range map[uint32]bool{1: false, 2: true} {
@@ -416,7 +416,7 @@ func TestFormatVolume(t *testing.T) {
 		}
 		f.unchanged(func() {
 			if err := f.format(id); err != nil {
-				t.Errorf("again, while it is empty: %v", err)
+				t.Errorf("repeated while the volume is empty: %v", err)
 			}
 		})
 	}
@@ -431,7 +431,7 @@ func TestFormatVolumeKeepsContent(t *testing.T) {
 	}
 	f.mkdir(kubelet + `\m\System Volume Information`)
 	if err := f.format(id); err != nil {
-		t.Errorf("what Windows puts there itself is nothing: %v", err)
+		t.Errorf("format of a volume with directories of Windows only: %v, want success", err)
 	}
 	f.mkdir(kubelet + `\m\precious`)
 	f.unchanged(func() { wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "NTFS", "precious") })
@@ -479,8 +479,9 @@ func TestFormatVolumeExisting(t *testing.T) {
 	}
 }
 
-// Another program formats the volume, and fills it, before each call of a format in
-// turn. What it wrote is lost only where nothing is asked any more.
+// Another program formats the volume and creates a directory before the k-th Win32 call
+// of FormatVolume, for each k. Its data may only be lost if it comes directly before the
+// call of Format.
 func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 	happened := 0
 	for k := 1; ; k++ {
@@ -490,7 +491,7 @@ func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 		f.Observe(func(c *win32.Call) error {
 			if calls++; calls == k {
 				before = c.Name
-				// It does not while this program has the volume open.
+				// This fails while the service has the volume open.
 				if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err == nil {
 					h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
 						win32.FILE_SHARE_READ, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
@@ -517,13 +518,13 @@ func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 		}
 	}
 	if happened < 10 {
-		t.Errorf("it happened %d times, want more", happened)
+		t.Errorf("the other program formatted the volume in %d runs, want more", happened)
 	}
 }
 
-// A format whose process died may leave a boot sector and nothing behind it. What
-// Windows then says is also what it says of damage, so the volume is not formatted
-// over, and the error says what is in the way.
+// If a process dies during a format, it may leave a boot sector without a file system.
+// Windows reports the same error for a damaged file system, so the volume is not
+// formatted, and the error says what the volume contains.
 func TestFormatVolumeIncompleteFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
@@ -573,7 +574,7 @@ func TestFormatVolumeRefusesDisksOfWindows(t *testing.T) {
 
 func TestFormatVolumeRefusesOtherFileSystem(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	// What the node cannot make, Windows may still report.
+	// An emulated node has no ReFS, but Windows may report it.
 	host := volumeapi.On(node.New(otherFS{f.Node.API, "ReFS"}))
 	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
@@ -666,7 +667,7 @@ func TestFormatVolumeRetriesVolumeInUse(t *testing.T) {
 	}
 }
 
-// A format that says it succeeded and did not is found out.
+// FormatVolume fails if Windows reports success without a file system.
 func TestFormatVolumeVerifiesResult(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	f.Observe(func(c *win32.Call) error {
@@ -715,7 +716,7 @@ func TestMountAndUnmount(t *testing.T) {
 			t.Errorf("unmounting again: %v", err)
 		}
 		if err := f.unmount(one, kubelet+`\missing\dir`); err != nil {
-			t.Errorf("unmounting where nothing is: %v", err)
+			t.Errorf("unmounting a path that does not exist: %v", err)
 		}
 	})
 	if err := f.mount(two, target); err != nil {
@@ -723,7 +724,7 @@ func TestMountAndUnmount(t *testing.T) {
 	}
 }
 
-// Below a container's directory these would be open to the container.
+// If one of these volumes were mounted below a container's directory, the container could read it.
 func TestMountRefusesVolumesOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT,
 		Partitions: []nodespec.Partition{{Size: gib, Type: "recovery", FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
@@ -739,7 +740,7 @@ func TestMountRefusesVolumesOfWindows(t *testing.T) {
 		}
 	})
 	if err := f.mount(f.list(1, 0)[1], target); err != nil {
-		t.Errorf("a data volume beside a recovery partition: %v", err)
+		t.Errorf("a data volume next to a recovery partition: %v", err)
 	}
 }
 
@@ -783,7 +784,7 @@ func TestUnmountFlushes(t *testing.T) {
 		return c.Do()
 	})
 	if err := f.unmount(id, target); err != nil || !slices.Equal(order, []string{"FlushFileBuffers", "DeleteMountPoint"}) {
-		t.Errorf("%v by %v, want success by flush and delete", err, order)
+		t.Errorf("%v after the calls %v, want success after flush and delete", err, order)
 	}
 }
 
@@ -989,7 +990,7 @@ func TestResizeVolumeRefusesVolumeOfWindows(t *testing.T) {
 	})
 }
 
-// Whoever changes something has it for himself meanwhile.
+// A change holds the locks of everything that it changes.
 func TestChangesTakeLocks(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
@@ -1041,8 +1042,8 @@ func TestChangesTakeLocks(t *testing.T) {
 	}
 }
 
-// A number can pass to another disk between the look at the volume and the
-// opening of its disk.
+// Windows can give a disk's number to another disk after the number of the volume's disk
+// was read and before the disk is opened.
 func TestReusedDiskNumber(t *testing.T) {
 	for name, do := range map[string]func(f *fixture, id string) error{
 		"resize": func(f *fixture, id string) error { return f.resize(id, 2*gib) },
@@ -1088,8 +1089,8 @@ func TestReusedDiskNumber(t *testing.T) {
 	}
 }
 
-// Wherever a call of Windows fails, the error is clean, nothing stays open, and
-// the same request completes the work once the failure is gone.
+// Each Win32 call fails in turn. The error has its code, no handle stays open, and
+// the same request completes the work after the failure.
 func TestRetryAfterEachFailure(t *testing.T) {
 	target := kubelet + `\m`
 	steps := map[string]struct {
@@ -1154,16 +1155,16 @@ func TestRetryAfterEachFailure(t *testing.T) {
 						return
 					}
 					if err == nil && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
-						t.Errorf("%s (call %d) failed and nobody noticed", failed, k)
+						t.Errorf("%s (call %d) failed, but the request succeeded", failed, k)
 					}
 					if open := f.Windows.OpenHandles(); len(open) > 0 {
 						t.Fatalf("%s failed: handles left open: %q", failed, open)
 					}
 					if err := step.do(f, id); err != nil {
-						t.Errorf("%s failed, and the next try: %v", failed, err)
+						t.Errorf("%s failed, and so did the retry: %v", failed, err)
 					}
 					if !step.done(f, id) {
-						t.Errorf("%s failed, and the next try did not complete the work", failed)
+						t.Errorf("%s failed, and the retry did not complete the work", failed)
 					}
 				}
 			})
@@ -1206,7 +1207,7 @@ func TestConcurrentCallers(t *testing.T) {
 	}
 }
 
-// A driver may bring a HostAPI of its own.
+// A driver may use its own HostAPI.
 type foreign struct{ volumeapi.HostAPI }
 
 func (foreign) GetVolumeStats(string) (int64, int64, error) { return -1, -1, win32.ERROR_CRC }
@@ -1224,7 +1225,7 @@ func TestOtherHostAPI(t *testing.T) {
 	if _, err := v.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: "v"}); !errors.As(err, &p) {
 		t.Errorf("WriteVolumeCache of a host that panics: %v, want a PanicError", err)
 	}
-	// The lock of the one that panicked is free.
+	// The panic released the lock.
 	if _, err := v.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: "v"}); !errors.As(err, &p) {
 		t.Errorf("again: %v, want a PanicError", err)
 	}
@@ -1274,9 +1275,9 @@ func TestResizeVolumeFinishesHalfDoneGrowth(t *testing.T) {
 	}
 }
 
-// A volume learns of its partition's growth a little later.
+// The volume device reports its partition's new size with a delay.
 func TestResizeVolumeWaitsForVolume(t *testing.T) {
-	for _, patience := range []struct {
+	for _, test := range []struct {
 		looks int
 		kind  error
 	}{{3, nil}, {1 << 30, hosterr.ErrUnavailable}} {
@@ -1289,14 +1290,14 @@ func TestResizeVolumeWaitsForVolume(t *testing.T) {
 		f.Observe(func(c *win32.Call) error {
 			err := c.Do()
 			if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO && strings.Contains(c.Path, "Volume") {
-				if looks++; looks <= patience.looks {
+				if looks++; looks <= test.looks {
 					copy(c.Out, win32.EncodeLength(gib/2))
 				}
 			}
 			return err
 		})
-		if err := f.resize(id, 0); hosterr.KindOf(err) != patience.kind || (err == nil) != (patience.kind == nil) {
-			t.Errorf("%v after %d looks, want kind %v", err, looks, patience.kind)
+		if err := f.resize(id, 0); hosterr.KindOf(err) != test.kind || (err == nil) != (test.kind == nil) {
+			t.Errorf("%v after %d reads of the length, want kind %v", err, looks, test.kind)
 		}
 		if waited := f.Clock.Now().Sub(begin); waited > 6*time.Second {
 			t.Errorf("waited %s, want at most about 5s", waited)
@@ -1306,7 +1307,7 @@ func TestResizeVolumeWaitsForVolume(t *testing.T) {
 			t.Error(err)
 		}
 		if total, _ := f.stats(id); total < 2*gib {
-			t.Errorf("the file system has %d bytes in the end", total)
+			t.Errorf("the file system has %d bytes after the retry, want about 3 GiB", total)
 		}
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// identified is a node whose disk 1 is "Google  disk-1", disk 2 has no
-// identifier, and disks 3 and 4 have the same. Every call goes through hook.
+// identified returns a node with four data disks. Disk 1 has the identifier
+// "Google  disk-1", disk 2 has none, and disks 3 and 4 have the same one. Every
+// Win32 call goes through hook.
 func identified(t *testing.T, hook func(*win32.Call) error) (DiskAPI, *emulated.Node) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -50,11 +51,11 @@ func TestGetDiskNumberWithID(t *testing.T) {
 		}
 	}
 	if _, err := d.GetDiskNumberWithID("none"); err == nil || err.Error() != "could not find disk with Page83 ID none: not found" {
-		t.Errorf("a text that drivers match on has changed: %v", err)
+		t.Errorf("the error text that drivers match has changed: %v", err)
 	}
 }
 
-// One disk that fails does not hide the others.
+// A disk that fails does not hide the other disks.
 func TestGetDiskNumberWithIDSkipsFailingDisk(t *testing.T) {
 	failed := false
 	d, _ := identified(t, func(c *win32.Call) error {
@@ -81,7 +82,7 @@ func TestGetDiskNumberAndPage83ID(t *testing.T) {
 		t.Errorf("no such disk: %v", err)
 	}
 	if _, _, err := d.GetDiskNumberAndPage83ID("a\x00b"); err == nil {
-		t.Error("a NUL in a path was taken")
+		t.Error("a path with a NUL was accepted")
 	}
 	if n, err := (DiskAPI{}).GetDiskNumberWithID("a"); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without a node: %d, %v", n, err)
@@ -124,7 +125,7 @@ func TestPage83IDOfFailingDisk(t *testing.T) {
 	}
 }
 
-// open opens a disk as a driver would, outside of this package.
+// open opens a disk as a driver does, without this package.
 func open(t *testing.T, win *emulated.Node, path string) win32.Handle {
 	t.Helper()
 	h, err := win.CreateFile(path, 0, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
@@ -139,7 +140,7 @@ func open(t *testing.T, win *emulated.Node, path string) win32.Handle {
 	return h
 }
 
-// What the Windows-only methods do, with the handle as a number.
+// The Windows-only methods, with the handle as a number.
 func TestBorrowedHandleStaysOpen(t *testing.T) {
 	d, win := identified(t, plainly)
 	disk, err := d.borrow(uintptr(open(t, win, `\\.\PhysicalDrive1`)))
@@ -157,7 +158,7 @@ func TestBorrowedHandleStaysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.numberOf(bad); !win32.IsCode(err, win32.ERROR_INVALID_HANDLE) {
-		t.Errorf("a handle that is none: %v", err)
+		t.Errorf("an invalid handle: %v", err)
 	}
 	if _, err := (DiskAPI{}).borrow(1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without a node: %v", err)

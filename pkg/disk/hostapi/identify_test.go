@@ -81,7 +81,7 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// seeds fails a fuzz target whose seeds have gone missing.
+// seeds fails a fuzz target that has no seeds.
 func seeds(f *testing.F) {
 	f.Helper()
 	if files, err := os.ReadDir("testdata/fuzz/" + f.Name()); err != nil || len(files) == 0 {
@@ -89,8 +89,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// A text without five parts has no location, and each field of one that has is a
-// word behind its name in the text.
+// A text with fewer than five parts has no location. In any other text, each field
+// of the location is the word after the field's name.
 func FuzzParseLocation(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -104,17 +104,17 @@ func FuzzParseLocation(f *testing.F) {
 		}
 		for name, value := range map[string]string{"Adapter": loc.Adapter, "Bus": loc.Bus, "Target": loc.Target, "LUN": loc.LUNID} {
 			if value != "" && !strings.Contains(text, name+" "+value) {
-				t.Errorf("parseLocation(%q) has the %s %q, which the text does not", text, name, value)
+				t.Errorf("parseLocation(%q) returns the %s %q, which is not in the text", text, name, value)
 			}
 		}
 	})
 }
 
-// Whatever a device answers, its identifier is among the bytes of the answer.
+// The identifier consists of bytes of the device's response.
 func FuzzPage83(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ids, _ := win32.DecodeIdentifiers(b) // what was read before an error counts
+		ids, _ := win32.DecodeIdentifiers(b) // the identifiers before an error are used
 		got := page83Of(ids)
 		raw, err := hex.DecodeString(got)
 		asHex := err == nil && strings.Contains(string(b), string(raw))

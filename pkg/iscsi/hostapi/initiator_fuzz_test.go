@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParseMechanism: what is read from a discovery mechanism stands in it.
+// FuzzParseMechanism: the address and port are part of the discovery mechanism's text.
 func FuzzParseMechanism(f *testing.F) {
 	for _, s := range []string{"", `SendTargets:*10.61.169.28 0003260 Root\ISCSIPRT\0000_0`, "sendtargets:x 1", "SendTargets:*", "SendTargets:* 3260", "iSNS:10.0.0.1", "SendTargets:a 65536", "SendTargets:a -1"} {
 		f.Add(s)

@@ -11,8 +11,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// Every field of every description has a name in JSON, or is kept out of it.
-func TestEveryFieldHasAName(t *testing.T) {
+// Every field of every description has a JSON name or is excluded from JSON.
+func TestFieldsHaveJSONNames(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var look func(typ reflect.Type)
 	look = func(typ reflect.Type) {
@@ -20,7 +20,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 		case reflect.Pointer, reflect.Slice:
 			look(typ.Elem())
 		case reflect.Struct:
-			if seen[typ] || !strings.HasSuffix(typ.PkgPath(), "nodespec") || typ == reflect.TypeFor[nodespec.ISCSIPortal]() { // a text
+			if seen[typ] || !strings.HasSuffix(typ.PkgPath(), "nodespec") || typ == reflect.TypeFor[nodespec.ISCSIPortal]() { // a string in JSON
 				return
 			}
 			seen[typ] = true
@@ -36,7 +36,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 	look(reflect.TypeFor[nodespec.Config]())
 	look(reflect.TypeFor[nodespec.State]())
 	if len(seen) < 25 {
-		t.Errorf("looked at %d types, want all of the package", len(seen))
+		t.Errorf("checked %d types, want all types of the package", len(seen))
 	}
 }
 
@@ -56,7 +56,7 @@ func TestDecodeNamesUnknownFields(t *testing.T) {
 	}
 }
 
-// A fault comes back from JSON as it was, but for what is finer than a millisecond.
+// A fault is the same after JSON. Only its delay is rounded to milliseconds.
 func TestFaultInJSON(t *testing.T) {
 	f := nodespec.Fault{Call: "Format", Code: 1, Path: `C:\a`, Skip: 2, Error: "5", Times: 3, Delay: 1500 * time.Millisecond, Hits: 4}
 	text, err := json.Marshal(f)
@@ -93,7 +93,7 @@ func TestPortals(t *testing.T) {
 	}
 }
 
-// FuzzISCSIPortal: a portal that was read from a text is the same after JSON.
+// FuzzISCSIPortal: a parsed portal is the same after JSON.
 func FuzzISCSIPortal(f *testing.F) {
 	for _, s := range []string{"", "10.0.0.1", "10.0.0.1:3260", "[fd00::1]:1", "fd00::1", "[fd00::1]", "a:b", "]:1", "[[a]]:1", "host%zone:5"} {
 		f.Add(s)
@@ -104,7 +104,7 @@ func FuzzISCSIPortal(f *testing.F) {
 			return
 		}
 		if strings.ContainsAny(p.Address, "[]") || strings.ToValidUTF8(s, "") != s {
-			return // an emulated node refuses brackets, and JSON has no other bytes
+			return // an emulated node refuses brackets, and JSON strings are valid UTF-8
 		}
 		text, err := json.Marshal(p)
 		if err != nil {

@@ -47,7 +47,7 @@ func Example() {
 	// GPT
 }
 
-// How does a driver behave on a node with an old proxy?
+// This example tests a driver on a node with an old proxy.
 func ExampleConfig() {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {

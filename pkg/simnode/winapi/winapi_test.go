@@ -65,8 +65,8 @@ var (
 	code   = regexp.MustCompile(`^(IOCTL|FSCTL)_|^File.*Information`)
 )
 
-// The names are exactly those of package win32: a fault with a missing name could
-// not be written, and one with an extra name would be refused.
+// The names are exactly those of package win32. A missing name could not be used in a
+// fault, and a fault with an extra name would be refused.
 func TestNamesMatchWin32(t *testing.T) {
 	calls := map[string]string{"AnyCall": `"*"`}
 	for m := range reflect.TypeFor[win32.API]().NumMethod() {
@@ -76,7 +76,7 @@ func TestNamesMatchWin32(t *testing.T) {
 	want := constants(t, "../../../internal/win32", func(name string) bool { return answer.MatchString(name) || code.MatchString(name) })
 	for name := range want {
 		if answer.MatchString(name) {
-			want[name] = fmt.Sprintf("%q", name) // here errors are strings
+			want[name] = fmt.Sprintf("%q", name) // winapi's errors are strings
 		}
 	}
 	for name, value := range calls {
