@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,43 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
+
+// Bytes replace what was written before them, and Windows sees a disk with them only:
+// here without its GPT, at arrival and after the node was opened again.
+func TestBytesOfADisk(t *testing.T) {
+	for name, c := range map[string]nodespec.Config{"seen at once": {}, "seen after a rescan": {AttachNeedsRescan: true}} {
+		t.Run(name, func(t *testing.T) {
+			c.StateDir = t.TempDir()
+			n := start(t, c)
+			number, err := n.Attach(nodespec.Disk{Size: gib, ID: "d", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}},
+				Bytes: []nodespec.Bytes{{At: 0, Data: make([]byte, 34*512)}, {At: gib - 33*512, Data: make([]byte, 33*512)}, {At: 4096, Data: []byte("left over")}}})
+			if err == nil {
+				err = n.Reenumerate()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(n *Node) {
+				t.Helper()
+				state, err := n.Show()
+				if err != nil || len(state.Disks) <= int(number) || state.Disks[number].Style != "RAW" || state.Disks[number].Waiting {
+					t.Errorf("disks %+v, %v, want disk %d without a table", state.Disks, err, number)
+				}
+				h := openPath(t, n, fmt.Sprintf(`\\.\PhysicalDrive%d`, number), win32.GENERIC_READ)
+				b := make([]byte, 512)
+				if _, err := n.ReadAt(h, b, 4096); err != nil || !strings.HasPrefix(string(b), "left over") {
+					t.Errorf("ReadAt = %q, %v", b, err)
+				}
+				if err := n.CloseHandle(h); err != nil {
+					t.Error(err)
+				}
+			}
+			check(n)
+			c.StateDir = cloneDir(t, c.StateDir)
+			check(start(t, c))
+		})
+	}
+}
 
 func TestAttachRefusals(t *testing.T) {
 	n := start(t, nodespec.Config{})
@@ -33,6 +71,8 @@ func TestAttachRefusals(t *testing.T) {
 		{"image without file", nodespec.Disk{Content: nodespec.ContentImage}, "without an image"},
 		{"image and content", nodespec.Disk{Content: nodespec.ContentGPT, Image: "x"}, "one of them"},
 		{"missing image", nodespec.Disk{Image: filepath.Join(t.TempDir(), "none")}, "none"},
+		{"bytes beyond the end", nodespec.Disk{Size: gib, Bytes: []nodespec.Bytes{{At: gib - 1, Data: []byte{1, 2}}}}, "2 bytes at 1073741823"},
+		{"bytes far beyond the end", nodespec.Disk{Size: gib, Bytes: []nodespec.Bytes{{At: 1<<64 - 1, Data: []byte{1, 2}}}}, "do not fit"},
 		{"partitions on a blank disk", nodespec.Disk{Partitions: []nodespec.Partition{{}}}, "partitions"},
 		{"identifier", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ebcdic", Text: "x"}}}, `"ebcdic"`},
 		{"empty identifier", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ascii"}}}, "text or hex"},
