@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 )
 
 // The scripts run csi-proxyctl and the daemon as separate processes of this test's
@@ -102,15 +104,13 @@ func TestScripts(t *testing.T) {
 				}
 				want, err := regexp.Compile("(?m)" + args[1])
 				ts.Check(err)
-				for limit := time.Now().Add(longLimit); ; time.Sleep(5 * time.Millisecond) {
+				ts.Check(nodetest.Eventually(longLimit, func() error {
 					text, err := os.ReadFile(ts.MkAbs(args[0]))
 					if err == nil && want.Match(text) {
-						return
+						return nil
 					}
-					if time.Now().After(limit) {
-						ts.Fatalf("%s has no line like %s: %v\n%s", args[0], args[1], err, text)
-					}
-				}
+					return fmt.Errorf("%s has no line like %s: %v\n%s", args[0], args[1], err, text)
+				}))
 			},
 			// await NAME waits until a server responds on a pipe. A pipe may exist before
 			// it is served.
@@ -121,18 +121,13 @@ func TestScripts(t *testing.T) {
 				socket := filepath.Join(ts.Getenv(pipe.DirVariable), args[0]+".sock")
 				ctx, cancel := context.WithTimeout(context.Background(), longLimit)
 				defer cancel()
-				for {
+				ts.Check(nodetest.Eventually(longLimit, func() error {
 					conn, err := transport.ConnectContext(ctx, socket)
-					if err == nil {
-						conn.Close()
-						return
+					if err != nil {
+						return fmt.Errorf("%s: %w", args[0], err)
 					}
-					select {
-					case <-ctx.Done():
-						ts.Fatalf("%s: %v", args[0], err)
-					case <-time.After(5 * time.Millisecond):
-					}
-				}
+					return conn.Close()
+				}))
 			},
 		},
 	})

@@ -240,13 +240,11 @@ func discard(m *mgr.Mgr, name string) error {
 }
 
 func awaitState(s *mgr.Service, want svc.State) error {
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	return nodetest.Eventually(30*time.Second, func() error {
 		status, err := s.Query()
-		if err != nil || status.State == want {
-			return err
+		if err == nil && status.State != want {
+			err = fmt.Errorf("the service is in state %d, want %d", status.State, want)
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("the service is in state %d, want %d", status.State, want)
-		}
-	}
+		return err
+	})
 }

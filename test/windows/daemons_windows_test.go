@@ -15,6 +15,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 )
 
 var (
@@ -53,15 +54,15 @@ func daemon(b *testing.B, exe string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	err := nodetest.Eventually(time.Minute, func() error {
 		c, err := pipe.Dial(b.Context(), name)
-		if err == nil {
-			c.Close()
-			return
+		if err != nil {
+			return err
 		}
-		if time.Now().After(end) {
-			b.Fatalf("%s does not serve: %v", exe, err)
-		}
+		return c.Close()
+	})
+	if err != nil {
+		b.Fatalf("%s does not serve: %v", exe, err)
 	}
 }
 

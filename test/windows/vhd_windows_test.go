@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
@@ -366,22 +367,23 @@ func newGUID() (win32.GUID, error) {
 // fileSystems formats and mounts partitions as specified, once their volumes have
 // arrived.
 func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []conformance.Partition) error {
+	want := 0
+	for _, p := range partitions {
+		if p.Type == "" || p.Type == "basic" {
+			want++
+		}
+	}
 	var ids []string
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	err := nodetest.Eventually(30*time.Second, func() error {
 		out, err := m.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
-		want := 0
-		for _, p := range partitions {
-			if p.Type == "" || p.Type == "basic" {
-				want++
-			}
-		}
-		if err == nil && len(out.VolumeIDs) >= want {
-			ids = out.VolumeIDs
-			break
-		}
-		if time.Now().After(end) {
+		if err != nil || len(out.VolumeIDs) < want {
 			return fmt.Errorf("disk %d: want %d volumes, got %+v, %v", number, want, out, err)
 		}
+		ids = out.VolumeIDs
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for i, p := range partitions {
 		if p.FileSystem == "" && p.Letter == "" {

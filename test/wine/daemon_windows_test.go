@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
-	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // program is a program under test, by the environment variable with its path.
@@ -107,14 +109,16 @@ func start(t *testing.T, what program, args ...string) *process {
 // after the call has returned.
 func (p *process) awaitOutput(what *regexp.Regexp) (match []string) {
 	p.t.Helper()
-	for end := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		if m := what.FindStringSubmatch(p.output()); m != nil {
-			return m
+	err := nodetest.Eventually(timeout, func() error {
+		if match = what.FindStringSubmatch(p.output()); match == nil {
+			return fmt.Errorf("csi-proxy did not log %s", what)
 		}
-		if time.Now().After(end) {
-			p.t.Fatalf("csi-proxy did not log %s", what)
-		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
 	}
+	return match
 }
 
 // kill kills the process. A process without its own console cannot be interrupted

@@ -3,6 +3,7 @@ package wine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -109,18 +111,17 @@ func service(t *testing.T, what program) *mgr.Service {
 // awaitState waits until the service is in a state.
 func awaitState(t *testing.T, s *mgr.Service, want svc.State) svc.Status {
 	t.Helper()
-	for limit := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		st, err := s.Query()
-		if err != nil {
-			t.Fatal(err)
+	var st svc.Status
+	err := nodetest.Eventually(timeout, func() (err error) {
+		if st, err = s.Query(); err == nil && st.State != want {
+			err = fmt.Errorf("the service is in state %d, want %d", st.State, want)
 		}
-		if st.State == want {
-			return st
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("the service is in state %d, want %d", st.State, want)
-		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return st
 }
 
 // The service as published, over the local Windows.
@@ -201,15 +202,15 @@ func TestServiceStopDuringCall(t *testing.T) {
 		out, err := c.PathExists(context.Background(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`})
 		answered <- answer{out.GetExists(), err}
 	}()
-	for {
+	err = nodetest.Eventually(timeout, func() error {
 		out, err := node.Show(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil && (len(out.Faults) != 1 || out.Faults[0].Hits != 1) {
+			err = fmt.Errorf("the call has not met the fault: %+v", out.Faults)
 		}
-		if len(out.Faults) == 1 && out.Faults[0].Hits == 1 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 
 	st, err := s.Control(svc.Stop)

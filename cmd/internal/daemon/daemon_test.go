@@ -35,6 +35,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -263,26 +264,29 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 		_, err := c.Rescan(context.Background(), &diskv1.RescanRequest{})
 		answer <- err
 	}()
-	for { // until the call is running
+	err := nodetest.Eventually(longLimit, func() error { // until the call is running
 		state, err := node.Show(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil && (len(state.Faults) != 1 || state.Faults[0].Hits != 1) {
+			err = fmt.Errorf("the call is not running: %+v", state.Faults)
 		}
-		if len(state.Faults) == 1 && state.Faults[0].Hits == 1 {
-			break
-		}
-		time.Sleep(time.Millisecond)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for { // until it rejects new connections
+	err = nodetest.Eventually(longLimit, func() error {
 		other, err := disk.NewClient()
 		if err != nil {
-			break
+			return nil
 		}
 		other.Close()
-		time.Sleep(time.Millisecond)
+		return errors.New("the daemon still takes connections")
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	ran = len(answer) == 0
 	if err := <-answer; err != nil {

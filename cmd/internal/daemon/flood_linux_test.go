@@ -32,6 +32,7 @@ import (
 	systemv1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -130,16 +131,17 @@ func (p *process) resources(t *testing.T, node *simcontrol.Client) holding {
 // settle waits until the daemon has no more resources than an idle one.
 func (p *process) settle(t *testing.T, node *simcontrol.Client, idle holding) {
 	t.Helper()
-	for limit := time.Now().Add(longLimit); ; time.Sleep(50 * time.Millisecond) {
-		now := p.resources(t, node)
-		switch {
-		case now.files <= idle.files && now.goroutines <= idle.goroutines && now.handles == 0:
-			return
-		case time.Now().After(limit):
-			state, _ := node.Show(t.Context())
-			t.Fatalf("%v after the flood the daemon has %+v, want no more than %+v; handles: %q, goroutines by creator: %v",
-				longLimit, now, idle, state.OpenHandles, p.goroutines(t))
+	var now holding
+	err := nodetest.Eventually(longLimit, func() error {
+		if now = p.resources(t, node); now.files > idle.files || now.goroutines > idle.goroutines || now.handles != 0 {
+			return errors.New("too many")
 		}
+		return nil
+	})
+	if err != nil {
+		state, _ := node.Show(t.Context())
+		t.Fatalf("%v after the flood the daemon has %+v, want no more than %+v; handles: %q, goroutines by creator: %v",
+			longLimit, now, idle, state.OpenHandles, p.goroutines(t))
 	}
 }
 

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 	"golang.org/x/sys/windows/svc/mgr"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
@@ -59,12 +61,11 @@ func Load(dir string) error {
 	}
 	defer windows.CloseServiceHandle(h)
 	// Right after Windows has started, its service database may be locked.
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		err = windows.StartService(h, 0, nil)
-		if !errors.Is(err, windows.ERROR_SERVICE_DATABASE_LOCKED) || time.Now().After(end) {
-			break
-		}
-	}
+	pace := node.Pace{Pause: 100 * time.Millisecond, Limit: 2 * time.Minute}
+	err = node.Poll(context.Background(), node.SystemClock{}, pace, func() (bool, error) {
+		err := windows.StartService(h, 0, nil)
+		return !errors.Is(err, windows.ERROR_SERVICE_DATABASE_LOCKED), err
+	})
 	if err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 		return fmt.Errorf("start the driver: %w", err)
 	}
