@@ -39,7 +39,7 @@ kill: ## of make test, the part that kills the daemon 200 times during calls
 	@$(GO) run ./hack/stages kill
 
 .PHONY: soak
-soak: ## long runs: 5,000 kills, ten minutes of flood under the race detector, five of each fuzz target
+soak: ## long runs: 5,000 kills, 10,000 volumes of the example driver, ten minutes of flood under the race detector, five of each fuzz target
 	@$(GO) run ./hack/stages soak
 
 .PHONY: bench
@@ -71,7 +71,7 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) test/external test/drivers hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver test/drivers hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 
 .PHONY: clean

@@ -39,7 +39,9 @@ func lists() map[string][]stage {
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, unitTests(quick)}
-	external := stage{"external", "the contract of a node, run by a module that can import only what is public", time.Minute, externalModule}
+	external := stage{"external", "the contract of a node, run by a module that can import only what is public", time.Minute, moduleAlone(externalDir)}
+	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 2 * time.Minute, moduleAlone(exampleDir)}
+	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts", 30 * time.Minute, lifecycles(10_000)}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
@@ -54,10 +56,10 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, drivers, race, fuzz, build, published, flood, kill, wine, demo},
+		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
-		"soak":         {setup, build, kills, longFlood, longFuzz},
+		"soak":         {setup, build, kills, volumes, longFlood, longFuzz},
 		"wine":         {setup, wine},
 		"generate":     generate(generators()),
 		"generate-api": generate(generators()[:1]),

@@ -22,6 +22,10 @@ const externalDir = "test/external"
 // driversDir is a module outside of the workspace, of packages that use what drivers use.
 const driversDir = "test/drivers"
 
+// exampleDir is a module outside of the workspace: an example of a driver, with public
+// packages only.
+const exampleDir = "examples/csi-driver"
+
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 
@@ -208,16 +212,27 @@ func unitTests(flags ...string) func(context.Context, *report) error {
 	}
 }
 
-// externalModule vets and tests the module outside of the workspace.
-func externalModule(ctx context.Context, r *report) error {
-	env := []string{"GOWORK=off"}
-	for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
-		if err := r.command(ctx, externalDir, append(p.env(), env...), "go", "vet", "./...").Run(); err != nil {
-			return fmt.Errorf("vet of module %s for %s: %w", externalDir, p.os, err)
+// moduleAlone vets and tests a module outside of the workspace.
+func moduleAlone(dir string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		env := []string{"GOWORK=off"}
+		for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
+			if err := r.command(ctx, dir, append(p.env(), env...), "go", "vet", "./...").Run(); err != nil {
+				return fmt.Errorf("vet of module %s for %s: %w", dir, p.os, err)
+			}
+			r.pass()
 		}
-		r.pass()
+		return r.goTest(ctx, dir, env, "./...")
 	}
-	return r.goTest(ctx, externalDir, env, "./...")
+}
+
+// lifecycles makes so many volumes with the example driver, while calls of Windows fail
+// and CSI Proxy is restarted.
+func lifecycles(volumes int) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		env := []string{"GOWORK=off", fmt.Sprintf("CSI_DRIVER_LIFECYCLES=%d", volumes)}
+		return r.goTest(ctx, exampleDir, env, "-run", "^TestLifecycles$", "./driver")
+	}
 }
 
 // driverPackages compiles what public drivers use, for Windows, once with our modules

@@ -26,6 +26,7 @@ var vulnChecks = []struct {
 	{toolsDir, []string{"linux"}, false},
 	{"test", []string{"linux"}, false},
 	{externalDir, []string{"linux"}, false},
+	{exampleDir, []string{"windows"}, false},
 	{driversDir, []string{"windows"}, false},
 }
 

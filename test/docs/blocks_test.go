@@ -229,6 +229,7 @@ func runPage(t *testing.T, p page) {
 	}
 	if err := errors.Join(
 		os.Symlink(bin, filepath.Join(dir, "bin")),
+		os.Symlink(project, filepath.Join(dir, "csi-proxy")),
 		os.WriteFile(filepath.Join(tools, "make"), []byte(makeCommand), 0o700),
 	); err != nil {
 		t.Fatal(err)

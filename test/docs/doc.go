@@ -3,8 +3,8 @@
 // The first word after a fence is the kind of the block:
 //
 //   - sh: commands, run by bash with set -e. All blocks of a page run in order in one
-//     shell, in a new directory, with the programs in bin and on the PATH, while
-//     csi-proxy-sim runs with the default node.
+//     shell, in a new directory, with the programs in bin and on the PATH and the
+//     project in csi-proxy, while csi-proxy-sim runs with the default node.
 //   - sh needs:REASON, powershell: commands that this machine cannot run. They are
 //     listed as skipped, with the reason.
 //   - console: commands after "$ " and their output. They run in the same shell and

@@ -12,7 +12,7 @@ import (
 
 var (
 	// A directory or file of the project, such as internal/policy.
-	pathName = regexp.MustCompile(`^(client|cmd|hack|internal|pkg|test)/[\w./-]+$`)
+	pathName = regexp.MustCompile(`^(client|cmd|examples|hack|internal|pkg|test)/[\w./-]+$`)
 	// A test, alone or after its directory.
 	testName = regexp.MustCompile(`^(?:[\w./-]+ )?((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/.*)?$`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
@@ -80,7 +80,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 		}
 	}
 	packages := 0
-	for _, dir := range []string{"client", "cmd", "hack", "internal", "pkg", "test"} {
+	for _, dir := range []string{"client", "cmd", "examples", "hack", "internal", "pkg", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

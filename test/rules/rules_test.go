@@ -181,7 +181,7 @@ func TestImportRules(t *testing.T) {
 		{
 			why:    "only code below win32.API, the service wrapper and commands make Windows calls; published structures use windows.GUID",
 			in:     []string{"."},
-			except: []string{"internal/win32/native", "cmd", "client/pipe", "client/internal", "test", publishedStructs},
+			except: []string{"internal/win32/native", "cmd", "client/pipe", "client/internal", "test", "examples", publishedStructs},
 			banned: func(i string) bool { return strings.HasPrefix(i, "golang.org/x/sys/windows") },
 		},
 		{
@@ -257,6 +257,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/winsvc":     "the service wrapper",
 		"test/wine/driver":        "loads a driver into Wine, for tests",
+		"examples":                "a driver of its own, which measures shares",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {
@@ -332,7 +333,7 @@ func TestGoLines(t *testing.T) {
 	const forDrivers, toBuild = "1.25.0", "1.26.0"
 	for file, want := range map[string]string{
 		"go.mod": forDrivers, "client/go.mod": forDrivers,
-		"test/external/go.mod": forDrivers, "test/drivers/go.mod": forDrivers, "test/drivers/published.mod": forDrivers,
+		"test/external/go.mod": forDrivers, "examples/csi-driver/go.mod": forDrivers, "test/drivers/go.mod": forDrivers, "test/drivers/published.mod": forDrivers,
 		"test/published/script/go.mod": forDrivers, "test/published/v1.0.1/go.mod": forDrivers, "test/published/v1.3.0/go.mod": forDrivers,
 		"go.work": toBuild, "cmd/go.mod": toBuild, "hack/go.mod": toBuild, "hack/tools/go.mod": toBuild, "test/go.mod": toBuild,
 	} {

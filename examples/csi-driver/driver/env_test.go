@@ -1,0 +1,250 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/klog/v2"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+
+	"example.com/csi-driver/driver"
+	"example.com/csi-driver/host"
+	"example.com/csi-driver/simstorage"
+)
+
+const nodeID = "node-1"
+
+// setup is a way to run the driver.
+type setup struct {
+	kind      string
+	findBy    string // how disks are found
+	inProcess bool
+	beta      bool // the proxy serves the versions before v1 only
+}
+
+// setups are all ways to run the driver. In process there are no versions.
+func setups() []setup {
+	var all []setup
+	for _, s := range []setup{
+		{kind: driver.KindDisk, findBy: driver.Page83}, {kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindDisk, findBy: driver.LUN},
+		{kind: driver.KindSMB}, {kind: driver.KindISCSI},
+	} {
+		sockets, beta, inProcess := s, s, s
+		beta.beta, inProcess.inProcess = true, true
+		all = append(all, sockets, beta, inProcess)
+	}
+	return all
+}
+
+func (s setup) volumes() string {
+	if s.findBy != "" {
+		return s.kind + " by " + s.findBy
+	}
+	return s.kind
+}
+
+func (s setup) versions() string {
+	switch {
+	case s.inProcess:
+		return "-"
+	case s.beta:
+		return "beta"
+	}
+	return "all"
+}
+
+func (s setup) mode() string {
+	if s.inProcess {
+		return "in process"
+	}
+	return "sockets"
+}
+
+func (s setup) String() string {
+	return strings.Join([]string{s.volumes(), s.versions(), s.mode()}, ", ")
+}
+
+// betas are the versions that a proxy before v1 served.
+var betas = []string{
+	"disk/v1beta1", "disk/v1beta2", "disk/v1beta3", "filesystem/v1beta1", "filesystem/v1beta2",
+	"smb/v1beta1", "smb/v1beta2", "volume/v1beta1", "volume/v1beta2", "volume/v1beta3",
+	"iscsi/v1alpha1", "iscsi/v1alpha2", "system/v1alpha1",
+}
+
+// env is a simulated node with a driver that serves CSI on a unix socket.
+type env struct {
+	setup   setup
+	t       *testing.T
+	node    *simnode.Node
+	storage *simstorage.Storage
+	proxy   *serve.Server // nil in process
+	log     klog.Logger
+	address string
+
+	stopDriver func() error
+}
+
+// start starts a node and a driver, which run until the test ends.
+func start(t *testing.T, s setup, log klog.Logger) *env {
+	t.Helper()
+	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet)}
+	e.storage = simstorage.New(e.node, nodeID, s.findBy)
+	if !s.inProcess {
+		e.proxy = serve.Start(t, e.node, func(c *serve.Config) {
+			if s.beta {
+				c.APIs = betas
+			}
+		})
+	}
+	dir, err := os.MkdirTemp("", "csi") // short, because of the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	e.address = filepath.Join(dir, "csi.sock")
+	if err := e.startDriver(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.stopDriver(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// quiet drops the log of a node.
+func quiet(c *simnode.Config) { c.Log = slog.New(slog.DiscardHandler) }
+
+// startDriver starts the driver, as a new process.
+func (e *env) startDriver() error {
+	h, err := e.host()
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", e.address)
+	if err != nil {
+		return err
+	}
+	d := driver.New(driver.Config{
+		Version: "test", NodeID: nodeID, Host: h, Storage: e.storage, Log: e.log,
+		FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(ctx, l) }()
+	e.stopDriver = func() error {
+		cancel()
+		return errors.Join(<-ended, h.Close())
+	}
+	return nil
+}
+
+// host returns the node as a new process of the driver reaches it.
+func (e *env) host() (*host.Host, error) {
+	if !e.setup.inProcess {
+		return host.Remote(context.Background(), remote.WithPipePath(e.proxy.PipePath))
+	}
+	p, err := e.node.NewProcess(simnode.Rules{})
+	if err != nil {
+		return nil, err
+	}
+	return &host.Host{Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System()}, nil
+}
+
+// restart restarts CSI Proxy, or the driver if it works in process.
+func (e *env) restart() error {
+	if e.proxy != nil {
+		return e.proxy.Restart()
+	}
+	return errors.Join(e.stopDriver(), e.startDriver())
+}
+
+// connect returns a connection to the driver.
+func (e *env) connect() *grpc.ClientConn {
+	e.t.Helper()
+	conn, err := grpc.NewClient("unix:"+e.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond}}))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// stageSecrets are the node stage secrets of all kinds of volumes.
+func stageSecrets() map[string]string {
+	return map[string]string{
+		driver.Username: simstorage.SMBUser, driver.Password: simstorage.SMBPassword,
+		driver.CHAPUser: simstorage.CHAPUser, driver.CHAPSecret: simstorage.CHAPSecret,
+	}
+}
+
+// capability is how pods use the volumes of the tests.
+func capability() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}
+}
+
+const kubelet = `C:\var\lib\kubelet`
+
+// mkdir makes a directory, as the kubelet does.
+func (e *env) mkdir(path string) error {
+	_, err := e.node.Filesystem().Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
+	return err
+}
+
+func (e *env) exists(path string) (bool, error) {
+	out, err := e.node.Filesystem().PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
+	if err != nil {
+		return false, err
+	}
+	return out.Exists, nil
+}
+
+// left returns what volumes have left on the node: disks, mounts, mappings and
+// sessions. simnode.New checks handles.
+func (e *env) left() []string {
+	e.t.Helper()
+	state, err := e.node.Show()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var left []string
+	for _, d := range state.Disks {
+		if d.Number > 2 { // the default node has three
+			left = append(left, "disk "+d.ID)
+		}
+	}
+	for _, m := range state.Mounts {
+		left = append(left, "mount "+m.Path)
+	}
+	for _, m := range state.SMBMappings {
+		left = append(left, "mapping "+m.Remote)
+	}
+	for _, t := range state.ISCSITargets {
+		if t.Session != "" {
+			left = append(left, "session "+t.IQN)
+		}
+	}
+	slices.Sort(left)
+	return left
+}

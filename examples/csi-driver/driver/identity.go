@@ -1,0 +1,43 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+)
+
+// GetPluginInfo implements [csi.IdentityServer].
+func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: d.config.Version}, nil
+}
+
+// GetPluginCapabilities implements [csi.IdentityServer].
+func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	out := &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{
+		Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: &csi.PluginCapability_VolumeExpansion{
+			Type: csi.PluginCapability_VolumeExpansion_ONLINE,
+		}},
+	}}}
+	if d.config.Storage != nil {
+		out.Capabilities = append(out.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
+				Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
+			}},
+		})
+	}
+	return out, nil
+}
+
+// Probe implements [csi.IdentityServer]. The driver is healthy if the node responds.
+func (d *Driver) Probe(ctx context.Context, _ *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	if h := d.config.Host; h != nil {
+		if _, err := h.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}); err != nil {
+			return nil, status.Errorf(codes.FailedPrecondition, "list disks: %v", err)
+		}
+	}
+	return &csi.ProbeResponse{}, nil
+}

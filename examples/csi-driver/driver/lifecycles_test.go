@@ -1,0 +1,162 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+
+	"example.com/csi-driver/driver"
+)
+
+const (
+	// lifecyclesVariable is how many volumes TestLifecycles makes.
+	lifecyclesVariable = "CSI_DRIVER_LIFECYCLES"
+	fewLifecycles      = 96
+
+	atOnce = 16
+	// repeatLimit is how long a step is repeated. Kubernetes never stops.
+	repeatLimit = time.Minute
+)
+
+// eventually repeats a call until it succeeds, as Kubernetes does.
+func eventually(ctx context.Context, call func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, repeatLimit)
+	defer cancel()
+	pause := time.Millisecond
+	for {
+		err := call()
+		// DataLoss is the tests' own code.
+		if err == nil || status.Code(err) == codes.DataLoss {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+			pause = min(2*pause, 100*time.Millisecond)
+		}
+	}
+}
+
+// Many volumes live at the same time, while calls of Windows fail and CSI Proxy is
+// restarted. At the end nothing is left.
+func TestLifecycles(t *testing.T) {
+	total := fewLifecycles
+	if text := os.Getenv(lifecyclesVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%q, want a number", lifecyclesVariable, text)
+		}
+		total = n
+	}
+	all := []setup{
+		{kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindSMB}, {kind: driver.KindISCSI},
+		{kind: driver.KindDisk, findBy: driver.Page83, inProcess: true}, {kind: driver.KindSMB, inProcess: true}, {kind: driver.KindISCSI, inProcess: true},
+	}
+	for _, s := range all {
+		t.Run(s.String(), func(t *testing.T) { lifecycles(t, s, max(1, total/len(all))) })
+	}
+}
+
+func lifecycles(t *testing.T, s setup, n int) {
+	e := start(t, s, klog.Logger{})
+	var calls, failed, succeeded atomic.Int64
+	restart := make(chan struct{}, atOnce)
+	restartEvery := int64(max(50, n/4)) // calls that succeed
+	c := newCluster(e, e.connect(), func(_ string, call func() error) error {
+		return eventually(t.Context(), func() error {
+			calls.Add(1)
+			err := call()
+			if err != nil {
+				failed.Add(1)
+			} else if succeeded.Add(1)%restartEvery == 0 {
+				restart <- struct{}{}
+			}
+			return err
+		})
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var trouble sync.WaitGroup
+	restarts := 0
+	trouble.Go(func() {
+		for range restart {
+			if err := e.restart(); err != nil {
+				t.Error(err)
+			}
+			restarts++
+		}
+	})
+	var faults int
+	trouble.Go(func() { faults = e.failOften(ctx) })
+
+	var mu sync.Mutex
+	var errs []error
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		workers.Go(func() {
+			for i := range next {
+				if err := c.life(t.Context(), fmt.Sprintf("vol-%d", i)); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	close(restart)
+	cancel()
+	trouble.Wait()
+	e.node.ClearFaults()
+
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	left := e.left()
+	if len(left) > 0 {
+		t.Errorf("left on the node: %q", left)
+	}
+	t.Logf("%d volumes, %d calls of which %d failed, %d faults, %d restarts: %d things left", n, calls.Load(), failed.Load(), faults, restarts, len(left))
+}
+
+// failOften makes a random call of Windows fail, until ctx ends.
+func (e *env) failOften(ctx context.Context) (times int) {
+	failures := []string{winapi.ERROR_GEN_FAILURE, winapi.ERROR_ACCESS_DENIED, winapi.ERROR_NOT_READY}
+	for {
+		select {
+		case <-ctx.Done():
+			return times
+		case <-time.After(10 * time.Millisecond):
+		}
+		f, err := e.node.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: rand.Uint32N(50), Times: 1, Error: failures[rand.IntN(len(failures))]})
+		if err != nil {
+			e.t.Error(err)
+			return times
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+		times += int(f.Hits())
+		f.Clear()
+	}
+}

@@ -1,0 +1,213 @@
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// NodeGetInfo implements [csi.NodeServer].
+func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: d.config.NodeID}, nil
+}
+
+// NodeGetCapabilities implements [csi.NodeServer].
+func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	out := &csi.NodeGetCapabilitiesResponse{}
+	for _, c := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+	} {
+		out.Capabilities = append(out.Capabilities, &csi.NodeServiceCapability{
+			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}},
+		})
+	}
+	return out, nil
+}
+
+// NodeStageVolume implements [csi.NodeServer].
+func (d *Driver) NodeStageVolume(ctx context.Context, in *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	v, unlock, err := d.begin(in.GetVolumeId(), "staging_target_path", in.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := capable(v, in.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	if err := v.stage(ctx, d, in); err != nil {
+		return nil, err
+	}
+	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+// NodeUnstageVolume implements [csi.NodeServer].
+func (d *Driver) NodeUnstageVolume(ctx context.Context, in *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	v, unlock, err := d.begin(in.GetVolumeId(), "staging_target_path", in.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := v.unstage(ctx, d, in.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
+// NodePublishVolume implements [csi.NodeServer]. It makes a link to the staged volume.
+//
+// A link cannot be read-only. For a read-only volume the kubelet asks the container
+// runtime for a read-only mount.
+func (d *Driver) NodePublishVolume(ctx context.Context, in *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	if in.GetVolumeCapability() == nil {
+		return nil, status.Error(codes.InvalidArgument, "volume_capability is missing in the request")
+	}
+	v, unlock, err := d.begin(in.GetVolumeId(), "target_path", in.GetTargetPath(), "staging_target_path", in.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := capable(v, in.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	staged, err := d.isLink(ctx, in.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	if !staged {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is not staged at %q", in.GetVolumeId(), in.GetStagingTargetPath())
+	}
+	link := &filesystem.CreateSymlinkRequest{SourcePath: in.GetStagingTargetPath(), TargetPath: in.GetTargetPath()}
+	if _, err := d.config.Host.Filesystem.CreateSymlink(ctx, link); err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// NodeUnpublishVolume implements [csi.NodeServer].
+func (d *Driver) NodeUnpublishVolume(ctx context.Context, in *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	_, unlock, err := d.begin(in.GetVolumeId(), "target_path", in.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := d.remove(ctx, in.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+// NodeGetVolumeStats implements [csi.NodeServer].
+func (d *Driver) NodeGetVolumeStats(ctx context.Context, in *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	if err := required("volume_id", in.GetVolumeId(), "volume_path", in.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	// Two calls for stats do not disturb each other, so this one takes no lock.
+	v, err := parseVolume(in.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := d.isAt(ctx, in.GetVolumeId(), in.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	total, free, err := v.stats(ctx, d, in.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
+		Unit: csi.VolumeUsage_BYTES, Total: total, Available: free, Used: total - free,
+	}}}, nil
+}
+
+// NodeExpandVolume implements [csi.NodeServer].
+func (d *Driver) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	v, unlock, err := d.begin(in.GetVolumeId(), "volume_path", in.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if c := in.GetVolumeCapability(); c != nil {
+		if reason := unsupported(v.shared(), c); reason != "" {
+			return nil, status.Error(codes.InvalidArgument, reason)
+		}
+	}
+	if err := d.isAt(ctx, in.GetVolumeId(), in.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	size, err := v.expand(ctx, d, in.GetVolumePath(), in.GetCapacityRange().GetRequiredBytes())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
+}
+
+// begin begins a call: it checks that the ID and the fields, which are names and values
+// in turn, are not empty, and locks the volume.
+func (d *Driver) begin(volumeID string, fields ...string) (volume, func(), error) {
+	if err := required(append(fields, "volume_id", volumeID)...); err != nil {
+		return nil, nil, err
+	}
+	v, err := parseVolume(volumeID)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock, err := d.lock(volumeID)
+	return v, unlock, err
+}
+
+// capable checks the capability of a request to stage or publish a volume.
+func capable(v volume, c *csi.VolumeCapability) error {
+	if c == nil {
+		return status.Error(codes.InvalidArgument, "volume_capability is missing in the request")
+	}
+	if reason := unsupported(v.shared(), c); reason != "" {
+		return status.Error(codes.FailedPrecondition, reason)
+	}
+	return nil
+}
+
+// isAt returns NotFound if there is no volume at a path.
+func (d *Driver) isAt(ctx context.Context, volumeID, path string) error {
+	is, err := d.isLink(ctx, path)
+	if errors.Is(err, hosterr.ErrInvalid) || err == nil && !is {
+		return status.Errorf(codes.NotFound, "volume %q is not at %q", volumeID, path)
+	}
+	return err
+}
+
+// isLink reports whether a path is a link or a mount point whose target exists.
+func (d *Driver) isLink(ctx context.Context, path string) (bool, error) {
+	there, err := d.config.Host.Filesystem.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
+	if err != nil || !there.Exists {
+		return false, err
+	}
+	link, err := d.config.Host.Filesystem.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path})
+	if errors.Is(err, hosterr.ErrNotFound) {
+		return false, nil // removed since
+	}
+	if err != nil {
+		return false, err
+	}
+	return link.IsSymlink, nil
+}
+
+// remove removes a link or an empty directory, if it exists. It fails for a directory
+// with content: no call of CSI asks to delete data on a node.
+func (d *Driver) remove(ctx context.Context, path string) error {
+	there, err := d.config.Host.Filesystem.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
+	if err != nil || !there.Exists {
+		return err
+	}
+	_, err = d.config.Host.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: path})
+	if errors.Is(err, hosterr.ErrNotFound) {
+		return nil // removed since
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+// Command csi-driver is an example of a CSI driver for Windows nodes.
+//
+// It serves the Identity and Node services of CSI. In an ordinary container it works
+// through the pipes of CSI Proxy, in a HostProcess container in process:
+//
+//	csi-driver -endpoint unix://C:\csi\csi.sock -node-id node-1
+//	csi-driver -endpoint unix://C:\csi\csi.sock -node-id node-1 -host-process
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"example.com/csi-driver/driver"
+	"example.com/csi-driver/host"
+)
+
+// version is set when the program is linked.
+var version = "unknown"
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
+
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	flags := flag.NewFlagSet("csi-driver", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	klog.InitFlags(flags)
+	endpoint := flags.String("endpoint", "", "unix socket to serve CSI on, such as unix:///csi/csi.sock")
+	nodeID := flags.String("node-id", "", "name of this node in the storage system")
+	hostProcess := flags.Bool("host-process", false, "work in process, as in a HostProcess container, and not through CSI Proxy")
+	wait := flags.Duration("wait", 30*time.Second, "how long to wait for CSI Proxy to start")
+	timeout := flags.Duration("timeout", driver.DefaultTimeout, "time limit of calls without an earlier deadline")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	if *endpoint == "" || *nodeID == "" || flags.NArg() > 0 {
+		fmt.Fprintln(stderr, "csi-driver: want -endpoint and -node-id, and no arguments")
+		return 2
+	}
+	defer klog.Flush()
+
+	h, err := connect(ctx, *hostProcess, *wait)
+	if err != nil {
+		klog.ErrorS(err, "Could not reach the node")
+		return 1
+	}
+	defer h.Close()
+	l, err := listen(*endpoint)
+	if err != nil {
+		klog.ErrorS(err, "Could not listen", "endpoint", *endpoint)
+		return 1
+	}
+	klog.InfoS("Serving CSI", "driver", driver.Name, "version", version, "endpoint", *endpoint, "hostProcess", *hostProcess, "apis", h.Versions)
+	d := driver.New(driver.Config{Version: version, NodeID: *nodeID, Host: h, Timeout: *timeout, Log: klog.Background()})
+	if err := d.Serve(ctx, l); err != nil {
+		klog.ErrorS(err, "Could not serve")
+		return 1
+	}
+	klog.InfoS("Stopped")
+	return 0
+}
+
+// connect reaches the node in one of two ways. It is all that depends on the mode.
+func connect(ctx context.Context, hostProcess bool, wait time.Duration) (*host.Host, error) {
+	if hostProcess {
+		return host.InProcess()
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return host.Remote(ctx)
+}
+
+// listen listens on the unix socket of an endpoint. Windows has unix sockets, too.
+func listen(endpoint string) (net.Listener, error) {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok || path == "" {
+		return nil, fmt.Errorf("endpoint %q: want unix:// and the path of a socket", endpoint)
+	}
+	// A driver that was killed has left its socket.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old socket: %w", err)
+	}
+	return net.Listen("unix", path)
+}
