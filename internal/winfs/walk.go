@@ -54,11 +54,16 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 			return 0, err
 		}
 		if !slices.ContainsFunc(uses, func(u win32.Use) bool { return winpath.SameShare(u.Remote, p.Volume) }) {
-			return 0, o.denied(p, "which is on a share that is not mapped on this node")
+			return 0, &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
 		}
 	}
 	return o.n.API.NtCreateFile(0, p.Root().NT(), access, win32.OBJ_CASE_INSENSITIVE, share, win32.FILE_OPEN, plain|win32.FILE_DIRECTORY_FILE)
 }
+
+// unmappedError refuses a path on a share of which the node has no mapping.
+type unmappedError struct{ error }
+
+func (e *unmappedError) Unwrap() error { return e.error }
 
 // close closes h. It fails only if h is not open, which is a bug.
 func (o *op) close(h win32.Handle) {

@@ -134,6 +134,10 @@ func Readlink(ctx context.Context, n *node.Node, path string) (link Link, ok boo
 // is the published definition of IsSymlink. It follows one link, which may be relative
 // to its directory; the target may be another link whose target does not exist. It
 // fails if path does not exist, or if the target is outside the working directories.
+//
+// The target of a link to a share that is not mapped does not exist. The share is not
+// contacted. After a restart of Windows without its SMB mappings, drivers find out in
+// this way that they have to map the share again.
 func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	exists := false
 	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
@@ -151,7 +155,8 @@ func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, err
 			return err
 		}
 		t, err := o.entry(target, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
-		if isMissing(err) {
+		var unmapped *unmappedError
+		if isMissing(err) || errors.As(err, &unmapped) {
 			return nil
 		}
 		if link.Volume != "" && win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {

@@ -586,8 +586,12 @@ func TestUnmappedShareIsNotContacted(t *testing.T) {
 			}
 		}
 		for _, path := range []string{`\share`, `\below`} {
-			_, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path)
-			wantErr(t, "LinkTargetExists "+target, err, hosterr.ErrPermissionDenied)
+			// The answer is the same whether or not the share exists.
+			if exists, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path); exists || err != nil {
+				t.Errorf("LinkTargetExists of a link to %s = %t, %v; want false without an error", target, exists, err)
+			}
+			_, err := winfs.LinkTargetExists(t.Context(), w.Node, pods+path+`\x`)
+			wantErr(t, "LinkTargetExists below "+target, err, hosterr.ErrPermissionDenied)
 			if exists, err := winfs.Exists(t.Context(), w.Node, pods+path); !exists || err != nil {
 				t.Errorf("Exists of a link to %s = %t, %v; want true because it is not followed", target, exists, err)
 			}
