@@ -89,3 +89,39 @@ func TestSMBVolume(t *testing.T) {
 		t.Errorf("the output contains a password: %s", text)
 	}
 }
+
+// What a restart of Windows does to mappings is not certain, so all answers can be tested.
+func TestSMBAfterReboot(t *testing.T) {
+	for what, want := range map[string]string{
+		"":             "disconnected by ann",
+		"disconnected": "disconnected by ann",
+		"absent":       "",
+		"working":      "ok by ann",
+	} {
+		n := simnode.New(t, func(c *simnode.Config) {
+			c.SMBAfterReboot = what
+			c.SMBServers = []simnode.SMBServer{{Name: "nas", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "one"}}}}
+		})
+		if _, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\nas\data`, Username: "ann", Password: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Reboot(); err != nil {
+			t.Fatal(err)
+		}
+		state, err := n.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, m := range state.SMBMappings {
+			got += m.Status + " by " + m.User
+		}
+		if got != want {
+			t.Errorf("mappings after a reboot, %q: %q, want %q", what, got, want)
+		}
+	}
+	if n, err := simnode.Open(simnode.Config{SMBAfterReboot: "gone"}); err == nil {
+		n.Close()
+		t.Error("an unknown value is accepted")
+	}
+}

@@ -16,10 +16,10 @@ import (
 // A mapping has the status that NetUseEnum reports. From UseAdd on it is OK, as
 // long as its session lasts. A session ends when its server goes down. When the
 // server is back, the session starts again with the credentials that the client
-// keeps in memory, if the server still accepts them. A restart of Windows keeps
-// the mappings but loses the credentials: such mappings stay disconnected until
-// they are created again. The node does not store credentials: a mapping stores
-// how many times the password of its account had been set.
+// keeps in memory, if the server still accepts them. By default, a restart of
+// Windows keeps the mappings but loses the credentials: such mappings stay
+// disconnected until they are created again. The node does not store credentials:
+// a mapping stores how many times the password of its account had been set.
 //
 // A change of the password on the server does not end sessions ([MS-SMB2]: a
 // session is authenticated once), so the mapping stays OK until the server goes
@@ -63,7 +63,8 @@ type smbMapping struct {
 	Account string `json:"account,omitempty"` // key of the account; "" for the node's own
 	Changes int    `json:"changes,omitempty"` // smbAccount.Changes at the start of the session
 	Status  uint32 `json:"status,omitempty"`
-	Lost    bool   `json:"lost,omitempty"` // the client no longer has the credentials
+	Lost    bool   `json:"lost,omitempty"`   // the client no longer has the credentials
+	Hidden  bool   `json:"hidden,omitempty"` // NetUseEnum does not report the user
 }
 
 // smbState is the SMB state of a node in memory.
@@ -99,6 +100,12 @@ func (n *Node) setMapping(t *tx, m smbMapping) {
 	t.onCommit(func() { n.smb.mappings[key] = m })
 }
 
+func (n *Node) deleteMapping(t *tx, m smbMapping) {
+	key := foldSMB(m.Remote)
+	t.Delete(smbMappingPrefix + key)
+	t.onCommit(func() { delete(n.smb.mappings, key) })
+}
+
 // loadSMB reads servers and mappings. Windows kept running while the process was
 // not, so mappings are unchanged.
 func (n *Node) loadSMB() error {
@@ -122,10 +129,19 @@ func (n *Node) loadSMB() error {
 	return nil
 }
 
-// bootSMB restarts Windows: mappings stay, but lose their credentials.
+// bootSMB restarts Windows. nodespec.Config.SMBAfterReboot says what that does to the
+// mappings.
 func (n *Node) bootSMB(t *tx) {
 	for _, m := range n.smb.mappings {
-		m.Status, m.Lost = win32.USE_DISCONN, true
+		switch n.cfg.SMBAfterReboot {
+		case nodespec.SMBAbsent:
+			n.deleteMapping(t, m)
+			continue
+		case nodespec.SMBWorking:
+			m.Hidden = true
+		default:
+			m.Status, m.Lost = win32.USE_DISCONN, true
+		}
 		n.setMapping(t, m)
 	}
 }

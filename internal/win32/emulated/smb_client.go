@@ -67,7 +67,11 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
 	err = n.do(func(*tx) error {
 		for _, m := range n.smb.mappings {
-			uses = append(uses, win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status})
+			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
+			if m.Hidden {
+				use.User, use.Domain = "", ""
+			}
+			uses = append(uses, use)
 		}
 		return nil
 	})
@@ -88,8 +92,7 @@ func (n *Node) UseDel(remote string, force uint32) error {
 		case force != win32.USE_LOTS_OF_FORCE:
 			return win32.ERROR_NOT_SUPPORTED
 		}
-		t.Delete(smbMappingPrefix + foldSMB(remote))
-		t.onCommit(func() { delete(n.smb.mappings, foldSMB(remote)) })
+		n.deleteMapping(t, m)
 		n.closeShare(t, m.Remote)
 		return nil
 	})

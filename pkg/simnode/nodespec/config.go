@@ -25,6 +25,10 @@ type Config struct {
 	// SMBServers are the SMB servers that the node can reach. Empty means
 	// files.example.com with the share data and the account csi, password csi.
 	SMBServers []SMBServer `json:"smbServers,omitempty"`
+	// SMBAfterReboot is what a restart of Windows does to SMB mappings:
+	// [SMBDisconnected] (the default), [SMBAbsent] or [SMBWorking]. It is not certain
+	// which of them Windows does.
+	SMBAfterReboot string `json:"smbAfterReboot,omitempty"`
 
 	// Services are added to the services that every node has. A service with the same
 	// name replaces the node's.
@@ -64,6 +68,13 @@ type Config struct {
 	// Log gets the messages of the node. nil means slog.Default().
 	Log *slog.Logger `json:"-"`
 }
+
+// The values of [Config.SMBAfterReboot].
+const (
+	SMBDisconnected = "disconnected" // mappings stay without their credentials, and are disconnected
+	SMBAbsent       = "absent"       // there are no mappings
+	SMBWorking      = "working"      // mappings work, and do not show whose credentials they use
+)
 
 // The values of [Config.SANPolicy].
 const (
