@@ -69,6 +69,10 @@ func generators() []generator {
 			write: goUpdate("./wine/driver", "TestTracePage"),
 		},
 		{
+			name: "drivers", does: "docs/evidence/drivers.md, from the roads of public drivers over simulated nodes", budget: 2 * time.Minute,
+			write: goUpdate("./roads", "TestPage"),
+		},
+		{
 			name: "build-lists", does: "docs/evidence/build-lists.md, from builds of sample drivers; needs the module proxy", budget: 4 * time.Minute,
 			write: goUpdate("./buildlist", "TestBuildLists"),
 		},
