@@ -67,7 +67,7 @@ func mountCases() []testCase {
 				e.Errorf("a missing path: %v, want a match of %v", err, goesOn)
 			}
 		}},
-		{name: "at two places at once", run: func(e *env) {
+		{name: "volume is mounted at two paths", run: func(e *env) {
 			_, id := e.data(gib)
 			a, b := e.dir("a"), e.dir("b")
 			e.ok(e.mount(id, a))

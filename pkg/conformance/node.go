@@ -100,8 +100,7 @@ type Setup struct {
 	Spanned bool
 }
 
-// What a case asks for is described as for a simulated node, by package nodespec,
-// which documents each field.
+// Cases describe their nodes with the types of package nodespec, like simulated nodes.
 type (
 	Disk        = nodespec.Disk
 	Partition   = nodespec.Partition

@@ -277,12 +277,12 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, c.remake("credentials", have.Status)
 	}
 	if !sameUser(user, c.user) && (known || user != "") {
-		return false, c.conflict(c.root, who(user), other, "")
+		return false, c.conflict(c.root, userText(user), other, "")
 	}
 	if !known && user == "" {
 		return false, c.verify("an unknown user", other)
 	}
-	return false, c.verify(who(user), other)
+	return false, c.verify(userText(user), other)
 }
 
 // verify verifies the credentials of a request for a mapping that another link uses, and
@@ -346,16 +346,16 @@ func (c *call) conflict(root, user, by, why string) error {
 	}
 	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it"
 	if why == "" {
-		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", who(c.user))
+		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", userText(c.user))
 	} else {
-		what += fmt.Sprintf("; this request has another password for %s, and %s", who(c.user), why)
+		what += fmt.Sprintf("; this request has another password for %s, and %s", userText(c.user), why)
 		hint = "check the password in the volume's secret; -smb-accept-unverified-passwords accepts one that cannot be verified"
 	}
 	return hosterr.WithHint("map share", hosterr.Quote(c.root), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what), hint)
 }
 
-// who describes a user in a message.
-func who(user string) string {
+// userText describes a user in a message.
+func userText(user string) string {
 	if user == "" {
 		return "the node's own account"
 	}
@@ -418,13 +418,13 @@ func (c *call) removeConflicting() error {
 		}
 		_, _, ours := c.s.credentials(other.root())
 		if by != "" || m.Status == smbapi.StatusOK && !ours {
-			return c.conflict(other.root(), who(m.User), by, "")
+			return c.conflict(other.root(), userText(m.User), by, "")
 		}
 		dead = append(dead, other.root())
 	}
 	if len(dead) == 0 {
 		return hosterr.WithHint("map share", hosterr.Quote(c.root),
-			hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.remote.Server, who(c.user)),
+			hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.remote.Server, userText(c.user)),
 			"run net use on the node, also in the sessions of administrators, and disconnect the server")
 	}
 	for _, root := range dead {

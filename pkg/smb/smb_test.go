@@ -967,7 +967,7 @@ func TestUnstageWhileServerIsDown(t *testing.T) {
 // driver's retry succeeds, and after the removal no mapping is left. Mappings of other
 // programs are kept.
 func TestRetryAfterEachFailure(t *testing.T) {
-	stories := []struct {
+	setups := []struct {
 		name string
 		prep func(f *fixture, v string) // makes the state before the request
 	}{
@@ -986,17 +986,17 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		}},
 	}
-	for _, story := range stories {
+	for _, setup := range setups {
 		for _, lost := range []bool{false, true} {
 			failed := true
 			for at := 1; failed; at++ {
 				if at > 200 {
-					t.Fatalf("%s: more than 200 calls", story.name)
+					t.Fatalf("%s: more than 200 calls", setup.name)
 				}
 				f := begin(t, nodespec.SMBServer{Name: "other", Shares: []string{"data"}, NodeAccount: true})
 				f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
 				v := f.volume("v1")
-				story.prep(f, v)
+				setup.prep(f, v)
 				f.ok(f.win.SetSMBMappingStatus(`\\other\data`, "ok"))
 				calls := 0
 				failed = false
@@ -1019,7 +1019,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 				first := f.mount(`\\files\data`, v, "ann", "ann-1")
 				f.heal()
 				if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
-					t.Fatalf("%s: call %d failed (after its effect: %t) with %v; the retry returned %v", story.name, at, lost, first, err)
+					t.Fatalf("%s: call %d failed (after its effect: %t) with %v; the retry returned %v", setup.name, at, lost, first, err)
 				}
 				f.read(v)
 				f.mappings(`\\files\data ann ok`, `\\other\data  ok`)

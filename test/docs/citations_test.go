@@ -22,8 +22,8 @@ type citation struct {
 }
 
 var (
-	// A page in a comment, wherever it is said to be. Addresses in the web are
-	// not pages of this project.
+	// A page in a comment, with any directory. Web addresses are matched too, so that
+	// they can be left out.
 	pageName = regexp.MustCompile(`(?:https?://)?[\w./-]*\w\.md\b(?:#[\w-]+)?`)
 	// A page by its full name, in a string or a page.
 	fullName = regexp.MustCompile(`(?:https?://)?[\w./-]*\bdocs/[\w./-]*\w\.md\b(?:#[\w-]+)?`)
@@ -65,7 +65,7 @@ func cited(name string, text []byte) ([]citation, error) {
 	}
 }
 
-// resolve says what is wrong with a citation in a file, or nil. A page is named
+// resolve returns what is wrong with a citation in a file, or nil. A page is named
 // from the root of the project or from the directory of the file.
 func resolve(all map[string]page, file string, c citation) error {
 	name, anchor, _ := strings.Cut(c.text, "#")

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// literals are the string literals of the programs and libraries, with those that are
-// added to each other joined.
+// literals returns the string literals of the programs and libraries.
 func literals(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -39,8 +38,8 @@ func literals(t *testing.T) []string {
 	return all
 }
 
-// returned says whether a message, in which … stands for any text, consists of
-// pieces that programs have.
+// returned reports whether a message is made of pieces that occur in the programs. In
+// the message, … stands for any text.
 func returned(message string, literals []string) bool {
 	for piece := range strings.SplitSeq(message, "…") {
 		piece = strings.TrimSpace(piece)

@@ -19,13 +19,13 @@ const (
 	root = "../.."
 	page = "docs/adding-a-version.md"
 
-	// byHand is how many files a new method of a new version may take.
-	byHand = 5
+	// maxFiles limits the files that are edited by hand for a method in a new version.
+	maxFiles = 5
 )
 
-// gates are the packages whose tests guard the API. With the page's change, and without
-// any other, they pass.
-var gates = []string{
+// guards lists the packages whose tests guard the API. They must pass with the page's
+// changes alone.
+var guards = []string{
 	"./internal/wire/...", "./internal/policy", "./internal/services", "./pkg/remote", "./pkg/volume/...",
 	"./client/api/...", "./client/negotiate", "./cmd/csi-proxy-api-gen/internal/rows", "./cmd/csi-proxy-api-gen/internal/remote",
 	"./test/surface", "./test/growth",
@@ -49,8 +49,8 @@ func TestAddingAVersion(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", page, err)
 	}
-	if len(files) == 0 || len(files) > byHand {
-		t.Errorf("%s touches %d files, want 1 to %d: %q", page, len(files), byHand, files)
+	if len(files) == 0 || len(files) > maxFiles {
+		t.Errorf("%s touches %d files, want 1 to %d: %q", page, len(files), maxFiles, files)
 	}
 	run(t, copied, "go", "run", "./cmd/csi-proxy-api-gen", "-root", ".")
 
@@ -58,7 +58,7 @@ func TestAddingAVersion(t *testing.T) {
 	if err := os.Rename(filepath.Join(copied, "test/growth/testdata/label_test.go"), filepath.Join(copied, "test/growth/label_test.go")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, copied, "go", append([]string{"test", "-short", "-vet=off"}, gates...)...)
+	run(t, copied, "go", append([]string{"test", "-short", "-vet=off"}, guards...)...)
 	out := run(t, copied, "go", "test", "-short", "-vet=off", "-count=1", "-v", "-run=^TestGetVolumeLabel$", "./test/growth")
 	if !strings.Contains(out, "--- PASS: TestGetVolumeLabel") {
 		t.Errorf("the new method was not called:\n%s", out)
@@ -66,7 +66,7 @@ func TestAddingAVersion(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("a method in a new version: %d files by hand (%s), %v", len(files), strings.Join(files, " "), time.Since(began).Round(time.Second)))
 }
 
-// copyTree copies the project's files, without what git and make keep beside them.
+// copyTree copies the project's files, without the directories of git and make.
 func copyTree(to, from string) error {
 	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -135,7 +135,7 @@ type block struct {
 	info, body string
 }
 
-// blocks are the fenced blocks of a page. A fence may be indented, and so is its block.
+// blocks returns the fenced blocks of a page. A block may be indented like its fence.
 func blocks(page string) []block {
 	var all []block
 	var open *block
@@ -195,7 +195,7 @@ func patch(root, diff string) (string, error) {
 	return to, os.WriteFile(filepath.Join(root, filepath.FromSlash(to)), text, 0o644)
 }
 
-// sides are the lines of a change before and after it.
+// sides returns the lines of a change before and after it.
 func sides(change string) (before, after []byte) {
 	for line := range strings.Lines(change) {
 		switch line[0] {
@@ -204,7 +204,7 @@ func sides(change string) (before, after []byte) {
 		case '+':
 			after = append(after, line[1:]...)
 		default:
-			line = strings.TrimPrefix(line, " ") // an empty line may have lost its blank
+			line = strings.TrimPrefix(line, " ") // an empty line may lack its leading blank
 			before, after = append(before, line...), append(after, line...)
 		}
 	}
@@ -226,9 +226,9 @@ func TestApply(t *testing.T) {
 		{"a file is changed", change, map[string]string{"a.txt": "1\n\ntwo\nthree\nfour\n"}, ""},
 		{"a copy is changed", another, map[string]string{"d/b.txt": "1\n\ntwo\nthree\n"}, ""},
 		{"a file is new", file + ignored, map[string]string{"c.go": "package c\n"}, ""},
-		{"lines that are not there", strings.Replace(another, "-one", "-won", 1), nil, "a.txt has these lines 0 times"},
-		{"lines that are there twice", strings.Replace(another, "-one", "", 1), nil, "times, want once"},
-		{"a file that is not there", strings.Replace(another, "--- a.txt", "--- z.txt", 1), nil, "z.txt"},
+		{"missing lines", strings.Replace(another, "-one", "-won", 1), nil, "a.txt has these lines 0 times"},
+		{"lines that occur twice", strings.Replace(another, "-one", "", 1), nil, "times, want once"},
+		{"a missing file", strings.Replace(another, "--- a.txt", "--- z.txt", 1), nil, "z.txt"},
 		{"a file that exists", strings.Replace(file, "c.go", "a.txt", 1), nil, "a.txt exists already"},
 		{"a diff without names", "~~~diff\n-one\n+1\n~~~\n", nil, "a diff begins with"},
 	} {

@@ -53,12 +53,12 @@ func TestDependabotWatchesEveryModule(t *testing.T) {
 	}
 	for _, dir := range []string{"/", "/client", "/test/external", "/test/drivers"} {
 		if !forSecurity[dir] {
-			t.Errorf("module %s: Dependabot would raise what drivers inherit; want security updates only, by open-pull-requests-limit: 0", dir)
+			t.Errorf("module %s: Dependabot would raise versions that drivers inherit; allow security updates only, with open-pull-requests-limit: 0", dir)
 		}
 	}
 }
 
-// GitHub drops a template or configuration that it cannot parse without a word.
+// GitHub ignores a template or configuration that it cannot parse, without an error.
 func TestGitHubFilesParse(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, ".github", "ISSUE_TEMPLATE", "*.yml"))
 	if err != nil || len(files) < 3 {
@@ -96,8 +96,8 @@ func TestGitHubFilesParse(t *testing.T) {
 	}
 }
 
-// A person finds all programs in two places: what is installed in cmd, and what builds,
-// checks and documents the project in hack.
+// Programs are in two directories: cmd has those that users install, and hack has those
+// that build, check and document the project.
 func TestProgramsAreInCmdAndHack(t *testing.T) {
 	programs := 0
 	for _, f := range sources(t) {
@@ -106,7 +106,7 @@ func TestProgramsAreInCmdAndHack(t *testing.T) {
 		}
 		programs++
 		if !strings.HasPrefix(f.path, "cmd/") && !strings.HasPrefix(f.path, "hack/") {
-			t.Errorf("%s: a program belongs to cmd, or to hack if it is a build tool", f.path)
+			t.Errorf("%s: move the program to cmd, or to hack if it is a build tool", f.path)
 		}
 	}
 	if programs == 0 {

@@ -114,8 +114,8 @@ func under(dir string, tops ...string) bool {
 
 var services = []string{"pkg/disk", "pkg/filesystem", "pkg/volume", "pkg/smb", "pkg/iscsi", "pkg/system"}
 
-// Files with published declarations whose types Go has on Windows only. They have
-// nothing else: the code of their functions is in portable files.
+// Files with published declarations whose types exist on Windows only. Their functions
+// call code in portable files.
 const (
 	publishedHandles = "pkg/disk/hostapi/handle_windows.go"  // syscall.Handle
 	publishedStructs = "pkg/disk/hostapi/storage_windows.go" // windows.GUID
@@ -327,8 +327,8 @@ func harmless(c *ast.CallExpr) bool {
 	return false
 }
 
-// A driver that imports a module inherits its go line. What no driver imports may need
-// the Go version that the project is built with, and no newer one.
+// A driver that imports a module inherits its go line. Modules that no driver imports
+// may require the Go version that builds the project.
 func TestGoLines(t *testing.T) {
 	const forDrivers, toBuild = "1.25.0", "1.26.0"
 	for file, want := range map[string]string{

@@ -22,9 +22,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// TestGetVolumeLabel asks for the label of a volume through a pipe, behind the rules of
-// the daemon: with the generated client of the new version, and with package remote,
-// which finds that older versions do not have the method.
+// TestGetVolumeLabel calls the new method through a pipe, with the rules of the daemon. It
+// uses the generated client of the new version, and package remote, which reports that
+// older versions do not have the method.
 func TestGetVolumeLabel(t *testing.T) {
 	dir, err := os.MkdirTemp("", "csi") // short enough for sockets
 	if err != nil {

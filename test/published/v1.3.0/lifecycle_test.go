@@ -25,9 +25,9 @@ func connect(t *testing.T, d *script.Daemon, group string) *grpc.ClientConn {
 	return conn
 }
 
-// TestLifeOfAVolume takes a volume through its life with the published client, as
+// TestVolumeLifecycle makes the calls for a volume with the published client, as
 // drivers do: stage, publish, expand, unpublish, unstage.
-func TestLifeOfAVolume(t *testing.T) {
+func TestVolumeLifecycle(t *testing.T) {
 	d := script.Start(t)
 	disks := disk.NewDiskClient(connect(t, d, "disk"))
 	volumes := volume.NewVolumeClient(connect(t, d, "volume"))
