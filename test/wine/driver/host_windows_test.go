@@ -93,12 +93,17 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // newHost gives this Windows the disks of a new model.
 func newHost(t *testing.T, config nodespec.Config) *host {
 	t.Helper()
+	return newHostOn(t, config, emulated.Machine{})
+}
+
+func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
+	t.Helper()
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
 	config.Log = quiet
 	h := &host{}
 	var err error
-	if h.model, err = emulated.Open(config, emulated.Machine{}); err != nil {
+	if h.model, err = emulated.Open(config, m); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -10,7 +10,7 @@ import (
 // The story makes the same calls through Windows as over the model, to the byte,
 // except for the listed differences.
 func TestTraceThroughDriver(t *testing.T) {
-	h := newHost(t, tracedConfig())
+	h := newHostOn(t, tracedConfig(), tracedMachine())
 	windows := newTrace()
 	err := windows.story(t.Context(), h.bare, func(number uint32, size uint64) error { return h.changed(h.model.Grow(number, size)) })
 	if err != nil {
