@@ -14,7 +14,7 @@ const project = "github.com/kubernetes-csi/csi-proxy/v2/"
 
 // simulator are the directories with the code of simulated nodes. csi-proxy runs as
 // LocalSystem on nodes and must not link any of it.
-var simulator = []string{"internal/win32/emulated", "internal/simcontrol", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
+var simulator = []string{"internal/win32/emulated", "internal/faults", "internal/simcontrol", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
 
 // linkedFrom returns the directories in simulator that pkgs have a package of.
 func linkedFrom(pkgs []string) []string {
@@ -44,12 +44,18 @@ func deps(t *testing.T, system, program string) []string {
 func TestCSIProxyDependsOnNoSimulator(t *testing.T) {
 	t.Parallel()
 	for _, system := range []string{"windows", "linux"} {
-		if found := linkedFrom(deps(t, system, "csi-proxy")); len(found) > 0 {
+		product, sim := deps(t, system, "csi-proxy"), deps(t, system, "csi-proxy-sim")
+		if found := linkedFrom(product); len(found) > 0 {
 			t.Errorf("for %s csi-proxy depends on %q, which is for csi-proxy-sim only", system, found)
 		}
 		// If a directory was renamed, the test would not find it in csi-proxy either.
-		if found := linkedFrom(deps(t, system, "csi-proxy-sim")); !slices.Equal(found, simulator) {
+		if found := linkedFrom(sim); !slices.Equal(found, simulator) {
 			t.Errorf("for %s csi-proxy-sim depends on %q, want all of %q: update the list", system, found, simulator)
+		}
+		for _, pkg := range sim {
+			if strings.HasPrefix(pkg, project) && !slices.Contains(product, pkg) && len(linkedFrom([]string{pkg})) == 0 {
+				t.Errorf("for %s only csi-proxy-sim depends on %s: add it to the list", system, pkg)
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestNodeConfig(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", "disks:\n- sise: 1GiB\n", `unknown field "sise"`},
-		{"line of an unknown field", "# diks: []\ndisks: []\ndiks: []\n", `node.yaml: line 3: `},
+		{"line of an unknown field", "# diks: []\ndisks: []\ndiks: []\n", `node.yaml: line 3: unknown field "diks"`},
 		{"unknown field in a list", "disks:\n- size: 1GiB\n- sise: 1GiB\n", `node.yaml: line 3: `},
 		{"unknown field in braces", "disks:\n- {size: 1GiB, 'sise': 1GiB}\n", `node.yaml: line 2: `},
 		{"field at the wrong place", "size: 1GiB\ndisks: [{size: 1GiB}]\n", `node.yaml: line 1 or 2: `},

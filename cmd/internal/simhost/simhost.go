@@ -69,7 +69,7 @@ func nodeConfig(file string) (simnode.Config, error) {
 		return config, fmt.Errorf("-node-config: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(text, &config); err != nil {
-		return config, fmt.Errorf("-node-config %s: %s%w", file, lines(string(text), err), err)
+		return config, fmt.Errorf("-node-config %s: %s%s", file, lines(string(text), err), reason(err))
 	}
 	return config, nil
 }
@@ -77,6 +77,16 @@ func nodeConfig(file string) (simnode.Config, error) {
 // unknownField matches the YAML library's error for an unknown field, which does not
 // contain the line.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// reason returns the text of the YAML library's error without what it says of JSON, into
+// which it converts the file.
+func reason(err error) string {
+	text := err.Error()
+	for _, prefix := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: ", "yaml: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}
 
 // lines returns the lines of text that contain the unknown field of err, as the start of
 // an error text. It is empty for other errors. There may be several lines, if the field is
