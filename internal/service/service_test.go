@@ -20,7 +20,6 @@ func (plain) Ask() error { return nil }
 
 // ours is a HostAPI with a node, whose methods end with their context.
 type ours struct {
-	plain
 	node *node.Node
 	ctx  context.Context
 }

@@ -25,7 +25,7 @@ func groups(r *recorder) wire.Groups {
 		case r.err != nil:
 			return r.err
 		case r.silent:
-			return wiretest.Silent
+			return wiretest.ErrSilent
 		case r.fill != nil:
 			r.fill(out)
 		}

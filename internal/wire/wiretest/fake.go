@@ -11,14 +11,14 @@ import (
 // and fills the response or returns an error.
 type Answer func(ctx context.Context, method string, request, response any) error
 
-// Silent makes a method return neither a response nor an error, if an Answer returns it.
-var Silent = errors.New("neither a response nor an error")
+// ErrSilent makes a method return neither a response nor an error, if an Answer returns it.
+var ErrSilent = errors.New("neither a response nor an error")
 
 // call implements a method of a fake.
 func call[Out any](ctx context.Context, answer Answer, method string, request any) (*Out, error) {
 	response := new(Out)
 	switch err := answer(ctx, method, request, response); {
-	case errors.Is(err, Silent):
+	case errors.Is(err, ErrSilent):
 		return nil, nil
 	case err != nil:
 		return nil, err
