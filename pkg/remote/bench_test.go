@@ -130,15 +130,15 @@ func (e *bench) through() volume.Service {
 
 // The cost that the socket, gRPC and the conversion add to a call of the service.
 func BenchmarkGetVolumeStats(b *testing.B) {
-	for _, road := range []string{"in process", "through a socket"} {
-		b.Run(road, func(b *testing.B) {
+	for _, via := range []string{"in process", "through a socket"} {
+		b.Run(via, func(b *testing.B) {
 			e := newBench(b, 2)
 			id, err := e.volumeOn(1)
 			if err != nil {
 				b.Fatal(err)
 			}
 			v := e.volume
-			if road != "in process" {
+			if via != "in process" {
 				v = e.through()
 			}
 			e.measure(func() error {
