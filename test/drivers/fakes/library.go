@@ -1,8 +1,8 @@
 // Package fakes implements what the tests of drivers and of the published library
 // implement: fakes of the six Interfaces and HostAPIs with exactly the published
 // methods, mocks of generated clients with their call options, servers that embed
-// nothing, and functions in variables. If an interface gains a method or a
-// constructor a parameter, this package does not compile.
+// nothing, and functions in variables. This package does not compile if an interface
+// gets another method or a constructor gets another parameter.
 package fakes
 
 import (
