@@ -77,6 +77,11 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 		return 0, err
 	}
 	es, err := v.extents(volumeID)
+	if errors.Is(err, hosterr.ErrNotFound) {
+		// A mount point keeps the ID of its volume while there is no such volume.
+		return 0, hosterr.WithHint("open the volume, whose disk is detached or offline", "", err,
+			"attach the disk, or take it online with SetDiskState")
+	}
 	if err != nil {
 		return 0, err
 	}
