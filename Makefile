@@ -73,6 +73,7 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver test/drivers hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
+	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 
 .PHONY: clean
 clean: ## remove bin/

@@ -112,7 +112,7 @@ func checkGenerated(all bool) func(context.Context, *report) error {
 		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, toolsDir}) {
 			errs = append(errs, r.tidy(ctx, m, "go.mod"))
 		}
-		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"))...)
+		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)
 	}
 }
 

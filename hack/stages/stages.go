@@ -26,6 +26,9 @@ const driversDir = "test/drivers"
 // packages only.
 const exampleDir = "examples/csi-driver"
 
+// nextCSI is a go.mod of the example driver that requires the next CSI specification.
+const nextCSI = "csi-1.13.mod"
+
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 
@@ -224,6 +227,15 @@ func moduleAlone(dir string) func(context.Context, *report) error {
 		}
 		return r.goTest(ctx, dir, env, "./...")
 	}
+}
+
+// exampleModule vets and tests the example driver, and runs csi-sanity once more with
+// the CSI specification that follows the one that the driver requires.
+func exampleModule(ctx context.Context, r *report) error {
+	if err := moduleAlone(exampleDir)(ctx, r); err != nil {
+		return err
+	}
+	return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
 }
 
 // lifecycles makes so many volumes with the example driver, while calls of Windows fail

@@ -32,7 +32,16 @@ var skipped = map[string]string{
 	"GroupControllerService not supported":                 "the driver does not have this service",
 	"ControllerPublishVolume.readonly field not supported": "the driver does not have this capability",
 	"testnodevolumeattachlimit not enabled":                "the driver has no limit of volumes on a node",
-	"":                                                     "csi-sanity itself marks the spec as pending",
+
+	// Since CSI 1.13.
+	"GetSnapshot not supported":                                 "the driver does not have this capability",
+	"ControllerGetVolumeHealth not supported":                   "the driver does not have this capability",
+	"ControllerListVolumeHealth not supported":                  "the driver does not have this capability",
+	"NodeGetVolumeHealth not supported":                         "the driver does not have this capability",
+	"NodeGetStorageHealth not supported":                        "the driver does not have this capability",
+	"Service does not have single node multi writer capability": "the driver does not have this capability",
+
+	"": "csi-sanity itself marks the spec as pending",
 }
 
 // csi-sanity passes in every setup. The test prints a table of the specs. Ginkgo runs
@@ -61,7 +70,7 @@ func TestSanity(t *testing.T) {
 	})
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	suite, reporter := ginkgo.GinkgoConfiguration()
-	reporter.Succinct = true
+	reporter.Succinct, reporter.NoColor = true, true
 	ginkgo.RunSpecs(t, "csi-sanity", suite, reporter)
 
 	var table strings.Builder
