@@ -49,7 +49,7 @@ func conditions() []condition {
 			"the disk of a mounted volume", []driver{ebs}, "GetDiskNumberFromVolumeID",
 			"the number, as text, equals that of the disk found by ListDiskIDs: the volume is staged already",
 			func(v *visit) error {
-				n, err := staged(v, ebs)
+				n, err := staged(v)
 				if err != nil {
 					return err
 				}
@@ -68,7 +68,7 @@ func conditions() []condition {
 			"a disk is larger than its volume", []driver{ebs}, "GetDiskStats, GetVolumeStats",
 			"at stage: resize if TotalBytes of the disk ≤ TotalBytes of the volume + 4096",
 			func(v *visit) error {
-				n, err := staged(v, ebs)
+				n, err := staged(v)
 				if err != nil {
 					return err
 				}
@@ -243,7 +243,7 @@ func conditions() []condition {
 			"the disk's size after a resize", []driver{gce}, "GetDiskStats",
 			"TotalBytes ≥ the bytes asked for",
 			func(v *visit) error {
-				n, err := grown(v, gce)
+				n, err := grown(v)
 				if err != nil {
 					return err
 				}
@@ -258,7 +258,7 @@ func conditions() []condition {
 			"the volume's size after a resize", []driver{azureDisk}, "GetVolumeStats",
 			"TotalBytes, rounded up to GiB, ≥ the GiB asked for; compared before the resize, too, which therefore never happens",
 			func(v *visit) error {
-				n, err := grown(v, azureDisk)
+				n, err := grown(v)
 				if err != nil {
 					return err
 				}
@@ -273,7 +273,7 @@ func conditions() []condition {
 			"the disk has its new size after a rescan", []driver{vsphere}, "GetDiskStats",
 			"no resize if the bytes asked for exceed TotalBytes of the disk by less than 1 MiB; after the rescan that it makes before, they do not",
 			func(v *visit) error {
-				n, err := grown(v, vsphere)
+				n, err := grown(v)
 				if err != nil {
 					return err
 				}
@@ -333,7 +333,7 @@ func conditions() []condition {
 	}
 }
 
-// finds reports an error unless find returns the driver's disk, among three that are not.
+// finds reports an error unless find returns the driver's disk, among the others of the node.
 func finds(v *visit, find func() (uint32, error)) error {
 	want, err := v.number()
 	if err != nil {
@@ -352,7 +352,7 @@ func finds(v *visit, find func() (uint32, error)) error {
 }
 
 // staged stages the driver's volume.
-func staged(v *visit, d driver) (uint32, error) {
+func staged(v *visit) (uint32, error) {
 	if err := v.kubelet(staging); err != nil {
 		return 0, err
 	}
@@ -364,8 +364,8 @@ func staged(v *visit, d driver) (uint32, error) {
 }
 
 // grown stages the driver's volume, and expands it with its disk.
-func grown(v *visit, d driver) (uint32, error) {
-	n, err := staged(v, d)
+func grown(v *visit) (uint32, error) {
+	n, err := staged(v)
 	if err != nil {
 		return 0, err
 	}

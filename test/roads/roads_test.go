@@ -133,7 +133,7 @@ func (v *visit) kubelet(paths ...string) error {
 // tries is how often the kubelet calls before a road counts as stuck.
 const tries = 3
 
-// A journey takes a driver through steps and notes what is worth telling.
+// A journey takes a driver through steps and notes what is not as it should be.
 type journey struct {
 	v     *visit
 	d     driver
