@@ -43,7 +43,7 @@ func TestOtherSystemsNeedCSIProxySim(t *testing.T) {
 	out, _ := c.CombinedOutput()
 	lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(l string) bool { return !strings.HasPrefix(l, "csi-proxy: ") })
 	if code := c.ProcessState.ExitCode(); code != 1 || len(lines) != 1 ||
-		!strings.Contains(lines[0], "csi-proxy needs Windows") || !strings.Contains(lines[0], "run csi-proxy-sim") {
+		!strings.Contains(lines[0], "this program needs Windows") || !strings.Contains(lines[0], "use csi-proxy-sim") {
 		t.Errorf("exit code %d and %q, want 1 and one line with csi-proxy-sim", code, lines)
 	}
 }

@@ -47,7 +47,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	n, err := node.OpenNative(node.NativeOptions{Format: h.format, SMB: h.smb, FormatHelper: exe})
 	if errors.Is(err, node.ErrNoWindows) {
-		return nil, fmt.Errorf("%w on %s: csi-proxy needs Windows; run csi-proxy-sim, which serves a simulated node", errors.ErrUnsupported, runtime.GOOS)
+		return nil, fmt.Errorf("this program needs Windows, but runs on %s: use csi-proxy-sim, which serves a simulated node", runtime.GOOS)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the node: %w", err)
