@@ -55,7 +55,7 @@ func show(t *testing.T, s *server.Server) nodespec.State {
 	return state
 }
 
-// A field that nobody sets would be zero in every answer.
+// A field that is never set would be zero in every response.
 func TestShowFillsInEveryField(t *testing.T) {
 	yes := true
 	n, err := simnode.Open(simnode.Config{AttachNeedsRescan: true, Disks: []simnode.Disk{
