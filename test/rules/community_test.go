@@ -96,17 +96,17 @@ func TestGitHubFilesParse(t *testing.T) {
 	}
 }
 
-// Programs are in two directories: cmd has those that users install, and hack has those
-// that build, check and document the project.
-func TestProgramsAreInCmdAndHack(t *testing.T) {
+// Programs are in three directories: cmd has those that users install, hack has those
+// that build, check and document the project, and examples has those that users copy.
+func TestProgramsAreInTheirDirectories(t *testing.T) {
 	programs := 0
 	for _, f := range sources(t) {
 		if f.ast.Name.Name != "main" {
 			continue
 		}
 		programs++
-		if !strings.HasPrefix(f.path, "cmd/") && !strings.HasPrefix(f.path, "hack/") {
-			t.Errorf("%s: move the program to cmd, or to hack if it is a build tool", f.path)
+		if !under(path.Dir(f.path), "cmd", "hack", "examples") {
+			t.Errorf("%s: move the program to cmd, to hack if it is a build tool, or to examples", f.path)
 		}
 	}
 	if programs == 0 {
