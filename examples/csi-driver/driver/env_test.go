@@ -212,6 +212,12 @@ func (e *env) mkdir(path string) error {
 	return err
 }
 
+// rmdir removes a directory with its content, as the kubelet does.
+func (e *env) rmdir(path string) error {
+	_, err := e.node.Filesystem().Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
+	return err
+}
+
 func (e *env) exists(path string) (bool, error) {
 	out, err := e.node.Filesystem().PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
 	if err != nil {

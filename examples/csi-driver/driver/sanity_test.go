@@ -12,8 +12,6 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 	"k8s.io/klog/v2"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 )
 
 // skipped are the texts with which csi-sanity skips specs here. Any other text fails
@@ -109,12 +107,8 @@ func (e *env) sanityConfig() sanity.TestConfig {
 	c.TargetPath = kubelet + `\pods\pod-1`
 	c.StagingPath = kubelet + `\plugins\kubernetes.io\csi\example\globalmount`
 	create := func(path string) (string, error) { return path, e.mkdir(path) }
-	remove := func(path string) error {
-		_, err := e.node.Filesystem().Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
-		return err
-	}
 	c.CreateTargetDir, c.CreateStagingDir = create, create
-	c.RemoveTargetPath, c.RemoveStagingPath = remove, remove
+	c.RemoveTargetPath, c.RemoveStagingPath = e.rmdir, e.rmdir
 	c.CheckPath = func(path string) (sanity.PathKind, error) {
 		switch there, err := e.exists(path); {
 		case err != nil:

@@ -35,7 +35,8 @@ const gib = 1 << 30
 
 // life makes a volume, uses it in two pods, grows it and deletes it.
 func (c *cluster) life(ctx context.Context, name string) error {
-	staging := kubelet + `\plugins\kubernetes.io\csi\example\` + name + `\globalmount`
+	plugin := kubelet + `\plugins\kubernetes.io\csi\example\` + name
+	staging := plugin + `\globalmount`
 	pods := []string{kubelet + `\pods\` + name + `-a`, kubelet + `\pods\` + name + `-b`}
 	for _, dir := range append(pods, staging) {
 		if err := eventually(ctx, func() error { return c.env.mkdir(dir) }); err != nil {
@@ -101,6 +102,11 @@ func (c *cluster) life(ctx context.Context, name string) error {
 	for _, s := range steps {
 		if err := c.each(s.name, s.call); err != nil {
 			return fmt.Errorf("%s: %s: %w", name, s.name, err)
+		}
+	}
+	for _, dir := range append(pods, plugin) {
+		if err := eventually(ctx, func() error { return c.env.rmdir(dir) }); err != nil {
+			return err
 		}
 	}
 	return nil
