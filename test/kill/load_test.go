@@ -24,12 +24,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -205,14 +202,9 @@ func (h *harness) await(d *daemon) {
 
 // clients are the connections to one daemon.
 type clients struct {
-	disk       disk.Interface
-	volume     volume.Interface
-	filesystem filesystem.Interface
-	smb        smb.Interface
-	iscsi      iscsi.Interface
-	system     system.Interface
-	control    *simcontrol.Client
-	closers    []func() error
+	groups
+	control *simcontrol.Client
+	closers []func() error
 }
 
 func (h *harness) connect() *clients {

@@ -78,16 +78,21 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 	return m, err
 }
 
-// process is what dies when CSI Proxy is killed: its services and their state. Their
-// Win32 calls go through a hook.
-type process struct {
+// groups are the services of a node, or clients of them.
+type groups struct {
 	disk       disk.Interface
 	volume     volume.Interface
 	filesystem filesystem.Interface
 	smb        smb.Interface
 	iscsi      iscsi.Interface
 	system     system.Interface
-	m          *machine
+}
+
+// process is what dies when CSI Proxy is killed: its services and their state. Their
+// Win32 calls go through a hook.
+type process struct {
+	groups
+	m *machine
 }
 
 func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, error) {
@@ -97,7 +102,7 @@ func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, erro
 	if err != nil {
 		return nil, err
 	}
-	return &process{disk: s.Disk, volume: s.Volume, filesystem: s.Filesystem, smb: s.SMB, iscsi: s.ISCSI, system: s.System, m: m}, nil
+	return &process{groups{s.Disk, s.Volume, s.Filesystem, s.SMB, s.ISCSI, s.System}, m}, nil
 }
 
 // pass is a hook that forwards every call.
