@@ -27,6 +27,7 @@ type ours struct {
 func (o ours) Node() *node.Node                        { return o.node }
 func (o ours) WithContext(ctx context.Context) hostAPI { o.ctx = ctx; return o }
 func (o ours) Ask() error                              { return o.ctx.Err() }
+
 func newBase(t *testing.T, h hostAPI) service.Base[hostAPI] {
 	t.Helper()
 	b, err := service.New("test", h)
