@@ -186,7 +186,7 @@ func script(p page, dir string) (string, []step, error) {
 			continue
 		}
 		for _, s := range steps(bl) {
-			command, to := s.command, fmt.Sprintf("step%d", len(all))
+			command, to := s.command, filepath.Join(dir, fmt.Sprintf("step%d", len(all))) // commands may cd
 			if strings.Contains(command, "--watch") || strings.Contains(command, " -w") {
 				command = fmt.Sprintf(interruptAfterOutput, command, to)
 			}
