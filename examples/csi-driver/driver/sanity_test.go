@@ -1,16 +1,20 @@
 package driver_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
+	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 )
 
@@ -98,10 +102,19 @@ func TestSanity(t *testing.T) {
 	}
 }
 
+// dialSlowly connects to a socket after a delay. csi-sanity waits for a change of the
+// connection's state, and never sees one if the connection is ready before it looks.
+func dialSlowly(ctx context.Context, socket string) (net.Conn, error) {
+	time.Sleep(200 * time.Millisecond)
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", socket)
+}
+
 // sanityConfig makes csi-sanity use the paths of the simulated node.
 func (e *env) sanityConfig() sanity.TestConfig {
 	c := sanity.NewTestConfig()
-	c.Address = "unix:" + e.address
+	c.Address = "passthrough:///" + e.address
+	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(dialSlowly))
 	c.TestVolumeParameters = map[string]string{"kind": e.setup.kind}
 	c.IdempotentCount = 3
 	c.TargetPath = kubelet + `\pods\pod-1`
