@@ -253,9 +253,12 @@ func runPage(t *testing.T, p page) {
 		t.Errorf("%s: %s: %v\n%s", p.name, at, err, log)
 	}
 	for i, s := range all {
-		got, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("step%d", i)))
-		if err != nil {
-			continue // the block before it failed
+		got, missing := os.ReadFile(filepath.Join(dir, fmt.Sprintf("step%d", i)))
+		if missing != nil {
+			if err == nil {
+				t.Errorf("%s:%d: %s has no output: %v", p.name, s.line, s.command, missing)
+			}
+			continue // an earlier block failed
 		}
 		if s.want != "" && !matches(s.want, string(got)) {
 			t.Errorf("%s:%d: %s prints\n%swant\n%s", p.name, s.line, s.command, got, s.want)
@@ -369,6 +372,20 @@ func TestShellReportsFailedCommand(t *testing.T) {
 	started, log, err := runText(t, t.Context(), t.TempDir(), "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
 	if err == nil || started != "1\n4\n" {
 		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, started, log)
+	}
+}
+
+// The output of a step is in its file, whichever directory the page changes to.
+func TestOutputIsReadAfterChangeOfDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, log, err := runText(t, t.Context(), dir, "# A\n```sh\ncd below\n```\n```console\n$ echo one\none\n```\n"); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "step0")); err != nil || string(got) != "one\n" {
+		t.Errorf("output of the step: %q, %v, want one", got, err)
 	}
 }
 
