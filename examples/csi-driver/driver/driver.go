@@ -115,6 +115,9 @@ func (d *Driver) intercept(ctx context.Context, in any, info *grpc.UnaryServerIn
 	out, err := call(ctx, in)
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {
+		if late := ctx.Err(); late != nil {
+			err = status.Errorf(codeOf(late), "%v: %v", late, err)
+		}
 		err = statusOf(err)
 		log.Error(err, "Call failed", "code", status.Code(err), "duration", took)
 		return nil, err

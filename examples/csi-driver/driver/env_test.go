@@ -180,7 +180,10 @@ func (e *env) restart() error {
 func (e *env) connect() *grpc.ClientConn {
 	e.t.Helper()
 	conn, err := grpc.NewClient("unix:"+e.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond}}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond},
+			MinConnectTimeout: 20 * time.Second, // the default, without which an attempt has as long as its delay
+		}))
 	if err != nil {
 		e.t.Fatal(err)
 	}
