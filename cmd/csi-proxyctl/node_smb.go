@@ -40,6 +40,10 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 			in.AddShare = args[1]
 			return nil
 		}),
+		change("mkdir SERVER SHARE\\PATH", "Create a directory on a share, with its parents", 2, func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
+			in.AddDirectory = args[1]
+			return nil
+		}),
 		password,
 		change("down SERVER", "Disconnect a server from the network", 1, func(in *simcontrol.ChangeSmbServerRequest, _ []string) error {
 			in.Down = &yes

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,9 +21,64 @@ func diskFlags(f *pflag.FlagSet, d *nodespec.Disk) {
 	f.StringVar(&d.Serial, "serial", "", "serial `number`")
 	f.Var(&list[nodespec.Identifier]{&d.Identifiers, func(text string) (nodespec.Identifier, error) {
 		return nodespec.Identifier{CodeSet: "ascii", Text: text}, nil
-	}}, "page83", "SCSI page 83h `identifier`")
+	}}, "page83", "SCSI page 83h `identifier`; repeatable")
+	f.Var(&list[nodespec.Identifier]{&d.Identifiers, func(text string) (nodespec.Identifier, error) {
+		return nodespec.Identifier{CodeSet: "binary", Type: 2, Hex: text}, nil
+	}}, "eui64", "NVMe or SCSI EUI-64 `identifier`, in hexadecimal; repeatable")
+	f.StringVar(&d.Bus, "bus", "", "`bus`: sas, scsi, iscsi, nvme, sata, ata, virtual or vhd (default sas)")
+	f.StringVar(&d.Vendor, "vendor", "", "vendor `name`")
+	f.StringVar(&d.Product, "product", "", "product `name`")
+	f.StringVar(&d.Location, "location", "", "`text` of the location property, such as \"PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0\"")
+	f.Var(addressFlag{&d.Address}, "address", "SCSI `address`: PORT:PATH:TARGET:LUN")
+	f.Var(lunFlag{&d.Address}, "lun", "logical unit `number` of the SCSI address")
+	f.StringVar(&d.Image, "image", "", "`file`, on the machine of csi-proxy-sim, that the new disk is a copy of")
 	f.StringVar(&d.ID, "id", "", "`name` of the disk, with which it can be attached again")
 	f.StringVar(&d.Content, "content", "", "initial `content`: blank, gpt, gptNoMSR, mbr or superfloppy")
+}
+
+// addressFlag is a SCSI address, PORT:PATH:TARGET:LUN.
+type addressFlag struct{ to **nodespec.Address }
+
+func (addressFlag) String() string { return "" }
+
+func (addressFlag) Type() string { return "address" }
+
+// Set sets the address.
+func (a addressFlag) Set(text string) error {
+	fields := strings.Split(text, ":")
+	if len(fields) != 4 {
+		return errors.New("want PORT:PATH:TARGET:LUN, such as 0:0:1:3")
+	}
+	var n [4]uint8
+	for i, field := range fields {
+		v, err := strconv.ParseUint(field, 10, 8)
+		if err != nil {
+			return fmt.Errorf("%q is not a number from 0 to 255; want PORT:PATH:TARGET:LUN", field)
+		}
+		n[i] = uint8(v)
+	}
+	*a.to = &nodespec.Address{Port: n[0], Path: n[1], Target: n[2], Lun: n[3]}
+	return nil
+}
+
+// lunFlag is the LUN of a SCSI address.
+type lunFlag struct{ to **nodespec.Address }
+
+func (lunFlag) String() string { return "" }
+
+func (lunFlag) Type() string { return "number" }
+
+// Set sets the LUN of the address, which is 0:0:0 without --address before it.
+func (l lunFlag) Set(text string) error {
+	v, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return errors.New("want a number from 0 to 255")
+	}
+	if *l.to == nil {
+		*l.to = &nodespec.Address{}
+	}
+	(*l.to).Lun = uint8(v)
+	return nil
 }
 
 func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {

@@ -3,9 +3,12 @@ package main
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func bind[T any](flags func(*pflag.FlagSet, *T)) func(*pflag.FlagSet) any {
@@ -13,6 +16,35 @@ func bind[T any](flags func(*pflag.FlagSet, *T)) func(*pflag.FlagSet) any {
 		to := new(T)
 		flags(f, to)
 		return to
+	}
+}
+
+func TestDiskAddressFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want nodespec.Address
+		text string // of the error
+	}{
+		{args: []string{"--lun=3"}, want: nodespec.Address{Lun: 3}},
+		{args: []string{"--address=1:2:3:4"}, want: nodespec.Address{Port: 1, Path: 2, Target: 3, Lun: 4}},
+		{args: []string{"--address=1:2:3:4", "--lun=255"}, want: nodespec.Address{Port: 1, Path: 2, Target: 3, Lun: 255}},
+		{args: []string{"--lun=256"}, text: "from 0 to 255"},
+		{args: []string{"--lun=-1"}, text: "from 0 to 255"},
+		{args: []string{"--address=1:2:3"}, text: "PORT:PATH:TARGET:LUN"},
+		{args: []string{"--address=1:2:3:x"}, text: `"x"`},
+	} {
+		var flags pflag.FlagSet
+		var d nodespec.Disk
+		diskFlags(&flags, &d)
+		err := flags.Parse(c.args)
+		switch {
+		case c.text != "":
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%q: %v, want an error with %s", c.args, err, c.text)
+			}
+		case err != nil || d.Address == nil || *d.Address != c.want:
+			t.Errorf("%q: %v, %v, want %v", c.args, d.Address, err, c.want)
+		}
 	}
 }
 
@@ -25,8 +57,9 @@ func TestFieldsHaveFlags(t *testing.T) {
 		none []string                 // fields without a flag
 	}{
 		{
-			name: "attach", bind: bind(diskFlags), args: []string{"--size=1GiB", "--sector-size=4096", "--serial=s", "--page83=p", "--id=i", "--content=gpt"},
-			none: []string{"Number", "Image", "Partitions", "Bytes", "Offline", "ReadOnly", "WriteProtected", "Bus", "Vendor", "Product", "Revision", "Location", "Address"},
+			name: "attach", bind: bind(diskFlags), args: []string{"--size=1GiB", "--sector-size=4096", "--serial=s", "--page83=p", "--id=i", "--content=gpt",
+				"--eui64=0011223344556677", "--bus=nvme", "--vendor=v", "--product=p", "--location=l", "--address=1:2:3:4", "--lun=5", "--image=f"},
+			none: []string{"Number", "Partitions", "Bytes", "Offline", "ReadOnly", "WriteProtected", "Revision"},
 		},
 		{
 			name: "fail", bind: bind(faultFlags), args: []string{"--error=5", "--code=1", "--times=1", "--delay=1s"},

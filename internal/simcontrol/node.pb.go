@@ -299,8 +299,10 @@ type ChangeSmbServerRequest struct {
 	Password string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
 	// Not reachable, and without its connections; or reachable again, with those that
 	// it still accepts.
-	Down          *bool `protobuf:"varint,5,opt,name=down,proto3,oneof" json:"down,omitempty"`
-	Encryption    *bool `protobuf:"varint,6,opt,name=encryption,proto3,oneof" json:"encryption,omitempty"`
+	Down       *bool `protobuf:"varint,5,opt,name=down,proto3,oneof" json:"down,omitempty"`
+	Encryption *bool `protobuf:"varint,6,opt,name=encryption,proto3,oneof" json:"encryption,omitempty"`
+	// A directory that is made, with its parents: SHARE\PATH.
+	AddDirectory  string `protobuf:"bytes,7,opt,name=add_directory,json=addDirectory,proto3" json:"add_directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +379,13 @@ func (x *ChangeSmbServerRequest) GetEncryption() bool {
 	return false
 }
 
+func (x *ChangeSmbServerRequest) GetAddDirectory() string {
+	if x != nil {
+		return x.AddDirectory
+	}
+	return ""
+}
+
 type SetSmbMappingStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// \\server\share
@@ -451,7 +460,7 @@ const file_simnode_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\",\n" +
 	"\x18RemoveIscsiTargetRequest\x12\x10\n" +
-	"\x03iqn\x18\x01 \x01(\tR\x03iqn\"\xcf\x01\n" +
+	"\x03iqn\x18\x01 \x01(\tR\x03iqn\"\xf4\x01\n" +
 	"\x16ChangeSmbServerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tadd_share\x18\x02 \x01(\tR\baddShare\x12\x12\n" +
@@ -460,7 +469,8 @@ const file_simnode_v1_node_proto_rawDesc = "" +
 	"\x04down\x18\x05 \x01(\bH\x00R\x04down\x88\x01\x01\x12#\n" +
 	"\n" +
 	"encryption\x18\x06 \x01(\bH\x01R\n" +
-	"encryption\x88\x01\x01B\a\n" +
+	"encryption\x88\x01\x01\x12#\n" +
+	"\radd_directory\x18\a \x01(\tR\faddDirectoryB\a\n" +
 	"\x05_downB\r\n" +
 	"\v_encryption\"L\n" +
 	"\x1aSetSmbMappingStatusRequest\x12\x16\n" +

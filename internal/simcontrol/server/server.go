@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
@@ -159,6 +160,10 @@ func (s *Server) ChangeSmbServer(_ context.Context, in *simcontrol.ChangeSmbServ
 	var changes []func() error
 	if in.AddShare != "" {
 		changes = append(changes, func() error { return s.node.AddSMBShare(in.Name, in.AddShare) })
+	}
+	if in.AddDirectory != "" {
+		share, path, _ := strings.Cut(strings.ReplaceAll(in.AddDirectory, "/", `\`), `\`)
+		changes = append(changes, func() error { return s.node.AddShareDirectory(in.Name, share, path) })
 	}
 	if in.User != "" {
 		changes = append(changes, func() error { return s.node.SetSMBPassword(in.Name, in.User, in.Password) })
