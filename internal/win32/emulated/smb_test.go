@@ -59,7 +59,7 @@ func TestLogonToServer(t *testing.T) {
 		{"nas", "AZURE", "ann", "one", nil},
 		{"nas", "WORKGROUP", "eve", "three", win32.ERROR_LOGON_FAILURE},
 		{"nas", "", "ann", "two", win32.ERROR_INVALID_PASSWORD},
-		{"nas", "", "nobody", "one", win32.ERROR_LOGON_FAILURE},
+		{"nas", "", "carl", "one", win32.ERROR_LOGON_FAILURE},
 		{"nas", "", "", "", win32.ERROR_LOGON_FAILURE},
 		{"open", "", "", "", nil},
 		{"gone", "", "ann", "one", win32.ERROR_BAD_NETPATH},
