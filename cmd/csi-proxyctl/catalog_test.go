@@ -67,17 +67,6 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"disk", "disk", 0}, {"disk", "dsik", 2}, {"volume", "volumes", 1}, {"kitten", "sitting", 3}} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestBytesText(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1 << 30: "1 GiB", 3 << 40: "3 TiB", 1<<30 - 1<<20: "1023 MiB", 1<<30 + 1<<29: "1.5 GiB"} {
 		if got := bytesText(n); got != want {

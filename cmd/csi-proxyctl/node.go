@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -114,7 +115,7 @@ func (a *app) printState(state nodespec.State) error {
 		for _, f := range state.Faults {
 			code, times := "any", "always"
 			if f.Code != 0 {
-				code = fmt.Sprintf("%#x", f.Code)
+				code = win32.CodeName(f.Call, f.Code)
 			}
 			if f.Times != 0 {
 				times = number(f.Times)
@@ -212,7 +213,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Use:   "fail CALL",
 		Short: "Make a Win32 call fail or take longer",
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
-  csi-proxyctl node fail DeviceIoControl --code 0x7c0d0 --delay 5s`,
+  csi-proxyctl node fail DeviceIoControl --code IOCTL_DISK_GROW_PARTITION --delay 5s`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]

@@ -4,12 +4,14 @@ package faults
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -98,6 +100,9 @@ func (a *Active) matches(c *win32.Call) bool {
 // Add adds a fault. It fails with hosterr.ErrInvalid if f makes no sense.
 func (s *Set) Add(f nodespec.Fault) (*Active, error) {
 	if known := win32.CallNames(); f.Call != winapi.AnyCall && !slices.Contains(known, f.Call) {
+		if question := similar.Question(f.Call, known); question != "" {
+			return nil, hosterr.Wrap("fail", hosterr.Quote(f.Call), fmt.Errorf("unknown Win32 call; %s: %w", question, hosterr.ErrInvalid))
+		}
 		return nil, hosterr.WithHint("fail", hosterr.Quote(f.Call), fmt.Errorf("unknown Win32 call: %w", hosterr.ErrInvalid), "known calls are "+strings.Join(known, ", "))
 	}
 	if f.Delay < 0 {
@@ -156,27 +161,45 @@ func parseError(text string) (error, error) {
 		}
 		return win32.Errno(n), nil
 	}
-	switch {
-	case strings.HasPrefix(text, "ERROR_"), strings.HasPrefix(text, "RPC_S_"):
+	var names []string
+	for name, err := range namedErrors() {
+		if name == text {
+			return err, nil
+		}
+		names = append(names, name)
+	}
+	want := "want a name such as ERROR_ACCESS_DENIED or STATUS_ACCESS_DENIED, or a number"
+	if question := similar.Question(text, names); question != "" {
+		want = "unknown; " + question
+	}
+	return nil, fmt.Errorf("error %q: %s: %w", text, want, hosterr.ErrInvalid)
+}
+
+// namedErrors returns the Win32 errors, NTSTATUS values and iSCSI statuses that have names.
+func namedErrors() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
 		for n := range uint32(1 << 16) {
-			if e := win32.Errno(n); e.Name() == text {
-				return e, nil
+			if e := win32.Errno(n); named(e.Name()) && !yield(e.Name(), e) {
+				return
 			}
 		}
-	case strings.HasPrefix(text, "ISDSC_"):
-		for n := range uint32(1 << 8) {
-			if s := win32.ISCSIStatus(0xEFFF0000 | n); s.Name() == text {
-				return s, nil
-			}
-		}
-	case strings.HasPrefix(text, "STATUS_"):
 		for _, severity := range []uint32{0xC0000000, 0x80000000} {
 			for n := range uint32(1 << 12) {
-				if s := win32.NTStatus(severity | n); s.Name() == text {
-					return s, nil
+				if s := win32.NTStatus(severity | n); named(s.Name()) && !yield(s.Name(), s) {
+					return
 				}
 			}
 		}
+		for n := range uint32(1 << 8) {
+			if s := win32.ISCSIStatus(0xEFFF0000 | n); named(s.Name()) && !yield(s.Name(), s) {
+				return
+			}
+		}
 	}
-	return nil, fmt.Errorf("error %q: want a name such as ERROR_ACCESS_DENIED or STATUS_ACCESS_DENIED, or a number: %w", text, hosterr.ErrInvalid)
+}
+
+// named reports whether name is one of Windows' names; what has none is named by its number.
+func named(name string) bool {
+	_, rest, _ := strings.Cut(name, "_")
+	return rest != "" && !('0' <= rest[0] && rest[0] <= '9')
 }

@@ -69,8 +69,11 @@ func TestInvalidFaults(t *testing.T) {
 		f    nodespec.Fault
 		want string
 	}{
-		{"unknown call", nodespec.Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": unknown Win32 call`},
-		{"unknown error", nodespec.Fault{Call: "Format", Error: "ERROR_ACESS"}, `error "ERROR_ACESS"`},
+		{"unknown call", nodespec.Fault{Call: "DeviceIOControl", Error: "5"}, `"DeviceIOControl": unknown Win32 call; did you mean "DeviceIoControl"?`},
+		{"call that resembles none", nodespec.Fault{Call: "WNetAddConnection", Error: "5"}, `"WNetAddConnection": unknown Win32 call: `},
+		{"unknown error", nodespec.Fault{Call: "Format", Error: "ERROR_ACCES_DENIED"}, `error "ERROR_ACCES_DENIED": unknown; did you mean "ERROR_ACCESS_DENIED"`},
+		{"unknown status", nodespec.Fault{Call: "Format", Error: "status_access_denied"}, `did you mean "STATUS_ACCESS_DENIED"`},
+		{"error that resembles none", nodespec.Fault{Call: "Format", Error: "broken"}, `error "broken": want a name such as`},
 		{"no error and no delay", nodespec.Fault{Call: "Format"}, "neither"},
 		{"negative delay", nodespec.Fault{Call: "Format", Delay: -1}, "negative"},
 		{"error number zero, which is success", nodespec.Fault{Call: "Format", Error: "0"}, `error "0"`},

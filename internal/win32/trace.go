@@ -49,56 +49,77 @@ func Trace(api API, log *slog.Logger) API {
 	})
 }
 
+// NamedCode is a control code or an information class, and its name.
+type NamedCode struct {
+	Name string
+	Code uint32
+}
+
+// ControlCodes returns the control codes of DeviceIoControl.
+func ControlCodes() []NamedCode {
+	return []NamedCode{
+		{"IOCTL_STORAGE_GET_DEVICE_NUMBER", IOCTL_STORAGE_GET_DEVICE_NUMBER},
+		{"IOCTL_STORAGE_QUERY_PROPERTY", IOCTL_STORAGE_QUERY_PROPERTY},
+		{"IOCTL_SCSI_GET_ADDRESS", IOCTL_SCSI_GET_ADDRESS},
+		{"IOCTL_DISK_GET_LENGTH_INFO", IOCTL_DISK_GET_LENGTH_INFO},
+		{"IOCTL_DISK_GET_DRIVE_GEOMETRY_EX", IOCTL_DISK_GET_DRIVE_GEOMETRY_EX},
+		{"IOCTL_DISK_GET_DRIVE_LAYOUT_EX", IOCTL_DISK_GET_DRIVE_LAYOUT_EX},
+		{"IOCTL_DISK_SET_DRIVE_LAYOUT_EX", IOCTL_DISK_SET_DRIVE_LAYOUT_EX},
+		{"IOCTL_DISK_CREATE_DISK", IOCTL_DISK_CREATE_DISK},
+		{"IOCTL_DISK_GROW_PARTITION", IOCTL_DISK_GROW_PARTITION},
+		{"IOCTL_DISK_UPDATE_DRIVE_SIZE", IOCTL_DISK_UPDATE_DRIVE_SIZE},
+		{"IOCTL_DISK_UPDATE_PROPERTIES", IOCTL_DISK_UPDATE_PROPERTIES},
+		{"IOCTL_DISK_IS_WRITABLE", IOCTL_DISK_IS_WRITABLE},
+		{"IOCTL_DISK_GET_DISK_ATTRIBUTES", IOCTL_DISK_GET_DISK_ATTRIBUTES},
+		{"IOCTL_DISK_SET_DISK_ATTRIBUTES", IOCTL_DISK_SET_DISK_ATTRIBUTES},
+		{"IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS", IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS},
+		{"IOCTL_VOLUME_ONLINE", IOCTL_VOLUME_ONLINE},
+		{"IOCTL_VOLUME_OFFLINE", IOCTL_VOLUME_OFFLINE},
+		{"IOCTL_VOLUME_IS_OFFLINE", IOCTL_VOLUME_IS_OFFLINE},
+		{"FSCTL_GET_NTFS_VOLUME_DATA", FSCTL_GET_NTFS_VOLUME_DATA},
+		{"FSCTL_EXTEND_VOLUME", FSCTL_EXTEND_VOLUME},
+		{"FSCTL_GET_REPARSE_POINT", FSCTL_GET_REPARSE_POINT},
+		{"FSCTL_SET_REPARSE_POINT", FSCTL_SET_REPARSE_POINT},
+		{"FSCTL_DELETE_REPARSE_POINT", FSCTL_DELETE_REPARSE_POINT},
+	}
+}
+
+// InformationClasses returns the classes of QueryInformation, SetInformation and
+// QueryDirectory.
+func InformationClasses() []NamedCode {
+	return []NamedCode{
+		{"FileFullDirectoryInformation", FileFullDirectoryInformation},
+		{"FileBasicInformation", FileBasicInformation},
+		{"FileStandardInformation", FileStandardInformation},
+		{"FileInternalInformation", FileInternalInformation},
+		{"FileRenameInformation", FileRenameInformation},
+		{"FileDispositionInformation", FileDispositionInformation},
+		{"FileEndOfFileInformation", FileEndOfFileInformation},
+		{"FileAttributeTagInformation", FileAttributeTagInformation},
+		{"FileDispositionInformationEx", FileDispositionInformationEx},
+	}
+}
+
 // ControlCodeName returns the name of a control code of this package, or any
 // other code in hex.
-func ControlCodeName(code uint32) string {
-	switch code {
-	case IOCTL_STORAGE_GET_DEVICE_NUMBER:
-		return "IOCTL_STORAGE_GET_DEVICE_NUMBER"
-	case IOCTL_STORAGE_QUERY_PROPERTY:
-		return "IOCTL_STORAGE_QUERY_PROPERTY"
-	case IOCTL_SCSI_GET_ADDRESS:
-		return "IOCTL_SCSI_GET_ADDRESS"
-	case IOCTL_DISK_GET_LENGTH_INFO:
-		return "IOCTL_DISK_GET_LENGTH_INFO"
-	case IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
-		return "IOCTL_DISK_GET_DRIVE_GEOMETRY_EX"
-	case IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
-		return "IOCTL_DISK_GET_DRIVE_LAYOUT_EX"
-	case IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
-		return "IOCTL_DISK_SET_DRIVE_LAYOUT_EX"
-	case IOCTL_DISK_CREATE_DISK:
-		return "IOCTL_DISK_CREATE_DISK"
-	case IOCTL_DISK_GROW_PARTITION:
-		return "IOCTL_DISK_GROW_PARTITION"
-	case IOCTL_DISK_UPDATE_DRIVE_SIZE:
-		return "IOCTL_DISK_UPDATE_DRIVE_SIZE"
-	case IOCTL_DISK_UPDATE_PROPERTIES:
-		return "IOCTL_DISK_UPDATE_PROPERTIES"
-	case IOCTL_DISK_IS_WRITABLE:
-		return "IOCTL_DISK_IS_WRITABLE"
-	case IOCTL_DISK_GET_DISK_ATTRIBUTES:
-		return "IOCTL_DISK_GET_DISK_ATTRIBUTES"
-	case IOCTL_DISK_SET_DISK_ATTRIBUTES:
-		return "IOCTL_DISK_SET_DISK_ATTRIBUTES"
-	case IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
-		return "IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS"
-	case IOCTL_VOLUME_ONLINE:
-		return "IOCTL_VOLUME_ONLINE"
-	case IOCTL_VOLUME_OFFLINE:
-		return "IOCTL_VOLUME_OFFLINE"
-	case IOCTL_VOLUME_IS_OFFLINE:
-		return "IOCTL_VOLUME_IS_OFFLINE"
-	case FSCTL_GET_NTFS_VOLUME_DATA:
-		return "FSCTL_GET_NTFS_VOLUME_DATA"
-	case FSCTL_EXTEND_VOLUME:
-		return "FSCTL_EXTEND_VOLUME"
-	case FSCTL_GET_REPARSE_POINT:
-		return "FSCTL_GET_REPARSE_POINT"
-	case FSCTL_SET_REPARSE_POINT:
-		return "FSCTL_SET_REPARSE_POINT"
-	case FSCTL_DELETE_REPARSE_POINT:
-		return "FSCTL_DELETE_REPARSE_POINT"
+func ControlCodeName(code uint32) string { return nameOf(ControlCodes(), code) }
+
+// CodeName returns the name of the code of a call, or the code in hex if it has no name.
+func CodeName(call string, code uint32) string {
+	switch call {
+	case "DeviceIoControl":
+		return ControlCodeName(code)
+	case "QueryInformation", "SetInformation", "QueryDirectory":
+		return nameOf(InformationClasses(), code)
+	}
+	return nameOf(nil, code)
+}
+
+func nameOf(known []NamedCode, code uint32) string {
+	for _, k := range known {
+		if k.Code == code {
+			return k.Name
+		}
 	}
 	return fmt.Sprintf("%#x", code)
 }

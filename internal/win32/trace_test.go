@@ -43,12 +43,3 @@ func TestTrace(t *testing.T) {
 		t.Error("the log has the contents of a buffer")
 	}
 }
-
-// Every control code of the boundary has a name.
-func TestControlCodeNames(t *testing.T) {
-	for _, code := range []uint32{IOCTL_STORAGE_GET_DEVICE_NUMBER, IOCTL_DISK_SET_DISK_ATTRIBUTES, FSCTL_EXTEND_VOLUME, FSCTL_DELETE_REPARSE_POINT} {
-		if name := ControlCodeName(code); strings.HasPrefix(name, "0x") {
-			t.Errorf("%s has no name", name)
-		}
-	}
-}

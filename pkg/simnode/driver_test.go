@@ -389,7 +389,7 @@ func TestRecordedCalls(t *testing.T) {
 	for _, c := range r.Calls() {
 		lines = append(lines, c.String())
 	}
-	for _, want := range []string{`Reenumerate = Access is denied.`, `CreateFile \\.\PhysicalDrive2`, `DeviceIoControl \\.\PhysicalDrive2 0x7405c`, `CloseHandle \\.\PhysicalDrive2`} {
+	for _, want := range []string{`Reenumerate = Access is denied.`, `CreateFile \\.\PhysicalDrive2`, `DeviceIoControl \\.\PhysicalDrive2 IOCTL_DISK_GET_LENGTH_INFO`, `CloseHandle \\.\PhysicalDrive2`} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("recorded %q, want %q among them", lines, want)
 		}

@@ -156,7 +156,7 @@ func ExampleNode_Record() {
 
 	// Output:
 	// CreateFile \\.\PhysicalDrive1
-	// DeviceIoControl \\.\PhysicalDrive1 0x700f0
+	// DeviceIoControl \\.\PhysicalDrive1 IOCTL_DISK_GET_DISK_ATTRIBUTES
 	// CloseHandle \\.\PhysicalDrive1
 	// 1 control codes
 }

@@ -1,7 +1,6 @@
 package simnode
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
@@ -23,6 +22,16 @@ type Call struct {
 	Err error
 }
 
+// CodeName returns the name of Code in package winapi, such as
+// "IOCTL_DISK_GROW_PARTITION", or the number in hex if it has no name. It returns "" for a
+// call without a code.
+func (c Call) CodeName() string {
+	if c.Code == 0 {
+		return ""
+	}
+	return win32.CodeName(c.Name, c.Code)
+}
+
 // String formats the call on one line, without the content of buffers and without passwords.
 func (c Call) String() string {
 	s := c.Name
@@ -30,7 +39,7 @@ func (c Call) String() string {
 		s += " " + c.Path
 	}
 	if c.Code != 0 {
-		s += fmt.Sprintf(" %#x", c.Code)
+		s += " " + c.CodeName()
 	}
 	if c.Err != nil {
 		s += " = " + c.Err.Error()

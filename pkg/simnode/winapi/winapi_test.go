@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -92,5 +93,17 @@ func TestNamesMatchWin32(t *testing.T) {
 		if want[name] == "" {
 			t.Errorf("%s is not in package win32", name)
 		}
+	}
+}
+
+// Recordings show names, and csi-proxyctl accepts them, so each code has one.
+func TestCodesHaveNames(t *testing.T) {
+	got := map[string]string{}
+	for _, c := range append(win32.ControlCodes(), win32.InformationClasses()...) {
+		got[c.Name] = fmt.Sprint(c.Code)
+	}
+	want := constants(t, "../../../internal/win32", code.MatchString)
+	if !maps.Equal(got, want) {
+		t.Errorf("win32.ControlCodes and win32.InformationClasses have\n%v, want\n%v", got, want)
 	}
 }
