@@ -99,14 +99,14 @@ func partitionCases() []testCase {
 		{name: "small blank disk is partitioned", run: becomes(Disk{Size: 100 * mib})},
 		{name: "4 MiB blank disk is partitioned", run: becomes(Disk{Size: 4 * mib})},
 		{name: "blank disk with 4 KiB sectors is partitioned", run: becomes(Disk{Size: 10 * gib, SectorSize: 4096})},
-		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{TableAddsReserved: true}, run: becomes(Disk{Size: 10 * gib})},
+		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{Windows: Windows{NewGPT: nodespec.NewGPTMSR}}, run: becomes(Disk{Size: 10 * gib})},
 		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentMBR, Size: gib})},
 		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib})},
 		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib})},
 		{name: "disk with unrecognized bytes is partitioned", run: becomes(Disk{Size: gib, Bytes: []Bytes{{At: 4096, Data: []byte("left over")}}})},
 		{name: "offline blank disk is partitioned", run: becomes(Disk{Size: gib, Offline: yes()})},
 		{name: "read-only blank disk is partitioned", run: becomes(Disk{Size: gib, ReadOnly: yes()})},
-		{name: "blank disk that SAN policy left offline and read-only is partitioned", setup: Setup{ArriveOffline: true}, run: becomes(Disk{Size: gib})},
+		{name: "blank disk that SAN policy left offline and read-only is partitioned", setup: Setup{Windows: Windows{SANPolicy: nodespec.SANOfflineShared}}, run: becomes(Disk{Size: gib})},
 		{name: "offline and read-only GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib, Offline: yes(), ReadOnly: yes()})},
 
 		{name: "MBR disk with a partition is kept", run: kept(Disk{Content: nodespec.ContentMBR, Size: gib, Partitions: one}, 1)},
@@ -445,7 +445,7 @@ func identityCases() []testCase {
 				e.n.Heal()
 			}
 		}},
-		{name: "attached disk is listed after a rescan", setup: Setup{AttachNeedsRescan: true}, run: func(e *env) {
+		{name: "attached disk is listed after a rescan", setup: Setup{Windows: Windows{Attach: nodespec.AttachRescan}}, run: func(e *env) {
 			number := e.blank(gib)
 			if ids, err := e.ids(); err != nil || ids[number] != nil {
 				e.Errorf("before the rescan: %v, %v, want no disk %d", ids[number], err, number)

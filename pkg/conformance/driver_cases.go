@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -197,7 +198,7 @@ func driverCases() []testCase {
 			return s
 		}
 		cases = append(cases,
-			testCase{name: name("AWS EBS finds an NVMe disk by serial number and partitions it offline"), setup: Setup{ArriveOffline: true}, run: func(e *env) {
+			testCase{name: name("AWS EBS finds an NVMe disk by serial number and partitions it offline"), setup: Setup{Windows: Windows{SANPolicy: nodespec.SANOfflineShared}}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "nvme", Serial: "vol0123456789abcdef0_00000001.", Offline: yes(), ReadOnly: yes()})
 				find := func() uint32 { return bySerial(e, "vol0123456789abcdef0") }
 				driver{env: e, twice: twice}.life(find(), find)
@@ -212,7 +213,7 @@ func driverCases() []testCase {
 				find := func() uint32 { return byPage83(e, "pvc-1") }
 				driver{env: e, twice: twice}.life(find(), find)
 			}},
-			testCase{name: name("vSphere finds an offline SCSI disk after a rescan"), setup: Setup{ArriveOffline: true, AttachNeedsRescan: true}, run: func(e *env) {
+			testCase{name: name("vSphere finds an offline SCSI disk after a rescan"), setup: Setup{Windows: Windows{SANPolicy: nodespec.SANOfflineShared, Attach: nodespec.AttachRescan}}, run: func(e *env) {
 				e.attach(Disk{Size: 2 * gib, Bus: "scsi", Serial: "6000c2986b4ab5f1cb1c52a8ac5f9e1b"})
 				find := func() uint32 {
 					e.ok(e.rescan())

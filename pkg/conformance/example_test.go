@@ -15,7 +15,7 @@ import (
 func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
-		c.AttachNeedsRescan = setup.AttachNeedsRescan
+		c.Windows = setup.Windows
 	})
 	var disks disk.Service = n.Disk() // your implementation here
 	return &conformance.Node{

@@ -86,22 +86,15 @@ type Setup struct {
 	// ArrivalDelay is the time from when a partition is made, or its disk goes
 	// online, until Windows has its volume.
 	ArrivalDelay time.Duration
-	// AttachNeedsRescan hides attached disks until the next rescan.
-	AttachNeedsRescan bool
-	// ArriveOffline attaches disks offline and read-only, as the SAN policy of
-	// Windows Server does on shared buses.
-	ArriveOffline bool
-	// TableAddsReserved makes Windows add a reserved partition to every new GPT.
-	TableAddsReserved bool
-	// GrowthNeedsTable stops partitions from growing past the old end of their
-	// disk until the partition table has been rewritten.
-	GrowthNeedsTable bool
+	// Windows is how Windows has to behave. The node chooses the fields that are empty.
+	Windows Windows
 	// Spanned gives the node a volume without a file system that spans two disks.
 	Spanned bool
 }
 
 // Cases describe their nodes with the types of package nodespec, like simulated nodes.
 type (
+	Windows     = nodespec.Windows
 	Disk        = nodespec.Disk
 	Partition   = nodespec.Partition
 	Bytes       = nodespec.Bytes

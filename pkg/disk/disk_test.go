@@ -211,7 +211,7 @@ func TestPartitionDiskByInitialTable(t *testing.T) {
 		used    int // partitions afterwards, including the reserved one
 	}{
 		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"Windows adds the reserved partition itself", nodespec.Config{CreateDiskAddsMSR: true}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"Windows adds the reserved partition itself", nodespec.Config{Windows: nodespec.Windows{NewGPT: "msr"}}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a reserved partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT without anything", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
@@ -413,11 +413,11 @@ func TestPartitionDiskOverwritesUnknownContent(t *testing.T) {
 // An old file system at the start of the new partition must not become visible again.
 func TestPartitionDiskErasesOldFileSystems(t *testing.T) {
 	for _, c := range []struct {
-		addsMSR bool
-		size    nodespec.Size
-		start   int64
-	}{{false, 10 * gib, 16 * mib}, {false, 100 * mib, mib}, {true, 100 * mib, 13 * mib}} {
-		f := newFixture(t, nodespec.Config{CreateDiskAddsMSR: c.addsMSR}, nodespec.Disk{Size: c.size})
+		newGPT string
+		size   nodespec.Size
+		start  int64
+	}{{"bare", 10 * gib, 16 * mib}, {"bare", 100 * mib, mib}, {"msr", 100 * mib, 13 * mib}} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: c.newGPT}}, nodespec.Disk{Size: c.size})
 		f.write(1, c.start+3, "NTFS    ")
 		if err := f.partition(1); err != nil {
 			t.Fatal(err)

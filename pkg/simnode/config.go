@@ -5,6 +5,7 @@ import "github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 // The types that describe a node are those of package nodespec, which documents them.
 type (
 	Config        = nodespec.Config
+	Windows       = nodespec.Windows
 	Rules         = nodespec.Rules
 	Disk          = nodespec.Disk
 	Partition     = nodespec.Partition

@@ -120,7 +120,7 @@ func TestSMBAfterReboot(t *testing.T) {
 			t.Errorf("mappings after a reboot, %q: %q, want %q", what, got, want)
 		}
 	}
-	if n, err := simnode.Open(simnode.Config{SMBAfterReboot: "gone"}); err == nil {
+	if n, err := simnode.Open(simnode.Config{Windows: simnode.Windows{SMBAfterReboot: "gone"}}); err == nil {
 		n.Close()
 		t.Error("an unknown value is accepted")
 	}

@@ -907,10 +907,10 @@ func TestResizeVolume(t *testing.T) {
 		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
 		{"absurd", 1<<63 - 1, before, hosterr.ErrOutOfRange},
 	}
-	for _, needsLayout := range []bool{false, true} {
+	for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
 		for _, c := range cases {
-			t.Run(fmt.Sprintf("%s, layout first %t", c.name, needsLayout), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{GrowNeedsLayout: needsLayout}, nodespec.Disk{Size: gib})
+			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, gptEnd), func(t *testing.T) {
+				f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, nodespec.Disk{Size: gib})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -1118,13 +1118,13 @@ func TestRetryAfterEachFailure(t *testing.T) {
 		}, nil},
 	}
 	for name, step := range steps {
-		for _, needsLayout := range []bool{false, true} {
-			if needsLayout && name != "resize" {
+		for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
+			if gptEnd == nodespec.GPTEndStays && name != "resize" {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, layout first %t", name, needsLayout), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, the end of the GPT %s", name, gptEnd), func(t *testing.T) {
 				for k := 1; ; k++ {
-					f := newFixture(t, nodespec.Config{GrowNeedsLayout: needsLayout}, data(gib, step.fs))
+					f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, data(gib, step.fs))
 					f.mkdir(target)
 					id := f.id(1)
 					if name == "unmount" {

@@ -156,7 +156,7 @@ func scenarios() []scenario {
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
 		{name: "partition an offline disk when Windows adds a reserved partition", tables: true, arrives: true,
 			config: func(c *nodespec.Config) {
-				c.SANPolicy, c.CreateDiskAddsMSR, c.VolumeArrivalDelay = "offlineAll", true, nodespec.Duration(300*time.Millisecond)
+				c.SANPolicy, c.NewGPT, c.VolumeArrivalDelay = "offlineAll", "msr", nodespec.Duration(300*time.Millisecond)
 			},
 			request: func(ctx context.Context, p *process) error { return p.partition(ctx) }},
 		{name: "format", tables: true, half: halfAFormat,
@@ -166,7 +166,7 @@ func scenarios() []scenario {
 		{name: "resize", tables: true, grown: true, setup: grown, request: resize(2 * gib)},
 		{name: "resize to the end of the disk", tables: true, grown: true, setup: grown, request: resize(0)},
 		{name: "resize when Windows needs the table rewritten first", tables: true, grown: true,
-			config: func(c *nodespec.Config) { c.GrowNeedsLayout = true }, setup: grown, request: resize(0)},
+			config: func(c *nodespec.Config) { c.GPTEnd = "stays" }, setup: grown, request: resize(0)},
 		{name: "mount", setup: formatted,
 			request: func(ctx context.Context, p *process) error { return p.mount(ctx) }},
 		{name: "unmount", setup: mounted,
@@ -192,7 +192,7 @@ func scenarios() []scenario {
 			request: func(ctx context.Context, p *process) error { return p.readOnly(ctx, false) }},
 		{name: "rescan", setup: func(m *machine, p *process) error {
 			return errors.Join(grown(m, p), ignore(m.Attach(nodespec.Disk{ID: "waits", Size: gib})))
-		}, config: func(c *nodespec.Config) { c.AttachNeedsRescan = true },
+		}, config: func(c *nodespec.Config) { c.Attach = "rescan" },
 			request: func(ctx context.Context, p *process) error {
 				return ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
 			}},

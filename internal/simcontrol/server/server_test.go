@@ -58,7 +58,7 @@ func show(t *testing.T, s *server.Server) nodespec.State {
 // A field that is never set would be zero in every response.
 func TestShowFillsInEveryField(t *testing.T) {
 	yes := true
-	n, err := simnode.Open(simnode.Config{AttachNeedsRescan: true, Disks: []simnode.Disk{
+	n, err := simnode.Open(simnode.Config{Windows: nodespec.Windows{Attach: "rescan"}, Disks: []simnode.Disk{
 		{Content: "system"},
 		{Size: 1 << 30, Serial: "S", Identifiers: []simnode.Identifier{{CodeSet: "ascii", Text: "P"}}, ReadOnly: &yes},
 	}})

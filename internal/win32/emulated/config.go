@@ -83,16 +83,6 @@ func sharedBus(bus uint32) bool {
 }
 
 func validate(c nodespec.Config) error {
-	switch c.SANPolicy {
-	case "", nodespec.SANOnlineAll, nodespec.SANOfflineShared, nodespec.SANOfflineAll:
-	default:
-		return fmt.Errorf("SAN policy %q, want %s, %s or %s", c.SANPolicy, nodespec.SANOnlineAll, nodespec.SANOfflineShared, nodespec.SANOfflineAll)
-	}
-	switch c.SMBAfterReboot {
-	case "", nodespec.SMBDisconnected, nodespec.SMBAbsent, nodespec.SMBWorking:
-	default:
-		return fmt.Errorf("SMB mappings after a reboot %q, want %s, %s or %s", c.SMBAfterReboot, nodespec.SMBDisconnected, nodespec.SMBAbsent, nodespec.SMBWorking)
-	}
 	if c.VolumeArrivalDelay < 0 || c.FormatDuration < 0 {
 		return errors.New("the configuration has a negative delay")
 	}

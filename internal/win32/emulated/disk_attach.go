@@ -22,7 +22,7 @@ const (
 )
 
 // Attach attaches a disk and returns its number. If c.ID is that of a detached
-// disk, it attaches that disk again. With Config.AttachNeedsRescan the disk is
+// disk, it attaches that disk again. With Config.Attach = [nodespec.AttachRescan] the disk is
 // invisible until Reenumerate.
 func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	n.mu.Lock()
@@ -34,7 +34,7 @@ func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
 	status := statusAttached
-	if n.cfg.AttachNeedsRescan {
+	if n.cfg.Attach == nodespec.AttachRescan {
 		status = statusWaiting
 	}
 	number, err = n.attach(c, status)

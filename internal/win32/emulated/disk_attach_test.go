@@ -16,7 +16,7 @@ import (
 // Bytes replace what was written before them, and Windows sees a disk with them only:
 // here without its GPT, at arrival and after the node was opened again.
 func TestBytesOfADisk(t *testing.T) {
-	for name, c := range map[string]nodespec.Config{"seen at once": {}, "seen after a rescan": {AttachNeedsRescan: true}} {
+	for name, c := range map[string]nodespec.Config{"seen at once": {}, "seen after a rescan": {Windows: nodespec.Windows{Attach: "rescan"}}} {
 		t.Run(name, func(t *testing.T) {
 			c.StateDir = t.TempDir()
 			n := start(t, c)
@@ -163,7 +163,7 @@ func TestImageContent(t *testing.T) {
 
 func TestAttachNeedsRescan(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, nodespec.Config{StateDir: dir, AttachNeedsRescan: true})
+	n := start(t, nodespec.Config{StateDir: dir, Windows: nodespec.Windows{Attach: "rescan"}})
 	number, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 	if err != nil || number != 3 {
 		t.Fatalf("Attach = %d, %v", number, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // control handles the control codes of a disk. The handle's access has been
@@ -162,7 +163,7 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
 			return win32.ERROR_INVALID_PARAMETER
 		}
-		if t.n.cfg.CreateDiskAddsMSR {
+		if t.n.cfg.NewGPT == nodespec.NewGPTMSR {
 			msr, err := t.n.reserved(l, d.geometry())
 			if err != nil {
 				return err
@@ -253,7 +254,7 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	l.Partitions[i].Length += uint64(g.Delta)
-	if l.Style == win32.PARTITION_STYLE_GPT && !t.n.cfg.GrowNeedsLayout && ptable.Refit(&l, d.geometry()) != nil {
+	if l.Style == win32.PARTITION_STYLE_GPT && t.n.cfg.GPTEnd == nodespec.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if ptable.Check(l, d.geometry()) != nil {

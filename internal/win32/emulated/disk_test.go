@@ -366,7 +366,7 @@ func TestSANPolicy(t *testing.T) {
 		{"offlineAll", nodespec.Disk{Bus: "nvme"}, true},
 		{"offlineAll", nodespec.Disk{Bus: "nvme", Offline: &no, ReadOnly: &no}, false},
 	} {
-		n := start(t, nodespec.Config{SANPolicy: c.policy})
+		n := start(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: c.policy}})
 		number, err := n.Attach(c.disk)
 		if err != nil {
 			t.Fatal(err)
@@ -417,7 +417,7 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 }
 
 func TestCreateDiskAddsMSR(t *testing.T) {
-	n := blank(t, nodespec.Config{CreateDiskAddsMSR: true}, nodespec.Disk{Size: gib})
+	n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: "msr"}}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	l := initialize(t, n, h)
 	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
@@ -432,9 +432,9 @@ func TestCreateDiskAddsMSR(t *testing.T) {
 // docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk:
 // Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
-	for _, needsLayout := range []bool{false, true} {
-		t.Run(fmt.Sprintf("needs a layout: %t", needsLayout), func(t *testing.T) {
-			n := blank(t, nodespec.Config{GrowNeedsLayout: needsLayout}, nodespec.Disk{Size: gib})
+	for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
+		t.Run("the end of the GPT "+gptEnd, func(t *testing.T) {
+			n := blank(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, nodespec.Disk{Size: gib})
 			h := drive(t, n, readWrite)
 			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
 			grow := func(number uint32, delta int64) []byte {
@@ -479,7 +479,7 @@ func TestGrowth(t *testing.T) {
 			if l.UsableOffset+l.UsableLength > gib {
 				t.Errorf("usable range ends at %d before the header moved", l.UsableOffset+l.UsableLength)
 			}
-			if needsLayout {
+			if gptEnd == nodespec.GPTEndStays {
 				refused(2, 100*mib)
 				l.UsableLength += gib
 				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)

@@ -41,7 +41,7 @@ func newFileNode(t *testing.T) *fileNode {
 			}},
 		},
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
-		NoAutomount: true,
+		Windows:     nodespec.Windows{Automount: "disabled"},
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, Machine{})
 	if err != nil {

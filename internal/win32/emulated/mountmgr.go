@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The mount manager records which volume has which drive letter and at which
@@ -72,7 +73,7 @@ func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
 // already assigned.
 func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
 	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
-	if n.cfg.NoAutomount {
+	if n.cfg.Automount == nodespec.AutomountDisabled {
 		return
 	}
 	if table.Style == win32.PARTITION_STYLE_GPT &&

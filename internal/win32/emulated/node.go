@@ -60,7 +60,11 @@ type Node struct {
 //
 // Only one process at a time can have a state directory open.
 func Open(cfg nodespec.Config, m Machine) (*Node, error) {
-	if err := validate(cfg); err != nil {
+	var err error
+	if cfg.Windows, err = cfg.Windows.In(cfg.World); err == nil {
+		err = validate(cfg)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("emulated node: %w", err)
 	}
 	n := &Node{

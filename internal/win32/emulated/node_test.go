@@ -100,7 +100,8 @@ func (n *Node) systemVolume() win32.GUID {
 func TestOpenRefusals(t *testing.T) {
 	same := uint32(4)
 	for name, c := range map[string]nodespec.Config{
-		"SAN policy":               {SANPolicy: "offline"},
+		"SAN policy":               {Windows: nodespec.Windows{SANPolicy: "offline"}},
+		"world":                    {World: "nice"},
 		"negative delay":           {FormatDuration: -1},
 		"disk":                     {Disks: []nodespec.Disk{{Bus: "usb"}}},
 		"one number twice":         {Disks: []nodespec.Disk{{Number: &same}, {Number: &same}}},

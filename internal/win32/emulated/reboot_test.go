@@ -11,7 +11,7 @@ import (
 
 func TestReboot(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := startOn(t, nodespec.Config{AttachNeedsRescan: true, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, Machine{Now: func() time.Time { return now }})
+	n := startOn(t, nodespec.Config{Windows: nodespec.Windows{Attach: "rescan"}, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, Machine{Now: func() time.Time { return now }})
 	if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,7 @@ func TestDriveLetters(t *testing.T) {
 		{"ordinary", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
 		{"hidden", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 1 << 62 }, ""},
 		{"recovery", nodespec.Config{}, func(p *win32.Partition) { p.Attributes, p.Type = 0, win32.PARTITION_MSFT_RECOVERY_GUID }, ""},
-		{"automount off", nodespec.Config{NoAutomount: true}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
+		{"automount off", nodespec.Config{Windows: nodespec.Windows{Automount: "disabled"}}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := blank(t, c.cfg, nodespec.Disk{Size: gib})

@@ -10,12 +10,12 @@ package simulated
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
 
@@ -27,7 +27,21 @@ const (
 // InProcess returns a node as a driver sees it that uses the Go library.
 func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
-	h := newHost(t, setup)
+	return inProcess(t, setup, nodespec.Windows{})
+}
+
+// InProcessOn is InProcess on nodes with the given Windows, whose empty options are those
+// of the strict world.
+func InProcessOn(w nodespec.Windows) conformance.NewNode {
+	return func(t *testing.T, setup conformance.Setup) *conformance.Node {
+		t.Helper()
+		return inProcess(t, setup, w)
+	}
+}
+
+func inProcess(t *testing.T, setup conformance.Setup, windows nodespec.Windows) *conformance.Node {
+	t.Helper()
+	h := newHost(t, setup, windows)
 	n := h.node()
 	n.Disk, n.Volume, n.Filesystem = h.sim.Disk(), h.sim.Volume(), h.sim.Filesystem()
 	n.SMB, n.ISCSI, n.System = h.sim.SMB(), h.sim.ISCSI(), h.sim.System()
@@ -55,7 +69,7 @@ func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 // throughPipes serves the given versions of the API, or all.
 func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *conformance.Node {
 	t.Helper()
-	h := newHost(t, setup)
+	h := newHost(t, setup, nodespec.Windows{})
 	n := h.node()
 	n.Confined = true
 	n.Lacks = []string{"GetDiskReadOnly", "SetDiskReadOnly"} // in no published version
@@ -87,19 +101,13 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 // host is a simulated node under test.
 type host struct{ sim *simnode.Node }
 
-func newHost(t *testing.T, setup conformance.Setup) *host {
+func newHost(t *testing.T, setup conformance.Setup, windows nodespec.Windows) *host {
 	t.Helper()
 	return &host{sim: simnode.New(t, func(c *simnode.Config) {
 		c.Disks = []simnode.Disk{{Content: "system"}}
 		c.Directories = []string{caseDir}
-		c.AttachNeedsRescan = setup.AttachNeedsRescan
+		c.Windows = setup.Windows.Or(windows)
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
-		c.CreateDiskAddsMSR = setup.TableAddsReserved
-		c.GrowNeedsLayout = setup.GrowthNeedsTable
-		c.Log = slog.New(slog.DiscardHandler)
-		if setup.ArriveOffline {
-			c.SANPolicy = "offlineShared"
-		}
 		if setup.Spanned {
 			c.Disks = append(c.Disks, simnode.Disk{Size: 1 << 30, Content: "gpt"}, simnode.Disk{Size: 1 << 30, Content: "gpt"})
 			c.SpannedVolumes = []simnode.SpannedVolume{{Extents: []simnode.Extent{{Disk: 1, Offset: 64 << 20, Length: 100 << 20}, {Disk: 2, Offset: 64 << 20, Length: 200 << 20}}}}

@@ -25,10 +25,6 @@ type Config struct {
 	// SMBServers are the SMB servers that the node can reach. Empty means
 	// files.example.com with the share data and the account csi, password csi.
 	SMBServers []SMBServer `json:"smbServers,omitempty"`
-	// SMBAfterReboot is what a restart of Windows does to SMB mappings:
-	// [SMBDisconnected] (the default), [SMBAbsent] or [SMBWorking]. It is not certain
-	// which of them Windows does.
-	SMBAfterReboot string `json:"smbAfterReboot,omitempty"`
 
 	// Services are added to the services that every node has. A service with the same
 	// name replaces the node's.
@@ -39,26 +35,16 @@ type Config struct {
 	// Firmware is the data of the machine's firmware.
 	Firmware Firmware `json:"firmware,omitzero"`
 
-	// SANPolicy applies to attached disks whose Offline is not set:
-	// [SANOnlineAll] (the default), [SANOfflineShared] or [SANOfflineAll].
-	SANPolicy string `json:"sanPolicy,omitempty"`
-	// AttachNeedsRescan hides attached disks until a rescan.
-	AttachNeedsRescan bool `json:"attachNeedsRescan,omitempty"`
-	// NoAutomount stops the mount manager from assigning drive letters to new basic
-	// volumes whose partition allows it (`automount disable`).
-	NoAutomount bool `json:"noAutomount,omitempty"`
+	// World is the name of one of [Worlds], which has the values of the options of Windows
+	// that are empty. "" means the strict world.
+	World string `json:"world,omitempty"`
+	// Windows is how the node's Windows behaves.
+	Windows
 	// VolumeArrivalDelay is the time from when a partition is made, or its disk goes
 	// online, until its volume appears.
 	VolumeArrivalDelay Duration `json:"volumeArrivalDelay,omitempty"`
 	// FormatDuration is how long a format takes.
 	FormatDuration Duration `json:"formatDuration,omitempty"`
-	// CreateDiskAddsMSR makes IOCTL_DISK_CREATE_DISK add a Microsoft reserved partition
-	// to a GPT disk. It is not certain whether Windows does.
-	CreateDiskAddsMSR bool `json:"createDiskAddsMSR,omitempty"`
-	// GrowNeedsLayout makes IOCTL_DISK_GROW_PARTITION fail beyond the end of the GPT's
-	// usable range on a disk that has grown, until IOCTL_DISK_SET_DRIVE_LAYOUT_EX has
-	// rewritten the table. It is not certain whether Windows does.
-	GrowNeedsLayout bool `json:"growNeedsLayout,omitempty"`
 
 	// Rules apply to the services of the node. Other processes have rules of their own.
 	Rules `json:"-"`
@@ -68,20 +54,6 @@ type Config struct {
 	// Log gets the messages of the node. nil means slog.Default().
 	Log *slog.Logger `json:"-"`
 }
-
-// The values of [Config.SMBAfterReboot].
-const (
-	SMBDisconnected = "disconnected" // mappings stay without their credentials, and are disconnected
-	SMBAbsent       = "absent"       // there are no mappings
-	SMBWorking      = "working"      // mappings work, and do not show whose credentials they use
-)
-
-// The values of [Config.SANPolicy].
-const (
-	SANOnlineAll     = "onlineAll"
-	SANOfflineShared = "offlineShared" // disks on buses that machines can share arrive offline and read-only, as on Windows Server
-	SANOfflineAll    = "offlineAll"    // all disks arrive offline and read-only
-)
 
 // Rules limit what callers of one process's services may do. The zero value has no limits,
 // as for a driver in process on a real node.

@@ -67,13 +67,8 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	config := nodespec.Config{
 		Disks:              []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories:        []string{caseDir},
-		AttachNeedsRescan:  setup.AttachNeedsRescan,
+		Windows:            setup.Windows,
 		VolumeArrivalDelay: nodespec.Duration(setup.ArrivalDelay),
-		CreateDiskAddsMSR:  setup.TableAddsReserved,
-		GrowNeedsLayout:    setup.GrowthNeedsTable,
-	}
-	if setup.ArriveOffline {
-		config.SANPolicy = "offlineShared"
 	}
 	if setup.Spanned {
 		config.Disks = append(config.Disks, nodespec.Disk{Size: 1 << 30, Content: "gpt"}, nodespec.Disk{Size: 1 << 30, Content: "gpt"})

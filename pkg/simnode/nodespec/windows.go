@@ -1,0 +1,203 @@
+package nodespec
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Windows is how the Windows of a node behaves where that depends on its version or its
+// settings, or is not known. The values of each field, what they mean and where that is
+// known from are in [Options].
+//
+// An empty field has the value of [Config.World], or without a world the first value of
+// its option. That is the strict one: the behavior that more programs fail with.
+type Windows struct {
+	// SANPolicy is the state in which disks arrive whose Offline is not set.
+	SANPolicy string `json:"sanPolicy,omitempty"`
+	// Attach is when the node sees an attached disk.
+	Attach string `json:"attach,omitempty"`
+	// Automount is whether the mount manager mounts new basic volumes.
+	Automount string `json:"automount,omitempty"`
+	// NewGPT is what IOCTL_DISK_CREATE_DISK writes to a GPT disk.
+	NewGPT string `json:"newGPT,omitempty"`
+	// GPTEnd is whether the usable range of a GPT follows a disk that grows.
+	GPTEnd string `json:"gptEnd,omitempty"`
+	// SMBAfterReboot is what a restart of Windows does to SMB mappings.
+	SMBAfterReboot string `json:"smbAfterReboot,omitempty"`
+}
+
+// An Option is a field of [Windows].
+type Option struct {
+	Key    string  // its name in JSON, such as "sanPolicy"
+	Does   string  // what it is about
+	Values []Value // from the strict value to the one that most programs work with
+}
+
+// A Value is a value of an [Option].
+type Value struct {
+	Name   string
+	Does   string // what Windows does
+	Source string // where that is known from
+}
+
+// Options returns the options of [Windows], in the order of its fields.
+func Options() []Option {
+	return []Option{
+		{"sanPolicy", "in which state disks arrive", []Value{
+			{SANOnlineAll, "all disks arrive online", "document: diskpart, san"},
+			{SANOfflineShared, "disks on buses that machines can share arrive offline and read-only", "document: diskpart, san; default of Windows Server"},
+			{SANOfflineAll, "all disks arrive offline and read-only", "document: diskpart, san"},
+		}},
+		{"attach", "when the node sees an attached disk", []Value{
+			{AttachSeen, "at once", "inference"},
+			{AttachRescan, "after a rescan", "behavior of the existing CSI Proxy, which rescans"},
+		}},
+		{"automount", "whether new basic volumes are mounted", []Value{
+			{AutomountEnabled, "a new volume gets a drive letter if its partition allows it", "document: mountvol, diskpart automount"},
+			{AutomountDisabled, "a new volume gets no drive letter", "document: mountvol, diskpart automount"},
+		}},
+		{"newGPT", "what IOCTL_DISK_CREATE_DISK writes", []Value{
+			{NewGPTBare, "a GPT without partitions", "logs of programs on Windows"},
+			{NewGPTMSR, "a GPT with a Microsoft reserved partition", "document: IOCTL_DISK_CREATE_DISK"},
+		}},
+		{"gptEnd", "whether the usable range of a GPT follows a disk that grows", []Value{
+			{GPTEndMoves, "it follows", "inference"},
+			{GPTEndStays, "it stays until IOCTL_DISK_SET_DRIVE_LAYOUT_EX rewrites the table", "logs of programs on Windows"},
+		}},
+		{"smbAfterReboot", "what a restart of Windows leaves of SMB mappings", []Value{
+			{SMBDisconnected, "mappings stay without their credentials, and are disconnected", "reports of Windows Server 2025"},
+			{SMBAbsent, "there are no mappings", "reports of Windows Server 2016"},
+			{SMBWorking, "mappings work, and do not show whose credentials they use", "reports of Windows Server 2019"},
+		}},
+	}
+}
+
+// The values of [Windows.SANPolicy].
+const (
+	SANOnlineAll     = "onlineAll"
+	SANOfflineShared = "offlineShared"
+	SANOfflineAll    = "offlineAll"
+)
+
+// The values of [Windows.Attach].
+const (
+	AttachSeen   = "seen"
+	AttachRescan = "rescan"
+)
+
+// The values of [Windows.Automount].
+const (
+	AutomountEnabled  = "enabled"
+	AutomountDisabled = "disabled"
+)
+
+// The values of [Windows.NewGPT].
+const (
+	NewGPTBare = "bare"
+	NewGPTMSR  = "msr"
+)
+
+// The values of [Windows.GPTEnd].
+const (
+	GPTEndMoves = "moves"
+	GPTEndStays = "stays"
+)
+
+// The values of [Windows.SMBAfterReboot].
+const (
+	SMBDisconnected = "disconnected"
+	SMBAbsent       = "absent"
+	SMBWorking      = "working"
+)
+
+// A World is a named choice of options.
+type World struct {
+	Name string
+	Does string
+	Windows
+}
+
+// The names of worlds.
+const (
+	WorldStrict = "strict" // the first value of each option
+	WorldKind   = "kind"   // the last value of each option
+)
+
+// Worlds returns the named worlds, the strict one first. Every option has a value in each.
+func Worlds() []World {
+	strict := World{Name: WorldStrict, Does: "for each open question the answer that more programs fail with"}
+	kind := World{Name: WorldKind, Does: "for each open question the answer that most programs work with"}
+	for _, o := range Options() {
+		strict.Set(o.Key, o.Values[0].Name)
+		kind.Set(o.Key, o.Values[len(o.Values)-1].Name)
+	}
+	return []World{strict, kind}
+}
+
+// Get returns the value of the option with the given key.
+func (w *Windows) Get(key string) string { return w.field(key).String() }
+
+// Set sets the option with the given key.
+func (w *Windows) Set(key, value string) { w.field(key).SetString(value) }
+
+func (w *Windows) field(key string) reflect.Value {
+	v := reflect.ValueOf(w).Elem()
+	for i := range v.NumField() {
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name == key {
+			return v.Field(i)
+		}
+	}
+	panic(fmt.Sprintf("nodespec: no option %q", key))
+}
+
+// Or returns w with the values of other for its empty fields.
+func (w Windows) Or(other Windows) Windows {
+	for _, o := range Options() {
+		if w.Get(o.Key) == "" {
+			w.Set(o.Key, other.Get(o.Key))
+		}
+	}
+	return w
+}
+
+// In returns w with the values of a world for its empty fields. "" is the strict world.
+// The error names an unknown world, or an unknown value.
+func (w Windows) In(world string) (Windows, error) {
+	all := Worlds()
+	if world == "" {
+		world = WorldStrict
+	}
+	i := slices.IndexFunc(all, func(a World) bool { return a.Name == world })
+	if i < 0 {
+		var names []string
+		for _, a := range all {
+			names = append(names, a.Name)
+		}
+		return w, fmt.Errorf("world %q, want %s", world, or(names))
+	}
+	for _, o := range Options() {
+		got := w.Get(o.Key)
+		if got == "" {
+			continue
+		}
+		var names []string
+		for _, v := range o.Values {
+			names = append(names, v.Name)
+		}
+		if !slices.Contains(names, got) {
+			return w, fmt.Errorf("%s %q, want %s", o.Key, got, or(names))
+		}
+	}
+	return w.Or(all[i].Windows), nil
+}
+
+// or joins names as in "a, b or c".
+func or(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
