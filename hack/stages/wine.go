@@ -81,7 +81,7 @@ func wineTests(ctx context.Context, r *report) error {
 		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
 		w.test(ctx, "test", nil, "./wine", "./windows"),
 		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
-			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
+			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
 		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
 	}

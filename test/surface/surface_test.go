@@ -40,7 +40,7 @@ func newDeclarations(system string, files fs.FS, others map[string]*types.Packag
 // takes all others from others.
 func (d *declarations) Import(name string) (*types.Package, error) {
 	dir, ours := strings.CutPrefix(name, module+"/")
-	if !ours {
+	if !ours || !strings.HasPrefix(dir, "pkg/") {
 		if p := d.others[name]; p != nil {
 			return p, nil
 		}
