@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("csi-driver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	klog.InitFlags(flags)
-	endpoint := flags.String("endpoint", "", "unix socket to serve CSI on, such as unix:///csi/csi.sock")
+	endpoint := flags.String("endpoint", "", "where to serve CSI: a unix socket, such as unix:///csi/csi.sock, or for tests an address, such as tcp://127.0.0.1:10000")
 	nodeID := flags.String("node-id", "", "name of this node in the storage system")
 	hostProcess := flags.Bool("host-process", false, "work in process, as in a HostProcess container, and not through CSI Proxy")
 	wait := flags.Duration("wait", 30*time.Second, "how long to wait for CSI Proxy to start")
@@ -85,15 +85,18 @@ func connect(ctx context.Context, hostProcess bool, wait time.Duration) (*host.H
 	return host.Remote(ctx)
 }
 
-// listen listens on the unix socket of an endpoint. Windows has unix sockets, too.
+// listen listens on an endpoint. Windows has unix sockets, too; Wine has not, so tests
+// use TCP there.
 func listen(endpoint string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(endpoint, "unix://")
-	if !ok || path == "" {
-		return nil, fmt.Errorf("endpoint %q: want unix:// and the path of a socket", endpoint)
+	network, address, ok := strings.Cut(endpoint, "://")
+	if !ok || address == "" || network != "unix" && network != "tcp" {
+		return nil, fmt.Errorf("endpoint %q: want unix:// and the path of a socket, or tcp:// and an address", endpoint)
 	}
-	// A driver that was killed has left its socket.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the old socket: %w", err)
+	if network == "unix" {
+		// A driver that was killed has left its socket.
+		if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("remove the old socket: %w", err)
+		}
 	}
-	return net.Listen("unix", path)
+	return net.Listen(network, address)
 }

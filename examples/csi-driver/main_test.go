@@ -63,8 +63,18 @@ func TestServe(t *testing.T) {
 	}
 }
 
+func TestListenOnTCP(t *testing.T) {
+	l, err := listen("tcp://127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestListenRefusesOtherEndpoints(t *testing.T) {
-	for _, endpoint := range []string{"", "unix://", "tcp://127.0.0.1:1"} {
+	for _, endpoint := range []string{"", "unix://", "tcp://", "/csi/csi.sock", "udp://127.0.0.1:1"} {
 		if l, err := listen(endpoint); err == nil {
 			l.Close()
 			t.Errorf("listen(%q) succeeds, want an error", endpoint)

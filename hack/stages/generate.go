@@ -109,7 +109,7 @@ func checkGenerated(all bool) func(context.Context, *report) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, toolsDir}) {
+		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, toolsDir}) {
 			errs = append(errs, r.tidy(ctx, m, "go.mod"))
 		}
 		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)

@@ -47,6 +47,7 @@ func lists() map[string][]stage {
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, and disks by a driver; installs Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, moduleAlone(labDir)}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
@@ -56,7 +57,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, demo},
+		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, build, kills, volumes, longFlood, longFuzz},

@@ -29,6 +29,10 @@ const exampleDir = "examples/csi-driver"
 // nextCSI is a go.mod of the example driver that requires the next CSI specification.
 const nextCSI = "csi-1.13.mod"
 
+// labDir is a module outside of the workspace: Windows drivers under Wine, on a simulated
+// node.
+const labDir = "lab"
+
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 

@@ -28,6 +28,7 @@ var vulnChecks = []struct {
 	{externalDir, []string{"linux"}, false},
 	{exampleDir, []string{"windows"}, false},
 	{driversDir, []string{"windows"}, false},
+	{labDir, []string{"linux", "windows"}, false},
 }
 
 // govulncheck scans each module on its own: in the workspace all of them would have

@@ -80,7 +80,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 		}
 	}
 	packages := 0
-	for _, dir := range []string{"client", "cmd", "examples", "hack", "internal", "pkg", "test"} {
+	for _, dir := range []string{"client", "cmd", "examples", "hack", "internal", "lab", "pkg", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -96,8 +96,9 @@ func TestGitHubFilesParse(t *testing.T) {
 	}
 }
 
-// Programs are in three directories: cmd has those that users install, hack has those
-// that build, check and document the project, and examples has those that users copy.
+// Programs are in four directories: cmd has those that users install, hack has those
+// that build, check and document the project, examples has those that users copy, and lab
+// has those of the lab.
 func TestProgramsAreInTheirDirectories(t *testing.T) {
 	programs := 0
 	for _, f := range sources(t) {
@@ -105,8 +106,8 @@ func TestProgramsAreInTheirDirectories(t *testing.T) {
 			continue
 		}
 		programs++
-		if !under(path.Dir(f.path), "cmd", "hack", "examples") {
-			t.Errorf("%s: move the program to cmd, to hack if it is a build tool, or to examples", f.path)
+		if !under(path.Dir(f.path), "cmd", "hack", "examples", "lab") {
+			t.Errorf("%s: move the program to cmd, to hack if it is a build tool, to examples or to lab", f.path)
 		}
 	}
 	if programs == 0 {

@@ -258,6 +258,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"cmd/internal/winsvc":     "the service wrapper",
 		"test/wine/driver":        "loads a driver into Wine, for tests",
 		"examples":                "a driver of its own, which measures shares",
+		"lab/relay":               "owns named pipes under Wine",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {
@@ -335,7 +336,7 @@ func TestGoLines(t *testing.T) {
 		"go.mod": forDrivers, "client/go.mod": forDrivers,
 		"test/external/go.mod": forDrivers, "examples/csi-driver/go.mod": forDrivers, "examples/csi-driver/csi-1.13.mod": forDrivers, "test/drivers/go.mod": forDrivers, "test/drivers/published.mod": forDrivers,
 		"test/published/script/go.mod": forDrivers, "test/published/v1.0.1/go.mod": forDrivers, "test/published/v1.3.0/go.mod": forDrivers,
-		"go.work": toBuild, "cmd/go.mod": toBuild, "hack/go.mod": toBuild, "hack/tools/go.mod": toBuild, "test/go.mod": toBuild,
+		"go.work": toBuild, "cmd/go.mod": toBuild, "hack/go.mod": toBuild, "hack/tools/go.mod": toBuild, "lab/go.mod": toBuild, "test/go.mod": toBuild,
 	} {
 		text := read(t, file)
 		if got := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(text); got == nil || got[1] != want {

@@ -1,0 +1,130 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/session"
+)
+
+func open(t *testing.T) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), session.Options{Log: t.Output()})
+	if errors.Is(err, session.ErrNoWine) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// build builds the program of these tests for Windows.
+func build(t *testing.T) string {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "program.exe")
+	cmd := exec.Command("go", "build", "-o", exe, "./testdata/program")
+	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return exe
+}
+
+// Several programs run at a time, in one Wine.
+func TestSession(t *testing.T) {
+	s, exe := open(t), build(t)
+	start := func(args ...string) *session.Process {
+		p, err := s.Start(session.Program{Path: exe, Args: args, Env: []string{"LAB_TEST=value"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	wait := func(p *session.Process) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return p.Wait(ctx)
+	}
+
+	long, killed := start("wait"), start("wait")
+	for _, p := range []*session.Process{long, killed} {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(p.Output(), "waiting"); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the program does not start; its output is %q", p.Output())
+			}
+		}
+	}
+	short := start("hello", "two words", `back\slash "quote"`)
+	if err := wait(short); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{`dir C:\lab`, `args [hello two words back\slash "quote"]`, "env value"} {
+		if !strings.Contains(short.Output(), want) {
+			t.Errorf("output is %q, want %q in it", short.Output(), want)
+		}
+	}
+	if err := wait(start("fail")); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "the reason") {
+		t.Errorf("a program that fails: %v, want its exit code and output", err)
+	}
+	if err := wait(start("write", `C:\lab\file`)); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(s.OnLinux(`C:\lab\file`)); err != nil || string(got) != "content" {
+		t.Errorf("on this side the file has %q, %v, want what the program wrote", got, err)
+	}
+
+	killed.Kill()
+	if out := killed.Output(); strings.Contains(out, "interrupted") {
+		t.Errorf("a killed program was interrupted: %q", out)
+	}
+	long.Stop(10 * time.Second)
+	if err := wait(long); err != nil || !strings.Contains(long.Output(), "interrupted") {
+		t.Errorf("stop: %v, output %q, want an interrupt", err, long.Output())
+	}
+}
+
+// Two sessions do not meet, and nothing of a session is left.
+func TestSessionsAreSeparate(t *testing.T) {
+	a, b := open(t), open(t)
+	if err := os.WriteFile(a.OnLinux(`C:\lab\file`), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(b.OnLinux(`C:\lab\file`)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the other session has the file, too: %v", err)
+	}
+	p, err := a.Start(session.Program{Path: build(t), Args: []string{"wait"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-p.Ended():
+	case <-time.After(10 * time.Second):
+		t.Error("a program has survived its session")
+	}
+}
+
+func TestNoWine(t *testing.T) {
+	t.Setenv("CSI_PROXY_WINE_DIR", t.TempDir())
+	s, err := session.Open(t.Context(), session.Options{})
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, session.ErrNoWine) || !strings.Contains(err.Error(), "hack/wine.sh build") {
+		t.Errorf("without Wine: %v, want ErrNoWine and the remedy", err)
+	}
+}
