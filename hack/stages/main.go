@@ -41,7 +41,7 @@ func lists() map[string][]stage {
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, unitTests(quick)}
 	external := stage{"external", "the contract of a node, run by a module that can import only what is public", time.Minute, moduleAlone(externalDir)}
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
-	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts", 30 * time.Minute, lifecycles(10_000)}
+	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}

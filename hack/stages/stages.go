@@ -243,11 +243,11 @@ func exampleModule(ctx context.Context, r *report) error {
 }
 
 // lifecycles makes so many volumes with the example driver, while calls of Windows fail
-// and CSI Proxy is restarted.
+// and CSI Proxy is restarted, and as many while its process is killed.
 func lifecycles(volumes int) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		env := []string{"GOWORK=off", fmt.Sprintf("CSI_DRIVER_LIFECYCLES=%d", volumes)}
-		return r.goTest(ctx, exampleDir, env, "-run", "^TestLifecycles$", "./driver")
+		return r.goTest(ctx, exampleDir, env, "-run", "^Test(Killed)?Lifecycles$", "./driver")
 	}
 }
 

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -91,11 +92,14 @@ var betas = []string{
 type env struct {
 	setup   setup
 	t       *testing.T
-	node    *simnode.Node
+	node    *simnode.Node // nil if csi-proxy-sim has the node
+	show    func() (simnode.State, error)
+	kubelet filesystem.Interface // how the kubelet reaches the node
 	storage *simstorage.Storage
-	proxy   *serve.Server // nil in process
+	proxy   *serve.Server // nil in process, and if csi-proxy-sim has the node
 	log     klog.Logger
 	address string
+	entries int // of the node's own volumes, when it starts
 
 	stopDriver func() error
 }
@@ -104,6 +108,7 @@ type env struct {
 func start(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet)}
+	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(e.node, nodeID, s.findBy)
 	if !s.inProcess {
 		e.proxy = serve.Start(t, e.node, func(c *serve.Config) {
@@ -112,21 +117,43 @@ func start(t *testing.T, s setup, log klog.Logger) *env {
 			}
 		})
 	}
-	dir, err := os.MkdirTemp("", "csi") // short, because of the socket
+	e.begin()
+	return e
+}
+
+// begin makes the directories that the kubelet has, and starts the driver.
+func (e *env) begin() {
+	e.t.Helper()
+	for _, dir := range []string{pluginDir, podsDir} {
+		if err := e.mkdir(dir); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	state, err := e.show()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.entries = ownEntries(state)
+	e.address = filepath.Join(socketDir(e.t), "csi.sock")
+	if err := e.startDriver(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		if err := e.stopDriver(); err != nil {
+			e.t.Error(err)
+		}
+	})
+}
+
+// socketDir makes a directory for sockets, whose paths must be short.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csi")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	e.address = filepath.Join(dir, "csi.sock")
-	if err := e.startDriver(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.stopDriver(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
+	return dir
 }
 
 // quiet drops the log of a node.
@@ -158,8 +185,11 @@ func (e *env) startDriver() error {
 
 // host returns the node as a new process of the driver reaches it.
 func (e *env) host() (*host.Host, error) {
-	if !e.setup.inProcess {
+	switch {
+	case e.proxy != nil:
 		return host.Remote(context.Background(), remote.WithPipePath(e.proxy.PipePath))
+	case !e.setup.inProcess:
+		return host.Remote(context.Background())
 	}
 	p, err := e.node.NewProcess(simnode.Rules{})
 	if err != nil {
@@ -207,33 +237,38 @@ func capability() *csi.VolumeCapability {
 	}
 }
 
-const kubelet = `C:\var\lib\kubelet`
+// Directories of the kubelet.
+const (
+	kubelet   = `C:\var\lib\kubelet`
+	pluginDir = kubelet + `\plugins\kubernetes.io\csi\example`
+	podsDir   = kubelet + `\pods`
+)
 
 // mkdir makes a directory, as the kubelet does.
 func (e *env) mkdir(path string) error {
-	_, err := e.node.Filesystem().Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
+	_, err := e.kubelet.Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
 	return err
 }
 
 // rmdir removes a directory with its content, as the kubelet does.
 func (e *env) rmdir(path string) error {
-	_, err := e.node.Filesystem().Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
+	_, err := e.kubelet.Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
 	return err
 }
 
 func (e *env) exists(path string) (bool, error) {
-	out, err := e.node.Filesystem().PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
+	out, err := e.kubelet.PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
 	if err != nil {
 		return false, err
 	}
 	return out.Exists, nil
 }
 
-// left returns what volumes have left on the node: disks, mounts, mappings and
-// sessions. simnode.New checks handles.
+// left returns what volumes have left on the node: disks, mounts, mappings, sessions,
+// handles, files and directories. Locks of volumes and files end with their handles.
 func (e *env) left() []string {
 	e.t.Helper()
-	state, err := e.node.Show()
+	state, err := e.show()
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -254,6 +289,25 @@ func (e *env) left() []string {
 			left = append(left, "session "+t.IQN)
 		}
 	}
+	for _, h := range state.OpenHandles {
+		left = append(left, "handle "+h)
+	}
+	if n := ownEntries(state) - e.entries; n != 0 {
+		left = append(left, fmt.Sprintf("%+d files and directories", n))
+	}
 	slices.Sort(left)
 	return left
+}
+
+// ownEntries returns how many files and directories the node's own volumes have, such as
+// C:.
+func ownEntries(s simnode.State) (n int) {
+	for _, v := range s.Volumes {
+		for _, d := range s.Disks {
+			if d.System && slices.Contains(v.Disks, d.Number) {
+				n += v.Entries
+			}
+		}
+	}
+	return n
 }

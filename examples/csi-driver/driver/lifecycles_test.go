@@ -55,14 +55,7 @@ func eventually(ctx context.Context, call func() error) error {
 // Many volumes live at the same time, while calls of Windows fail and CSI Proxy is
 // restarted. At the end nothing is left.
 func TestLifecycles(t *testing.T) {
-	total := fewLifecycles
-	if text := os.Getenv(lifecyclesVariable); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("%s=%q, want a number", lifecyclesVariable, text)
-		}
-		total = n
-	}
+	total := lifecyclesWanted(t, fewLifecycles)
 	all := []setup{
 		{kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindSMB}, {kind: driver.KindISCSI},
 		{kind: driver.KindDisk, findBy: driver.Page83, inProcess: true}, {kind: driver.KindSMB, inProcess: true}, {kind: driver.KindISCSI, inProcess: true},
@@ -70,6 +63,45 @@ func TestLifecycles(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.String(), func(t *testing.T) { lifecycles(t, s, max(1, total/len(all))) })
 	}
+}
+
+// lifecyclesWanted returns how many volumes a test makes.
+func lifecyclesWanted(t *testing.T, byDefault int) int {
+	t.Helper()
+	text := os.Getenv(lifecyclesVariable)
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q, want a number", lifecyclesVariable, text)
+	}
+	return n
+}
+
+// lives makes n volumes, 16 at a time, of kinds in turn.
+func (c *cluster) lives(ctx context.Context, n int, kinds ...string) error {
+	var mu sync.Mutex
+	var errs []error
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		workers.Go(func() {
+			for i := range next {
+				if err := c.life(ctx, fmt.Sprintf("vol-%d", i), kinds[i%len(kinds)]); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 func lifecycles(t *testing.T, s setup, n int) {
@@ -103,34 +135,14 @@ func lifecycles(t *testing.T, s setup, n int) {
 	var faults int
 	trouble.Go(func() { faults = e.failOften(ctx) })
 
-	var mu sync.Mutex
-	var errs []error
-	var workers sync.WaitGroup
-	next := make(chan int)
-	for range atOnce {
-		workers.Go(func() {
-			for i := range next {
-				if err := c.life(t.Context(), fmt.Sprintf("vol-%d", i)); err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-				}
-			}
-		})
+	if err := c.lives(t.Context(), n, s.kind); err != nil {
+		t.Error(err)
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
 	close(restart)
 	cancel()
 	trouble.Wait()
 	e.node.ClearFaults()
 
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
 	left := e.left()
 	if len(left) > 0 {
 		t.Errorf("left on the node: %q", left)
@@ -138,9 +150,11 @@ func lifecycles(t *testing.T, s setup, n int) {
 	t.Logf("%d volumes, %d calls of which %d failed, %d faults, %d restarts: %d things left", n, calls.Load(), failed.Load(), faults, restarts, len(left))
 }
 
+// failures are the errors with which calls of Windows fail.
+var failures = []string{winapi.ERROR_GEN_FAILURE, winapi.ERROR_ACCESS_DENIED, winapi.ERROR_NOT_READY}
+
 // failOften makes a random call of Windows fail, until ctx ends.
 func (e *env) failOften(ctx context.Context) (times int) {
-	failures := []string{winapi.ERROR_GEN_FAILURE, winapi.ERROR_ACCESS_DENIED, winapi.ERROR_NOT_READY}
 	for {
 		select {
 		case <-ctx.Done():

@@ -84,6 +84,17 @@ func (d *Driver) NodePublishVolume(ctx context.Context, in *csi.NodePublishVolum
 	if !staged {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is not staged at %q", in.GetVolumeId(), in.GetStagingTargetPath())
 	}
+	published, err := d.isLink(ctx, in.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	if !published {
+		// Windows makes a directory before it makes it a link. A proxy that was killed
+		// in between has left the directory.
+		if err := d.remove(ctx, in.GetTargetPath()); err != nil {
+			return nil, err
+		}
+	}
 	link := &filesystem.CreateSymlinkRequest{SourcePath: in.GetStagingTargetPath(), TargetPath: in.GetTargetPath()}
 	if _, err := d.config.Host.Filesystem.CreateSymlink(ctx, link); err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+
 	"example.com/csi-driver/driver"
 	"example.com/csi-driver/simstorage"
 )
@@ -24,20 +26,21 @@ type cluster struct {
 	csi.ControllerClient
 	csi.NodeClient
 	env  *env
+	conn *grpc.ClientConn
 	each func(step string, call func() error) error
 }
 
 func newCluster(e *env, conn *grpc.ClientConn, each func(step string, call func() error) error) *cluster {
-	return &cluster{csi.NewControllerClient(conn), csi.NewNodeClient(conn), e, each}
+	return &cluster{csi.NewControllerClient(conn), csi.NewNodeClient(conn), e, conn, each}
 }
 
 const gib = 1 << 30
 
-// life makes a volume, uses it in two pods, grows it and deletes it.
-func (c *cluster) life(ctx context.Context, name string) error {
-	plugin := kubelet + `\plugins\kubernetes.io\csi\example\` + name
+// life makes a volume of a kind, uses it in two pods, grows it and deletes it.
+func (c *cluster) life(ctx context.Context, name, kind string) error {
+	plugin := pluginDir + `\` + name
 	staging := plugin + `\globalmount`
-	pods := []string{kubelet + `\pods\` + name + `-a`, kubelet + `\pods\` + name + `-b`}
+	pods := []string{podsDir + `\` + name + `-a`, podsDir + `\` + name + `-b`}
 	for _, dir := range append(pods, staging) {
 		if err := eventually(ctx, func() error { return c.env.mkdir(dir) }); err != nil {
 			return err
@@ -47,7 +50,7 @@ func (c *cluster) life(ctx context.Context, name string) error {
 	var publish map[string]string
 	err := c.each("create", func() error {
 		out, err := c.CreateVolume(ctx, &csi.CreateVolumeRequest{
-			Name: name, Parameters: map[string]string{driver.Kind: c.env.setup.kind},
+			Name: name, Parameters: map[string]string{driver.Kind: kind},
 			VolumeCapabilities: []*csi.VolumeCapability{capability()}, CapacityRange: &csi.CapacityRange{RequiredBytes: gib},
 		})
 		id = out.GetVolume().GetVolumeId()
@@ -158,7 +161,7 @@ func TestStory(t *testing.T) {
 				}
 				return nil
 			})
-			if err := c.life(t.Context(), "story"); err != nil {
+			if err := c.life(t.Context(), "story", s.kind); err != nil {
 				t.Error(err)
 			}
 			if left := e.left(); len(left) > 0 {
@@ -187,6 +190,40 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// A proxy that is killed while it makes a link leaves an empty directory. Publishing the
+// volume again replaces it, but never a directory with content.
+func TestPublishOverDirectory(t *testing.T) {
+	e := start(t, setup{kind: driver.KindDisk}, klog.Logger{})
+	if _, err := e.node.AttachDisk(simnode.Disk{Size: gib, Serial: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(e, e.connect(), nil)
+	id, staging := driver.DiskID("a"), pluginDir+`\a`
+	_, err := c.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: staging, VolumeCapability: capability(), PublishContext: map[string]string{driver.SerialNumber: "a"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{podsDir + `\empty` + target, podsDir + `\full` + target + `\data`} {
+		if err := e.mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.publish(t.Context(), id, staging, podsDir+`\empty`); err != nil {
+		t.Errorf("publish over an empty directory: %v", err)
+	}
+	if err := c.hasAtLeast(t.Context(), id, podsDir+`\empty`, gib*9/10); err != nil {
+		t.Errorf("the volume at what was an empty directory: %v", err)
+	}
+	if err := c.publish(t.Context(), id, staging, podsDir+`\full`); err == nil {
+		t.Error("publish over a directory with content succeeds")
+	}
+	if there, err := e.exists(podsDir + `\full` + target + `\data`); err != nil || !there {
+		t.Errorf("the content of a directory: %t, %v, want it to be there", there, err)
+	}
 }
 
 // What the driver does not support is refused with the code that CSI prescribes.

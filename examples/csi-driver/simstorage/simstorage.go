@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -30,13 +31,28 @@ const (
 	CHAPSecret  = "csi-secret-1234"
 )
 
-// Storage is a storage system with one node. Its methods may be called concurrently.
+// Node is what a storage system does to a node, and what it sees of it. *[simnode.Node]
+// implements it, and so can a client of csi-proxy-sim.
+type Node interface {
+	Show() (simnode.State, error)
+	AttachDisk(simnode.Disk) (simnode.DiskInfo, error)
+	DetachDisk(number uint32) error
+	GrowDisk(number uint32, size simnode.Size) error
+	AddShareDirectory(server, share, path string) error
+	SetISCSITarget(simnode.ISCSITarget) error
+	RemoveISCSITarget(iqn string) error
+}
+
+// Storage is a storage system with one node. Its methods may be called concurrently. It
+// remembers volumes, and asks the node which of them are attached. So a call whose answer
+// was lost can be repeated.
 type Storage struct {
-	node   *simnode.Node
+	node   Node
 	nodeID string
 	findBy string
 
 	mu      sync.Mutex
+	made    int                // disks, ever
 	volumes map[string]*volume // by ID
 }
 
@@ -46,11 +62,10 @@ type volume struct {
 	driver.Volume
 	kind string
 	name string // of the disk, the directory or the target
-	lun  int    // of an attached disk
 
-	attached bool
-	number   uint32       // of the attached disk
-	onNode   simnode.Size // size of the disk on the node; 0 if it was never attached
+	// A disk also has:
+	disk string // its ID on the node; no other volume ever has it
+	lun  int
 }
 
 const (
@@ -68,7 +83,7 @@ func Describe(c *simnode.Config) {
 
 // New returns a storage system. Its disks are to be found by findBy: driver.Page83,
 // driver.SerialNumber or driver.LUN.
-func New(node *simnode.Node, nodeID, findBy string) *Storage {
+func New(node Node, nodeID, findBy string) *Storage {
 	return &Storage{node: node, nodeID: nodeID, findBy: findBy, volumes: map[string]*volume{}}
 }
 
@@ -108,8 +123,10 @@ func (s *Storage) make(v *volume) error {
 	case driver.KindSMB:
 		return s.node.AddShareDirectory(SMBServer, SMBShare, v.name)
 	case driver.KindISCSI:
-		return s.node.SetISCSITarget(v.target())
+		return s.node.SetISCSITarget(v.target(v.Size))
 	}
+	s.made++
+	v.disk = fmt.Sprintf("%s-%d", v.name, s.made)
 	if v.lun = s.freeLUN(); v.lun == maxDisks {
 		return status.Errorf(codes.ResourceExhausted, "there are %d disks already", maxDisks)
 	}
@@ -118,11 +135,11 @@ func (s *Storage) make(v *volume) error {
 
 func (v *volume) iqn() string { return "iqn.2025-01.com.example:" + v.name }
 
-func (v *volume) target() simnode.ISCSITarget {
+func (v *volume) target(size int64) simnode.ISCSITarget {
 	return simnode.ISCSITarget{
 		IQN:     v.iqn(),
 		Portals: []simnode.ISCSIPortal{{Address: Portal, Port: PortalPort}},
-		LUNs:    []simnode.LUN{{Disk: simnode.Disk{Size: simnode.Size(v.Size)}}},
+		LUNs:    []simnode.LUN{{Disk: simnode.Disk{Size: simnode.Size(size)}}},
 		CHAP:    &simnode.CHAP{User: CHAPUser, Secret: CHAPSecret},
 	}
 }
@@ -150,10 +167,14 @@ func (s *Storage) Delete(_ context.Context, id string) error {
 	if v == nil {
 		return nil
 	}
-	if v.attached {
+	state, err := s.node.Show()
+	if err != nil {
+		return err
+	}
+	if attached(state, v) != nil {
 		return status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", id, s.nodeID)
 	}
-	if v.kind == driver.KindISCSI {
+	if target(state, v) != nil {
 		if err := s.node.RemoveISCSITarget(v.iqn()); err != nil {
 			return err
 		}
@@ -195,10 +216,8 @@ func (s *Storage) Attach(_ context.Context, id, node string) (map[string]string,
 	if v.kind != driver.KindDisk {
 		return nil, nil
 	}
-	if !v.attached {
-		if err := s.attach(v); err != nil {
-			return nil, err
-		}
+	if err := s.attach(v); err != nil {
+		return nil, err
 	}
 	switch s.findBy {
 	case driver.LUN:
@@ -209,32 +228,56 @@ func (s *Storage) Attach(_ context.Context, id, node string) (map[string]string,
 	return map[string]string{driver.SerialNumber: v.name}, nil
 }
 
+// attach attaches the disk of a volume, unless it is attached.
 func (s *Storage) attach(v *volume) error {
-	d := simnode.Disk{ID: v.name} // enough for a disk that was attached before
-	if v.onNode == 0 {
-		d.Size, d.Serial = simnode.Size(v.Size), v.name
-		d.Identifiers = []simnode.Identifier{{CodeSet: "ascii", Text: v.name}}
-		d.Address = &simnode.Address{Port: adapter, Lun: uint8(v.lun)}
-		v.onNode = d.Size
-	}
-	info, err := s.node.AttachDisk(d)
+	state, err := s.node.Show()
 	if err != nil {
 		return err
 	}
-	v.attached, v.number = true, info.Number
-	return s.growDisk(v, v.number)
+	disk := attached(state, v)
+	if disk == nil {
+		d := simnode.Disk{ID: v.disk} // enough for a disk that was attached before
+		if !slices.Contains(state.Detached, v.disk) {
+			d.Size, d.Serial = simnode.Size(v.Size), v.name
+			d.Identifiers = []simnode.Identifier{{CodeSet: "ascii", Text: v.name}}
+			d.Address = &simnode.Address{Port: adapter, Lun: uint8(v.lun)}
+		}
+		info, err := s.node.AttachDisk(d)
+		if err != nil {
+			return err
+		}
+		disk = &info
+	}
+	return s.growDisk(disk, v.Size)
 }
 
-// growDisk grows the node's disk to the size of the volume.
-func (s *Storage) growDisk(v *volume, number uint32) error {
-	if v.onNode >= simnode.Size(v.Size) {
+// attached returns the attached disk of a volume, or nil.
+func attached(state simnode.State, v *volume) *simnode.DiskInfo {
+	for i, d := range state.Disks {
+		if v.kind == driver.KindDisk && d.ID == v.disk {
+			return &state.Disks[i]
+		}
+	}
+	return nil
+}
+
+// target returns the target of a volume, or nil.
+func target(state simnode.State, v *volume) *simnode.ISCSITargetInfo {
+	for i, t := range state.ISCSITargets {
+		if v.kind == driver.KindISCSI && t.IQN == v.iqn() {
+			return &state.ISCSITargets[i]
+		}
+	}
+	return nil
+}
+
+// growDisk grows a disk of the node, unless it has the size.
+func (s *Storage) growDisk(d *simnode.DiskInfo, size int64) error {
+	whole := simnode.Size(size) - simnode.Size(size)%simnode.Size(d.SectorSize)
+	if d.Size >= whole {
 		return nil
 	}
-	if err := s.node.GrowDisk(number, simnode.Size(v.Size)); err != nil {
-		return err
-	}
-	v.onNode = simnode.Size(v.Size)
-	return nil
+	return s.node.GrowDisk(d.Number, whole)
 }
 
 // Detach implements [driver.Storage].
@@ -242,14 +285,18 @@ func (s *Storage) Detach(_ context.Context, id, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.volumes[id]
-	if v == nil || !v.attached {
+	if v == nil || v.kind != driver.KindDisk {
 		return nil
 	}
-	if err := s.node.DetachDisk(v.number); err != nil {
+	state, err := s.node.Show()
+	if err != nil {
 		return err
 	}
-	v.attached = false
-	return nil
+	disk := attached(state, v)
+	if disk == nil {
+		return nil
+	}
+	return s.node.DetachDisk(disk.Number)
 }
 
 // Grow implements [driver.Storage].
@@ -266,31 +313,29 @@ func (s *Storage) Grow(_ context.Context, id string, size int64) (int64, error) 
 	if size <= v.Size {
 		return v.Size, nil
 	}
-	v.Size = size
-	switch {
-	case v.kind == driver.KindISCSI:
-		return size, s.growLUN(v)
-	case v.attached:
-		return size, s.growDisk(v, v.number)
+	if err := s.grow(v, size); err != nil {
+		return 0, err
 	}
+	v.Size = size
 	return size, nil
 }
 
-// growLUN grows the LUN of a target, and its disk if the node is logged in.
-func (s *Storage) growLUN(v *volume) error {
-	if err := s.node.SetISCSITarget(v.target()); err != nil {
-		return err
+// grow grows the disk of a volume if it is attached, or the LUN, and its disk if the
+// node is logged in.
+func (s *Storage) grow(v *volume, size int64) error {
+	if v.kind == driver.KindISCSI {
+		if err := s.node.SetISCSITarget(v.target(size)); err != nil {
+			return err
+		}
 	}
 	state, err := s.node.Show()
 	if err != nil {
 		return err
 	}
-	for _, t := range state.ISCSITargets {
-		if t.IQN != v.iqn() {
-			continue
-		}
-		for _, number := range t.Disks {
-			if err := s.node.GrowDisk(number, simnode.Size(v.Size)); err != nil {
+	disk, lun := attached(state, v), target(state, v)
+	for i, d := range state.Disks {
+		if disk != nil && d.Number == disk.Number || lun != nil && slices.Contains(lun.Disks, d.Number) {
+			if err := s.growDisk(&state.Disks[i], size); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,277 @@
+package driver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+
+	"example.com/csi-driver/driver"
+	"example.com/csi-driver/simstorage"
+)
+
+// programs builds csi-proxy-sim and csi-proxyctl into a directory, which it returns.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy-sim", "./csi-proxyctl")
+	build.Dir = filepath.Join("..", "..", "..", "cmd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=") // of the workspace, as the Makefile builds them
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// daemon is csi-proxy-sim with a state directory, and so a node that survives the process.
+type daemon struct {
+	program, stateDir, config string
+
+	cmd    *exec.Cmd
+	output *buffer
+	ended  chan struct{}
+}
+
+// start starts the process, and returns when it serves.
+func (d *daemon) start() error {
+	d.cmd = exec.Command(d.program, "-state-dir", d.stateDir, "-node-config", d.config)
+	d.output, d.ended = &buffer{}, make(chan struct{})
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	serves := make(chan struct{})
+	go func() {
+		defer close(d.ended)
+		found := false
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(d.output, lines.Text())
+			if !found && strings.Contains(lines.Text(), "Serving API") {
+				found = true
+				close(serves)
+			}
+		}
+		io.Copy(io.Discard, stderr)
+		d.cmd.Wait()
+	}()
+	select {
+	case <-serves:
+		return nil
+	case <-d.ended:
+		return fmt.Errorf("csi-proxy-sim has ended: %s", d.output)
+	case <-time.After(time.Minute):
+		d.kill()
+		return fmt.Errorf("csi-proxy-sim does not serve after a minute: %s", d.output)
+	}
+}
+
+// kill ends the process without letting it do anything.
+func (d *daemon) kill() {
+	d.cmd.Process.Kill()
+	<-d.ended
+}
+
+// ctl is csi-proxyctl, with which other processes change the node of csi-proxy-sim.
+type ctl string
+
+var _ simstorage.Node = ctl("")
+
+func (c ctl) run(out any, args ...string) error {
+	cmd := exec.Command(string(c), append([]string{"node", "-o", "json"}, args...)...)
+	cmd.Env = append(os.Environ(), "CSI_PROXY_CHAP_SECRET="+simstorage.CHAPSecret)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("csi-proxyctl node %s: %w: %s", args[0], err, stderr.String())
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(stdout.Bytes(), out)
+}
+
+func (c ctl) Show() (s simnode.State, err error) { return s, c.run(&s, "show") }
+
+func (c ctl) AttachDisk(d simnode.Disk) (info simnode.DiskInfo, err error) {
+	args := []string{"attach", "--id", d.ID}
+	if d.Size > 0 {
+		args = append(args, "--size", bytesOf(d.Size), "--serial", d.Serial, "--page83", d.Identifiers[0].Text,
+			"--address", fmt.Sprintf("%d:0:0:%d", d.Address.Port, d.Address.Lun))
+	}
+	return info, c.run(&info, args...)
+}
+
+func (c ctl) DetachDisk(number uint32) error { return c.run(nil, "detach", fmt.Sprint(number)) }
+
+func (c ctl) GrowDisk(number uint32, size simnode.Size) error {
+	return c.run(nil, "grow", fmt.Sprint(number), bytesOf(size))
+}
+
+func (c ctl) AddShareDirectory(server, share, path string) error {
+	return c.run(nil, "smb", "mkdir", server, share+`\`+path)
+}
+
+func (c ctl) SetISCSITarget(t simnode.ISCSITarget) error {
+	return c.run(nil, "iscsi", "set", t.IQN, "--portal", t.Portals[0].String(), "--lun", bytesOf(t.LUNs[0].Size), "--chap-user", t.CHAP.User)
+}
+
+func (c ctl) RemoveISCSITarget(iqn string) error { return c.run(nil, "iscsi", "remove", iqn) }
+
+func bytesOf(s simnode.Size) string { return strconv.FormatUint(uint64(s), 10) }
+
+// startDaemon starts csi-proxy-sim and a driver that uses its standard pipes.
+func startDaemon(t *testing.T) (*env, *daemon, ctl) {
+	t.Helper()
+	t.Setenv(pipe.DirVariable, socketDir(t))
+	bin := programs(t)
+	var config simnode.Config
+	simstorage.Describe(&config)
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{program: filepath.Join(bin, "csi-proxy-sim"), stateDir: t.TempDir(), config: filepath.Join(t.TempDir(), "node.yaml")}
+	if err := os.WriteFile(d.config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.kill() })
+	kubelet, err := remote.NewFilesystem(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kubelet.Close() })
+	c := ctl(filepath.Join(bin, "csi-proxyctl"))
+	e := &env{t: t, show: c.Show, kubelet: kubelet, storage: simstorage.New(c, nodeID, driver.SerialNumber)}
+	e.begin()
+	return e, d, c
+}
+
+// kinds are the kinds of volumes.
+var kinds = []string{driver.KindDisk, driver.KindSMB, driver.KindISCSI}
+
+const (
+	killedLifecycles = 200
+	// callsPerKill is how many calls succeed between two kills, on average.
+	callsPerKill = 100
+)
+
+// Many volumes of all kinds live at the same time, while calls of Windows fail and the
+// process of CSI Proxy is killed. At the end nothing is left, and nothing blocks another
+// volume.
+func TestKilledLifecycles(t *testing.T) {
+	n := lifecyclesWanted(t, killedLifecycles)
+	e, d, node := startDaemon(t)
+	begin := time.Now()
+	var calls, failed, succeeded, running atomic.Int64
+	c := newCluster(e, e.connect(), func(_ string, call func() error) error {
+		return eventually(t.Context(), func() error {
+			calls.Add(1)
+			running.Add(1)
+			defer running.Add(-1)
+			err := call()
+			if err != nil {
+				failed.Add(1)
+			} else {
+				succeeded.Add(1)
+			}
+			return err
+		})
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var trouble sync.WaitGroup
+	kills, interrupted := 0, int64(0)
+	trouble.Go(func() {
+		for {
+			for enough := succeeded.Load() + 1 + rand.Int64N(2*callsPerKill); succeeded.Load() < enough; time.Sleep(time.Millisecond) {
+				if ctx.Err() != nil {
+					return
+				}
+			}
+			time.Sleep(rand.N(20 * time.Millisecond))
+			interrupted += running.Load()
+			d.kill()
+			kills++
+			if err := d.start(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	faults := 0
+	trouble.Go(func() { faults = node.failOften(ctx) })
+
+	if err := c.lives(t.Context(), n, kinds...); err != nil {
+		t.Error(err)
+	}
+	stop()
+	trouble.Wait()
+	if t.Failed() {
+		t.Logf("output of csi-proxy-sim:\n%s", d.output)
+		return
+	}
+	if err := node.run(nil, "clear"); err != nil {
+		t.Fatal(err)
+	}
+	left := e.left()
+	if len(left) > 0 {
+		t.Errorf("left on the node: %q", left)
+	}
+	t.Logf("%d volumes in %.0f s, %d calls of which %d failed, %d faults, %d kills with %d calls running: %d things left",
+		n, time.Since(begin).Seconds(), calls.Load(), failed.Load(), faults, kills, interrupted, len(left))
+	if kills == 0 || interrupted == 0 || faults == 0 {
+		t.Errorf("%d kills interrupted %d calls, and %d calls of Windows failed, want some of each", kills, interrupted, faults)
+	}
+
+	once := newCluster(e, c.conn, func(_ string, call func() error) error { return call() })
+	for _, kind := range kinds {
+		if err := once.life(t.Context(), "last-"+kind, kind); err != nil {
+			t.Errorf("a volume without trouble: %v", err)
+		}
+	}
+	if left := e.left(); len(left) > 0 {
+		t.Errorf("left on the node by volumes without trouble: %q", left)
+	}
+}
+
+// failOften makes the next call of Windows fail, again and again until ctx ends. It
+// returns how many did, except those that a killed process did not live to report.
+func (c ctl) failOften(ctx context.Context) (times int) {
+	for ctx.Err() == nil {
+		// While the process is dead, these fail.
+		c.run(nil, "fail", winapi.AnyCall, "--times", "1", "--error", failures[rand.IntN(len(failures))])
+		select {
+		case <-ctx.Done():
+		case <-time.After(rand.N(100 * time.Millisecond)):
+		}
+		if state, err := c.Show(); err == nil {
+			for _, f := range state.Faults {
+				times += int(f.Hits)
+			}
+			c.run(nil, "clear")
+		}
+	}
+	return times
+}
