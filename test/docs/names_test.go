@@ -12,7 +12,7 @@ import (
 
 var (
 	// A directory or file of the project, such as internal/policy.
-	pathName = regexp.MustCompile(`^(client|cmd|examples|hack|internal|pkg|test)/[\w./-]+$`)
+	pathName = regexp.MustCompile(`^(client|cmd|examples|hack|internal|lab|pkg|test)/[\w./-]+$`)
 	// A test, alone or after its directory.
 	testName = regexp.MustCompile(`^(?:[\w./-]+ )?((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/.*)?$`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
