@@ -1,0 +1,170 @@
+// Package cloud stands in for a cloud in tests of a CSI driver's node service: it creates
+// volumes, and attaches their disks to a simulated node as the cloud would present them.
+//
+//	c, err := cloud.Named("gce")
+//	controller := cloud.New(node, c)
+//	address, err := controller.Start(ctx)  // a CSI controller, for csi-sanity
+//	metadata, err := controller.StartMetadata(ctx)
+//
+// [Clouds] are the presets: the IDs of volumes, what ControllerPublishVolume returns, and
+// the serial number, identifiers, address and location of a disk. [Controller.Metadata] is
+// the metadata server that drivers ask which node they run on.
+//
+// What a disk presents was printed by real nodes where [Cloud.Source] says so. The disks
+// of the simulated node cannot show anything else of a cloud, such as delays.
+package cloud
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+// Cloud is how a cloud names volumes and presents their disks on a Windows node.
+type Cloud struct {
+	Name   string // such as "gce-nvme"
+	Title  string // such as "GCE, NVMe"
+	Source string // how it is known what the disks present
+
+	id      func(d digest) string
+	disk    func(v volume) simnode.Disk // nil if nothing is attached
+	publish func(v volume) map[string]string
+	context func(c *Controller, v volume) map[string]string
+}
+
+// volume is what presets know of a volume.
+type volume struct {
+	id     string
+	digest digest
+	slot   int // among the attached disks, from 0
+}
+
+// digest is of a volume's name.
+type digest [sha256.Size]byte
+
+func (d digest) hex(digits int) string { return fmt.Sprintf("%x", d[:])[:digits] }
+
+// VolumeID returns the ID that a volume of this name has.
+func (c Cloud) VolumeID(name string) string { return c.id(digestOf(c.Name, name)) }
+
+func digestOf(cloud, name string) digest { return sha256.Sum256([]byte(cloud + " " + name)) }
+
+// Attached tells whether the disks of volumes are attached to the node. If not, the node
+// reaches them through the network.
+func (c Cloud) Attached() bool { return c.disk != nil }
+
+// Clouds returns the presets. The first of each cloud is the one of its newer machines.
+func Clouds() []Cloud {
+	const (
+		printed = "printed by real nodes"
+		code    = "according to the driver's code"
+		assumed = "assumed: the driver looks for this serial number, and what a node prints was not seen"
+	)
+	ebs := func(d digest) string { return "vol-0" + d.hex(16) }
+	pd := func(d digest) string { return "projects/" + Project + "/zones/" + Zone + "/disks/pvc-" + d.hex(12) }
+	azure := func(d digest) string {
+		return "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers/Microsoft.Compute/disks/pvc-" + d.hex(12)
+	}
+	devicePath := func(v volume) map[string]string {
+		return map[string]string{"devicePath": fmt.Sprintf("xvd%c%c", 'b'+v.slot/26, 'a'+v.slot%26)}
+	}
+	serial := func(d digest) string { return "vol-" + d.hex(16) }
+	lun := func(v volume) map[string]string { return map[string]string{"LUN": fmt.Sprint(v.slot)} }
+	return []Cloud{
+		{Name: "ebs", Title: "EC2, NVMe", Source: printed, id: ebs, publish: devicePath,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "nvme", Product: "Amazon Elastic Block Store", Serial: compact(v.id) + "_00000001."}
+			}},
+		{Name: "ebs-scsi", Title: "EC2, paravirtual", Source: assumed, id: ebs, publish: devicePath,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "scsi", Vendor: "AWS", Product: "PVDISK", Serial: compact(v.id),
+					Address: &simnode.Address{Target: uint8(v.slot + 1)}}
+			}},
+		{Name: "gce-nvme", Title: "GCE, NVMe", Source: code, id: pd,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "nvme", Product: "nvme_card-pd", Serial: namespaceSerial(v.namespace())}
+			}},
+		{Name: "gce", Title: "GCE, SCSI", Source: printed, id: pd,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "scsi", Vendor: "Google", Product: "PersistentDisk", Serial: strings.Repeat(" ", 20),
+					Location:    fmt.Sprintf("PCI Slot 3 : Adapter 0 : Port 0 : Target %d : LUN 0", v.slot+1),
+					Address:     &simnode.Address{Target: uint8(v.slot + 1)},
+					Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  " + base(v.id)}}}
+			}},
+		{Name: "azure-nvme", Title: "Azure, NVMe", Source: printed, id: azure, publish: lun,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "nvme", Product: "MSFT NVMe Accelerator v1.0",
+					Location: fmt.Sprintf("Integrated : Bus %d : Device 0 : Function 0 : Adapter 0", 12606208+v.slot)}
+			}},
+		{Name: "azure", Title: "Azure, SCSI", Source: printed, id: azure, publish: lun,
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Port: 1, Lun: uint8(v.slot)},
+					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", v.slot),
+					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: "60022480" + v.digest.hex(24)}}}
+			}},
+		{Name: "vsphere", Title: "vSphere, disk.EnableUUID", Source: printed,
+			id: func(d digest) string {
+				h := d.hex(32)
+				return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+			},
+			publish: func(v volume) map[string]string {
+				return map[string]string{"diskUUID": vmdk(v.digest), "type": "vSphere CNS Block Volume"}
+			},
+			disk: func(v volume) simnode.Disk {
+				return simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk", Location: "SCSI0",
+					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: vmdk(v.digest)}}}
+			}},
+		{Name: "example", Title: "the example driver", Source: "its code",
+			id:      func(d digest) string { return "disk#" + serial(d) },
+			publish: func(v volume) map[string]string { return map[string]string{"serialNumber": serial(v.digest)} },
+			disk:    func(v volume) simnode.Disk { return simnode.Disk{Serial: serial(v.digest)} }},
+		{Name: "smb", Title: "SMB share", Source: "the share of the controller",
+			id: func(d digest) string { return "smb-" + d.hex(12) },
+			context: func(c *Controller, _ volume) map[string]string {
+				return map[string]string{"source": c.share}
+			}},
+	}
+}
+
+// Named returns a preset by its name.
+func Named(name string) (Cloud, error) {
+	var names []string
+	for _, c := range Clouds() {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return Cloud{}, fmt.Errorf("unknown cloud %q, want one of: %s", name, strings.Join(names, ", "))
+}
+
+// compact returns the ID of an EBS volume as serial numbers have it.
+func compact(id string) string { return strings.ReplaceAll(id, "-", "") }
+
+// base returns the name of a GCE disk.
+func base(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
+
+// vmdk returns the UUID of a disk of VMware, which begins with VMware's number of NAA.
+func vmdk(d digest) string { return "6000c29" + d.hex(25) }
+
+// namespace returns the identifier of an NVMe namespace of GCE.
+func (v volume) namespace() uint64 {
+	var n uint64
+	for _, b := range v.digest[:8] {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
+
+// namespaceSerial returns what Windows prints as the serial number of a namespace with
+// such an EUI-64: 16 bytes in groups of two.
+func namespaceSerial(n uint64) string {
+	digits := fmt.Sprintf("%016X%016X", n, 0)
+	var groups []string
+	for i := 0; i < len(digits); i += 4 {
+		groups = append(groups, digits[i:i+4])
+	}
+	return strings.Join(groups, "_") + "."
+}

@@ -1,0 +1,264 @@
+package cloud_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+const gib = 1 << 30
+
+var writer = &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
+
+func named(t *testing.T, name string) cloud.Cloud {
+	t.Helper()
+	c, err := cloud.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func create(t *testing.T, c *cloud.Controller, name string) *csi.Volume {
+	t.Helper()
+	out, err := c.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: gib}, VolumeCapabilities: []*csi.VolumeCapability{writer},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.GetVolume()
+}
+
+func publish(t *testing.T, c *cloud.Controller, id string) map[string]string {
+	t.Helper()
+	out, err := c.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n", VolumeCapability: writer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.GetPublishContext()
+}
+
+// number returns the number of the disk for which is says yes.
+func number(t *testing.T, n *simnode.Node, is func(number uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool) (found []uint32) {
+	t.Helper()
+	ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, err := n.Disk().ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d, id := range ids.DiskIDs {
+		at := places.DiskLocations[d]
+		if at == nil {
+			at = &disk.DiskLocation{}
+		}
+		if is(d, id, at) {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// A driver finds the disk of the second of three volumes by what its cloud presents.
+func TestPresetsAreFound(t *testing.T) {
+	type finder func(v *csi.Volume, publish map[string]string, id *disk.DiskIDs, at *disk.DiskLocation) bool
+	serialHasID := func(v *csi.Volume, _ map[string]string, id *disk.DiskIDs, _ *disk.DiskLocation) bool {
+		return strings.Contains(id.SerialNumber, strings.ReplaceAll(v.GetVolumeId(), "-", ""))
+	}
+	for name, is := range map[string]finder{
+		"ebs": serialHasID, "ebs-scsi": serialHasID,
+		"gce": func(v *csi.Volume, _ map[string]string, id *disk.DiskIDs, _ *disk.DiskLocation) bool {
+			words := strings.Fields(id.Page83)
+			return len(words) == 2 && words[0] == "Google" && strings.HasSuffix(v.GetVolumeId(), "/"+words[1])
+		},
+		"azure": func(_ *csi.Volume, p map[string]string, id *disk.DiskIDs, at *disk.DiskLocation) bool {
+			return strings.HasPrefix(id.Page83, "60022480") && at.LUNID == p["LUN"]
+		},
+		"vsphere": func(_ *csi.Volume, p map[string]string, id *disk.DiskIDs, _ *disk.DiskLocation) bool {
+			return id.Page83 == p["diskUUID"]
+		},
+		"example": func(_ *csi.Volume, p map[string]string, id *disk.DiskIDs, _ *disk.DiskLocation) bool {
+			return id.SerialNumber == p["serialNumber"]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := simnode.New(t)
+			c := cloud.New(n, named(t, name))
+			var second *csi.Volume
+			var context map[string]string
+			for _, v := range []string{"a", "b", "c"} {
+				volume := create(t, c, v)
+				p := publish(t, c, volume.GetVolumeId())
+				if v == "b" {
+					second, context = volume, p
+				}
+			}
+			found := number(t, n, func(_ uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool { return is(second, context, id, at) })
+			if len(found) != 1 || found[0] != 4 { // 0, 1 and 2 are the node's own
+				t.Errorf("found disks %v, want [4]", found)
+			}
+		})
+	}
+}
+
+// The metadata server of GCE names the disks that the node has, as GCE PD looks for them.
+func TestNVMeNamespaces(t *testing.T) {
+	n := simnode.New(t)
+	c := cloud.New(n, named(t, "gce-nvme"))
+	id := create(t, c, "a").GetVolumeId()
+	publish(t, c, id)
+	server := httptest.NewServer(c.Metadata())
+	defer server.Close()
+	var disks []struct {
+		DeviceName string
+		Interface  string
+		Namespace  uint64 `json:"nvmeNamespaceIdentifier"`
+	}
+	// Through the proxy, for the address that the driver asks.
+	proxy, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
+	answer, err := client.Get("http://metadata.google.internal/computeMetadata/v1/instance/disks/?recursive=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&disks); err != nil {
+		t.Fatal(err)
+	}
+	if len(disks) != 2 || disks[1].Interface != "NVME" || !strings.HasSuffix(id, "/"+disks[1].DeviceName) {
+		t.Fatalf("the metadata server lists %+v, want the disk of the machine and that of %s", disks, id)
+	}
+	var serials []string
+	found := number(t, n, func(_ uint32, d *disk.DiskIDs, _ *disk.DiskLocation) bool {
+		serials = append(serials, d.SerialNumber)
+		var high uint64
+		for _, digit := range strings.ReplaceAll(d.SerialNumber, "_", "")[:min(16, len(strings.ReplaceAll(d.SerialNumber, "_", "")))] {
+			high = high<<4 | uint64(strings.IndexRune("0123456789ABCDEF", digit)&15)
+		}
+		return strings.HasSuffix(d.SerialNumber, "_0000_0000_0000_0000.") && high == disks[1].Namespace
+	})
+	if len(found) != 1 || found[0] != 3 {
+		t.Errorf("disks with the namespace %d: %v, want [3]; serial numbers: %q", disks[1].Namespace, found, serials)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	server := httptest.NewServer(cloud.New(simnode.New(t), named(t, "ebs")).Metadata())
+	defer server.Close()
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/computeMetadata/v1/instance/zone", "projects/123456789012/zones/us-central1-a"},
+		{"GET", "/computeMetadata/v1/project/project-id", "lab-project"},
+		{"PUT", "/latest/api/token", "token"},
+		{"GET", "/latest/dynamic/instance-identity/document", `"instanceId":"i-0123456789abcdef0"`},
+		{"GET", "/latest/meta-data/block-device-mapping/", "ami"},
+		{"GET", "/latest/meta-data/nothing", "404"},
+		{"POST", "/latest/meta-data/instance-id", "want GET"},
+	} {
+		in, err := http.NewRequest(c.method, server.URL+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || !strings.Contains(string(text), c.want) || answer.Header.Get("Metadata-Flavor") != "Google" {
+			t.Errorf("%s %s: %q, %v, %v, want %q", c.method, c.path, text, answer.Header, err, c.want)
+		}
+	}
+}
+
+// A volume keeps its disk: detached, expanded and attached again, it has its content.
+func TestDiskOfAVolume(t *testing.T) {
+	n := simnode.New(t)
+	c := cloud.New(n, named(t, "gce"))
+	id := create(t, c, "a").GetVolumeId()
+	if again := create(t, c, "a").GetVolumeId(); again != id || named(t, "gce").VolumeID("a") != id {
+		t.Errorf("CreateVolume returns %q and then %q, and VolumeID %q, want them to be equal", id, again, named(t, "gce").VolumeID("a"))
+	}
+	publish(t, c, id)
+	publish(t, c, id)
+	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id}); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("DeleteVolume while it is attached: %v, want FailedPrecondition", err)
+	}
+	for range 2 {
+		if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}}); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, id)
+	state, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state.Disks) != 4 || state.Disks[3].Style != "GPT" || state.Disks[3].Size != 2*gib {
+		t.Errorf("the node has %+v, want the partitioned disk with 2 GiB as its fourth", state.Disks)
+	}
+}
+
+func TestControllerRefuses(t *testing.T) {
+	c := cloud.New(simnode.New(t), named(t, "azure"))
+	id := create(t, c, "a").GetVolumeId()
+	publish(t, c, id)
+	ctx := t.Context()
+	for name, call := range map[string]struct {
+		do   func() error
+		want codes.Code
+	}{
+		"another size": {func() error {
+			_, err := c.CreateVolume(ctx, &csi.CreateVolumeRequest{Name: "a", CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}, VolumeCapabilities: []*csi.VolumeCapability{writer}})
+			return err
+		}, codes.AlreadyExists},
+		"no name": {func() error { _, err := c.CreateVolume(ctx, &csi.CreateVolumeRequest{}); return err }, codes.InvalidArgument},
+		"an unknown volume": {func() error {
+			_, err := c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: "x", NodeId: "n", VolumeCapability: writer})
+			return err
+		}, codes.NotFound},
+		"another node": {func() error {
+			_, err := c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "m", VolumeCapability: writer})
+			return err
+		}, codes.FailedPrecondition},
+		"another mode": {func() error {
+			_, err := c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n", VolumeCapability: writer, Readonly: true})
+			return err
+		}, codes.AlreadyExists},
+		"too much": {func() error {
+			_, err := c.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 60}})
+			return err
+		}, codes.OutOfRange},
+	} {
+		if err := call.do(); status.Code(err) != call.want {
+			t.Errorf("%s: %v, want %s", name, err, call.want)
+		}
+	}
+	if _, err := cloud.Named("ibm"); err == nil || !strings.Contains(err.Error(), "azure-nvme") {
+		t.Errorf("Named of an unknown cloud: %v, want an error that lists the known ones", err)
+	}
+}

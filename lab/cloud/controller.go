@@ -1,0 +1,321 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+// Node is the simulated node to which disks are attached: a *[simnode.Node] of this
+// process, or the *[control.Node] of a csi-proxy-sim.
+type Node interface {
+	AttachDisk(d simnode.Disk) (simnode.DiskInfo, error)
+	DetachDisk(number uint32) error
+	GrowDisk(number uint32, size simnode.Size) error
+}
+
+// Controller is the CSI controller of a cloud with one node. It implements
+// csi.IdentityServer and csi.ControllerServer. Its methods may be called concurrently.
+type Controller struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	node  Node
+	cloud Cloud
+	share string // `//server/share`, of volumes that are not attached
+
+	mu      sync.Mutex
+	volumes map[string]*created // by ID
+}
+
+// created is a volume that was created.
+type created struct {
+	volume
+	name     string
+	size     int64
+	nodeID   string // the node to which it is attached, or ""
+	number   uint32 // of the attached disk
+	onNode   int64  // the size of the disk on the node; 0 if it was never attached
+	diskID   string // of the disk on the node
+	readOnly bool
+	mode     csi.VolumeCapability_AccessMode_Mode
+}
+
+const (
+	gib         = 1 << 30
+	defaultSize = 10 * gib
+	maxSize     = 64 << 40
+	maxDisks    = 64 // as many as Azure's largest machines have
+)
+
+// New returns a controller of a cloud whose disks are attached to node.
+func New(node Node, c Cloud) *Controller {
+	return &Controller{node: node, cloud: c, share: "//files.example.com/data", volumes: map[string]*created{}}
+}
+
+// SetShare sets the share of volumes that are not attached, such as
+// "//server.example.com/share". The simulated node has to have its server.
+func (c *Controller) SetShare(source string) { c.share = source }
+
+// Start serves the controller on a port of this machine until the context ends, and
+// returns its address.
+func (c *Controller) Start(ctx context.Context) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	s := grpc.NewServer()
+	csi.RegisterIdentityServer(s, c)
+	csi.RegisterControllerServer(s, c)
+	context.AfterFunc(ctx, s.Stop)
+	go func() { _ = s.Serve(l) }() // ends with Stop
+	return l.Addr().String(), nil
+}
+
+// GetPluginInfo implements csi.IdentityServer.
+func (c *Controller) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: c.cloud.Name + ".lab.example.com", VendorVersion: "lab"}, nil
+}
+
+// GetPluginCapabilities implements csi.IdentityServer.
+func (c *Controller) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
+		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
+	}}}}, nil
+}
+
+// Probe implements csi.IdentityServer.
+func (c *Controller) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}
+
+// ControllerGetCapabilities implements csi.ControllerServer.
+func (c *Controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	types := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME}
+	if c.cloud.Attached() {
+		types = append(types, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
+	}
+	out := &csi.ControllerGetCapabilitiesResponse{}
+	for _, t := range types {
+		out.Capabilities = append(out.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: t},
+		}})
+	}
+	return out, nil
+}
+
+// CreateVolume implements csi.ControllerServer.
+func (c *Controller) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	if in.GetName() == "" || len(in.GetVolumeCapabilities()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "want a name and volume capabilities")
+	}
+	size, limit := in.GetCapacityRange().GetRequiredBytes(), in.GetCapacityRange().GetLimitBytes()
+	switch {
+	case size == 0 && limit > 0:
+		size = min(defaultSize, limit)
+	case size == 0:
+		size = defaultSize
+	}
+	if size > maxSize {
+		return nil, status.Errorf(codes.OutOfRange, "%d bytes are too much, want at most %d", size, int64(maxSize))
+	}
+	d := digestOf(c.cloud.Name, in.GetName())
+	v := &created{volume: volume{id: c.cloud.id(d), digest: d}, name: in.GetName(), size: size}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there := c.volumes[v.id]; there != nil {
+		if there.size < size || limit > 0 && there.size > limit {
+			return nil, status.Errorf(codes.AlreadyExists, "volume %q has %d bytes", there.name, there.size)
+		}
+		v = there
+	}
+	c.volumes[v.id] = v
+	out := &csi.Volume{VolumeId: v.id, CapacityBytes: v.size}
+	if c.cloud.context != nil {
+		out.VolumeContext = c.cloud.context(c, v.volume)
+	}
+	return &csi.CreateVolumeResponse{Volume: out}, nil
+}
+
+// DeleteVolume implements csi.ControllerServer.
+func (c *Controller) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	if in.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.volumes[in.GetVolumeId()]; v != nil && v.nodeID != "" {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.id, v.nodeID)
+	}
+	delete(c.volumes, in.GetVolumeId())
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+// get returns a volume. The caller holds c.mu.
+func (c *Controller) get(id string) (*created, error) {
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
+	}
+	if v := c.volumes[id]; v != nil {
+		return v, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "no volume %q", id)
+}
+
+// ControllerPublishVolume implements csi.ControllerServer: it attaches the disk.
+func (c *Controller) ControllerPublishVolume(_ context.Context, in *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	if in.GetVolumeId() != "" && (in.GetNodeId() == "" || in.GetVolumeCapability() == nil) {
+		return nil, status.Error(codes.InvalidArgument, "want a node ID and a volume capability")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, err := c.get(in.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if v.nodeID != "" && v.nodeID != in.GetNodeId() {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.id, v.nodeID)
+	}
+	if v.nodeID != "" && (v.readOnly != in.GetReadonly() || v.mode != in.GetVolumeCapability().GetAccessMode().GetMode()) {
+		return nil, status.Errorf(codes.AlreadyExists, "volume %q is attached in another mode", v.id)
+	}
+	if v.nodeID == "" {
+		if err := c.attach(v); err != nil {
+			return nil, err
+		}
+		v.nodeID, v.readOnly, v.mode = in.GetNodeId(), in.GetReadonly(), in.GetVolumeCapability().GetAccessMode().GetMode()
+	}
+	out := &csi.ControllerPublishVolumeResponse{}
+	if c.cloud.publish != nil {
+		out.PublishContext = c.cloud.publish(v.volume)
+	}
+	return out, nil
+}
+
+// attach attaches a disk to the node. The caller holds c.mu.
+func (c *Controller) attach(v *created) error {
+	if !c.cloud.Attached() {
+		return nil
+	}
+	used := map[int]bool{}
+	for _, other := range c.volumes {
+		if other.nodeID != "" {
+			used[other.slot] = true
+		}
+	}
+	v.slot = 0
+	for used[v.slot] {
+		v.slot++
+	}
+	if v.slot == maxDisks {
+		return status.Errorf(codes.ResourceExhausted, "%d disks are attached to the node, which has room for no more", maxDisks)
+	}
+	d := simnode.Disk{ID: v.diskID} // enough for a disk that was attached before
+	if v.diskID == "" {
+		d = c.cloud.disk(v.volume)
+		d.Size = simnode.Size(v.size)
+	}
+	info, err := c.node.AttachDisk(d)
+	if err != nil {
+		return fmt.Errorf("attach the disk of volume %q: %w", v.id, err)
+	}
+	if v.diskID == "" {
+		v.diskID, v.onNode = info.ID, v.size
+	}
+	v.number = info.Number
+	return c.growOnNode(v)
+}
+
+// growOnNode grows the disk of the node to the size of the volume. The caller holds c.mu.
+func (c *Controller) growOnNode(v *created) error {
+	if v.onNode >= v.size {
+		return nil
+	}
+	if err := c.node.GrowDisk(v.number, simnode.Size(v.size)); err != nil {
+		return fmt.Errorf("grow the disk of volume %q: %w", v.id, err)
+	}
+	v.onNode = v.size
+	return nil
+}
+
+// ControllerUnpublishVolume implements csi.ControllerServer: it detaches the disk.
+func (c *Controller) ControllerUnpublishVolume(_ context.Context, in *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if in.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.volumes[in.GetVolumeId()]
+	if v == nil || v.nodeID == "" {
+		return &csi.ControllerUnpublishVolumeResponse{}, nil
+	}
+	if c.cloud.Attached() {
+		if err := c.node.DetachDisk(v.number); err != nil {
+			return nil, fmt.Errorf("detach the disk of volume %q: %w", v.id, err)
+		}
+	}
+	v.nodeID = ""
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+// ControllerExpandVolume implements csi.ControllerServer.
+func (c *Controller) ControllerExpandVolume(_ context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	size := in.GetCapacityRange().GetRequiredBytes()
+	if in.GetVolumeId() != "" && in.GetCapacityRange() == nil {
+		return nil, status.Error(codes.InvalidArgument, "want a capacity range")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, err := c.get(in.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if size > maxSize {
+		return nil, status.Errorf(codes.OutOfRange, "%d bytes are too much, want at most %d", size, int64(maxSize))
+	}
+	v.size = max(v.size, size)
+	if v.nodeID != "" {
+		if err := c.growOnNode(v); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.size, NodeExpansionRequired: true}, nil
+}
+
+// ValidateVolumeCapabilities implements csi.ControllerServer.
+func (c *Controller) ValidateVolumeCapabilities(_ context.Context, in *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.get(in.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	if len(in.GetVolumeCapabilities()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "want volume capabilities")
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: in.GetVolumeContext(), VolumeCapabilities: in.GetVolumeCapabilities(), Parameters: in.GetParameters(),
+	}}, nil
+}
+
+// attached returns the volumes whose disks are attached, in the order of their slots.
+func (c *Controller) attached() []volume {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []volume
+	for _, v := range c.volumes {
+		if v.nodeID != "" {
+			all = append(all, v.volume)
+		}
+	}
+	slices.SortFunc(all, func(a, b volume) int { return a.slot - b.slot })
+	return all
+}

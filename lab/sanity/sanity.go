@@ -1,0 +1,381 @@
+// Package sanity runs csi-sanity, the test suite of the CSI specification, for a driver
+// whose node service works with paths of Windows, and returns the result of each spec.
+//
+//	results, err := sanity.Run(sanity.Suite{
+//		Endpoint: "127.0.0.1:10000", Controller: controllerAddress, Files: node.Filesystem(),
+//	})
+//
+// csi-sanity itself makes and checks directories of the machine that it runs on, and puts
+// `/` into paths. Here the directories are made through [Suite.Files], and the driver gets
+// the paths that the kubelet uses on Windows: a staging path without a drive, and a target
+// path on `c:`, each with backslashes. Where csi-sanity passes "some/path", a path that no
+// kubelet passes, the driver gets a path below the kubelet's directory.
+//
+// With a controller that is not the driver's own, only the specs of the identity and node
+// services run.
+package sanity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/formatter"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+)
+
+// Suite is one run of csi-sanity.
+type Suite struct {
+	// Name tells suites apart. It may be empty if there is only one.
+	Name string
+	// Endpoint is where the driver listens: host:port, or unix: and the path of a socket.
+	Endpoint string
+	// Controller is where the controller listens. Empty means the driver's own.
+	Controller string
+	// Files makes the kubelet's directories.
+	Files filesystem.Interface
+
+	// VolumeID returns an ID that the driver accepts, of a volume that does not exist.
+	// nil means csi-sanity's own, which are plain names.
+	VolumeID func(name string) string
+	// Parameters are the parameters of CreateVolume.
+	Parameters map[string]string
+	// Secrets are the secrets by their names in csi-sanity, such as
+	// "NodeStageVolumeSecret".
+	Secrets map[string]map[string]string
+	// Repeat is how often the calls of an idempotency spec are made; 0 means 3.
+	Repeat int
+	// Start is called before the first spec, if it is not nil, and returns the endpoint of
+	// the driver. Suites run one after the other, so each can have its own driver on the
+	// same pipes.
+	Start func() (endpoint string, err error)
+}
+
+// Result is the result of a suite.
+type Result struct {
+	Suite string
+	Specs []Spec
+	// Left are the kubelet's directories that the driver left something in.
+	Left []string
+}
+
+// Spec is the result of one spec.
+type Spec struct {
+	Name    string // such as "Node Service NodeGetInfo should return appropriate values"
+	State   State
+	Message string // why it failed or was skipped
+}
+
+// State is what became of a spec.
+type State string
+
+// States of a spec.
+const (
+	Passed  State = "passed"
+	Failed  State = "failed"
+	Skipped State = "skipped"
+)
+
+// In returns the specs in a state.
+func (r Result) In(s State) []Spec {
+	return slices.DeleteFunc(slices.Clone(r.Specs), func(spec Spec) bool { return spec.State != s })
+}
+
+// String returns the counts, such as "18 passed, 2 failed, 1 skipped".
+func (r Result) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", len(r.In(Passed)), len(r.In(Failed)), len(r.In(Skipped)))
+}
+
+// The kubelet's directories on Windows. Staging paths have no drive and target paths have
+// a lower-case one, as kubelets pass them.
+const (
+	staging = `\var\lib\kubelet\plugins\kubernetes.io\csi\lab\%s\globalmount`
+	pod     = `c:\var\lib\kubelet\pods\%s\volumes\kubernetes.io~csi\pv`
+	odd     = `c:\var\lib\kubelet\some\path`
+)
+
+// parts are the first words of the specs that need no controller of the driver.
+var parts = []string{"Identity Service", "Node Service"}
+
+// ran is whether csi-sanity ran in this process.
+type ran struct {
+	sync.Mutex
+	yes bool
+}
+
+var once ran
+
+// Run runs csi-sanity for each suite. Ginkgo, on which csi-sanity is built, runs once in a
+// process, so a second call returns an error. Ginkgo's report goes to log.
+func Run(log io.Writer, suites ...Suite) ([]Result, error) {
+	if err := once.take(); err != nil {
+		return nil, err
+	}
+	secrets, err := os.MkdirTemp("", "csi-sanity")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(secrets)
+	results := make([]Result, len(suites))
+	var runs []*run
+	var focus []string
+	for i := range suites {
+		r, err := newRun(&suites[i], fmt.Sprintf("%s/%d", secrets, i))
+		if err != nil {
+			return nil, err
+		}
+		results[i].Suite = suites[i].Name
+		runs = append(runs, r)
+		for _, p := range r.parts() {
+			focus = append(focus, regexp.QuoteMeta(r.title(i)+" "+p))
+		}
+		ginkgo.Describe(r.title(i), func() {
+			ginkgo.BeforeEach(r.begin)
+			sanity.GinkgoTest(&r.config)
+		})
+	}
+	ginkgo.ReportAfterSuite("results", func(report ginkgo.Report) {
+		for _, spec := range report.SpecReports {
+			if spec.LeafNodeType != types.NodeTypeIt {
+				continue
+			}
+			for i, r := range runs {
+				if spec.ContainerHierarchyTexts[0] == r.title(i) {
+					results[i].Specs = append(results[i].Specs, r.result(spec)...)
+				}
+			}
+		}
+	})
+	formatter.ColorableStdOut = log
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	suite, reporter := ginkgo.GinkgoConfiguration()
+	suite.FocusStrings = focus
+	reporter.Succinct, reporter.NoColor = true, true
+	ginkgo.RunSpecs(ignore{}, "csi-sanity", suite, reporter)
+	for i, r := range runs {
+		results[i].Left = r.left
+		if len(results[i].Specs) == 0 {
+			return nil, fmt.Errorf("csi-sanity ran no spec of suite %q", suites[i].Name)
+		}
+	}
+	return results, nil
+}
+
+func (o *ran) take() error {
+	o.Lock()
+	defer o.Unlock()
+	if o.yes {
+		return errors.New("csi-sanity ran in this process already; pass all suites to one call")
+	}
+	o.yes = true
+	return nil
+}
+
+// ignore is told by Ginkgo that a spec failed, which the results have.
+type ignore struct{}
+
+// Fail implements ginkgo.GinkgoTestingT.
+func (ignore) Fail() {}
+
+// run is a suite that runs.
+type run struct {
+	suite  *Suite
+	config sanity.TestConfig
+	first  sync.Once
+	err    error
+	dirs   int // made so far
+	left   []string
+}
+
+func (r *run) title(i int) string { return fmt.Sprintf("suite %d", i) }
+
+// parts are the first words of the specs that run.
+func (r *run) parts() []string {
+	if r.suite.Controller == "" {
+		return []string{""}
+	}
+	return parts
+}
+
+// result is the result of a spec, or none if it was not to run.
+func (r *run) result(spec types.SpecReport) []Spec {
+	names := spec.ContainerHierarchyTexts[1:]
+	if !slices.ContainsFunc(r.parts(), func(p string) bool { return p == "" || len(names) > 0 && strings.HasPrefix(names[0], p) }) {
+		return nil
+	}
+	out := Spec{Name: strings.Join(append(slices.Clone(names), spec.LeafNodeText), " "), State: Failed, Message: spec.Failure.Message}
+	switch {
+	case spec.State.Is(types.SpecStatePassed):
+		out.State = Passed
+	case spec.State.Is(types.SpecStateSkipped | types.SpecStatePending):
+		out.State = Skipped
+	}
+	return []Spec{out}
+}
+
+// begin runs before each spec.
+func (r *run) begin() {
+	r.first.Do(func() {
+		if r.suite.Start == nil {
+			return
+		}
+		var endpoint string
+		endpoint, r.err = r.suite.Start()
+		r.config.Address = target(endpoint)
+	})
+	if r.err != nil {
+		ginkgo.Fail("start: " + r.err.Error())
+	}
+}
+
+func newRun(s *Suite, secrets string) (*run, error) {
+	r := &run{suite: s, config: sanity.NewTestConfig()}
+	c := &r.config
+	c.Address, c.ControllerAddress = target(s.Endpoint), target(s.Controller)
+	c.DialOptions = []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
+		grpc.WithContextDialer(dialSlowly), grpc.WithUnaryInterceptor(r.intercept),
+	}
+	c.ControllerDialOptions = []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithContextDialer(dialSlowly),
+	}
+	c.TestVolumeParameters = s.Parameters
+	c.IdempotentCount = 3
+	if s.Repeat > 0 {
+		c.IdempotentCount = s.Repeat
+	}
+	if s.VolumeID != nil {
+		c.IDGen = &ids{c.IDGen, s.VolumeID}
+	}
+	if s.Secrets != nil {
+		text, err := json.Marshal(s.Secrets) // which is YAML, too
+		if err != nil {
+			return nil, err
+		}
+		c.SecretsFile = secrets
+		if err := os.WriteFile(secrets, text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	c.StagingPath, c.TargetPath = staging, pod
+	c.CreateStagingDir, c.CreateTargetDir = r.mkdir, r.mkdir
+	c.RemoveStagingPath, c.RemoveTargetPath = r.rmdir, r.rmdir
+	c.CheckPath = r.check
+	return r, nil
+}
+
+// target is a target for gRPC that [dialSlowly] gets as it is.
+func target(address string) string {
+	if address == "" {
+		return ""
+	}
+	return "passthrough:///" + address
+}
+
+// dialSlowly connects after a delay. csi-sanity waits for a change of the connection's
+// state, and never sees one if the connection is ready before it looks.
+func dialSlowly(ctx context.Context, address string) (net.Conn, error) {
+	time.Sleep(200 * time.Millisecond)
+	network := "tcp"
+	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
+		network, address = "unix", strings.TrimPrefix(socket, "//")
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
+// ids makes IDs of volumes that do not exist.
+type ids struct {
+	sanity.IDGenerator
+	volumeID func(string) string
+}
+
+// GenerateUniqueValidVolumeID implements sanity.IDGenerator.
+func (i *ids) GenerateUniqueValidVolumeID() string {
+	return i.volumeID(i.IDGenerator.GenerateUniqueValidVolumeID())
+}
+
+// intercept turns csi-sanity's paths into Windows'. To a driver whose controller is
+// elsewhere it adds that there is one, since csi-sanity asks only the driver.
+func (r *run) intercept(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	switch in := req.(type) {
+	case *csi.NodePublishVolumeRequest:
+		in.TargetPath = windowsPath(in.TargetPath)
+	case *csi.NodeUnpublishVolumeRequest:
+		in.TargetPath = windowsPath(in.TargetPath)
+	case *csi.NodeGetVolumeStatsRequest:
+		in.VolumePath = windowsPath(in.VolumePath)
+	case *csi.NodeExpandVolumeRequest:
+		in.VolumePath = windowsPath(in.VolumePath)
+	}
+	err := invoke(ctx, method, req, reply, conn, opts...)
+	if out, ok := reply.(*csi.GetPluginCapabilitiesResponse); ok && err == nil && r.suite.Controller != "" {
+		out.Capabilities = append(out.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
+			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
+		}})
+	}
+	return err
+}
+
+func windowsPath(path string) string {
+	if path == "some/path" {
+		return odd
+	}
+	return strings.ReplaceAll(path, "/", `\`)
+}
+
+// mkdir makes a directory that no other spec has. The kubelet makes both directories
+// before it calls the driver.
+func (r *run) mkdir(pattern string) (string, error) {
+	r.dirs++
+	path := fmt.Sprintf(pattern, fmt.Sprintf("%s%d", strings.ReplaceAll(r.suite.Name, " ", ""), r.dirs))
+	_, err := r.suite.Files.Mkdir(context.Background(), &filesystem.MkdirRequest{Path: path})
+	return path, err
+}
+
+// rmdir removes a directory that has to be empty by now.
+func (r *run) rmdir(path string) error {
+	there, err := r.exists(path)
+	if err != nil || !there {
+		return err
+	}
+	if _, err := r.suite.Files.Rmdir(context.Background(), &filesystem.RmdirRequest{Path: path}); err != nil {
+		r.left = append(r.left, fmt.Sprintf("%s: %v", path, err))
+	}
+	return nil
+}
+
+func (r *run) exists(path string) (bool, error) {
+	out, err := r.suite.Files.PathExists(context.Background(), &filesystem.PathExistsRequest{Path: windowsPath(path)})
+	if err != nil {
+		return false, err
+	}
+	return out.Exists, nil
+}
+
+func (r *run) check(path string) (sanity.PathKind, error) {
+	switch there, err := r.exists(path); {
+	case err != nil:
+		return "", err
+	case !there:
+		return sanity.PathIsNotFound, nil
+	}
+	return sanity.PathIsOther, nil
+}

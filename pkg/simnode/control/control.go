@@ -1,0 +1,97 @@
+// Package control changes the simulated node of another process, csi-proxy-sim, from Go:
+//
+//	n, err := control.Open(ctx, "") // or the directory of its sockets
+//	disk, err := n.AttachDisk(simnode.Disk{Size: 10 << 30, Serial: "vol-1"})
+//
+// It is for tests in which the proxy has to be a program of its own, for example because
+// it is killed. Otherwise [simnode.New] and package serve are simpler. csi-proxyctl node
+// does the same from a shell.
+//
+// Both sides must be of the same version of CSI Proxy.
+package control
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+)
+
+// limit bounds a call. Each is a change of memory and a file.
+const limit = time.Minute
+
+// Node is the simulated node of a csi-proxy-sim. Its methods have the names and meanings
+// of those of [simnode.Node], and may be called concurrently. They fail if csi-proxy-sim
+// does not run, and work again when it was restarted.
+type Node struct {
+	conn   *grpc.ClientConn
+	client *simcontrol.Client
+}
+
+// Open connects to the csi-proxy-sim whose sockets are in dir. Empty means the one that
+// NewClient of the client module would use; on Windows, which has named pipes, it must be
+// empty. The caller must call [Node.Close].
+func Open(ctx context.Context, dir string) (*Node, error) {
+	path := pipe.Path(simcontrol.Pipe)
+	if dir != "" {
+		path = filepath.Join(dir, simcontrol.Pipe+".sock")
+	}
+	conn, err := transport.ConnectContext(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("control a simulated node: %w", err)
+	}
+	return &Node{conn, simcontrol.NewClient(conn)}, nil
+}
+
+// Close closes the connection. The node stays.
+func (n *Node) Close() error { return n.conn.Close() }
+
+// AttachDisk attaches a disk. With the ID of a disk that was detached it attaches that
+// disk.
+func (n *Node) AttachDisk(d simnode.Disk) (simnode.DiskInfo, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return n.client.AttachDisk(ctx, d)
+}
+
+// DetachDisk removes a disk, even one that is in use.
+func (n *Node) DetachDisk(number uint32) error {
+	return do(func(ctx context.Context) error { return n.client.DetachDisk(ctx, number) })
+}
+
+// GrowDisk makes a disk larger.
+func (n *Node) GrowDisk(number uint32, size simnode.Size) error {
+	return do(func(ctx context.Context) error { return n.client.GrowDisk(ctx, number, size) })
+}
+
+// Show returns the state of the node.
+func (n *Node) Show() (simnode.State, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return n.client.Show(ctx)
+}
+
+// Fail makes Win32 calls fail or take longer, until [Node.ClearFaults] or as often as the
+// fault says. A fault with a function is refused, because it cannot be sent.
+func (n *Node) Fail(f simnode.Fault) error {
+	return do(func(ctx context.Context) error { return n.client.Fail(ctx, f) })
+}
+
+// ClearFaults ends all faults.
+func (n *Node) ClearFaults() error { return do(n.client.ClearFaults) }
+
+// Reboot restarts the node's Windows. csi-proxy-sim itself goes on.
+func (n *Node) Reboot() error { return do(n.client.Reboot) }
+
+func do(call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return call(ctx)
+}
