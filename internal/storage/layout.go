@@ -41,6 +41,26 @@ func Used(l win32.Layout) []win32.Partition {
 	return ps
 }
 
+// Uninitialized reports whether l says that the disk has no partition table. Besides RAW
+// that is an MBR without partitions that has signature 0, or signature 1 and the entry of
+// a superfloppy. Windows also says so of a file system on the whole disk and of a disk
+// that it cannot read, so [Content] has the last word on what may be written
+// (docs/contract/disks.md#partition-table).
+func Uninitialized(l win32.Layout) bool {
+	switch l.Style {
+	case win32.PARTITION_STYLE_RAW:
+		return true
+	case win32.PARTITION_STYLE_MBR:
+		return len(Used(l)) == 0 && (l.Signature == 0 || l.Signature == 1 && superfloppy(l))
+	}
+	return false
+}
+
+// superfloppy reports whether l has the entry that stands for a whole disk.
+func superfloppy(l win32.Layout) bool {
+	return slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.MBRType != 0 && p.Offset == 0 })
+}
+
 // Partitions returns the partitions of the disk. It leaves out the Microsoft
 // reserved partition, which holds nothing.
 func Partitions(l win32.Layout) []win32.Partition {
@@ -103,6 +123,9 @@ func DataStart(size uint64) uint64 {
 // table and the offset of the data partition.
 func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) (win32.Layout, uint64, error) {
 	var usable gap
+	if Uninitialized(l) {
+		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "the disk has no partition table")
+	}
 	switch l.Style {
 	case win32.PARTITION_STYLE_GPT:
 		usable = gap{l.UsableOffset, min(l.UsableOffset+l.UsableLength, usableEnd(l, size, sector))}
@@ -122,8 +145,6 @@ func AddPartition(l win32.Layout, size uint64, sector uint32, random io.Reader) 
 	case win32.PARTITION_STYLE_MBR:
 		usable = gap{alignment, usableEnd(l, size, sector)}
 		l.Partitions = nil
-	default:
-		return l, 0, hosterr.Text(hosterr.ErrFailedPrecondition, "the disk has no partition table")
 	}
 
 	free := largestGap(usable, l.Partitions)

@@ -99,6 +99,34 @@ func TestAddPartitionWithoutRoom(t *testing.T) {
 	}
 }
 
+func TestUninitialized(t *testing.T) {
+	whole := win32.Partition{MBRType: 0x04, Length: gib, Recognized: true}
+	data := win32.Partition{MBRType: mbrIFS, Offset: mib, Length: gib}
+	mbr := func(signature uint32, ps ...win32.Partition) win32.Layout {
+		return win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: signature, Partitions: ps}
+	}
+	for _, c := range []struct {
+		name string
+		l    win32.Layout
+		want bool
+	}{
+		{"RAW", win32.Layout{Style: win32.PARTITION_STYLE_RAW}, true},
+		{"MBR without signature and entries", mbr(0), true},
+		{"MBR without signature, four unused entries", mbr(0, make([]win32.Partition, 4)...), true},
+		{"whole disk, no signature", mbr(0, whole), true},
+		{"whole disk, signature 1", mbr(1, whole), true},
+		{"whole disk, a real signature", mbr(0x1234, whole), false},
+		{"MBR with signature 1", mbr(1, make([]win32.Partition, 4)...), false},
+		{"MBR without signature, with a partition", mbr(0, data), false},
+		{"MBR", mbr(0x1234), false},
+		{"GPT", win32.Layout{Style: win32.PARTITION_STYLE_GPT}, false},
+	} {
+		if got := Uninitialized(c.l); got != c.want {
+			t.Errorf("%s: Uninitialized = %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
 func TestAddPartitionMBR(t *testing.T) {
 	l := win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 7}
 	got, offset, err := AddPartition(l, 3*tib, 512, ones{})

@@ -284,6 +284,45 @@ func (f *fixture) volumes() (n int) {
 	return n
 }
 
+// Windows may say of a blank disk that it has an MBR. Such a disk gets its volume, and one
+// that Windows describes in the same way, but that has content or cannot be read, is not
+// changed.
+func TestPartitionDiskWhateverWindowsCallsBlankDisks(t *testing.T) {
+	for _, spelling := range []string{nodespec.BlankMBR, nodespec.BlankSuperfloppy, nodespec.BlankRaw} {
+		t.Run(spelling, func(t *testing.T) {
+			cfg := nodespec.Config{Windows: nodespec.Windows{BlankDisks: spelling}}
+			f := newFixture(t, cfg, nodespec.Disk{Size: gib})
+			if ok, err := diskapi.On(f.Node.Node).IsDiskInitialized(1); ok || err != nil {
+				t.Errorf("IsDiskInitialized = %t, %v, want false", ok, err)
+			}
+			wantKind(t, diskapi.On(f.Node.Node).CreateBasicPartition(1), hosterr.ErrFailedPrecondition, "no partition table")
+			if err := f.partition(1); err != nil {
+				t.Fatal(err)
+			}
+			if l := f.layout(1); l.Style != win32.PARTITION_STYLE_GPT || f.volumes() != 1 {
+				t.Errorf("layout %+v and %d volumes, want a GPT with one volume", l, f.volumes())
+			}
+
+			f = newFixture(t, cfg, nodespec.Disk{Size: gib, Bytes: []nodespec.Bytes{{At: 0, Data: []byte("XFSB")}}})
+			f.unchanged(func() { wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "XFS") })
+
+			f = newFixture(t, cfg, nodespec.Disk{Size: gib})
+			f.Observe(func(c *win32.Call) error {
+				if changes(c) {
+					t.Errorf("a disk that cannot be read was changed: %v", c)
+				}
+				if c.Name == "ReadAt" {
+					return win32.ERROR_CRC
+				}
+				return c.Do()
+			})
+			if err := f.partition(1); !errors.Is(err, win32.ERROR_CRC) {
+				t.Errorf("PartitionDisk of a disk that cannot be read: %v, want %v", err, win32.ERROR_CRC)
+			}
+		})
+	}
+}
+
 func TestPartitionDiskKeepsPartitionedDiskOffline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes()})

@@ -30,7 +30,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_DISK_IS_WRITABLE:
 		return 0, d.writable()
 	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
-		return output(out, d.table.Encode())
+		return output(out, d.layout().Encode())
 	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
 		return output(out, win32.EncodeDiskAttributes(d.Attributes))
 	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
@@ -48,6 +48,23 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	}
 	// STATUS_INVALID_DEVICE_REQUEST: no driver of the stack knows the code.
 	return 0, win32.ERROR_INVALID_FUNCTION
+}
+
+// layout returns the table as IOCTL_DISK_GET_DRIVE_LAYOUT_EX spells it. How Windows spells
+// that there is none is open (docs/contract/disks.md#partition-table).
+func (d *disk) layout() win32.Layout {
+	if d.table.Style != win32.PARTITION_STYLE_RAW {
+		return d.table
+	}
+	switch d.n.cfg.BlankDisks {
+	case nodespec.BlankMBR:
+		return win32.Layout{Style: win32.PARTITION_STYLE_MBR}
+	case nodespec.BlankSuperfloppy:
+		return win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{
+			{Style: win32.PARTITION_STYLE_MBR, Length: d.TableSize, Number: 1, MBRType: 0x04, Recognized: true},
+		}}
+	}
+	return d.table
 }
 
 // output copies b, a structure of fixed size, to out. If out is too short, the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -126,9 +127,6 @@ func TestDiskQueries(t *testing.T) {
 	// PropertyExistsQuery returns no data.
 	if b := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2, QueryType: 1}.Encode(), 64); len(b) != 0 {
 		t.Errorf("PropertyExistsQuery returned %d bytes", len(b))
-	}
-	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_RAW || len(l.Partitions) != 0 {
-		t.Errorf("layout of a blank disk %+v", l)
 	}
 	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil || len(is) != 1 {
@@ -411,8 +409,32 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones
 
 	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
-	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_RAW {
-		t.Errorf("style %d, want raw", l.Style)
+	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_MBR || l.Signature != 0 || len(l.Partitions) != 0 {
+		t.Errorf("layout %+v, want that of a blank disk", l)
+	}
+}
+
+// A layout cannot be written to a blank disk, whatever its layout is called.
+func TestBlankDisks(t *testing.T) {
+	for spelling, want := range map[string]win32.Layout{
+		nodespec.BlankMBR:         {Style: win32.PARTITION_STYLE_MBR},
+		nodespec.BlankSuperfloppy: {Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{{Length: gib, Number: 1, MBRType: 4, Recognized: true}}},
+		nodespec.BlankRaw:         {Style: win32.PARTITION_STYLE_RAW},
+	} {
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{BlankDisks: spelling}}, nodespec.Disk{Size: gib})
+		h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+		if got := layout(t, n, h); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: layout %+v, want %+v", spelling, got, want)
+		}
+		l := win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 7, Partitions: make([]win32.Partition, 4)}
+		failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
+		initialize(t, n, h)
+		if got := layout(t, n, h); got.Style != win32.PARTITION_STYLE_GPT {
+			t.Errorf("%s: after IOCTL_DISK_CREATE_DISK the layout is %+v, want a GPT", spelling, got)
+		}
+		if err := n.CloseHandle(h); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

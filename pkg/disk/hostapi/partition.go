@@ -22,7 +22,7 @@ func (d DiskAPI) layout(diskNumber uint32) (win32.Layout, error) {
 // IsDiskInitialized implements [HostAPI].
 func (d DiskAPI) IsDiskInitialized(diskNumber uint32) (bool, error) {
 	l, err := d.layout(diskNumber)
-	return err == nil && l.Style != win32.PARTITION_STYLE_RAW, err
+	return err == nil && !storage.Uninitialized(l), err
 }
 
 // BasicPartitionsExist implements [HostAPI].
@@ -43,7 +43,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	defer disk.Close()
 
 	l, err := disk.Layout(d.host.Ctx)
-	if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
+	if err != nil || !storage.Uninitialized(l) {
 		return err
 	}
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
@@ -84,7 +84,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 // unlessInitialized returns err, or nil if the disk has a table by now: then another
 // program has written it, which may have caused err.
 func (d DiskAPI) unlessInitialized(disk *storage.Disk, err error) error {
-	if l, failed := disk.Layout(d.host.Ctx); failed == nil && l.Style != win32.PARTITION_STYLE_RAW {
+	if l, failed := disk.Layout(d.host.Ctx); failed == nil && !storage.Uninitialized(l) {
 		return nil
 	}
 	return err
@@ -101,7 +101,7 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	once := disk.WithoutRetry()
 	err = storage.Retry(d.host.Ctx, d.host.Node, func() error {
 		l, err := once.Layout(d.host.Ctx)
-		if err != nil || l.Style != win32.PARTITION_STYLE_RAW {
+		if err != nil || !storage.Uninitialized(l) {
 			return err
 		}
 		err = once.CreateGPT(d.host.Ctx, id)
@@ -224,13 +224,7 @@ func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
 		return err
 	}
 	content := storage.Content(b)
-	if l.Signature == 0 && content == "" {
-		content = "an MBR without a signature"
-	}
-	if l.Signature != 0 && content == storage.BootSector {
-		return nil
-	}
-	if content == "" {
+	if content == "" || content == storage.BootSector && !storage.Uninitialized(l) {
 		return nil
 	}
 	return occupied(content)

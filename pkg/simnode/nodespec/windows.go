@@ -20,6 +20,9 @@ type Windows struct {
 	Attach string `json:"attach,omitempty"`
 	// Automount is whether the mount manager mounts new basic volumes.
 	Automount string `json:"automount,omitempty"`
+	// BlankDisks is what IOCTL_DISK_GET_DRIVE_LAYOUT_EX says of a disk without a partition
+	// table.
+	BlankDisks string `json:"blankDisks,omitempty"`
 	// NewGPT is what IOCTL_DISK_CREATE_DISK writes to a GPT disk.
 	NewGPT string `json:"newGPT,omitempty"`
 	// GPTEnd is whether the usable range of a GPT follows a disk that grows.
@@ -58,6 +61,11 @@ func Options() []Option {
 			{AutomountEnabled, "a new volume gets a drive letter if its partition allows it", "document: mountvol, diskpart automount"},
 			{AutomountDisabled, "a new volume gets no drive letter", "document: mountvol, diskpart automount"},
 		}},
+		{"blankDisks", "what the layout of a disk without a partition table is", []Value{
+			{BlankMBR, "MBR with signature 0 and no entries", "logs of Rufus on Windows (issue 301); code: Qubes' tools"},
+			{BlankSuperfloppy, "MBR with signature 1 and one entry of type 4 at offset 0", "logs of Rufus on Windows (issues 709, 2365), of removable media"},
+			{BlankRaw, "RAW", "document: PARTITION_STYLE; code: WSL disk.cpp"},
+		}},
 		{"newGPT", "what IOCTL_DISK_CREATE_DISK writes", []Value{
 			{NewGPTBare, "a GPT without partitions", "logs of programs on Windows"},
 			{NewGPTMSR, "a GPT with a Microsoft reserved partition", "document: IOCTL_DISK_CREATE_DISK"},
@@ -91,6 +99,13 @@ const (
 const (
 	AutomountEnabled  = "enabled"
 	AutomountDisabled = "disabled"
+)
+
+// The values of [Windows.BlankDisks].
+const (
+	BlankMBR         = "mbr"
+	BlankSuperfloppy = "superfloppy"
+	BlankRaw         = "raw"
 )
 
 // The values of [Windows.NewGPT].
