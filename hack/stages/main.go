@@ -46,7 +46,7 @@ func lists() map[string][]stage {
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, and disks by a driver; installs Wine once (root, Debian)", 8 * time.Minute, wineTests}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 10 * time.Minute, wineTests}
 	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, moduleAlone(labDir)}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}

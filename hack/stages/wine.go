@@ -85,11 +85,12 @@ func wineTests(ctx context.Context, r *report) error {
 		w.test(ctx, "client", nil, "./..."),
 		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
 	}
-	published := []string{"GOWORK=off"}
+	alone := []string{"GOWORK=off"}
+	errs = append(errs, w.exampleDriver(ctx, alone))
 	var v101 error
 	var side sync.WaitGroup
-	side.Go(func() { v101 = w.test(ctx, "test/published/v1.0.1", published, ".") })
-	v130 := w.test(ctx, "test/published/v1.3.0", published, ".")
+	side.Go(func() { v101 = w.test(ctx, "test/published/v1.0.1", alone, ".") })
+	v130 := w.test(ctx, "test/published/v1.3.0", alone, ".")
 	side.Wait()
 	errs = append(errs, v101, v130)
 
@@ -115,6 +116,17 @@ func wineTests(ctx context.Context, r *report) error {
 		// TestThousandCalls measures memory, and the race detector takes some for each call.
 		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
 		w.test(ctx, "client", race, "-race", "./pipe", "./transport"))...)
+}
+
+// exampleDriver runs csi-sanity and the life of volumes on the program of the example
+// driver, which reaches the proxy through named pipes.
+func (w *wine) exampleDriver(ctx context.Context, env []string) error {
+	exe := filepath.Join(w.root, "bin", "windows-amd64", "csi-driver.exe")
+	build := append(platform{"windows", "amd64"}.env(), env...)
+	if err := w.r.command(ctx, exampleDir, build, "go", "build", "-o", exe, ".").Run(); err != nil {
+		return fmt.Errorf("build %s: %w", exampleDir, err)
+	}
+	return w.test(ctx, exampleDir, append(env[:len(env):len(env)], "CSI_DRIVER_EXE="+onDriveZ(exe)), "-run", "^Test(Sanity|Story)$", "./driver")
 }
 
 // writeOperations runs the tests that record operations, and writes their page.

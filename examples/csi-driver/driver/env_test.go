@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -39,16 +40,24 @@ type setup struct {
 	beta      bool // the proxy serves the versions before v1 only
 }
 
-// setups are all ways to run the driver. In process there are no versions.
+// exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
+// that program as the Node service.
+const exeVariable = "CSI_DRIVER_EXE"
+
+// setups are all ways to run the driver. In process there are no versions. On Windows, or
+// under Wine, the way is through named pipes.
 func setups() []setup {
 	var all []setup
 	for _, s := range []setup{
 		{kind: driver.KindDisk, findBy: driver.Page83}, {kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindDisk, findBy: driver.LUN},
 		{kind: driver.KindSMB}, {kind: driver.KindISCSI},
 	} {
-		sockets, beta, inProcess := s, s, s
+		every, beta, inProcess := s, s, s
 		beta.beta, inProcess.inProcess = true, true
-		all = append(all, sockets, beta, inProcess)
+		all = append(all, every, beta)
+		if runtime.GOOS != "windows" {
+			all = append(all, inProcess)
+		}
 	}
 	return all
 }
@@ -71,8 +80,11 @@ func (s setup) versions() string {
 }
 
 func (s setup) mode() string {
-	if s.inProcess {
+	switch {
+	case s.inProcess:
 		return "in process"
+	case runtime.GOOS == "windows":
+		return "pipes"
 	}
 	return "sockets"
 }
@@ -98,6 +110,8 @@ type env struct {
 	storage *simstorage.Storage
 	proxy   *serve.Server // nil in process, and if csi-proxy-sim has the node
 	log     klog.Logger
+	program buffer // output of csi-driver.exe
+	network string
 	address string
 	entries int // of the node's own volumes, when it starts
 
@@ -107,18 +121,34 @@ type env struct {
 // start starts a node and a driver, which run until the test ends.
 func start(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
+	e := newEnv(t, s, log)
+	e.serve()
+	e.begin()
+	return e
+}
+
+// newEnv makes a node, which nothing serves yet.
+func newEnv(t *testing.T, s setup, log klog.Logger) *env {
+	t.Helper()
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet)}
 	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(e.node, nodeID, s.findBy)
-	if !s.inProcess {
-		e.proxy = serve.Start(t, e.node, func(c *serve.Config) {
-			if s.beta {
-				c.APIs = betas
-			}
-		})
-	}
-	e.begin()
 	return e
+}
+
+// serve serves the node as CSI Proxy does, unless the driver works in process. A driver
+// that is a program uses the standard pipes, which one node at a time can have.
+func (e *env) serve() {
+	e.t.Helper()
+	if e.setup.inProcess {
+		return
+	}
+	e.proxy = serve.Start(e.t, e.node, func(c *serve.Config) {
+		c.StandardPipes = os.Getenv(exeVariable) != ""
+		if e.setup.beta {
+			c.APIs = betas
+		}
+	})
 }
 
 // begin makes the directories that the kubelet has, and starts the driver.
@@ -134,7 +164,9 @@ func (e *env) begin() {
 		e.t.Fatal(err)
 	}
 	e.entries = ownEntries(state)
-	e.address = filepath.Join(socketDir(e.t), "csi.sock")
+	if e.network, e.address = "unix", filepath.Join(socketDir(e.t), "csi.sock"); runtime.GOOS == "windows" {
+		e.network, e.address = "tcp", freeAddress(e.t) // Wine has no unix sockets
+	}
 	if err := e.startDriver(); err != nil {
 		e.t.Fatal(err)
 	}
@@ -143,6 +175,17 @@ func (e *env) begin() {
 			e.t.Error(err)
 		}
 	})
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // socketDir makes a directory for sockets, whose paths must be short.
@@ -161,11 +204,14 @@ func quiet(c *simnode.Config) { c.Log = slog.New(slog.DiscardHandler) }
 
 // startDriver starts the driver, as a new process.
 func (e *env) startDriver() error {
+	if exe := os.Getenv(exeVariable); exe != "" {
+		return e.startProgram(exe)
+	}
 	h, err := e.host()
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("unix", e.address)
+	l, err := net.Listen(e.network, e.address)
 	if err != nil {
 		return err
 	}
@@ -209,7 +255,11 @@ func (e *env) restart() error {
 // connect returns a connection to the driver.
 func (e *env) connect() *grpc.ClientConn {
 	e.t.Helper()
-	conn, err := grpc.NewClient("unix:"+e.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	address := e.address
+	if e.network == "unix" {
+		address = "unix:" + address
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond},
 			MinConnectTimeout: 20 * time.Second, // the default, without which an attempt has as long as its delay
@@ -244,8 +294,16 @@ const (
 	podsDir   = kubelet + `\pods`
 )
 
-// mkdir makes a directory, as the kubelet does.
+// mkdir makes a directory, as the kubelet does. A driver that is a program measures SMB
+// volumes on the C: of its system, so the paths of targets must be there, too.
 func (e *env) mkdir(path string) error {
+	if os.Getenv(exeVariable) != "" {
+		for _, name := range []string{target, `\target`} {
+			if err := os.MkdirAll(path+name, 0o700); err != nil {
+				return err
+			}
+		}
+	}
 	_, err := e.kubelet.Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
 	return err
 }

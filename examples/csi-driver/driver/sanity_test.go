@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
@@ -52,11 +53,25 @@ func TestSanity(t *testing.T) {
 	counts := map[string]map[types.SpecState]int{}
 	skips := map[string]int{}
 	var envs []*env
+	var serving *env // where only one node at a time can be served
 	for _, s := range setups() {
-		e := start(t, s, klog.Logger{})
+		e := newEnv(t, s, klog.Logger{})
 		envs = append(envs, e)
 		config := e.sanityConfig()
-		ginkgo.Describe(s.String(), func() { sanity.GinkgoTest(&config) })
+		ginkgo.Describe(s.String(), func() {
+			ginkgo.BeforeEach(func() {
+				if e.address == "" {
+					if serving != nil && os.Getenv(exeVariable) != "" {
+						gomega.Expect(serving.proxy.Stop()).To(gomega.Succeed())
+					}
+					e.serve()
+					e.begin()
+					serving = e
+				}
+				config.Address = "passthrough:///" + e.address
+			})
+			sanity.GinkgoTest(&config)
+		})
 		counts[s.String()] = map[types.SpecState]int{}
 	}
 	ginkgo.ReportAfterSuite("count", func(r ginkgo.Report) {
@@ -75,6 +90,10 @@ func TestSanity(t *testing.T) {
 	reporter.Succinct, reporter.NoColor = true, true
 	ginkgo.RunSpecs(t, "csi-sanity", suite, reporter)
 
+	published, err := os.ReadFile(sanityPage)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-22s %-8s %-10s %6s %6s %7s\n", "kind", "versions", "mode", "passed", "failed", "skipped")
 	for _, e := range envs {
@@ -91,6 +110,13 @@ func TestSanity(t *testing.T) {
 		if left := e.left(); len(left) > 0 {
 			t.Errorf("%s: left on the node: %q", e.setup, left)
 		}
+		if log := e.program.String(); log != "" && e.setup.beta == strings.Contains(log, `"disk/v1"`) {
+			t.Errorf("%s: the program speaks other versions:\n%s", e.setup, log)
+		}
+		row := fmt.Sprintf("| %s | %s | %s | %s | %d | %d | %d |\n", specVersion(), e.setup.volumes(), e.setup.versions(), e.setup.mode(), passed, failed, skipped)
+		if !strings.Contains(string(published), row) {
+			t.Errorf("%s does not have the row %s", sanityPage, row)
+		}
 	}
 	t.Logf("csi-sanity:\n%s", table.String())
 	for text, n := range skips {
@@ -102,19 +128,29 @@ func TestSanity(t *testing.T) {
 	}
 }
 
+// sanityPage is the page that has the table of all setups.
+const sanityPage = "../../../docs/evidence/csi-sanity.md"
+
+// specVersion returns the version of the CSI specification that is linked.
+func specVersion() string {
+	if csi.File_csi_proto.Messages().ByName("VolumeCondition") == nil {
+		return "1.13" // which removed it
+	}
+	return "1.12"
+}
+
 // dialSlowly connects to a socket after a delay. csi-sanity waits for a change of the
 // connection's state, and never sees one if the connection is ready before it looks.
-func dialSlowly(ctx context.Context, socket string) (net.Conn, error) {
+func (e *env) dialSlowly(ctx context.Context, address string) (net.Conn, error) {
 	time.Sleep(200 * time.Millisecond)
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", socket)
+	return d.DialContext(ctx, e.network, address)
 }
 
 // sanityConfig makes csi-sanity use the paths of the simulated node.
 func (e *env) sanityConfig() sanity.TestConfig {
 	c := sanity.NewTestConfig()
-	c.Address = "passthrough:///" + e.address
-	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(dialSlowly))
+	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(e.dialSlowly))
 	c.TestVolumeParameters = map[string]string{"kind": e.setup.kind}
 	c.IdempotentCount = 3
 	c.TargetPath = kubelet + `\pods\pod-1`
