@@ -39,6 +39,8 @@ type (
 	ISCSITargetInfo = nodespec.ISCSITargetInfo
 	SMBServerInfo   = nodespec.SMBServerInfo
 	SMBMappingInfo  = nodespec.SMBMappingInfo
+	File            = nodespec.File
+	Link            = nodespec.Link
 )
 
 // ParseSize parses a whole number of bytes with an optional unit, such as 10GiB.

@@ -15,3 +15,33 @@ func (n *Node) MakeFile(path string) error {
 	}
 	return n.emulated.CloseHandle(h)
 }
+
+// The following methods are for programs outside of the node that show its files in
+// another way, as the lab does for programs under Wine.
+
+// WatchFiles calls before ahead of each Win32 call of services, so that it can bring
+// changes from outside, and after when the node has changed: before the Win32 call that
+// changed it returns, or soon after another method of Node changed it. Both may call
+// [Node.Files], [Node.PutFile], [Node.RenameFile] and [Node.RemoveFile], and no other
+// methods. A node has one watcher at a time. The caller must call stop.
+func (n *Node) WatchFiles(before, after func()) (stop func(), err error) {
+	stop, err = n.emulated.Watch(before, after)
+	return stop, refused(err)
+}
+
+// Files returns a directory, such as C:\var\lib\kubelet, and all files and directories
+// below it, each after its parent. It does not follow links. A missing directory is no
+// error.
+func (n *Node) Files(dir string) ([]File, error) { return n.emulated.Files(dir) }
+
+// PutFile makes a file or directory in a directory that exists, if it is missing, and sets
+// the size of a file, as a program of the node could.
+func (n *Node) PutFile(path string, dir bool, size int64) error {
+	return n.emulated.PutFile(path, dir, size)
+}
+
+// RenameFile gives a file, directory or link another path on the same volume.
+func (n *Node) RenameFile(from, to string) error { return n.emulated.RenameFile(from, to) }
+
+// RemoveFile removes a file, a link or an empty directory. One that is missing is no error.
+func (n *Node) RemoveFile(path string) error { return n.emulated.RemoveFile(path) }

@@ -259,6 +259,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"test/wine/driver":        "loads a driver into Wine, for tests",
 		"examples":                "a driver of its own, which measures shares",
 		"lab/relay":               "owns named pipes under Wine",
+		"lab/mirror":              "hears of changes of files, by inotify",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -52,6 +53,9 @@ type Node struct {
 	iscsi    iscsiState
 	lastOpen win32.Handle
 	formats  uint64 // number of formats with a duration so far
+
+	changes atomic.Uint64 // number of changes of the stored state
+	watch   atomic.Pointer[watch]
 }
 
 // Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
@@ -152,6 +156,20 @@ func (n *Node) Close() error {
 
 // do runs one call: without others at the same time, and all or nothing.
 func (n *Node) do(call func(t *tx) error) error {
+	w := n.watch.Load()
+	if w == nil {
+		return n.alone(call)
+	}
+	w.before()
+	changes := n.changes.Load()
+	err := n.alone(call)
+	if n.changes.Load() != changes {
+		w.after()
+	}
+	return err
+}
+
+func (n *Node) alone(call func(t *tx) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {

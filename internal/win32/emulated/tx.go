@@ -122,6 +122,7 @@ func (t *tx) commit() error {
 		f()
 	}
 	if !t.record.Empty() {
+		t.n.changed()
 		if err := t.n.store.CompactIfDue(); err != nil {
 			t.n.log.Warn("Failed to write a snapshot of the emulated node; keeping the journal", "err", err)
 		}

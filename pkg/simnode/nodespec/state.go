@@ -108,3 +108,25 @@ type SMBMappingInfo struct {
 func SMBStatuses() []string {
 	return []string{"ok", "paused", "disconnected", "network error", "connecting", "reconnecting"}
 }
+
+// File is a file or directory of a node.
+type File struct {
+	ID   uint64 `json:"id"`   // stays with the file, also when it is renamed
+	Path string `json:"path"` // such as C:\var\lib\kubelet
+	Dir  bool   `json:"dir"`
+	Size Size   `json:"sizeBytes"` // of a file
+	Link *Link  `json:"link"`      // nil for what is neither a link nor a mount point
+}
+
+// Link is where a symbolic link, a junction or a mount point leads.
+type Link struct {
+	// Target is the name in the reparse point: \??\C:\dir, \??\Volume{…}\,
+	// \??\UNC\server\share\dir, or a relative path.
+	Target string `json:"target"`
+	// Exists reports whether Windows finds something there now. It does not if the disk
+	// was detached, or the server is down.
+	Exists bool `json:"exists"`
+	// VolumeSize is the size of the volume to which the link leads at last. It is 0 for a
+	// share.
+	VolumeSize Size `json:"volumeSizeBytes"`
+}

@@ -1,0 +1,217 @@
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
+	"github.com/kubernetes-csi/csi-proxy/lab/session"
+	"github.com/kubernetes-csi/csi-proxy/lab/shim"
+)
+
+// env is a node with a mirror, and a Windows program.
+type env struct {
+	t    *testing.T
+	node *simnode.Node
+	s    *session.Session
+	exe  string
+}
+
+func setup(t *testing.T, options mirror.Options) *env {
+	t.Helper()
+	s, err := session.Open(t.Context(), session.Options{Log: t.Output()})
+	if errors.Is(err, session.ErrNoWine) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	switch err := shim.Install(t.Context(), s); {
+	case errors.Is(err, shim.ErrNoCompiler):
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	exe := filepath.Join(t.TempDir(), "files.exe")
+	cmd := exec.Command("go", "build", "-o", exe, "./testdata/files")
+	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	n := simnode.New(t)
+	options.Links = true
+	m, err := mirror.Start(s, n, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &env{t, n, s, exe}
+}
+
+// program runs operations of the Windows program, and compares what it prints.
+func (e *env) program(operationsAndWants ...string) {
+	e.t.Helper()
+	var operations, wants []string
+	for i := 0; i+1 < len(operationsAndWants); i += 2 {
+		operations, wants = append(operations, operationsAndWants[i]), append(wants, operationsAndWants[i+1])
+	}
+	p, err := e.s.Start(session.Program{Path: e.exe, Args: operations, Env: []string{shim.Env}})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
+	defer cancel()
+	if err := p.Wait(ctx); err != nil {
+		e.t.Fatal(err)
+	}
+	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(p.Output()), "\r", ""), "\n")
+	for i, want := range wants {
+		name, _, _ := strings.Cut(operations[i], "|")
+		if i >= len(lines) || !strings.HasPrefix(lines[i], name+" "+want) {
+			e.t.Errorf("the program: %s prints %q, want %q", operations[i], lines[min(i, len(lines)-1)], name+" "+want)
+		}
+	}
+}
+
+func (e *env) exists(path string, want bool) {
+	e.t.Helper()
+	got, err := e.node.Filesystem().PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
+	if err != nil || got.Exists != want {
+		e.t.Errorf("on the node %s exists: %v, %v, want %v", path, got, err, want)
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+const pods = mirror.Dir + `\pods`
+
+// What a program does with files, the node has.
+func TestProgramToNode(t *testing.T) {
+	e := setup(t, mirror.Options{})
+	e.program(`mkdir|`+pods+`\a\b\c`, "ok", `write|`+pods+`\a\b\file|12345`, "ok")
+	e.exists(pods+`\a\b\c`, true)
+	files, err := e.node.Files(pods + `\a\b\file`)
+	if err != nil || len(files) != 1 || files[0].Size != 5 {
+		t.Errorf("the file of 5 bytes is %+v on the node, %v", files, err)
+	}
+	e.program(`rename|`+pods+`\a\b|`+pods+`\moved`, "ok", `write|`+pods+`\moved\file|1234567`, "ok", `mkdir|`+pods+`\moved\c\later`, "ok")
+	e.exists(pods+`\a\b`, false)
+	e.exists(pods+`\moved\c\later`, true)
+	files, err = e.node.Files(pods + `\moved\file`)
+	if err != nil || len(files) != 1 || files[0].Size != 7 {
+		t.Errorf("the renamed file of 7 bytes is %+v on the node, %v", files, err)
+	}
+	e.program(`removeall|`+pods+`\moved`, "ok", `remove|`+pods+`\a`, "ok")
+	e.exists(pods+`\moved`, false)
+	e.exists(pods+`\a`, false)
+	e.exists(pods, true)
+
+	// What the node removes is removed for the program, too.
+	e.program(`mkdir|`+pods+`\d\e`, "ok", `write|`+pods+`\d\file|1`, "ok")
+	must[*filesystem.RmdirResponse](t)(e.node.Filesystem().Rmdir(t.Context(), &filesystem.RmdirRequest{Path: pods + `\d`, Force: true}))
+	e.program(`list|`+pods, "[]")
+}
+
+// What the node has, a program sees: directories, mounted volumes with their sizes, and
+// links.
+func TestNodeToProgram(t *testing.T) {
+	e := setup(t, mirror.Options{})
+	n, ctx := e.node, t.Context()
+	const staging, target = mirror.Dir + `\plugins\kubernetes.io\csi\globalmount`, pods + `\pod\mount`
+	info := must[simnode.DiskInfo](t)(n.AttachDisk(simnode.Disk{Size: 1 << 30}))
+	must[*disk.PartitionDiskResponse](t)(n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: info.Number}))
+	id := must[*volume.ListVolumesOnDiskResponse](t)(n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: info.Number})).VolumeIDs[0]
+	must[*volume.FormatVolumeResponse](t)(n.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}))
+	must[*filesystem.MkdirResponse](t)(n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: staging}))
+	e.program(`isdir|`+staging, "true", `readlink|`+staging, "error")
+	must[*volume.MountVolumeResponse](t)(n.Volume().MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: staging}))
+	must[*filesystem.MkdirResponse](t)(n.Filesystem().Mkdir(ctx, &filesystem.MkdirRequest{Path: pods + `\pod`}))
+	must[*filesystem.CreateSymlinkResponse](t)(n.Filesystem().CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: staging, TargetPath: target}))
+	size := func() string {
+		for _, v := range must[simnode.State](t)(n.Show()).Volumes {
+			if v.ID == id {
+				return strconv.FormatInt(int64(v.Size), 10)
+			}
+		}
+		return "none"
+	}
+	e.program(`total|`+target, size())
+	e.program(
+		`isdir|`+target, "true", `mode|`+target, "L", `isdir|`+staging, "true", `mode|`+staging, "?", `readlink|`+target, staging, `readlink|`+strings.ToUpper(target), staging, `readlink|`+staging, `\\?\Volume{`,
+		`write|`+target+`\data|content`, "ok", `list|`+staging, "[data]")
+
+	if err := n.GrowDisk(info.Number, 2<<30); err != nil {
+		t.Fatal(err)
+	}
+	must[*disk.RescanResponse](t)(n.Disk().Rescan(ctx, &disk.RescanRequest{}))
+	must[*volume.ResizeVolumeResponse](t)(n.Volume().ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: id}))
+	e.program(`total|`+target, size())
+
+	// Without its disk a link leads nowhere; with the disk the data is there again.
+	if err := n.DetachDisk(info.Number); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually(`isdir|`+target, "error")
+	must[simnode.DiskInfo](t)(n.AttachDisk(simnode.Disk{ID: info.ID}))
+	e.eventually(`list|`+target, "[data]")
+
+	// The program removes the link, and the volume stays.
+	e.program(`remove|`+target, "ok", `list|`+staging, "[data]", `readlink|`+target, "error")
+	e.exists(target, false)
+	must[*volume.UnmountVolumeResponse](t)(n.Volume().UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: staging}))
+	e.program(`isdir|`+staging, "true", `list|`+staging, "[]", `readlink|`+staging, "error")
+}
+
+// eventually runs an operation until it prints what is wanted.
+func (e *env) eventually(operation, want string) {
+	e.t.Helper()
+	time.Sleep(200 * time.Millisecond)
+	e.program(operation, want)
+}
+
+// A share is there while its server is reachable.
+func TestShares(t *testing.T) {
+	e := setup(t, mirror.Options{Plain: true})
+	n, ctx := e.node, t.Context()
+	const share, staging = `\\files.example.com\data`, mirror.Dir + `\plugins\share`
+	must[*smb.NewSMBGlobalMappingResponse](t)(n.SMB().NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: share, LocalPath: staging, Username: "csi", Password: "csi"}))
+	e.program(`write|`+staging+`\file|1`, "ok", `isdir|`+staging, "true", `readlink|`+staging, share)
+	if err := n.SetSMBServerDown("files.example.com", true); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually(`list|`+staging, "error")
+	if err := n.SetSMBServerDown("files.example.com", false); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually(`list|`+staging, "[file]")
+}
