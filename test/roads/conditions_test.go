@@ -28,10 +28,10 @@ func conditions() []condition {
 			"a directory without a volume", []driver{ebs}, "GetVolumeIDFromTargetPath",
 			"the error matches `(Get-Item -Path \\S+).Target, output: , error: <nil>\\|because it does not exist`: nothing is mounted; any other error ends the call",
 			func(v *visit) error {
-				if err := v.kubelet(staging); err != nil {
+				if err := v.kubelet(v.staging); err != nil {
 					return err
 				}
-				for _, path := range []string{staging, staging + `-missing`} {
+				for _, path := range []string{v.staging, v.staging + `-missing`} {
 					if device, err := ebsDevice(v, path); device != "" || err != nil {
 						return fmt.Errorf("device mounted at %s = %q, %v; want none, without an error", path, device, err)
 					}
@@ -53,7 +53,7 @@ func conditions() []condition {
 				if err != nil {
 					return err
 				}
-				if device, err := ebsDevice(v, staging); err != nil || device != fmt.Sprint(n) {
+				if device, err := ebsDevice(v, v.staging); err != nil || device != fmt.Sprint(n) {
 					return fmt.Errorf("device mounted = %q, %v; want %d", device, err, n)
 				}
 				return nil
@@ -143,13 +143,13 @@ func conditions() []condition {
 			"a missing staging path", []driver{gce, vsphere, azureDisk, azureFile, smbDriver, smbBeta, trident}, "PathExists",
 			"Exists is false, without an error: the volume is unstaged, or nothing is to be removed before a mount",
 			func(v *visit) error {
-				if exists, err := v.exists(staging); exists || err != nil {
+				if exists, err := v.exists(v.staging); exists || err != nil {
 					return fmt.Errorf("before: %t, %v; want false", exists, err)
 				}
-				if err := v.kubelet(staging); err != nil {
+				if err := v.kubelet(v.staging); err != nil {
 					return err
 				}
-				if exists, err := v.exists(staging); !exists || err != nil {
+				if exists, err := v.exists(v.staging); !exists || err != nil {
 					return fmt.Errorf("after: %t, %v; want true", exists, err)
 				}
 				return nil
@@ -159,19 +159,19 @@ func conditions() []condition {
 			"a directory is not a link", []driver{ebs, gce, azureDisk, azureFile, smbDriver, smbBeta, trident, vsphere}, "IsSymlink",
 			"IsSymlink (IsMountPoint in filesystem v1beta1) is false: not mounted. GCE PD takes an error for the same",
 			func(v *visit) error {
-				if err := v.kubelet(staging, parent(target)); err != nil {
+				if err := v.kubelet(v.staging, parent(v.target)); err != nil {
 					return err
 				}
-				if is, err := v.isLink(normal(staging)); is || err != nil {
+				if is, err := v.isLink(normal(v.staging)); is || err != nil {
 					return fmt.Errorf("a directory: %t, %v; want false", is, err)
 				}
-				if err := v.link(staging, target); err != nil {
+				if err := v.link(v.staging, v.target); err != nil {
 					return err
 				}
-				if is, err := v.isLink(normal(target)); !is || err != nil {
+				if is, err := v.isLink(normal(v.target)); !is || err != nil {
 					return fmt.Errorf("a link: %t, %v; want true", is, err)
 				}
-				if is, err := v.isLink(normal(staging) + `-missing`); is || err == nil {
+				if is, err := v.isLink(normal(v.staging) + `-missing`); is || err == nil {
 					return fmt.Errorf("a missing path: %t, %v; want an error", is, err)
 				}
 				return nil
@@ -181,24 +181,24 @@ func conditions() []condition {
 			"a staged volume is a link", []driver{gce, azureDisk, vsphere, azureFile, smbDriver, smbBeta, trident}, "IsSymlink",
 			"IsSymlink is true for a mounted volume and for a link to a share: staged already",
 			func(v *visit) error {
-				if err := v.kubelet(staging); err != nil {
+				if err := v.kubelet(v.staging); err != nil {
 					return err
 				}
 				var err error
 				if v.id == "" {
-					if err = v.rmdir(staging); err == nil {
-						err = v.mapShare(normal(staging))
+					if err = v.rmdir(v.staging); err == nil {
+						err = v.mapShare(normal(v.staging))
 					}
 				} else {
 					var n uint32
 					if n, err = v.number(); err == nil {
-						err = v.formatAndMount(n, normal(staging), true)
+						err = v.formatAndMount(n, normal(v.staging), true)
 					}
 				}
 				if err != nil {
 					return err
 				}
-				if is, err := v.isLink(normal(staging)); !is || err != nil {
+				if is, err := v.isLink(normal(v.staging)); !is || err != nil {
 					return fmt.Errorf("staged: %t, %v; want true", is, err)
 				}
 				return nil
@@ -224,16 +224,16 @@ func conditions() []condition {
 			"a link to a share that is no longer mapped", []driver{azureFile, smbDriver, smbBeta}, "IsSymlink",
 			"IsSymlink is false: map the share again. An error ends the call, unless the driver itself gets Windows error 53, 64, 65, 66, 67, 1219 or 1326 for the path",
 			func(v *visit) error {
-				if err := v.kubelet(parent(staging)); err != nil {
+				if err := v.kubelet(parent(v.staging)); err != nil {
 					return err
 				}
-				if err := v.mapShare(normal(staging)); err != nil {
+				if err := v.mapShare(normal(v.staging)); err != nil {
 					return err
 				}
 				if err := v.node.Reboot(); err != nil { // of a node that loses its mappings
 					return err
 				}
-				if is, err := v.isLink(normal(staging)); is || err != nil {
+				if is, err := v.isLink(normal(v.staging)); is || err != nil {
 					return fmt.Errorf("%t, %v; want false", is, err)
 				}
 				return nil
@@ -304,11 +304,11 @@ func conditions() []condition {
 			"a directory is removed with its contents", []driver{ebs, gce, azureDisk, azureFile, smbDriver, smbBeta, trident, vsphere}, "Rmdir",
 			"no error, also for a path that does not exist: the path is free, or the step is done",
 			func(v *visit) error {
-				if err := v.kubelet(target + `\left\over`); err != nil {
+				if err := v.kubelet(v.target + `\left\over`); err != nil {
 					return err
 				}
 				for range 2 {
-					if err := v.rmdir(target); err != nil {
+					if err := v.rmdir(v.target); err != nil {
 						return err
 					}
 				}
@@ -319,11 +319,11 @@ func conditions() []condition {
 			"a link that exists already", []driver{azureDisk, azureFile, gce, smbDriver, smbBeta, trident, ebs, vsphere}, "CreateSymlink",
 			"no error (LinkPath in filesystem v1beta1: also an empty `error` in the response)",
 			func(v *visit) error {
-				if err := v.kubelet(staging, parent(target)); err != nil {
+				if err := v.kubelet(v.staging, parent(v.target)); err != nil {
 					return err
 				}
 				for range 2 {
-					if err := v.link(staging, target); err != nil {
+					if err := v.link(v.staging, v.target); err != nil {
 						return err
 					}
 				}
@@ -353,14 +353,14 @@ func finds(v *visit, find func() (uint32, error)) error {
 
 // staged stages the driver's volume.
 func staged(v *visit) (uint32, error) {
-	if err := v.kubelet(staging); err != nil {
+	if err := v.kubelet(v.staging); err != nil {
 		return 0, err
 	}
 	n, err := v.number()
 	if err != nil {
 		return 0, err
 	}
-	return n, v.formatAndMount(n, normal(staging), true)
+	return n, v.formatAndMount(n, normal(v.staging), true)
 }
 
 // grown stages the driver's volume, and expands it with its disk.

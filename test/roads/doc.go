@@ -11,7 +11,8 @@
 // takes each driver through the life of a volume: stage, publish, stats, expand,
 // unpublish, unstage. It does so through the pipes of every version that the driver
 // falls back to and in process, with each step repeated, with each response lost
-// once, in the wrong order, and over restarts of Windows.
+// once, in the wrong order, and over restarts of Windows; lost responses are combined
+// with restarts. A driver of disks and one of shares also meet a restart together.
 //
 // docs/evidence/drivers.md is generated from both, by
 //

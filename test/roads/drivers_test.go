@@ -106,20 +106,20 @@ var ebs = driver{
 		if err != nil {
 			return err
 		}
-		exists, err := v.exists(staging)
+		exists, err := v.exists(v.staging)
 		if err != nil {
 			return err
 		}
 		if !exists {
-			if err := v.mkdir(staging); err != nil {
+			if err := v.mkdir(v.staging); err != nil {
 				return err
 			}
 		}
-		device, err := ebsDevice(v, staging)
+		device, err := ebsDevice(v, v.staging)
 		if err != nil || device == strconv.Itoa(int(n)) {
 			return err
 		}
-		if err := v.formatAndMount(n, normal(staging), true); err != nil {
+		if err := v.formatAndMount(n, normal(v.staging), true); err != nil {
 			return err
 		}
 		// It ignores a failed rescan. It resizes if the file system is not smaller than
@@ -129,7 +129,7 @@ var ebs = driver{
 		if err != nil {
 			return err
 		}
-		id, err := v.volumeAt(normal(staging))
+		id, err := v.volumeAt(normal(v.staging))
 		if err != nil {
 			return err
 		}
@@ -140,30 +140,30 @@ var ebs = driver{
 		return v.resize(id)
 	},
 	publish: func(v *visit) error {
-		if err := v.clear(target); err != nil {
+		if err := v.clear(v.target); err != nil {
 			return err
 		}
-		exists, err := v.exists(target)
+		exists, err := v.exists(v.target)
 		if err != nil {
 			return err
 		}
 		if exists {
-			is, err := v.isLink(normal(target))
+			is, err := v.isLink(normal(v.target))
 			if err != nil || is {
 				return err
 			}
 		}
-		return v.link(staging, target)
+		return v.link(v.staging, v.target)
 	},
 	stats: func(v *visit) error {
-		exists, err := v.exists(target)
+		exists, err := v.exists(v.target)
 		if err == nil && !exists {
 			err = errors.New("the path does not exist")
 		}
 		return err
 	},
 	expand: func(v *visit) error {
-		if _, err := ebsDevice(v, target); err != nil {
+		if _, err := ebsDevice(v, v.target); err != nil {
 			return err
 		}
 		n, err := ebsFind(v, ebsVolume)
@@ -171,7 +171,7 @@ var ebs = driver{
 			return err
 		}
 		_, _ = v.disk.Rescan(v.ctx, &disk.RescanRequest{})
-		id, err := v.volumeAt(normal(target))
+		id, err := v.volumeAt(normal(v.target))
 		if err != nil {
 			return err
 		}
@@ -181,13 +181,13 @@ var ebs = driver{
 		_, err = v.diskSize(n)
 		return err
 	},
-	unpublish: func(v *visit) error { return v.rmdir(target) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
 	unstage: func(v *visit) error {
-		device, err := ebsDevice(v, staging)
+		device, err := ebsDevice(v, v.staging)
 		if err != nil || device == "" {
 			return err
 		}
-		return v.unmount(normal(staging))
+		return v.unmount(normal(v.staging))
 	},
 }
 
@@ -253,25 +253,25 @@ var gce = driver{
 		if err != nil {
 			return err
 		}
-		if gceMounted(v, staging) {
+		if gceMounted(v, v.staging) {
 			return nil
 		}
 		if _, err := v.diskSize(n); err != nil {
 			return err
 		}
-		if err := v.formatAndMount(n, staging, true); err != nil {
+		if err := v.formatAndMount(n, v.staging, true); err != nil {
 			return err
 		}
-		return gceResize(v, staging)
+		return gceResize(v, v.staging)
 	},
 	publish: func(v *visit) error {
-		if gceMounted(v, target) {
+		if gceMounted(v, v.target) {
 			return nil
 		}
-		if err := v.clear(target); err != nil {
+		if err := v.clear(v.target); err != nil {
 			return err
 		}
-		return v.link(staging, target)
+		return v.link(v.staging, v.target)
 	},
 	stats: volumeStats,
 	expand: func(v *visit) error {
@@ -279,7 +279,7 @@ var gce = driver{
 		if err != nil {
 			return err
 		}
-		if err := gceResize(v, target); err != nil {
+		if err := gceResize(v, v.target); err != nil {
 			return err
 		}
 		size, err := v.diskSize(n)
@@ -288,19 +288,19 @@ var gce = driver{
 		}
 		return err
 	},
-	unpublish: func(v *visit) error { return v.rmdir(target) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
 	unstage: func(v *visit) error {
-		exists, err := v.exists(staging)
+		exists, err := v.exists(v.staging)
 		if err != nil || !exists {
 			return err
 		}
-		return v.unmount(normal(staging))
+		return v.unmount(normal(v.staging))
 	},
 }
 
 // volumeStats is how all block drivers but EBS get their figures.
 func volumeStats(v *visit) error {
-	id, err := v.volumeAt(target)
+	id, err := v.volumeAt(v.target)
 	if err != nil {
 		return err
 	}
@@ -371,29 +371,29 @@ var azureDisk = driver{
 		if err != nil {
 			return err
 		}
-		mounted, err := v.linked(staging, func(p string) error { return azureUnmount(v, p) })
+		mounted, err := v.linked(v.staging, func(p string) error { return azureUnmount(v, p) })
 		if err != nil || mounted {
 			return err
 		}
-		if err := v.formatAndMount(n, normal(staging), false); err != nil {
+		if err := v.formatAndMount(n, normal(v.staging), false); err != nil {
 			return err
 		}
 		// It passes the number of the disk where the method wants the ID of a volume.
 		return v.resize(strconv.Itoa(int(n)))
 	},
 	publish: func(v *visit) error {
-		if err := v.clear(target); err != nil {
+		if err := v.clear(v.target); err != nil {
 			return err
 		}
-		mounted, err := v.linked(target, func(p string) error { return azureUnmount(v, p) })
+		mounted, err := v.linked(v.target, func(p string) error { return azureUnmount(v, p) })
 		if err != nil || mounted {
 			return err
 		}
-		return v.link(staging, target)
+		return v.link(v.staging, v.target)
 	},
 	stats: volumeStats,
 	expand: func(v *visit) error {
-		id, err := v.volumeAt(normal(target))
+		id, err := v.volumeAt(normal(v.target))
 		if err != nil {
 			return err
 		}
@@ -405,8 +405,8 @@ var azureDisk = driver{
 		}
 		return azureLargeEnough(v, id)
 	},
-	unpublish: func(v *visit) error { return v.rmdir(target) },
-	unstage:   func(v *visit) error { return azureUnmount(v, staging) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
+	unstage:   func(v *visit) error { return azureUnmount(v, v.staging) },
 }
 
 // vSphere.
@@ -431,24 +431,24 @@ var vsphere = driver{
 		if err != nil {
 			return err
 		}
-		mounted, err := v.linked(staging, func(p string) error { return vsphereUnstage(v) })
+		mounted, err := v.linked(v.staging, func(p string) error { return vsphereUnstage(v) })
 		if err != nil || mounted {
 			return err
 		}
-		return v.formatAndMount(n, normal(staging), true)
+		return v.formatAndMount(n, normal(v.staging), true)
 	},
 	publish: func(v *visit) error {
-		if err := v.clear(target); err != nil {
+		if err := v.clear(v.target); err != nil {
 			return err
 		}
-		if err := v.mkdir(parent(target)); err != nil {
+		if err := v.mkdir(parent(v.target)); err != nil {
 			return err
 		}
-		return v.link(staging, target)
+		return v.link(v.staging, v.target)
 	},
 	stats: volumeStats,
 	expand: func(v *visit) error {
-		id, err := v.volumeAt(normal(target))
+		id, err := v.volumeAt(normal(v.target))
 		if err != nil {
 			return err
 		}
@@ -474,16 +474,16 @@ var vsphere = driver{
 		}
 		return v.resize(id)
 	},
-	unpublish: func(v *visit) error { return v.rmdir(target) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
 	unstage:   vsphereUnstage,
 }
 
 func vsphereUnstage(v *visit) error {
-	exists, err := v.exists(staging)
+	exists, err := v.exists(v.staging)
 	if err != nil || !exists {
 		return err
 	}
-	return v.unmount(normal(staging))
+	return v.unmount(normal(v.staging))
 }
 
 // The drivers of SMB shares.
@@ -496,43 +496,43 @@ func (v *visit) mapShare(local string) error {
 
 // mountShare makes the parent directory and maps the share.
 func (v *visit) mountShare() error {
-	exists, err := v.exists(parent(staging))
+	exists, err := v.exists(parent(v.staging))
 	if err != nil {
 		return err
 	}
 	if !exists {
-		if err := v.mkdir(parent(staging)); err != nil {
+		if err := v.mkdir(parent(v.staging)); err != nil {
 			return err
 		}
 	}
-	return v.mapShare(normal(staging))
+	return v.mapShare(normal(v.staging))
 }
 
 // stageShare is how the drivers for SMB and Azure Files begin.
 func stageShare(v *visit) error {
-	mounted, err := v.linked(staging, v.rmdir)
+	mounted, err := v.linked(v.staging, v.rmdir)
 	if err != nil || mounted {
 		return err
 	}
-	if err := v.clear(staging); err != nil {
+	if err := v.clear(v.staging); err != nil {
 		return err
 	}
 	return v.mountShare()
 }
 
 func publishShare(v *visit) error {
-	mounted, err := v.linked(target, v.rmdir)
+	mounted, err := v.linked(v.target, v.rmdir)
 	if err != nil || mounted {
 		return err
 	}
-	if err := v.clear(target); err != nil {
+	if err := v.clear(v.target); err != nil {
 		return err
 	}
-	return v.link(staging, target)
+	return v.link(v.staging, v.target)
 }
 
 func readShare(v *visit) error {
-	if !v.readable(target) {
+	if !v.readable(v.target) {
 		return errors.New("the path cannot be read")
 	}
 	return nil
@@ -547,8 +547,8 @@ var azureFile = driver{
 	name: "Azure File", repo: "kubernetes-sigs/azurefile-csi-driver", commit: "7b5ae18e74f0",
 	ways:  shareWays,
 	stage: stageShare, publish: publishShare, stats: readShare,
-	unpublish: func(v *visit) error { return v.rmdir(target) },
-	unstage:   func(v *visit) error { return v.rmdir(staging) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
+	unstage:   func(v *visit) error { return v.rmdir(v.staging) },
 }
 
 var smbDriver = driver{
@@ -560,11 +560,11 @@ var smbDriver = driver{
 		return err
 	},
 	publish: publishShare, stats: readShare,
-	unpublish: func(v *visit) error { return v.rmdir(target) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
 	// It reads the link itself, removes its own note about the volume, which must exist,
 	// and the mapping before the link.
 	unstage: func(v *visit) error {
-		if linked, err := v.node.Filesystem().IsSymlink(v.ctx, linkAt(staging)); err == nil && linked.IsSymlink {
+		if linked, err := v.node.Filesystem().IsSymlink(v.ctx, linkAt(v.staging)); err == nil && linked.IsSymlink {
 			if !v.referenced {
 				return errors.New("the driver's own note of the volume is missing")
 			}
@@ -573,7 +573,7 @@ var smbDriver = driver{
 				return err
 			}
 		}
-		return v.rmdir(staging)
+		return v.rmdir(v.staging)
 	},
 }
 
@@ -582,51 +582,51 @@ var smbBeta = driver{
 	name: "SMB", repo: smbDriver.repo, commit: smbDriver.commit,
 	ways:  []way{shareWays[1]},
 	stage: stageShare, publish: publishShare, stats: readShare,
-	unpublish: func(v *visit) error { return v.rmdir(target) },
-	unstage:   func(v *visit) error { return v.rmdir(staging) },
+	unpublish: func(v *visit) error { return v.rmdir(v.target) },
+	unstage:   func(v *visit) error { return v.rmdir(v.staging) },
 }
 
 var trident = driver{
 	name: "Trident", repo: "NetApp/trident", commit: "71dd7161840c",
 	ways: []way{pipes("v1", "filesystem/v1", "smb/v1")},
 	stage: func(v *visit) error {
-		if err := v.clear(staging); err != nil {
+		if err := v.clear(v.staging); err != nil {
 			return err
 		}
 		return v.mountShare()
 	},
 	publish: func(v *visit) error {
-		exists, err := v.exists(target)
+		exists, err := v.exists(v.target)
 		if err != nil {
 			return err
 		}
 		if exists {
-			is, err := v.isLink(normal(target))
+			is, err := v.isLink(normal(v.target))
 			if err != nil || is {
 				return err
 			}
-		} else if _, err := v.node.Filesystem().Mkdir(v.ctx, directory(target)); err != nil {
+		} else if _, err := v.node.Filesystem().Mkdir(v.ctx, directory(v.target)); err != nil {
 			return err
 		}
-		if err := v.rmdir(target); err != nil {
+		if err := v.rmdir(v.target); err != nil {
 			return err
 		}
-		return v.link(staging, target)
+		return v.link(v.staging, v.target)
 	},
 	stats: readShare,
 	unpublish: func(v *visit) error {
-		exists, err := v.exists(target)
+		exists, err := v.exists(v.target)
 		if err != nil || !exists {
 			return err
 		}
-		is, err := v.isLink(normal(target))
+		is, err := v.isLink(normal(v.target))
 		if err != nil || !is {
 			return err
 		}
-		return v.rmdir(target)
+		return v.rmdir(v.target)
 	},
 	unstage: func(v *visit) error {
-		if err := v.rmdir(staging); err != nil {
+		if err := v.rmdir(v.staging); err != nil {
 			return err
 		}
 		_, err := v.smb.RemoveSMBGlobalMapping(v.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: share})
@@ -667,11 +667,11 @@ var local = driver{
 	},
 	// The kubelet links the volume into the pod.
 	publish: func(v *visit) error {
-		if linked, err := v.node.Filesystem().IsSymlink(v.ctx, linkAt(target)); err == nil && linked.IsSymlink {
+		if linked, err := v.node.Filesystem().IsSymlink(v.ctx, linkAt(v.target)); err == nil && linked.IsSymlink {
 			return nil
 		}
 		kubelet := visit{ctx: v.ctx, proxy: proxy{files: v.node.Filesystem()}}
-		return kubelet.link(found, target)
+		return kubelet.link(found, v.target)
 	},
 	stats: func(v *visit) error {
 		id, err := v.volumeAt(found)
@@ -683,7 +683,7 @@ var local = driver{
 	},
 	unpublish: func(v *visit) error {
 		kubelet := visit{ctx: v.ctx, proxy: proxy{files: v.node.Filesystem()}}
-		return kubelet.rmdir(target)
+		return kubelet.rmdir(v.target)
 	},
 	// Reclaim.
 	unstage: func(v *visit) error {

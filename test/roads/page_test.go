@@ -49,7 +49,8 @@ func TestPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("about 400 roads: run without -short")
 	}
-	var roads, losses, orders, identities cells
+	var roads, restarts, losses, orders, identities cells
+	var alone sync.Map // results of roads, by driver, way and world
 	t.Run("roads", func(t *testing.T) {
 		i := 0
 		for _, d := range drivers() {
@@ -62,25 +63,55 @@ func TestPage(t *testing.T) {
 					i++
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
-						roads.set(row, "| %s | %s | %s | %s |", d.name, w.name, world.name, walk(t, d, w, world))
+						result := walk(t, d, w, world)
+						alone.Store(road{d.name, w.name, world.name}, result)
+						roads.set(row, "| %s | %s | %s | %s |", d.name, w.name, world.name, result)
 					})
 				}
 			}
+		}
+	})
+	t.Run("two drivers", func(t *testing.T) {
+		for i, p := range pairs() {
+			t.Run(p.blocks.driver.name+", "+p.shares.driver.name+", "+p.blocks.way.name, func(t *testing.T) {
+				t.Parallel()
+				var notes []string
+				for j, disks := range p.disks {
+					mappings := p.mappings[j]
+					onDisk, onShare := together(t, p.blocks, p.shares, disks, mappings)
+					for _, r := range []struct {
+						of    party
+						world world
+						have  string
+					}{{p.blocks, disks, onDisk}, {p.shares, mappings, onShare}} {
+						want, _ := alone.Load(road{r.of.driver.name, r.of.way.name, r.world.name})
+						if r.have != want {
+							notes = append(notes, fmt.Sprintf("%s, %s: %s: %s", disks.name, mappings.name, r.of.driver.name, r.have))
+						}
+					}
+				}
+				if len(notes) == 0 {
+					notes = []string{"each as alone"}
+				}
+				restarts.set(i, "| %s | %s | %s | %s | %s |", p.blocks.driver.name, p.blocks.way.name, p.shares.driver.name, p.shares.way.name, strings.Join(notes, "; "))
+			})
 		}
 	})
 	t.Run("lost responses", func(t *testing.T) {
 		i := 0
 		for _, d := range drivers() {
 			for _, w := range d.ways {
-				if w.apis == nil {
-					continue
+				for _, world := range worldsOfLosses() {
+					if w.apis == nil || !world.fits(d) {
+						continue
+					}
+					row := i
+					i++
+					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
+						t.Parallel()
+						losses.set(row, "| %s | %s | %s | %s |", d.name, w.name, world.name, lose(t, d, w, world))
+					})
 				}
-				row := i
-				i++
-				t.Run(d.name+", "+w.name, func(t *testing.T) {
-					t.Parallel()
-					losses.set(row, "| %s | %s | %s |", d.name, w.name, lose(t, d, w))
-				})
 			}
 		}
 	})
@@ -177,14 +208,29 @@ What the driver decides, and not CSI Proxy:
 - A local volume is mounted by the administrator, who also has to take its disk online.
   It is reclaimed with ` + "`-format-existing=ntfs`" + `.
 
+## Two drivers on a node
+
+A volume on a disk and one on a share are in use when Windows restarts. Disks come back
+in one of the three worlds with a restart, mappings in one of theirs. Each pair of
+drivers meets each world of disks and each of mappings, and every combination of the two
+is met. Where both drivers use the same versions, they share the process of CSI Proxy.
+"As alone" means the results in the table above.
+
+| disk | through | share | through | result |
+|---|---|---|---|---|
+`)
+	restarts.write(&b)
+	b.WriteString(`
 ## Lost responses
 
 In each step, the response to one call is lost: CSI Proxy does the work, and the driver
 gets an error. The step is then repeated. This is done for the first call of each step,
-then for the second, and so on. The table has what a road without a loss does not have.
+then for the second, and so on; also for the steps after a restart. The table has what a
+road in the same world without a loss does not have. "As without a loss" means that the
+loss makes no difference to the result above.
 
-| driver | through | result |
-|---|---|---|
+| driver | through | world | result |
+|---|---|---|---|
 `)
 	losses.write(&b)
 	b.WriteString(`
@@ -240,15 +286,70 @@ func differences(have, want string) string {
 	return b.String()
 }
 
+// road names a road alone.
+type road struct{ driver, way, world string }
+
+// worldsOfLosses are a world without a restart, and the worst with one.
+func worldsOfLosses() []world {
+	return slices.DeleteFunc(worlds(), func(w world) bool {
+		return !slices.Contains([]string{"as attached", "restart, other disk numbers", "restart, other numbers and offline", "restart, mappings disconnected", "restart, mappings work unseen"}, w.name)
+	})
+}
+
+// A pair is two drivers of one node, and the worlds that they meet together.
+type pair struct {
+	blocks, shares  party
+	disks, mappings []world
+}
+
+// pairs are all pairs of a driver of disks and one of shares that use versions of the same
+// age. Three pairs, one after the other, meet every combination of the worlds.
+func pairs() []pair {
+	var blocks, shares []party
+	for _, d := range drivers() {
+		for _, w := range d.ways {
+			if d.volume != nil {
+				blocks = append(blocks, party{d, w})
+			} else {
+				shares = append(shares, party{d, w})
+			}
+		}
+	}
+	var disks, mappings []world
+	for _, w := range worlds() {
+		switch {
+		case w.event != nil && w.blocks:
+			disks = append(disks, w)
+		case w.event != nil && w.shares:
+			mappings = append(mappings, w)
+		}
+	}
+	var all []pair
+	for _, b := range blocks {
+		for _, s := range shares {
+			if b.way.apis != nil && b.way.name != s.way.name {
+				continue
+			}
+			shift := len(all) % len(mappings)
+			all = append(all, pair{b, s, disks, slices.Concat(mappings[shift:], mappings[:shift])})
+		}
+	}
+	return all
+}
+
 // lose loses each response once.
-func lose(t *testing.T, d driver, w way) string {
-	usual := strings.Split(walk(t, d, w, world{}), "; ")
+func lose(t *testing.T, d driver, w way, world world) string {
+	usual := strings.Split(walk(t, d, w, world), "; ")
 	var notes []string
 	for skip := range maxCalls {
-		got, hit := walkWithLoss(t, d, w, world{}, skip)
+		got, hit := walkWithLoss(t, d, w, world, skip)
 		if !hit {
-			if len(notes) == 0 {
+			switch {
+			case len(notes) > 0:
+			case slices.Equal(usual, []string{"complete"}):
 				return "complete"
+			default:
+				return "as without a loss"
 			}
 			return strings.Join(notes, "; ")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,12 +84,19 @@ func arrive(t *testing.T, d driver, w way, world world) *visit {
 			world.node(c)
 		}
 	})
-	v := &visit{ctx: context.Background(), node: n, proxy: connect(t, n, w, d.name == local.name)}
+	v := &visit{ctx: context.Background(), node: n, proxy: connect(t, n, w, d.name == local.name), staging: staging, target: target}
+	v.begin(t, d)
+	return v
+}
+
+// begin attaches the driver's disk, if it has one, and prepares the node.
+func (v *visit) begin(t *testing.T, d driver) {
+	t.Helper()
 	if d.volume != nil {
 		add := *d.volume
 		add.ID, add.Size = "volume", gib
 		v.id = add.ID
-		if _, err := n.AttachDisk(add); err != nil {
+		if _, err := v.node.AttachDisk(add); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,10 +105,9 @@ func arrive(t *testing.T, d driver, w way, world world) *visit {
 			t.Fatal(err)
 		}
 	}
-	return v
 }
 
-// number returns the disk's number of today.
+// number returns the present number of the disk.
 func (v *visit) number() (uint32, error) {
 	state, err := v.node.Show()
 	if err != nil {
@@ -184,11 +191,12 @@ func (j *journey) twice(name string, s step, before ...string) error {
 	return j.call(name+" again", s, before...)
 }
 
-const kept = target + `\kept`
+// kept is the pod's file.
+func (v *visit) kept() string { return v.target + `\kept` }
 
 // holds reports an error unless the pod can still read its file.
 func (j *journey) holds(when string) error {
-	err := j.v.write(target)
+	err := j.v.write(j.v.target)
 	if err != nil && !protected(err) {
 		j.note("%s the volume cannot be read: %s", when, short(err))
 		return errStuck
@@ -196,7 +204,7 @@ func (j *journey) holds(when string) error {
 	if err != nil {
 		j.note("%s the volume can only be read", when)
 	}
-	out, err := j.v.node.Filesystem().PathExists(j.v.ctx, &filesystem.PathExistsRequest{Path: kept})
+	out, err := j.v.node.Filesystem().PathExists(j.v.ctx, &filesystem.PathExistsRequest{Path: j.v.kept()})
 	if err == nil && !out.Exists {
 		err = errors.New("no such file")
 	}
@@ -240,13 +248,13 @@ func (j *journey) grow() error {
 
 // life is the whole road, with an event in the middle. step calls a step of the driver.
 func (j *journey) life(event func(*visit) error, step func(name string, s step, before ...string) error) error {
-	if err := step("stage", j.d.stage, staging); err != nil {
+	if err := step("stage", j.d.stage, j.v.staging); err != nil {
 		return err
 	}
-	if err := step("publish", j.d.publish, parent(target)); err != nil {
+	if err := step("publish", j.d.publish, parent(j.v.target)); err != nil {
 		return err
 	}
-	if err := j.v.node.MakeFile(full(kept)); err != nil {
+	if err := j.v.node.MakeFile(full(j.v.kept())); err != nil {
 		j.note("after publish: the volume cannot be written: %s", short(err))
 		return errStuck
 	}
@@ -254,10 +262,10 @@ func (j *journey) life(event func(*visit) error, step func(name string, s step, 
 		if err := event(j.v); err != nil {
 			return err
 		}
-		if err := step("stage", j.d.stage, staging); err != nil {
+		if err := step("stage", j.d.stage, j.v.staging); err != nil {
 			return err
 		}
-		if err := step("publish", j.d.publish, parent(target)); err != nil {
+		if err := step("publish", j.d.publish, parent(j.v.target)); err != nil {
 			return err
 		}
 		if err := j.holds("after the restart"); err != nil {
@@ -285,13 +293,16 @@ func (j *journey) after() error {
 	if err != nil {
 		return err
 	}
+	if j.d.volume == nil {
+		for range state.SMBMappings {
+			j.note("left: the SMB mapping")
+		}
+		return nil
+	}
 	for _, m := range state.Mounts {
 		if j.d.name != local.name && strings.Contains(strings.ToLower(m.Path), `\kubelet\`) {
 			j.note("left: the mount point")
 		}
-	}
-	for range state.SMBMappings {
-		j.note("left: the SMB mapping")
 	}
 	for _, d := range state.Disks {
 		if d.ID == j.v.id && d.Online && j.d.takesOffline() {
@@ -324,6 +335,51 @@ func walk(t *testing.T, d driver, w way, world world) string {
 		}
 	}
 	return j.result()
+}
+
+// A party is a driver, and how it reaches CSI Proxy.
+type party struct {
+	driver driver
+	way    way
+}
+
+// together takes a volume on a disk and one on a share over the same restart of Windows:
+// the disks' of one world, the mappings' of another. Where both drivers reach the proxy in
+// the same way, they share its process. It returns what each road notes.
+func together(t *testing.T, blocks, shares party, disks, mappings world) (onDisk, onShare string) {
+	t.Helper()
+	w := blocks.way
+	same := w.name == shares.way.name
+	if same {
+		w.apis = slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.apis, shares.way.apis))))
+	}
+	first := &journey{v: arrive(t, blocks.driver, w, mappings), d: blocks.driver}
+	second := &journey{v: &visit{ctx: first.v.ctx, node: first.v.node, proxy: first.v.proxy, staging: otherVolume.Replace(staging), target: otherVolume.Replace(target)}, d: shares.driver}
+	if !same {
+		second.v.proxy = connect(t, first.v.node, shares.way, false)
+	}
+	life := func(j *journey, event func(*visit) error) {
+		err := j.life(event, j.twice)
+		if err == nil {
+			err = j.after()
+		}
+		if err != nil && !errors.Is(err, errStuck) {
+			t.Fatalf("%s beside %s, %s, %s: %v", blocks.driver.name, shares.driver.name, disks.name, mappings.name, err)
+		}
+	}
+	// Both volumes are in use when Windows restarts.
+	restarted := false
+	life(first, func(v *visit) error {
+		life(second, func(*visit) error {
+			restarted = true
+			return disks.event(v)
+		})
+		return nil
+	})
+	if !restarted {
+		t.Errorf("%s beside %s: Windows was not restarted", blocks.driver.name, shares.driver.name)
+	}
+	return first.result(), second.result()
 }
 
 // walkWithLoss loses, in each step, the response to call number skip. hit says whether

@@ -131,7 +131,8 @@ func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
 }
 
 const (
-	// The paths are spelled as a kubelet with its default --root-dir spells them.
+	// The paths of the volume are spelled as a kubelet with its default --root-dir spells
+	// them.
 	staging   = `\var\lib\kubelet\plugins\kubernetes.io\csi\driver.example.com\5f2c\globalmount`
 	target    = `c:\var\lib\kubelet\pods\6a1b\volumes\kubernetes.io~csi\pvc-1\mount`
 	discovery = `C:\mnt\disks`
@@ -142,6 +143,9 @@ const (
 
 	gib = 1 << 30
 )
+
+// otherVolume makes the paths of another volume from those of the first one.
+var otherVolume = strings.NewReplacer("5f2c", "7d3e", "6a1b", "8c4f", "pvc-1", "pvc-2")
 
 // full returns the path as Windows' own calls need it.
 func full(path string) string {
@@ -165,10 +169,11 @@ func parent(path string) string { return path[:strings.LastIndex(path, `\`)] }
 // A visit is one volume on one node, as one driver sees it.
 type visit struct {
 	proxy
-	ctx  context.Context
-	node *simnode.Node
-	id   string // of the disk, to attach it again
-	want int64  // bytes, of the last expansion
+	ctx             context.Context
+	node            *simnode.Node
+	staging, target string
+	id              string // of the disk, to attach it again
+	want            int64  // bytes, of the last expansion
 
 	referenced bool // the SMB driver's own file about its use of the mapping
 	probes     int
@@ -366,9 +371,12 @@ var variable = regexp.MustCompile(`(?i)\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 // short makes an error fit into a table.
 func short(err error) string {
-	text := strings.NewReplacer(
-		normal(staging), "…globalmount", staging, "…globalmount", target, "…mount", `\\?\Volume`, "Volume",
-	).Replace(err.Error())
+	var names []string
+	for _, paths := range []*strings.Replacer{strings.NewReplacer(), otherVolume} {
+		staging, target := paths.Replace(staging), paths.Replace(target)
+		names = append(names, normal(staging), "…globalmount", staging, "…globalmount", target, "…mount")
+	}
+	text := strings.NewReplacer(append(names, `\\?\Volume`, "Volume")...).Replace(err.Error())
 	text = variable.ReplaceAllString(text, "{…}")
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.ReplaceAll(text, "|", `\|`)
