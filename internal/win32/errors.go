@@ -16,6 +16,7 @@ const (
 	ERROR_PATH_NOT_FOUND              Errno = 3
 	ERROR_ACCESS_DENIED               Errno = 5
 	ERROR_INVALID_HANDLE              Errno = 6
+	ERROR_NOT_ENOUGH_MEMORY           Errno = 8
 	ERROR_INVALID_DRIVE               Errno = 15
 	ERROR_NOT_SAME_DEVICE             Errno = 17
 	ERROR_NO_MORE_FILES               Errno = 18
@@ -27,15 +28,18 @@ const (
 	ERROR_SHARING_VIOLATION           Errno = 32
 	ERROR_HANDLE_EOF                  Errno = 38
 	ERROR_NOT_SUPPORTED               Errno = 50
+	ERROR_REM_NOT_LIST                Errno = 51
 	ERROR_BAD_NETPATH                 Errno = 53
 	ERROR_UNEXP_NET_ERR               Errno = 59
 	ERROR_NETNAME_DELETED             Errno = 64
+	ERROR_NETWORK_ACCESS_DENIED       Errno = 65
 	ERROR_BAD_NET_NAME                Errno = 67
 	ERROR_FILE_EXISTS                 Errno = 80
 	ERROR_INVALID_PASSWORD            Errno = 86
 	ERROR_INVALID_PARAMETER           Errno = 87
 	ERROR_DISK_FULL                   Errno = 112
 	ERROR_CALL_NOT_IMPLEMENTED        Errno = 120
+	ERROR_SEM_TIMEOUT                 Errno = 121
 	ERROR_INSUFFICIENT_BUFFER         Errno = 122
 	ERROR_INVALID_NAME                Errno = 123
 	ERROR_INVALID_LEVEL               Errno = 124
@@ -70,7 +74,10 @@ const (
 	ERROR_DEVICE_NOT_CONNECTED        Errno = 1167
 	ERROR_NOT_FOUND                   Errno = 1168
 	ERROR_SESSION_CREDENTIAL_CONFLICT Errno = 1219
+	ERROR_CONNECTION_REFUSED          Errno = 1225
 	ERROR_NETWORK_UNREACHABLE         Errno = 1231
+	ERROR_HOST_UNREACHABLE            Errno = 1232
+	ERROR_NO_LOGON_SERVERS            Errno = 1311
 	ERROR_NO_SUCH_LOGON_SESSION       Errno = 1312
 	ERROR_LOGON_FAILURE               Errno = 1326
 	ERROR_ACCOUNT_RESTRICTION         Errno = 1327
@@ -87,6 +94,7 @@ const (
 	RPC_S_SERVER_UNAVAILABLE          Errno = 1722
 	ERROR_CANT_ACCESS_FILE            Errno = 1920
 	ERROR_CANT_RESOLVE_FILENAME       Errno = 1921
+	NERR_WkstaNotStarted              Errno = 2138
 	ERROR_NOT_CONNECTED               Errno = 2250
 	ERROR_NOT_A_REPARSE_POINT         Errno = 4390
 	ERROR_REPARSE_ATTRIBUTE_CONFLICT  Errno = 4391
@@ -125,6 +133,7 @@ const (
 	STATUS_INSUFFICIENT_RESOURCES       NTStatus = 0xC000009a
 	STATUS_MEDIA_WRITE_PROTECTED        NTStatus = 0xC00000a2
 	STATUS_DEVICE_NOT_READY             NTStatus = 0xC00000a3
+	STATUS_IO_TIMEOUT                   NTStatus = 0xC00000b5
 	STATUS_FILE_IS_A_DIRECTORY          NTStatus = 0xC00000ba
 	STATUS_NOT_SUPPORTED                NTStatus = 0xC00000bb
 	STATUS_BAD_NETWORK_PATH             NTStatus = 0xC00000be
@@ -163,6 +172,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_ACCESS_DENIED", "Access is denied."
 	case ERROR_INVALID_HANDLE:
 		return "ERROR_INVALID_HANDLE", "The handle is invalid."
+	case ERROR_NOT_ENOUGH_MEMORY:
+		return "ERROR_NOT_ENOUGH_MEMORY", "Not enough memory resources are available to process this command."
 	case ERROR_INVALID_DRIVE:
 		return "ERROR_INVALID_DRIVE", "The system cannot find the drive specified."
 	case ERROR_NOT_SAME_DEVICE:
@@ -185,12 +196,16 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_HANDLE_EOF", "Reached the end of the file."
 	case ERROR_NOT_SUPPORTED:
 		return "ERROR_NOT_SUPPORTED", "The request is not supported."
+	case ERROR_REM_NOT_LIST:
+		return "ERROR_REM_NOT_LIST", "Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator."
 	case ERROR_BAD_NETPATH:
 		return "ERROR_BAD_NETPATH", "The network path was not found."
 	case ERROR_UNEXP_NET_ERR:
 		return "ERROR_UNEXP_NET_ERR", "An unexpected network error occurred."
 	case ERROR_NETNAME_DELETED:
 		return "ERROR_NETNAME_DELETED", "The specified network name is no longer available."
+	case ERROR_NETWORK_ACCESS_DENIED:
+		return "ERROR_NETWORK_ACCESS_DENIED", "Network access is denied."
 	case ERROR_BAD_NET_NAME:
 		return "ERROR_BAD_NET_NAME", "The network name cannot be found."
 	case ERROR_FILE_EXISTS:
@@ -203,6 +218,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_DISK_FULL", "There is not enough space on the disk."
 	case ERROR_CALL_NOT_IMPLEMENTED:
 		return "ERROR_CALL_NOT_IMPLEMENTED", "This function is not supported on this system."
+	case ERROR_SEM_TIMEOUT:
+		return "ERROR_SEM_TIMEOUT", "The semaphore timeout period has expired."
 	case ERROR_INSUFFICIENT_BUFFER:
 		return "ERROR_INSUFFICIENT_BUFFER", "The data area passed to a system call is too small."
 	case ERROR_INVALID_NAME:
@@ -275,8 +292,14 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_NOT_FOUND", "Element not found."
 	case ERROR_SESSION_CREDENTIAL_CONFLICT:
 		return "ERROR_SESSION_CREDENTIAL_CONFLICT", "Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again."
+	case ERROR_CONNECTION_REFUSED:
+		return "ERROR_CONNECTION_REFUSED", "The remote computer refused the network connection."
 	case ERROR_NETWORK_UNREACHABLE:
 		return "ERROR_NETWORK_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."
+	case ERROR_HOST_UNREACHABLE:
+		return "ERROR_HOST_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."
+	case ERROR_NO_LOGON_SERVERS:
+		return "ERROR_NO_LOGON_SERVERS", "We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential."
 	case ERROR_NO_SUCH_LOGON_SESSION:
 		return "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."
 	case ERROR_LOGON_FAILURE:
@@ -305,6 +328,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_CANT_ACCESS_FILE", "The file cannot be accessed by the system."
 	case ERROR_CANT_RESOLVE_FILENAME:
 		return "ERROR_CANT_RESOLVE_FILENAME", "The name of the file cannot be resolved by the system."
+	case NERR_WkstaNotStarted:
+		return "NERR_WkstaNotStarted", "The Workstation service has not been started."
 	case ERROR_NOT_CONNECTED:
 		return "ERROR_NOT_CONNECTED", "This network connection does not exist."
 	case ERROR_NOT_A_REPARSE_POINT:
@@ -375,6 +400,8 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 		return "STATUS_MEDIA_WRITE_PROTECTED", ERROR_WRITE_PROTECT, true
 	case STATUS_DEVICE_NOT_READY:
 		return "STATUS_DEVICE_NOT_READY", ERROR_NOT_READY, true
+	case STATUS_IO_TIMEOUT:
+		return "STATUS_IO_TIMEOUT", ERROR_SEM_TIMEOUT, true
 	case STATUS_FILE_IS_A_DIRECTORY:
 		return "STATUS_FILE_IS_A_DIRECTORY", ERROR_ACCESS_DENIED, true
 	case STATUS_NOT_SUPPORTED:

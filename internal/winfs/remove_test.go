@@ -431,5 +431,5 @@ func TestLinkTargetExists(t *testing.T) {
 	wantErr(t, "nothing", err, hosterr.ErrNotFound)
 	w.away()
 	_, err = winfs.LinkTargetExists(t.Context(), w.Node, pods+`\toshare`)
-	wantErr(t, "a share that does not answer", err, win32.ERROR_BAD_NETPATH)
+	wantErr(t, "a share that does not answer", err, hosterr.ErrUnavailable)
 }

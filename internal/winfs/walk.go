@@ -1,7 +1,6 @@
 package winfs
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -49,11 +48,11 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 		return 0, err
 	}
 	if p.IsUNC() && len(o.dirs) > 0 {
-		uses, err := o.n.API.UseEnum()
+		mapped, err := o.isMapped(p.Volume)
 		if err != nil {
 			return 0, err
 		}
-		if !slices.ContainsFunc(uses, func(u win32.Use) bool { return winpath.SameShare(u.Remote, p.Volume) }) {
+		if !mapped {
 			return 0, &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -22,8 +23,9 @@ type records struct {
 
 	search   sync.Mutex // held during the search for links
 	searched bool
-	armed    bool // the timer for unwanted mappings runs
-	partly   bool // the search was incomplete: any share may have unknown links
+	at       time.Time   // of the last search
+	partly   atomic.Bool // the search was incomplete: any share may have unknown links
+	armed    bool        // the timer for unwanted mappings runs
 }
 
 // record is what is known about one share.

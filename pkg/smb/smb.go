@@ -241,22 +241,25 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if !mapped {
 		return true, c.add()
 	}
-	works, err := c.works()
-	if err != nil {
-		return false, err
+	failed := c.access()
+	if c.ctx.Err() != nil {
+		return false, c.ctx.Err()
 	}
-	if works && have.Status != smbapi.StatusOK {
+	if failed == nil && have.Status != smbapi.StatusOK {
 		// The check of the share may have reconnected the mapping.
 		if have, mapped, err = c.mapping(); err != nil {
 			return false, err
 		}
-		works = mapped && have.Status == smbapi.StatusOK
-	}
-	if !works {
-		return false, c.remake("broken", have.Status)
+		if !mapped || have.Status != smbapi.StatusOK {
+			return false, c.remake("broken", have.Status)
+		}
 	}
 	user, mark, known := c.s.credentials(c.root)
-	if known && mark == c.s.markOf(c.user, c.password) {
+	same := known && mark == c.s.markOf(c.user, c.password)
+	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
+		return false, c.repair(have.Status, failed)
+	}
+	if same {
 		return false, nil
 	}
 	known = known && mark != unknownMark
@@ -321,20 +324,35 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	return smbapi.Mapping{}, false, nil
 }
 
-// works checks whether the share can be reached. It returns an error if the server does not
-// respond: the mapping may work again later, and could not be replaced now.
-func (c *call) works() (bool, error) {
+// access returns the error of a use of the share, or nil.
+func (c *call) access() error {
 	out, err := c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: c.root})
-	switch {
-	case err == nil:
-		return out.Valid, nil
-	case c.ctx.Err() != nil:
-		return false, c.ctx.Err()
-	case smbapi.ServerGone(err):
-		return false, hosterr.WithHint("reach share", hosterr.Quote(c.root), err,
-			"check the server; its mapping is kept and works again when the server does")
+	if err == nil && !out.Valid {
+		err = hosterr.Text(hosterr.ErrNotFound, "the root directory of the share was not found")
 	}
-	return false, nil
+	return err
+}
+
+// repair replaces a mapping through which the share cannot be used, if the server says
+// that this helps: a mapping that is removed while its server is away cannot be made again,
+// and works again when the server does. failed is the error of the use.
+func (c *call) repair(status smbapi.Status, failed error) error {
+	keep := func(err error) error {
+		return hosterr.WithHint("reach share", hosterr.Quote(c.root), err,
+			"check the server and the share; the mapping is kept and works again when they do")
+	}
+	verified, err := c.host.verify(c.user, c.password)
+	switch {
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case errors.Is(err, hosterr.ErrPermissionDenied):
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials)
+	case errors.Is(err, hosterr.ErrUnavailable), verified && smbapi.NoShare(failed):
+		return keep(failed)
+	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
+		return keep(failed) // it is not known whether the server responds
+	}
+	return c.remake("broken", status)
 }
 
 // conflict returns the error for a mapping in use that has other credentials. root is its
@@ -495,7 +513,7 @@ func (c *call) usedBy(root, except string) (string, error) {
 			return path, nil
 		}
 	}
-	if _, _, ours := c.s.credentials(root); c.s.partly && !ours {
+	if _, _, ours := c.s.credentials(root); c.s.partly.Load() && !ours {
 		return "a link that may exist", nil
 	}
 	return "", nil
@@ -508,16 +526,20 @@ func (s *SMB) Survey(ctx context.Context) error {
 	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, "")) })
 }
 
-// find searches, once for each node, for links that earlier processes made.
+// searchInterval is how long an incomplete search is not repeated.
+const searchInterval = 10 * time.Minute
+
+// find searches, once for each node, for links that earlier processes made. An incomplete
+// search is repeated by a later request.
 func (s *SMB) find(ctx context.Context, h host) error {
 	s.search.Lock()
 	defer s.search.Unlock()
-	if s.searched {
+	if s.searched && !(s.partly.Load() && s.base.Node.Clock.Now().Sub(s.at) >= searchInterval) {
 		return nil
 	}
 	links, err := h.links()
-	if errors.Is(err, smbapi.ErrIncomplete) {
-		s.partly = true
+	incomplete := errors.Is(err, smbapi.ErrIncomplete)
+	if incomplete {
 		s.base.Node.Log.Warn("Search for links to SMB shares was incomplete; every mapping of an earlier process counts as in use", "err", err)
 	} else if err != nil {
 		return hosterr.Wrap("search for links to shares", "", err)
@@ -527,7 +549,8 @@ func (s *SMB) find(ctx context.Context, h host) error {
 			s.addLink(remote.root(), l.Path)
 		}
 	}
-	s.searched = true
+	s.partly.Store(incomplete)
+	s.searched, s.at = true, s.base.Node.Clock.Now()
 	s.report(h, len(links))
 	return nil
 }

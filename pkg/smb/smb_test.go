@@ -54,8 +54,15 @@ var files = nodespec.SMBServer{
 
 func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 	t.Helper()
+	return beginOn(t, nodespec.Config{SMBServers: servers})
+}
+
+// beginOn is begin on a node with the given options.
+func beginOn(t *testing.T, c nodespec.Config) *fixture {
+	t.Helper()
 	f := &fixture{T: t, log: &bytes.Buffer{}, state: t.TempDir(), calls: map[string]int{}}
-	f.win = nodetest.Open(t, nodespec.Config{StateDir: f.state, Log: slog.New(slog.DiscardHandler), SMBServers: append(servers, files)}, emulated.Machine{})
+	c.StateDir, c.Log, c.SMBServers = f.state, slog.New(slog.DiscardHandler), append(c.SMBServers, files)
+	f.win = nodetest.Open(t, c, emulated.Machine{})
 	f.start()
 	return f
 }
@@ -424,22 +431,124 @@ func TestManyUnusedMappings(t *testing.T) {
 }
 
 func TestServerOutage(t *testing.T) {
-	f := begin(t)
+	for value, text := range map[string]string{nodespec.SMBGoneTimeout: "timeout", nodespec.SMBGoneDropped: "no longer available", nodespec.SMBGoneNotFound: "not found"} {
+		t.Run(value, func(t *testing.T) { serverOutage(t, nodespec.Windows{SMBServerGone: value}, text) })
+	}
+}
+
+func serverOutage(t *testing.T, w nodespec.Windows, text string) {
+	f := beginOn(t, nodespec.Config{Windows: w})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.win.SetSMBServerDown("files", true))
-	f.refused(f.mount(`\\files\data`, v1, "ann", "ann-1"), hosterr.ErrUnavailable, "network path was not found", "445")
+	f.refused(f.mount(`\\files\data`, v1, "ann", "ann-1"), hosterr.ErrUnavailable, text, "445")
 	f.mappings()
 	f.ok(f.win.SetSMBServerDown("files", false))
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 
 	// It stops again, now with a mapping. Windows reconnects the mapping if it is kept.
 	f.ok(f.win.SetSMBServerDown("files", true))
-	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrUnavailable, "works again when the server does")
+	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrUnavailable, text, "works again")
 	f.mappings(`\\files\data ann disconnected`)
 	f.ok(f.win.SetSMBServerDown("files", false))
 	f.read(v1)
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
 	f.mappings(`\\files\data ann ok`)
+}
+
+// A mapping whose server is away is kept, whatever Windows says about the server: it could
+// not be made again.
+func TestMappingIsKeptWhileServerIsAway(t *testing.T) {
+	for _, code := range []win32.Errno{
+		win32.ERROR_REM_NOT_LIST, win32.ERROR_BAD_NETPATH, win32.ERROR_UNEXP_NET_ERR, win32.ERROR_NETNAME_DELETED, win32.ERROR_BAD_NET_NAME, win32.ERROR_SEM_TIMEOUT,
+		win32.ERROR_CONNECTION_REFUSED, win32.ERROR_NETWORK_UNREACHABLE, win32.ERROR_HOST_UNREACHABLE, win32.ERROR_NO_LOGON_SERVERS, win32.ERROR_TIMEOUT,
+	} {
+		f := begin(t)
+		v1, v2 := f.volume("v1"), f.volume("v2")
+		f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+		f.ok(f.win.SetSMBServerDown("files", true))
+		f.fail("Attributes", code)
+		f.calls = map[string]int{}
+		if err := f.mount(`\\files\data`, v2, "ann", "ann-1"); !errors.Is(err, code) || !strings.Contains(hosterr.HintOf(err), "kept") {
+			t.Errorf("%v: got %v (hint %q), want this error and that the mapping is kept", code, err, hosterr.HintOf(err))
+		}
+		if f.calls["UseDel"] > 0 {
+			t.Errorf("%v: the mapping was removed", code)
+		}
+		f.heal()
+		f.ok(f.win.SetSMBServerDown("files", false))
+		f.read(v1)
+	}
+}
+
+// A mapping that Windows calls connected, but through which nothing works although the
+// server accepts the credentials, is made again.
+func TestMappingThatOnlyLooksConnected(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.fail("Attributes", win32.ERROR_NETNAME_DELETED)
+	f.calls = map[string]int{}
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	if f.calls["UseDel"] != 1 || f.calls["UseAdd"] != 1 {
+		t.Errorf("calls %v, want that the mapping is made again", f.calls)
+	}
+}
+
+// A user without rights to the root directory of a share may use directories below it. The
+// mapping is not made again by each request, which would close all files.
+func TestShareWithClosedRoot(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
+	f.fail("Attributes", win32.ERROR_ACCESS_DENIED)
+	f.calls = map[string]int{}
+	f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data\team`, v2, "ann", "ann-1"))
+	if f.calls["UseDel"]+f.calls["UseAdd"] > 0 {
+		t.Errorf("calls %v, want none that changes the mapping", f.calls)
+	}
+	f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "wrong"), hosterr.ErrPermissionDenied, "secret")
+	if f.calls["UseDel"] > 0 {
+		t.Error("a wrong password removed the mapping of another volume")
+	}
+}
+
+// While Windows waits for a server that is down, drivers still look at their links to other
+// shares. The list of mappings waits with it.
+func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: nodespec.SMBCallsSerial}})
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
+		exists := func() time.Duration {
+			t.Helper()
+			begun := time.Now()
+			if out, err := f.fs.IsSymlink(t.Context(), &filesystem.IsSymlinkRequest{Path: v}); err != nil || !out.IsSymlink {
+				t.Errorf("IsSymlink = %+v, %v", out, err)
+			}
+			return time.Since(begun)
+		}
+		hang := func() {
+			go f.mount(`\\gone\data`, "", "ann", "ann-1")
+			synctest.Wait()
+		}
+		hang()
+		if took := exists(); took != 0 {
+			t.Errorf("a link to a share that this process mapped took %v", took)
+		}
+		time.Sleep(time.Minute)
+
+		f.start() // a new process knows the share from Windows
+		f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
+		exists()
+		time.Sleep(time.Minute)
+		hang()
+		if took := exists(); took > time.Second {
+			t.Errorf("a link to a share of an earlier process took %v", took)
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 func TestServerWithoutEncryption(t *testing.T) {
@@ -562,11 +671,73 @@ func TestUnreadableLinksKeepMapping(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 	f.start()
 	f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
-	if err := f.unmap(`\\files\data`); !errors.Is(err, win32.STATUS_IO_DEVICE_ERROR) {
-		t.Errorf("got %v, want STATUS_IO_DEVICE_ERROR", err)
-	}
+	f.ok(f.unmap(`\\files\data`))
 	f.heal()
 	f.mappings(`\\files\data ann ok`)
+}
+
+// A link that leads to itself, or a directory that cannot be read, among the kubelet's
+// directories: all shares can be mapped and removed, and the links around it are found.
+func TestSearchGoesOnAfterABadDirectory(t *testing.T) {
+	f := begin(t)
+	const pods = `C:\var\lib\kubelet\pods`
+	f.ok(winfs.MkdirAll(t.Context(), f.node, pods+`\z\volumes\kubernetes.io~csi\v`))
+	f.ok(winfs.MkdirAll(t.Context(), f.node, pods+`\loop\volumes`))
+	v := pods + `\z\volumes\kubernetes.io~csi\v\mount`
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	loop := pods + `\loop\volumes\kubernetes.io~csi`
+	f.ok(winfs.Symlink(t.Context(), f.node, loop, loop))
+
+	f.start()
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\data ann ok`)
+	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+	f.ok(f.unmap(`\\files\logs`))
+	f.mappings(`\\files\data ann ok`)
+	f.start()
+	f.unlink(v)
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings()
+
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.start()
+	hook := func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && strings.Contains(c.Path, "plugins") {
+			return win32.STATUS_IO_DEVICE_ERROR
+		}
+		return c.Do()
+	}
+	f.hook.Store(&hook)
+	f.ok(f.unmap(`\\files\data`))
+	f.heal()
+	f.mappings(`\\files\data ann ok`)
+	if !strings.Contains(f.log.String(), "was incomplete") || !strings.Contains(f.log.String(), "plugins") {
+		t.Errorf("the log does not name the directory:\n%s", f.log)
+	}
+}
+
+// An incomplete search is not repeated by every request, and is repeated some time later.
+func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.start()
+		f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
+		f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+		f.calls = map[string]int{}
+		f.ok(f.unmap(`\\files\logs`))
+		if f.calls["QueryDirectory"] > 0 {
+			t.Error("the next request searched again")
+		}
+		f.heal()
+		f.unlink(v)
+		f.ok(f.unmap(`\\files\data`))
+		f.mappings(`\\files\data ann ok`)
+		time.Sleep(10 * time.Minute)
+		f.ok(f.unmap(`\\files\data`))
+		f.mappings()
+	})
 }
 
 // The process does not know the credentials of mappings that existed before its start.

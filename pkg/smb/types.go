@@ -13,9 +13,10 @@
 //
 //   - No mapping: it makes one.
 //   - A mapping that does not work, for example after a restart of Windows, which keeps
-//     mappings but not their credentials: it replaces the mapping with one that has the
-//     credentials of the request, even if links use it. Links keep working. If the server
-//     does not respond, it changes nothing and fails with hosterr.ErrUnavailable.
+//     mappings but not their credentials: if the server accepts the credentials of the
+//     request in a separate logon, it replaces the mapping with one that has them, even if
+//     links use it. Links keep working. If the server does not respond, or refuses the
+//     credentials, it changes nothing and the request fails.
 //   - A mapping that works, with the same credentials: it does nothing.
 //   - A mapping that works, with other credentials, and no other link uses it: it
 //     replaces the mapping.
@@ -55,7 +56,7 @@
 //
 // The number of Windows calls does not depend on the number of mappings.
 // NewSMBGlobalMapping makes at most two calls that list mappings, one that checks the
-// share, one that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
+// share, one that logs on to the server, one that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
 // call that removes a mapping. Calls that read or make links are not included. (On Windows,
 // adding a mapping lists mappings twice, to find the new one.) If mappings of other users
 // conflict, there are two more calls, and one removal for each of these mappings.

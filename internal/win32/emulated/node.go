@@ -22,7 +22,8 @@ import (
 
 // Node is one emulated Windows node. It implements [win32.API] and is safe for
 // concurrent use: calls run one after the other, except that other calls run while
-// a format waits for its configured duration.
+// a format, or a call about an SMB server that is down, waits for its configured
+// duration.
 type Node struct {
 	cfg   nodespec.Config
 	log   *slog.Logger
@@ -31,7 +32,8 @@ type Node struct {
 	rand  io.Reader
 
 	mu       sync.Mutex
-	tx       tx // reused: one call at a time
+	tx       tx            // reused: one call at a time
+	wait     time.Duration // how long Windows takes for the call that has the lock
 	store    *journal.Store
 	lock     *flock.Flock
 	tempDir  string // removed by Close; "" if the state is kept
@@ -169,14 +171,26 @@ func (n *Node) do(call func(t *tx) error) error {
 	return err
 }
 
+// alone runs one call, and then waits as long as Windows takes for it.
 func (n *Node) alone(call func(t *tx) error) error {
+	err, wait := n.locked(call)
+	if wait > 0 {
+		n.sleep(wait)
+	}
+	return err
+}
+
+// locked is alone without the wait, which it returns.
+func (n *Node) locked(call func(t *tx) error) (err error, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {
-		return win32.ERROR_IO_DEVICE
+		return win32.ERROR_IO_DEVICE, 0
 	}
 	n.applyISCSIEvents()
-	return n.transact(call)
+	n.wait = 0
+	err = n.transact(call)
+	return err, n.wait
 }
 
 // transact is do for a caller that holds the node's lock.

@@ -64,6 +64,7 @@ type smbMapping struct {
 	Changes int    `json:"changes,omitempty"` // smbAccount.Changes at the start of the session
 	Status  uint32 `json:"status,omitempty"`
 	Lost    bool   `json:"lost,omitempty"`   // the client no longer has the credentials
+	Idle    bool   `json:"idle,omitempty"`   // disconnected, and works again when it is used
 	Hidden  bool   `json:"hidden,omitempty"` // NetUseEnum does not report the user
 }
 
@@ -72,10 +73,11 @@ type smbState struct {
 	servers  map[string]smbServer
 	mappings map[string]smbMapping
 	volumes  map[string]*volume // file systems of shares in use, by fsid
+	turn     chan struct{}      // held by the call that uses the client, if calls are serial
 }
 
 func newSMBState() smbState {
-	return smbState{map[string]smbServer{}, map[string]smbMapping{}, map[string]*volume{}}
+	return smbState{map[string]smbServer{}, map[string]smbMapping{}, map[string]*volume{}, make(chan struct{}, 1)}
 }
 
 const (

@@ -3,16 +3,19 @@ package emulated
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // UseAdd implements [win32.SMB]. In addition to the rules above it returns
 //
 //   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
 //     remote that is not \\server\share,
-//   - ERROR_BAD_NETPATH for a server that is unknown or down,
+//   - ERROR_BAD_NETPATH for a server that is unknown, and the error of
+//     nodespec.Windows.SMBServerGone for one that is down,
 //   - ERROR_LOGON_FAILURE for an unknown user, and for no user if the server
 //     does not accept the node's account; ERROR_INVALID_PASSWORD;
 //     ERROR_NO_SUCH_LOGON_SESSION for an invalid user name
@@ -20,7 +23,7 @@ import (
 //   - ERROR_ACCESS_DENIED for privacy on a server without encryption
 //     (docs/contract/smb.md#errors-of-a-mapping).
 func (n *Node) UseAdd(u win32.NewUse) error {
-	return n.do(func(t *tx) error {
+	return n.client(func(t *tx) error {
 		ref, err := winpath.ParseShare(u.Remote)
 		switch {
 		case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
@@ -32,7 +35,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 		}
 		server, known := n.smb.servers[foldSMB(ref.Server)]
 		if !known || server.Down {
-			return win32.ERROR_BAD_NETPATH
+			return n.gone(ref.Server).errno
 		}
 		m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
 		for _, other := range n.smb.mappings {
@@ -65,7 +68,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 
 // UseEnum implements [win32.SMB]. Mappings are sorted by name.
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
-	err = n.do(func(*tx) error {
+	err = n.client(func(*tx) error {
 		for _, m := range n.smb.mappings {
 			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
 			if m.Hidden {
@@ -82,7 +85,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 // UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated. Other values
 // fail with ERROR_NOT_SUPPORTED, which Windows does not return.
 func (n *Node) UseDel(remote string, force uint32) error {
-	return n.do(func(t *tx) error {
+	return n.client(func(t *tx) error {
 		m, ok := n.smb.mappings[foldSMB(remote)]
 		switch {
 		case !ok:
@@ -113,13 +116,45 @@ func (n *Node) closeShare(t *tx, remote string) {
 	}
 }
 
+// client runs a call of the SMB client that makes, lists or removes mappings.
+func (n *Node) client(call func(t *tx) error) error {
+	if n.cfg.SMBCalls == nodespec.SMBCallsSerial {
+		n.smb.turn <- struct{}{}
+		defer func() { <-n.smb.turn }()
+	}
+	return n.do(call)
+}
+
+// serverGone is the answer to a call about a server that is down or does not exist.
+type serverGone struct {
+	errno  win32.Errno
+	status win32.NTStatus
+}
+
+// gone returns the answer to a call about a server that is down or does not exist, and
+// makes the call wait.
+func (n *Node) gone(server string) serverGone {
+	n.wait = time.Duration(n.cfg.SMBTimeout)
+	if _, known := n.smb.servers[foldSMB(server)]; known {
+		switch n.cfg.SMBServerGone {
+		case nodespec.SMBGoneTimeout:
+			n.chosen("smbServerGone", "no response from an SMB server", server)
+			return serverGone{win32.ERROR_SEM_TIMEOUT, win32.STATUS_IO_TIMEOUT}
+		case nodespec.SMBGoneDropped:
+			n.chosen("smbServerGone", "no response from an SMB server", server)
+			return serverGone{win32.ERROR_NETNAME_DELETED, win32.STATUS_NETWORK_NAME_DELETED}
+		}
+	}
+	return serverGone{win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH}
+}
+
 // reach returns the share if the node can use it now. Otherwise it returns the
 // error of opening a file on it (ntstatus.h; when Windows returns which error is
 // general knowledge).
 func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 	server, ok := n.smb.servers[foldSMB(ref.Server)]
 	if !ok || server.Down {
-		return smbShare{}, win32.STATUS_BAD_NETWORK_PATH
+		return smbShare{}, n.gone(ref.Server).status
 	}
 	share, ok := server.Shares[foldSMB(ref.Name)]
 	if !ok {
@@ -132,6 +167,10 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 	case !mapped:
 		return smbShare{}, win32.STATUS_ACCESS_DENIED
 	case m.Status == win32.USE_OK:
+		return share, nil
+	case m.Status == win32.USE_DISCONN && m.Idle:
+		m.Status, m.Idle = win32.USE_OK, false
+		n.setMapping(&n.tx, m)
 		return share, nil
 	case m.Status == win32.USE_DISCONN:
 		return smbShare{}, win32.STATUS_LOGON_FAILURE

@@ -53,14 +53,14 @@ func (s smbServer) logon(c win32.Credentials) (key string, err error) {
 	return key, nil
 }
 
-// LogonToServer implements [win32.SMBLogon]. It returns ERROR_BAD_NETPATH if the
-// server is unknown or down, and otherwise the server's response to the
-// credentials.
+// LogonToServer implements [win32.SMBLogon]. It returns ERROR_BAD_NETPATH or
+// another network error if the server is unknown or down, and otherwise the
+// server's response to the credentials.
 func (n *Node) LogonToServer(server string, c win32.Credentials) error {
 	return n.do(func(*tx) error {
 		s, known := n.smb.servers[foldSMB(server)]
 		if !known || s.Down {
-			return win32.ERROR_BAD_NETPATH
+			return n.gone(server).errno
 		}
 		_, err := s.logon(c)
 		return err
@@ -203,7 +203,7 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 // dropShare deletes the file tree of a share and disconnects its mapping.
 func (n *Node) dropShare(t *tx, ref winpath.Share, sh smbShare) {
 	if m, ok := n.smb.mappings[foldSMB(ref.String())]; ok {
-		m.Status = win32.USE_DISCONN
+		m.Status, m.Idle = win32.USE_DISCONN, false
 		n.setMapping(t, m)
 	}
 	n.closeShare(t, ref.String())
@@ -272,10 +272,13 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 			_, share := s.Shares[foldSMB(ref.Name)]
 			switch {
 			case down:
-				m.Status = win32.USE_DISCONN
+				m.Status, m.Idle = win32.USE_DISCONN, false
 				n.closeShare(t, m.Remote)
 			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
-				m.Status = win32.USE_OK
+				m.Status, m.Idle = win32.USE_OK, false
+				if n.cfg.SMBReconnect == nodespec.SMBReconnectOnUse {
+					m.Status, m.Idle = win32.USE_DISCONN, true
+				}
 			}
 			n.setMapping(t, m)
 		}
@@ -300,7 +303,7 @@ func (n *Node) SetSMBMappingStatus(remote, status string) error {
 		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
 	}
 	return n.cause(n.transact(func(t *tx) error {
-		m.Status = uint32(number)
+		m.Status, m.Idle = uint32(number), false
 		n.setMapping(t, m)
 		return nil
 	}))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
@@ -203,7 +205,7 @@ func TestShareFiles(t *testing.T) {
 	if err := n.SetSMBServerDown("nas", true); err != nil {
 		t.Fatal(err)
 	}
-	try("server down", root, win32.STATUS_BAD_NETWORK_PATH)
+	try("server down", root, win32.STATUS_IO_TIMEOUT)
 	info := make([]byte, 64)
 	if _, err := n.QueryInformation(h, win32.FileStandardInformation, info); err == nil {
 		t.Error("a file on a server that is down can be queried")
@@ -350,6 +352,95 @@ func TestRemoveServersSharesAccounts(t *testing.T) {
 	} {
 		if err == nil {
 			t.Errorf("a %s that does not exist was removed", what)
+		}
+	}
+}
+
+// What Windows says about a server that is down is an option, and how long it takes.
+func TestServerGone(t *testing.T) {
+	for value, want := range map[string]struct {
+		errno  win32.Errno
+		status win32.NTStatus
+	}{
+		nodespec.SMBGoneTimeout:  {win32.ERROR_SEM_TIMEOUT, win32.STATUS_IO_TIMEOUT},
+		nodespec.SMBGoneDropped:  {win32.ERROR_NETNAME_DELETED, win32.STATUS_NETWORK_NAME_DELETED},
+		nodespec.SMBGoneNotFound: {win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH},
+	} {
+		var waited time.Duration
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), Windows: nodespec.Windows{SMBServerGone: value}},
+			emulated.Machine{Sleep: func(d time.Duration) { waited += d }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.SetSMBServerDown("nas", true); err != nil {
+			t.Fatal(err)
+		}
+		_, open := openShare(n, `\??\UNC\nas\data\`, win32.FILE_OPEN, 0)
+		add, logon := n.UseAdd(use(`\\nas\data`, "ann", "one")), n.LogonToServer("nas", win32.Credentials{User: "ann"})
+		if add != want.errno || logon != want.errno || open != want.status {
+			t.Errorf("%s: UseAdd = %v, LogonToServer = %v, open = %v, want %v", value, add, logon, open, want)
+		}
+		if err := n.UseAdd(use(`\\none\data`, "ann", "one")); err != win32.ERROR_BAD_NETPATH {
+			t.Errorf("%s: a server that does not exist: %v", value, err)
+		}
+		if _, err := n.UseEnum(); err != nil || waited != 4*time.Second {
+			t.Errorf("%s: waited %v (%v), want a second for each of 4 calls about a server", value, waited, err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// While a call waits for a server that is down, serial calls of the SMB client wait for it,
+// and parallel ones do not. Other calls never do.
+func TestSMBCalls(t *testing.T) {
+	for value, want := range map[string]time.Duration{nodespec.SMBCallsSerial: 23 * time.Second, nodespec.SMBCallsParallel: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: value}}, emulated.Machine{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			go n.UseAdd(use(`\\none\data`, "ann", "one"))
+			synctest.Wait()
+			begun := time.Now()
+			if _, err := n.Attributes(`C:\`); err != nil || time.Since(begun) != 0 {
+				t.Errorf("%s: another call took %v, %v", value, time.Since(begun), err)
+			}
+			if _, err := n.UseEnum(); err != nil || time.Since(begun) != want {
+				t.Errorf("%s: UseEnum took %v, %v, want %v", value, time.Since(begun), err, want)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// A mapping whose server was down is disconnected until it is used, or works at once.
+func TestSMBReconnect(t *testing.T) {
+	for value, want := range map[string]uint32{nodespec.SMBReconnectOnUse: win32.USE_DISCONN, nodespec.SMBReconnectAtOnce: win32.USE_OK} {
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: nodespec.Windows{SMBReconnect: value}}, emulated.Machine{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := func(when string, want uint32) {
+			t.Helper()
+			if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].Status != want {
+				t.Errorf("%s, %s: mappings %v, %v, want status %d", value, when, uses, err, want)
+			}
+		}
+		for _, err := range []error{n.UseAdd(use(`\\nas\data`, "ann", "one")), n.SetSMBServerDown("nas", true), n.SetSMBServerDown("nas", false)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		status("server back", want)
+		if _, err := n.Attributes(`\\nas\data\`); err != nil {
+			t.Errorf("%s: a use of the share: %v", value, err)
+		}
+		status("used", win32.USE_OK)
+		if err := n.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -45,6 +45,9 @@ type Config struct {
 	VolumeArrivalDelay Duration `json:"volumeArrivalDelay,omitempty"`
 	// FormatDuration is how long a format takes.
 	FormatDuration Duration `json:"formatDuration,omitempty"`
+	// SMBTimeout is how long calls wait for an SMB server that is down or does not exist.
+	// Windows was seen to wait 23 s.
+	SMBTimeout Duration `json:"smbTimeout,omitempty"`
 
 	// Rules apply to the services of the node. Other processes have rules of their own.
 	Rules `json:"-"`

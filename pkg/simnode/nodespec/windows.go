@@ -27,6 +27,12 @@ type Windows struct {
 	NewGPT string `json:"newGPT,omitempty"`
 	// GPTEnd is whether the usable range of a GPT follows a disk that grows.
 	GPTEnd string `json:"gptEnd,omitempty"`
+	// SMBServerGone is the error about an SMB server that is down.
+	SMBServerGone string `json:"smbServerGone,omitempty"`
+	// SMBCalls is whether calls that make, list and remove SMB mappings wait for each other.
+	SMBCalls string `json:"smbCalls,omitempty"`
+	// SMBReconnect is when a mapping works again whose server was down.
+	SMBReconnect string `json:"smbReconnect,omitempty"`
 	// SMBAfterReboot is what a restart of Windows does to SMB mappings.
 	SMBAfterReboot string `json:"smbAfterReboot,omitempty"`
 }
@@ -74,6 +80,19 @@ func Options() []Option {
 			{GPTEndMoves, "it follows", "inference"},
 			{GPTEndStays, "it stays until IOCTL_DISK_SET_DRIVE_LAYOUT_EX rewrites the table", "logs of programs on Windows"},
 		}},
+		{"smbServerGone", "which error Windows returns for an SMB server that is down", []Value{
+			{SMBGoneTimeout, "ERROR_SEM_TIMEOUT (121)", "reports of csi-driver-smb and Azure File"},
+			{SMBGoneDropped, "ERROR_NETNAME_DELETED (64)", "reports of csi-driver-smb and Azure File"},
+			{SMBGoneNotFound, "ERROR_BAD_NETPATH (53), as for a server that does not exist", "document: NetUseAdd; logs of PowerShell"},
+		}},
+		{"smbCalls", "whether calls that make, list and remove SMB mappings wait for each other", []Value{
+			{SMBCallsSerial, "one call at a time, so all wait for a server that is down", "report of Azure File on nodes with hundreds of mappings"},
+			{SMBCallsParallel, "calls do not wait for each other", "inference"},
+		}},
+		{"smbReconnect", "when a mapping works again whose server was down", []Value{
+			{SMBReconnectOnUse, "it stays disconnected until a program uses the share", "document: net use; reports of idle mappings that show Disconnected"},
+			{SMBReconnectAtOnce, "as soon as the server responds", "inference"},
+		}},
 		{"smbAfterReboot", "what a restart of Windows leaves of SMB mappings", []Value{
 			{SMBDisconnected, "mappings stay without their credentials, and are disconnected", "reports of Windows Server 2025"},
 			{SMBAbsent, "there are no mappings", "reports of Windows Server 2016"},
@@ -118,6 +137,25 @@ const (
 const (
 	GPTEndMoves = "moves"
 	GPTEndStays = "stays"
+)
+
+// The values of [Windows.SMBServerGone].
+const (
+	SMBGoneTimeout  = "timeout"
+	SMBGoneDropped  = "dropped"
+	SMBGoneNotFound = "notFound"
+)
+
+// The values of [Windows.SMBCalls].
+const (
+	SMBCallsSerial   = "serial"
+	SMBCallsParallel = "parallel"
+)
+
+// The values of [Windows.SMBReconnect].
+const (
+	SMBReconnectOnUse  = "onUse"
+	SMBReconnectAtOnce = "atOnce"
 )
 
 // The values of [Windows.SMBAfterReboot].

@@ -7,6 +7,7 @@ const (
 	ERROR_PATH_NOT_FOUND              = "ERROR_PATH_NOT_FOUND"              // 3: The system cannot find the path specified.
 	ERROR_ACCESS_DENIED               = "ERROR_ACCESS_DENIED"               // 5: Access is denied.
 	ERROR_INVALID_HANDLE              = "ERROR_INVALID_HANDLE"              // 6: The handle is invalid.
+	ERROR_NOT_ENOUGH_MEMORY           = "ERROR_NOT_ENOUGH_MEMORY"           // 8: Not enough memory resources are available to process this command.
 	ERROR_INVALID_DRIVE               = "ERROR_INVALID_DRIVE"               // 15: The system cannot find the drive specified.
 	ERROR_NOT_SAME_DEVICE             = "ERROR_NOT_SAME_DEVICE"             // 17: The system cannot move the file to a different disk drive.
 	ERROR_NO_MORE_FILES               = "ERROR_NO_MORE_FILES"               // 18: There are no more files.
@@ -18,15 +19,18 @@ const (
 	ERROR_SHARING_VIOLATION           = "ERROR_SHARING_VIOLATION"           // 32: The process cannot access the file because it is being used by another process.
 	ERROR_HANDLE_EOF                  = "ERROR_HANDLE_EOF"                  // 38: Reached the end of the file.
 	ERROR_NOT_SUPPORTED               = "ERROR_NOT_SUPPORTED"               // 50: The request is not supported.
+	ERROR_REM_NOT_LIST                = "ERROR_REM_NOT_LIST"                // 51: Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator.
 	ERROR_BAD_NETPATH                 = "ERROR_BAD_NETPATH"                 // 53: The network path was not found.
 	ERROR_UNEXP_NET_ERR               = "ERROR_UNEXP_NET_ERR"               // 59: An unexpected network error occurred.
 	ERROR_NETNAME_DELETED             = "ERROR_NETNAME_DELETED"             // 64: The specified network name is no longer available.
+	ERROR_NETWORK_ACCESS_DENIED       = "ERROR_NETWORK_ACCESS_DENIED"       // 65: Network access is denied.
 	ERROR_BAD_NET_NAME                = "ERROR_BAD_NET_NAME"                // 67: The network name cannot be found.
 	ERROR_FILE_EXISTS                 = "ERROR_FILE_EXISTS"                 // 80: The file exists.
 	ERROR_INVALID_PASSWORD            = "ERROR_INVALID_PASSWORD"            // 86: The specified network password is not correct.
 	ERROR_INVALID_PARAMETER           = "ERROR_INVALID_PARAMETER"           // 87: The parameter is incorrect.
 	ERROR_DISK_FULL                   = "ERROR_DISK_FULL"                   // 112: There is not enough space on the disk.
 	ERROR_CALL_NOT_IMPLEMENTED        = "ERROR_CALL_NOT_IMPLEMENTED"        // 120: This function is not supported on this system.
+	ERROR_SEM_TIMEOUT                 = "ERROR_SEM_TIMEOUT"                 // 121: The semaphore timeout period has expired.
 	ERROR_INSUFFICIENT_BUFFER         = "ERROR_INSUFFICIENT_BUFFER"         // 122: The data area passed to a system call is too small.
 	ERROR_INVALID_NAME                = "ERROR_INVALID_NAME"                // 123: The filename, directory name, or volume label syntax is incorrect.
 	ERROR_INVALID_LEVEL               = "ERROR_INVALID_LEVEL"               // 124: The system call level is not correct.
@@ -61,7 +65,10 @@ const (
 	ERROR_DEVICE_NOT_CONNECTED        = "ERROR_DEVICE_NOT_CONNECTED"        // 1167: The device is not connected.
 	ERROR_NOT_FOUND                   = "ERROR_NOT_FOUND"                   // 1168: Element not found.
 	ERROR_SESSION_CREDENTIAL_CONFLICT = "ERROR_SESSION_CREDENTIAL_CONFLICT" // 1219: Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again.
+	ERROR_CONNECTION_REFUSED          = "ERROR_CONNECTION_REFUSED"          // 1225: The remote computer refused the network connection.
 	ERROR_NETWORK_UNREACHABLE         = "ERROR_NETWORK_UNREACHABLE"         // 1231: The network location cannot be reached. For information about network troubleshooting, see Windows Help.
+	ERROR_HOST_UNREACHABLE            = "ERROR_HOST_UNREACHABLE"            // 1232: The network location cannot be reached. For information about network troubleshooting, see Windows Help.
+	ERROR_NO_LOGON_SERVERS            = "ERROR_NO_LOGON_SERVERS"            // 1311: We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential.
 	ERROR_NO_SUCH_LOGON_SESSION       = "ERROR_NO_SUCH_LOGON_SESSION"       // 1312: A specified logon session does not exist. It may already have been terminated.
 	ERROR_LOGON_FAILURE               = "ERROR_LOGON_FAILURE"               // 1326: The user name or password is incorrect.
 	ERROR_ACCOUNT_RESTRICTION         = "ERROR_ACCOUNT_RESTRICTION"         // 1327: Account restrictions are preventing this user from signing in.
@@ -78,6 +85,7 @@ const (
 	RPC_S_SERVER_UNAVAILABLE          = "RPC_S_SERVER_UNAVAILABLE"          // 1722: The RPC server is unavailable.
 	ERROR_CANT_ACCESS_FILE            = "ERROR_CANT_ACCESS_FILE"            // 1920: The file cannot be accessed by the system.
 	ERROR_CANT_RESOLVE_FILENAME       = "ERROR_CANT_RESOLVE_FILENAME"       // 1921: The name of the file cannot be resolved by the system.
+	NERR_WkstaNotStarted              = "NERR_WkstaNotStarted"              // 2138: The Workstation service has not been started.
 	ERROR_NOT_CONNECTED               = "ERROR_NOT_CONNECTED"               // 2250: This network connection does not exist.
 	ERROR_NOT_A_REPARSE_POINT         = "ERROR_NOT_A_REPARSE_POINT"         // 4390: The file or directory is not a reparse point.
 	ERROR_REPARSE_ATTRIBUTE_CONFLICT  = "ERROR_REPARSE_ATTRIBUTE_CONFLICT"  // 4391: The reparse point attribute cannot be set because it conflicts with an existing attribute.
@@ -115,6 +123,7 @@ const (
 	STATUS_INSUFFICIENT_RESOURCES       = "STATUS_INSUFFICIENT_RESOURCES"       // 0xc000009a: Insufficient system resources exist to complete the requested service.
 	STATUS_MEDIA_WRITE_PROTECTED        = "STATUS_MEDIA_WRITE_PROTECTED"        // 0xc00000a2: The media is write protected.
 	STATUS_DEVICE_NOT_READY             = "STATUS_DEVICE_NOT_READY"             // 0xc00000a3: The device is not ready.
+	STATUS_IO_TIMEOUT                   = "STATUS_IO_TIMEOUT"                   // 0xC00000b5: The semaphore timeout period has expired.
 	STATUS_FILE_IS_A_DIRECTORY          = "STATUS_FILE_IS_A_DIRECTORY"          // 0xc00000ba: Access is denied.
 	STATUS_NOT_SUPPORTED                = "STATUS_NOT_SUPPORTED"                // 0xc00000bb: The request is not supported.
 	STATUS_BAD_NETWORK_PATH             = "STATUS_BAD_NETWORK_PATH"             // 0xc00000be: The network path was not found.

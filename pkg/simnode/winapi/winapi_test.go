@@ -62,7 +62,7 @@ func constants(t *testing.T, dir string, wanted func(name string) bool) map[stri
 }
 
 var (
-	answer = regexp.MustCompile(`^(ERROR|STATUS|ISDSC|RPC_S)_`)
+	answer = regexp.MustCompile(`^(ERROR|STATUS|ISDSC|RPC_S|NERR)_`)
 	code   = regexp.MustCompile(`^(IOCTL|FSCTL)_|^File.*Information`)
 )
 

@@ -200,6 +200,9 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 		use.Flags |= win32.REQUIRE_CONNECTION_PRIVACY
 	}
 	err = s.host.Node.API.UseAdd(use)
+	if err == nil {
+		winfs.ShareMapped(s.host.Node, remote)
+	}
 	if win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
 	}
@@ -233,16 +236,19 @@ func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, er
 	return err == nil, hosterr.Wrap("log on to server", hosterr.Quote(server), err)
 }
 
+// HintCredentials is the hint for credentials that a server refused.
+const HintCredentials = "check the user name and password in the volume's secret"
+
 // hint returns the hint for an error of UseAdd, or "".
 func (s SMBAPI) hint(err error, username string) string {
 	switch {
 	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
 		return "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
 	case win32.IsCode(err, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD):
-		return "check the user name and password in the volume's secret"
+		return HintCredentials
 	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION):
 		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files`
-	case win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE):
+	case errors.Is(node.Typed(err), hosterr.ErrUnavailable):
 		return "check that the node can resolve the server's name and connect to its port 445"
 	}
 	return ""
@@ -258,6 +264,9 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 		return err
 	}
 	err = s.host.Node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
+	if err == nil || win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+		winfs.ShareUnmapped(s.host.Node, remote)
+	}
 	if win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		// The published text.
 		err = hosterr.Text(hosterr.ErrNotFound, "failed to query SMB global mapping by remote path %s: not found", remote)
@@ -336,13 +345,13 @@ func (s SMBAPI) Links() ([]Link, error) {
 		}
 	}
 	if search.skipped != "" {
-		return search.found, fmt.Errorf("directories that may contain links to shares are in use by other programs, such as %s: %w", search.skipped, ErrIncomplete)
+		return search.found, fmt.Errorf("directories or links cannot be read, such as %s (%v): %w", search.skipped, search.why, ErrIncomplete)
 	}
 	return search.found, nil
 }
 
-// ErrIncomplete is the error of Links if there are too many directories, or other programs have
-// directories open exclusively. Links also returns the links that it found.
+// ErrIncomplete is the error of Links if there are too many directories, or some cannot be
+// read. Links also returns the links that it found.
 var ErrIncomplete = errors.New("the search was incomplete")
 
 // search is a search for links to shares.
@@ -353,7 +362,18 @@ type search struct {
 	// waiting is how long the search may still wait for directories that other
 	// programs have open. Most are open for a moment, like one that becomes a link.
 	waiting time.Duration
-	skipped string // a directory that was still open then
+	skipped string // a directory or link that could not be read
+	why     error
+}
+
+// skip goes on without a directory or link that cannot be read, for example because another
+// program has it open. Only the end of the request ends the search.
+func (s *search) skip(path string, err error) error {
+	if ended := s.api.host.Ctx.Err(); ended != nil {
+		return ended
+	}
+	s.skipped, s.why = path, err
+	return nil
 }
 
 // list returns the entries of a directory. One that is [absent] has none.
@@ -366,14 +386,15 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 		entries, err = winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
 		return !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
 	})
-	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
-		s.skipped = dir
+	switch {
+	case absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_UNRECOGNIZED_VOLUME):
+		// The last two are a link to itself and a volume without a file system: there is
+		// nothing in them.
 		return nil, nil
+	case err != nil:
+		return nil, s.skip(dir, err)
 	}
-	if absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY) {
-		return nil, nil
-	}
-	return entries, err
+	return entries, nil
 }
 
 // absent reports whether err says that something does not exist, is being removed, or is
@@ -429,8 +450,11 @@ func (s *search) link(path string) error {
 	if absent(err) {
 		return nil
 	}
-	if err != nil || !ok {
-		return err
+	if err != nil {
+		return s.skip(path, err)
+	}
+	if !ok {
+		return nil
 	}
 	if target, err := winpath.FromNT(link.Substitute); err == nil && target.IsUNC() {
 		s.found = append(s.found, Link{Path: path, Remote: target.String()})
@@ -438,11 +462,19 @@ func (s *search) link(path string) error {
 	return nil
 }
 
-// ServerGone reports whether err says that a server cannot be reached now. A broken connection
-// is not such an error, because the server may be reachable.
-func ServerGone(err error) bool {
-	return win32.IsCode(err, win32.ERROR_BAD_NETPATH, win32.ERROR_NETWORK_UNREACHABLE)
+// Refused reports whether err says that the server refused the credentials of a mapping, or
+// that Windows has lost them.
+func Refused(err error) bool {
+	return AccessDenied(err) || win32.IsCode(err, win32.ERROR_INVALID_PASSWORD, win32.ERROR_LOGON_FAILURE, win32.ERROR_ACCOUNT_RESTRICTION,
+		win32.ERROR_PASSWORD_EXPIRED, win32.ERROR_ACCOUNT_DISABLED, win32.ERROR_PASSWORD_MUST_CHANGE, win32.ERROR_ACCOUNT_LOCKED_OUT, win32.ERROR_NOT_CONNECTED)
 }
+
+// AccessDenied reports whether err says that access is denied: the server refuses the
+// credentials, or they have no right to the root directory of the share.
+func AccessDenied(err error) bool { return win32.IsCode(err, win32.ERROR_ACCESS_DENIED) }
+
+// NoShare reports whether err says that the server does not have the share.
+func NoShare(err error) bool { return win32.IsCode(err, win32.ERROR_BAD_NET_NAME) }
 
 // CredentialConflict reports whether err says that Windows has a session with the server for
 // another user (error 1219).

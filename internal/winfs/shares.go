@@ -1,0 +1,99 @@
+package winfs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+)
+
+// The list of mapped shares is read again when it is older than sharesAge. If Windows takes
+// longer than sharesWait, as it does while it waits for a server that is down, a share of
+// the old list still counts as mapped.
+const (
+	sharesAge  = 3 * time.Second
+	sharesWait = time.Second
+)
+
+// shares are the shares that are mapped on a node.
+type shares struct {
+	mu     sync.Mutex
+	made   []string // by this process
+	listed []string // by Windows
+	at     time.Time
+}
+
+func sharesOf(n *node.Node) *shares {
+	return node.Shared(n, "mapped shares", func() *shares { return &shares{} })
+}
+
+// ShareMapped tells the file operations of the node that this process has mapped a share.
+func ShareMapped(n *node.Node, share string) {
+	s := sharesOf(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made = append(without(s.made, share), share)
+}
+
+// ShareUnmapped tells the file operations of the node that a share is no longer mapped.
+func ShareUnmapped(n *node.Node, share string) {
+	s := sharesOf(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made, s.listed = without(s.made, share), without(s.listed, share)
+}
+
+func without(list []string, share string) []string {
+	return slices.DeleteFunc(list, func(have string) bool { return winpath.SameShare(have, share) })
+}
+
+// has returns whether the share was mapped when the process last knew, and whether that is
+// certain.
+func (s *shares) has(share string, now time.Time) (mapped, certain bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(have string) bool { return winpath.SameShare(have, share) }
+	if slices.ContainsFunc(s.made, is) {
+		return true, true
+	}
+	return slices.ContainsFunc(s.listed, is), !s.at.IsZero() && now.Sub(s.at) < sharesAge
+}
+
+// isMapped reports whether the node has a mapping of a share.
+func (o *op) isMapped(share string) (bool, error) {
+	s := sharesOf(o.n)
+	old, certain := s.has(share, o.n.Clock.Now())
+	if certain {
+		return old, nil
+	}
+	ctx := o.ctx
+	if old {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(o.ctx, sharesWait)
+		defer cancel()
+	}
+	err := o.n.Join(ctx, "list mapped shares", func() error {
+		uses, err := o.n.API.UseEnum()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listed, s.at = nil, o.n.Clock.Now()
+		for _, u := range uses {
+			s.listed = append(s.listed, u.Remote)
+		}
+		return nil
+	})
+	if old && ctx.Err() != nil && o.ctx.Err() == nil {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	mapped, _ := s.has(share, o.n.Clock.Now())
+	return mapped, nil
+}
