@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// A Win32 call cannot be cancelled, so work runs on its own goroutine while its
+// A Win32 call cannot be canceled, so work runs on its own goroutine while its
 // caller waits for it or for its context. There are two ways to start it: with
 // [Await] each caller starts its own, with [Node.Join] callers with the same key
 // share one. Services use Await for every request. Hosts use Join where one run

@@ -18,7 +18,7 @@ type SMBRules struct {
 	// ADMIN$, IPC$ …
 	AllowAdminShares bool
 	// ThisNode are the names and addresses of this node, in addition to localhost and
-	// loopback addresses. A name that only DNS maps to this node is not recognised.
+	// loopback addresses. A name that only DNS maps to this node is not recognized.
 	ThisNode []string
 }
 

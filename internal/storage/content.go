@@ -20,7 +20,7 @@ type signature struct {
 }
 
 // signatures covers content that Windows may not know, and content that it should
-// know but does not recognise because it is damaged. The offsets are those of the
+// know but does not recognize because it is damaged. The offsets are those of the
 // formats' own documents, libblkid and Linux' include/uapi/linux/magic.h.
 var signatures = []signature{
 	{"LUKS", "LUKS\xba\xbe", []int{0}},
@@ -54,7 +54,7 @@ var signatures = []signature{
 
 // Content names the known content of a disk or volume that begins with b. It
 // returns "" if there is none. Hosts call it before they write to a device on
-// which Windows itself recognises nothing.
+// which Windows itself recognizes nothing.
 func Content(b []byte) string {
 	has := func(at int, magic string) bool {
 		return len(b) >= at+len(magic) && string(b[at:at+len(magic)]) == magic
@@ -81,7 +81,7 @@ func Content(b []byte) string {
 	return ""
 }
 
-// ext recognises ext2, ext3 and ext4 by the magic number of their superblock at
+// ext recognizes ext2, ext3 and ext4 by the magic number of their superblock at
 // 1 KiB and distinguishes them by its feature words.
 func ext(b []byte) string {
 	const super = 0x400

@@ -67,7 +67,7 @@ func TestIsVolumeID(t *testing.T) {
 	}
 }
 
-// Recognised content stays recognised when more bytes follow.
+// Recognized content stays recognized when more bytes follow.
 func FuzzContent(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, at uint, text, more []byte) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Guard refuses a disk that Windows itself needs. A host calls it before it
-// initialises, partitions or takes a disk offline, and before it formats or grows
+// initializes, partitions or takes a disk offline, and before it formats or grows
 // a volume, on the handle that it will write through. Published requests make
 // this necessary: one without a disk number means disk 0.
 //

@@ -5,7 +5,7 @@ package win32
 type Handle uintptr
 
 // API is the set of Windows calls that CSI Proxy makes. It is safe for concurrent
-// use. A call cannot be cancelled: a caller with a deadline runs calls that may
+// use. A call cannot be canceled: a caller with a deadline runs calls that may
 // block on a worker goroutine.
 type API interface {
 	Handles
@@ -62,7 +62,7 @@ type Volumes interface {
 	VolumeNames() ([]string, error)
 	// VolumeInformation returns information about a volume's file system
 	// (GetVolumeInformationW). ERROR_UNRECOGNIZED_VOLUME means that no file
-	// system driver recognises its content.
+	// system driver recognizes its content.
 	VolumeInformation(root string) (VolumeInfo, error)
 	// FreeSpace returns sizes in bytes (GetDiskFreeSpaceExW). The caller's quota
 	// limits avail, but not free.

@@ -145,7 +145,7 @@ const (
 )
 
 // iscsiStatusInfo returns the name of s, its text, and the closest Errno, 0 if
-// there is none. The texts are ours, as those of Windows are localised.
+// there is none. The texts are ours, as those of Windows are localized.
 func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 	switch s {
 	case ISDSC_NON_SPECIFIC_ERROR:

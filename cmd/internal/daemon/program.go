@@ -50,7 +50,7 @@ type Node struct {
 	// Groups are the services. A nil service is not served.
 	Groups wire.Groups
 	// Names are the names and addresses of the node, except localhost. Its own SMB
-	// shares are recognised by them.
+	// shares are recognized by them.
 	Names []string
 	// Pipes are served in addition to the pipes of the API.
 	Pipes []apiserver.Pipe

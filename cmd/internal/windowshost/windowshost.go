@@ -63,7 +63,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	out := &daemon.Node{Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume}}
 	if out.Names, err = thisMachine(); err != nil && !rules.AllowLoopback {
 		// The other groups do not need the names.
-		klog.ErrorS(err, "Not serving SMB, because without the names and addresses of this node its own shares cannot be recognised; to allow them, use -smb-allow-loopback")
+		klog.ErrorS(err, "Not serving SMB, because without the names and addresses of this node its own shares cannot be recognized; to allow them, use -smb-allow-loopback")
 		out.Groups.SMB = nil
 	}
 	return out, nil

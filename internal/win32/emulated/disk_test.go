@@ -403,7 +403,7 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 		t.Errorf("partition %+v", p)
 	}
 	if vs := volumesOn(t, n, 1); len(vs) != 1 || vs[mib] == "" {
-		t.Errorf("volumes %v, want only that of the recognised partition", vs)
+		t.Errorf("volumes %v, want only that of the recognized partition", vs)
 	}
 	got.Partitions[0] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: 500 * mib, Length: mib, MBRType: 7, Active: true}
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones

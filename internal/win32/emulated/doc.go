@@ -17,10 +17,10 @@
 //     offline, read-only and write-protected disks; growth that Windows notices in
 //     two steps; identities (page 83h, serial number, location, SCSI address).
 //   - Volumes that appear and disappear with partitions and disks, keep their names,
-//     get drive letters from the mount manager, and are recognised by their bytes. A
+//     get drive letters from the mount manager, and are recognized by their bytes. A
 //     format writes only an NTFS boot sector, its backup and the first MFT records,
 //     which is what blkid and Windows read.
-//   - The file namespace of recognised volumes as metadata (package filetree):
+//   - The file namespace of recognized volumes as metadata (package filetree):
 //     names, kinds, sizes, attributes, reparse points, share modes, pending
 //     deletions. Files have no contents.
 //   - SMB servers with shares, accounts and passwords, which can go down and come
@@ -40,7 +40,7 @@
 // partition has no volume and that a volume on several disks can be configured;
 // logical drives of an MBR; disk signature collisions; shrinking; locking and
 // dismounting a volume (FSCTL_LOCK_VOLUME); file systems other than NTFS, which
-// are only recognised; renumbering of disks at a restart; quotas, streams, hard
+// are only recognized; renumbering of disks at a restart; quotas, streams, hard
 // links; DFS, links on shares, mappings that are not global, the limit on
 // mappings; several sessions with one target, iSNS, IPsec and digests; the work
 // of services.

@@ -73,7 +73,7 @@ func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) 
 // of a file fails with ERROR_INVALID_FUNCTION. A deleted file fails with
 // ERROR_ACCESS_DENIED (STATUS_FILE_DELETED; general knowledge).
 func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
-	const fileNameOpened = 8 // FILE_NAME_OPENED; the normalised name is the same here
+	const fileNameOpened = 8 // FILE_NAME_OPENED; the normalized name is the same here
 	f, err := n.file(h)
 	if err != nil {
 		return "", err.(win32.NTStatus).Errno()

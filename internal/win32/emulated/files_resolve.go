@@ -199,7 +199,7 @@ func follow(p place, rest []string, slash bool) (string, error) {
 
 // relativeTarget joins the directory of the link at p and its target as text:
 // ".." removes the name before it, even if that is a link. More ".." than names
-// is an error (Windows' behaviour is not known).
+// is an error (Windows' behavior is not known).
 func relativeTarget(p place, sub string) (string, error) {
 	var names []string
 	dir := p.entry.Parent()

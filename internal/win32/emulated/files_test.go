@@ -284,7 +284,7 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: "C:\\dir\x00", status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\` + long + "x", status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\` + strings.Repeat(`x\`, 20000), status: win32.STATUS_NAME_TOO_LONG},
-		{name: `C:\dir.`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // NT names are not normalised
+		{name: `C:\dir.`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // NT names are not normalized
 		{name: `C:\dir `, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
 
 		{name: `Z:\`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},

@@ -16,7 +16,7 @@ import (
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
 // and the new one appears at the end. If the process ends in between, the volume
-// is not recognised (general knowledge; the order of Windows' writes is not
+// is not recognized (general knowledge; the order of Windows' writes is not
 // documented). Format returns
 //
 //   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for

@@ -17,14 +17,14 @@ const maxPath = 32767
 // RtlDosPathNameToNtPathName (Microsoft: "Naming Files, Paths, and Namespaces";
 // "File path formats on Windows systems"):
 //
-//   - `\\?\…` is literal: nothing is normalised;
-//   - `\\.\…`, `\\server\share\…` and `C:\…` are normalised: "/" becomes "\";
+//   - `\\?\…` is literal: nothing is normalized;
+//   - `\\.\…`, `\\server\share\…` and `C:\…` are normalized: "/" becomes "\";
 //     empty parts and "." are removed; ".." removes the part before it; a single
 //     dot at the end of a part is removed, and all dots and blanks at the end of
 //     the path. There is no limit of 260 characters, since csi-proxy.exe's
 //     manifest says longPathAware.
 //
-// If a normalised path ends in a name that Win32 reserves for a device (CON, NUL,
+// If a normalized path ends in a name that Win32 reserves for a device (CON, NUL,
 // COM1 …), name is that device and device is true.
 //
 // Windows resolves a relative path in the current directory of the process. The

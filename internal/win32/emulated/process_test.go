@@ -119,7 +119,7 @@ func TestKilledWhileFormatting(t *testing.T) {
 	cfg.StateDir = killed
 	m := start(t, cfg)
 	if info, err := m.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-		t.Errorf("after an interrupted format: %+v, %v, want an unrecognised volume", info, err)
+		t.Errorf("after an interrupted format: %+v, %v, want an unrecognized volume", info, err)
 	}
 	if err := m.Format(vol, quick); err != nil {
 		t.Errorf("second format: %v", err)

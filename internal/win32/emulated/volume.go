@@ -61,7 +61,7 @@ type volume struct {
 	share      *winpath.Share // for an SMB share, which has files but no device
 
 	// The file system, according to the boot sector. tree is nil if Windows does
-	// not recognise it.
+	// not recognize it.
 	fs   bootsector.FileSystem
 	fsid string
 	tree *filetree.Tree

@@ -43,7 +43,7 @@ func (v *volume) detect(t *tx) {
 	})
 }
 
-// mounted reports whether v has a file system that Windows recognises.
+// mounted reports whether v has a file system that Windows recognizes.
 func (v *volume) mounted(t *tx) bool {
 	v.detect(t)
 	return v.tree != nil

@@ -64,7 +64,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 
 // VolumeInformation implements [win32.Volumes]. Every call detects the file
 // system from the volume's bytes. It fails with ERROR_UNRECOGNIZED_VOLUME if
-// Windows does not recognise it (docs/contract/volumes.md#is-it-formatted), with
+// Windows does not recognize it (docs/contract/volumes.md#is-it-formatted), with
 // ERROR_NOT_READY for an offline volume, and with ERROR_ACCESS_DENIED for one
 // that is locked by a format.
 func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {

@@ -52,7 +52,7 @@ type DiskClient interface {
 	// Rescan makes Windows detect disks that were attached, detached or resized.
 	// Call it after attaching or growing a disk.
 	Rescan(ctx context.Context, in *RescanRequest, opts ...grpc.CallOption) (*RescanResponse, error)
-	// ListDiskIDs returns the identifiers by which a driver recognises its disk:
+	// ListDiskIDs returns the identifiers by which a driver recognizes its disk:
 	// the SCSI page 83h identifier and the serial number. If a disk does not
 	// report a page 83h identifier, the identifier is empty; the call does not
 	// fail.
@@ -169,7 +169,7 @@ type DiskServer interface {
 	// Rescan makes Windows detect disks that were attached, detached or resized.
 	// Call it after attaching or growing a disk.
 	Rescan(context.Context, *RescanRequest) (*RescanResponse, error)
-	// ListDiskIDs returns the identifiers by which a driver recognises its disk:
+	// ListDiskIDs returns the identifiers by which a driver recognizes its disk:
 	// the SCSI page 83h identifier and the serial number. If a disk does not
 	// report a page 83h identifier, the identifier is empty; the call does not
 	// fail.

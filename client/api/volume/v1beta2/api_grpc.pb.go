@@ -51,7 +51,7 @@ type VolumeClient interface {
 	// UnmountVolume.
 	DismountVolume(ctx context.Context, in *DismountVolumeRequest, opts ...grpc.CallOption) (*DismountVolumeResponse, error)
 	// IsVolumeFormatted reports whether a volume has a file system that Windows
-	// recognises. If the volume contains something else, such as the file system
+	// recognizes. If the volume contains something else, such as the file system
 	// of another operating system, it fails with a FailedPrecondition error that
 	// names the contents, because neither "true" nor "false" would be safe to
 	// act on.
@@ -212,7 +212,7 @@ type VolumeServer interface {
 	// UnmountVolume.
 	DismountVolume(context.Context, *DismountVolumeRequest) (*DismountVolumeResponse, error)
 	// IsVolumeFormatted reports whether a volume has a file system that Windows
-	// recognises. If the volume contains something else, such as the file system
+	// recognizes. If the volume contains something else, such as the file system
 	// of another operating system, it fails with a FailedPrecondition error that
 	// names the contents, because neither "true" nor "false" would be safe to
 	// act on.

@@ -50,7 +50,7 @@ type VolumeClient interface {
 	// FailedPrecondition if another volume is.
 	UnmountVolume(ctx context.Context, in *UnmountVolumeRequest, opts ...grpc.CallOption) (*UnmountVolumeResponse, error)
 	// IsVolumeFormatted reports whether a volume has a file system that Windows
-	// recognises. If the volume contains something else, such as the file system
+	// recognizes. If the volume contains something else, such as the file system
 	// of another operating system, it fails with a FailedPrecondition error that
 	// names the contents, because neither "true" nor "false" would be safe to
 	// act on.
@@ -207,7 +207,7 @@ type VolumeServer interface {
 	// FailedPrecondition if another volume is.
 	UnmountVolume(context.Context, *UnmountVolumeRequest) (*UnmountVolumeResponse, error)
 	// IsVolumeFormatted reports whether a volume has a file system that Windows
-	// recognises. If the volume contains something else, such as the file system
+	// recognizes. If the volume contains something else, such as the file system
 	// of another operating system, it fails with a FailedPrecondition error that
 	// names the contents, because neither "true" nor "false" would be safe to
 	// act on.

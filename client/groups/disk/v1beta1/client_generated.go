@@ -75,7 +75,7 @@ func (c *Client) Rescan(ctx context.Context, request *api.RescanRequest, opts ..
 	return c.client.Rescan(ctx, request, opts...)
 }
 
-// ListDiskIDs returns the identifiers by which a driver recognises its disk:
+// ListDiskIDs returns the identifiers by which a driver recognizes its disk:
 // the SCSI page 83h identifier and the serial number. If a disk does not
 // report a page 83h identifier, the identifier is empty; the call does not
 // fail.

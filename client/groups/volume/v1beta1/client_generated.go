@@ -72,7 +72,7 @@ func (c *Client) DismountVolume(ctx context.Context, request *api.DismountVolume
 }
 
 // IsVolumeFormatted reports whether a volume has a file system that Windows
-// recognises. If the volume contains something else, such as the file system
+// recognizes. If the volume contains something else, such as the file system
 // of another operating system, it fails with a FailedPrecondition error that
 // names the contents, because neither "true" nor "false" would be safe to
 // act on.

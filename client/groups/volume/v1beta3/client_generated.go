@@ -71,7 +71,7 @@ func (c *Client) UnmountVolume(ctx context.Context, request *api.UnmountVolumeRe
 }
 
 // IsVolumeFormatted reports whether a volume has a file system that Windows
-// recognises. If the volume contains something else, such as the file system
+// recognizes. If the volume contains something else, such as the file system
 // of another operating system, it fails with a FailedPrecondition error that
 // names the contents, because neither "true" nor "false" would be safe to
 // act on.

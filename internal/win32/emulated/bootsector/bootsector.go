@@ -1,6 +1,6 @@
-// Package bootsector recognises the file system of a volume by its first sector,
+// Package bootsector recognizes the file system of a volume by its first sector,
 // as Windows' file system drivers do at mount. It also writes the parts of a new
-// file system that others recognise: the boot sector, its backup, and for NTFS
+// file system that others recognize: the boot sector, its backup, and for NTFS
 // the first records of the master file table.
 //
 // This is enough for Windows' own check of the boot sector and for blkid. It is
@@ -29,7 +29,7 @@ const Size = 512
 // Kind is a file system, by the name that GetVolumeInformationW returns.
 type Kind string
 
-// The file systems that Windows Server recognises.
+// The file systems that Windows Server recognizes.
 const (
 	NTFS  Kind = "NTFS"
 	FAT   Kind = "FAT"

@@ -148,7 +148,7 @@ func TestRecognizeOthers(t *testing.T) {
 	}
 }
 
-// Recognised sectors have numbers that are valid for calculations, and reading a
+// Recognized sectors have numbers that are valid for calculations, and reading a
 // label does not panic.
 func FuzzRecognize(f *testing.F) {
 	_, writes, err := bootsector.MakeNTFS(8*mib, 512, 0, 0, 1, "seed")

@@ -9,7 +9,7 @@
 // first sector is one partition (a "superfloppy").
 //
 // It does not model logical drives in an extended partition (the container is an
-// unrecognised entry) and hybrid MBRs (only the GPT is used).
+// unrecognized entry) and hybrid MBRs (only the GPT is used).
 package ptable
 
 import (
