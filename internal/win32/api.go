@@ -12,6 +12,7 @@ type API interface {
 	Devices
 	Volumes
 	Files
+	Privileges
 	Installation
 	Services
 	Firmware
@@ -132,6 +133,18 @@ type Files interface {
 	// Attributes is GetFileAttributesW. It follows links in the path, but not a
 	// link that is the last component.
 	Attributes(path string) (uint32, error)
+}
+
+// Privileges enables privileges of the process's account, which Windows checks in
+// addition to rights.
+type Privileges interface {
+	// WithPrivilege calls f with an API whose calls have the privilege, if the
+	// account holds it, and returns the error of f. f must make these calls on its
+	// own goroutine: only its thread has the privilege (ImpersonateSelf,
+	// AdjustTokenPrivileges). If the account does not hold the privilege, f is
+	// called nevertheless, and a call that needs it fails with its own error, such
+	// as ERROR_PRIVILEGE_NOT_HELD.
+	WithPrivilege(privilege string, f func(API) error) error
 }
 
 // Installation describes the running Windows.

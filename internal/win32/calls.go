@@ -13,6 +13,6 @@ func CallNames() []string {
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",
 		"SetMountPoint", "StartService", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",
-		"VolumeNameForMountPoint", "VolumeNames", "VolumePathName", "VolumePathNames", "WindowsDirectory", "WriteAt",
+		"VolumeNameForMountPoint", "VolumeNames", "VolumePathName", "VolumePathNames", "WindowsDirectory", "WithPrivilege", "WriteAt",
 	}
 }

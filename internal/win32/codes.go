@@ -61,6 +61,12 @@ const (
 	FILE_READ_ONLY_VOLUME        = 0x00080000
 )
 
+// Privileges (winnt.h).
+const (
+	SE_CREATE_SYMBOLIC_LINK_NAME = "SeCreateSymbolicLinkPrivilege"
+	SE_LOAD_DRIVER_NAME          = "SeLoadDriverPrivilege"
+)
+
 // File information classes (ntifs.h, FILE_INFORMATION_CLASS).
 const (
 	FileFullDirectoryInformation = 2 // of QueryDirectory

@@ -79,6 +79,7 @@ const (
 	ERROR_HOST_UNREACHABLE            Errno = 1232
 	ERROR_NO_LOGON_SERVERS            Errno = 1311
 	ERROR_NO_SUCH_LOGON_SESSION       Errno = 1312
+	ERROR_PRIVILEGE_NOT_HELD          Errno = 1314
 	ERROR_LOGON_FAILURE               Errno = 1326
 	ERROR_ACCOUNT_RESTRICTION         Errno = 1327
 	ERROR_PASSWORD_EXPIRED            Errno = 1330
@@ -128,6 +129,7 @@ const (
 	STATUS_OBJECT_PATH_SYNTAX_BAD       NTStatus = 0xC000003b
 	STATUS_SHARING_VIOLATION            NTStatus = 0xC0000043
 	STATUS_DELETE_PENDING               NTStatus = 0xC0000056
+	STATUS_PRIVILEGE_NOT_HELD           NTStatus = 0xC0000061
 	STATUS_LOGON_FAILURE                NTStatus = 0xC000006D
 	STATUS_DISK_FULL                    NTStatus = 0xC000007f
 	STATUS_INSUFFICIENT_RESOURCES       NTStatus = 0xC000009a
@@ -302,6 +304,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_NO_LOGON_SERVERS", "We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential."
 	case ERROR_NO_SUCH_LOGON_SESSION:
 		return "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."
+	case ERROR_PRIVILEGE_NOT_HELD:
+		return "ERROR_PRIVILEGE_NOT_HELD", "A required privilege is not held by the client."
 	case ERROR_LOGON_FAILURE:
 		return "ERROR_LOGON_FAILURE", "The user name or password is incorrect."
 	case ERROR_ACCOUNT_RESTRICTION:
@@ -390,6 +394,8 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 		return "STATUS_SHARING_VIOLATION", ERROR_SHARING_VIOLATION, true
 	case STATUS_DELETE_PENDING:
 		return "STATUS_DELETE_PENDING", ERROR_ACCESS_DENIED, true
+	case STATUS_PRIVILEGE_NOT_HELD:
+		return "STATUS_PRIVILEGE_NOT_HELD", ERROR_PRIVILEGE_NOT_HELD, true
 	case STATUS_LOGON_FAILURE:
 		return "STATUS_LOGON_FAILURE", ERROR_LOGON_FAILURE, true
 	case STATUS_DISK_FULL:

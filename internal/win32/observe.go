@@ -42,27 +42,37 @@ func (c *Call) String() string {
 // returns c.Do() to let a call pass, or an [Errno] or [NTStatus] to make it fail.
 // hook must be safe for concurrent use.
 func Observe(api API, hook func(*Call) error) API {
-	return &observed{api: api, hook: hook, paths: map[Handle]string{}}
+	return &observed{api: api, hook: hook, opened: &opened{paths: map[Handle]string{}}}
 }
 
 type observed struct {
 	api  API
 	hook func(*Call) error
-
-	mu    sync.Mutex
-	paths map[Handle]string // the path that each open handle was opened with
+	*opened
 }
 
-func (o *observed) path(h Handle) string {
+// opened is the path that each open handle was opened with.
+type opened struct {
+	mu    sync.Mutex
+	paths map[Handle]string
+}
+
+func (o *opened) path(h Handle) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.paths[h]
 }
 
-func (o *observed) opened(h Handle, path string) {
+func (o *opened) add(h Handle, path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.paths[h] = path
+}
+
+func (o *opened) remove(h Handle) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.paths, h)
 }
 
 func (o *observed) call(c Call, do func(c *Call) error) error {
@@ -75,7 +85,7 @@ func (o *observed) CreateFile(path string, access, share, disposition, flags uin
 		h, err = o.api.CreateFile(path, access, share, disposition, flags)
 		if err == nil {
 			c.Handle = h
-			o.opened(h, path)
+			o.add(h, path)
 		}
 		return err
 	})
@@ -84,9 +94,7 @@ func (o *observed) CreateFile(path string, access, share, disposition, flags uin
 
 func (o *observed) CloseHandle(h Handle) error {
 	return o.call(Call{Name: "CloseHandle", Handle: h, Path: o.path(h)}, func(*Call) error {
-		o.mu.Lock()
-		delete(o.paths, h)
-		o.mu.Unlock()
+		o.remove(h)
 		return o.api.CloseHandle(h)
 	})
 }
@@ -204,7 +212,7 @@ func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share
 		h, err = o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
 		if err == nil {
 			c.Handle = h
-			o.opened(h, path)
+			o.add(h, path)
 		}
 		return err
 	})
@@ -249,6 +257,12 @@ func (o *observed) Attributes(path string) (attrs uint32, err error) {
 		return err
 	})
 	return attrs, err
+}
+
+func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
+	return o.call(Call{Name: "WithPrivilege", Path: privilege}, func(*Call) error {
+		return o.api.WithPrivilege(privilege, func(api API) error { return f(&observed{api: api, hook: o.hook, opened: o.opened}) })
+	})
 }
 
 func (o *observed) WindowsDirectory() (dir string, err error) {

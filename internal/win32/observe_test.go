@@ -141,6 +141,14 @@ func (a *recorder) LogonToServer(server string, c Credentials) error {
 	return a.err
 }
 
+func (a *recorder) WithPrivilege(privilege string, f func(API) error) error {
+	a.record("WithPrivilege", privilege)
+	if a.err != nil {
+		return a.err
+	}
+	return f(a)
+}
+
 func (a *recorder) WindowsDirectory() (string, error) {
 	a.record("WindowsDirectory")
 	return `C:\Windows`, a.err
@@ -181,6 +189,8 @@ func arguments(t *testing.T, m reflect.Method) []reflect.Value {
 			v = Credentials{"user", "domain", NewSecret("password")}
 		case reflect.TypeFor[NewUse]():
 			v = NewUse{`\\server\share`, "user", "domain", NewSecret("password"), 8}
+		case reflect.TypeFor[func(API) error]():
+			v = func(API) error { return nil }
 		case reflect.TypeFor[FormatOptions]():
 			v = FormatOptions{"NTFS", "label", true, 4096}
 		default:
@@ -206,7 +216,9 @@ func call(api API, m reflect.Method, args []reflect.Value) (results []any, err e
 func values(args []reflect.Value) []any {
 	var vs []any
 	for _, a := range args {
-		vs = append(vs, a.Interface())
+		if a.Kind() != reflect.Func { // functions cannot be compared
+			vs = append(vs, a.Interface())
+		}
 	}
 	return vs
 }
@@ -368,6 +380,28 @@ func TestObservePaths(t *testing.T) {
 	api.CreateFile(`\\.\PhysicalDrive9`, 0, 0, OPEN_EXISTING, 0)
 	api.FlushFileBuffers(disk)
 	path("FlushFileBuffers", `\\.\PhysicalDrive1`)
+}
+
+// The hook sees the calls that a function makes with a privilege, and they know the
+// paths of handles.
+func TestObserveWithPrivilege(t *testing.T) {
+	var seen []string
+	behind := &recorder{}
+	api := Observe(behind, func(c *Call) error {
+		seen = append(seen, c.Name+" "+c.Path)
+		return c.Do()
+	})
+	h, _ := api.NtCreateFile(0, `\??\C:\link`, 0, 0, 0, FILE_CREATE, 0)
+	err := api.WithPrivilege(SE_CREATE_SYMBOLIC_LINK_NAME, func(api API) error {
+		if _, err := api.DeviceIoControl(h, FSCTL_SET_REPARSE_POINT, nil, nil); err != nil {
+			return err
+		}
+		return ERROR_PRIVILEGE_NOT_HELD
+	})
+	want := []string{`NtCreateFile \??\C:\link`, "WithPrivilege SeCreateSymbolicLinkPrivilege", `DeviceIoControl \??\C:\link`}
+	if err != ERROR_PRIVILEGE_NOT_HELD || !slices.Equal(seen, want) {
+		t.Errorf("got %v and the calls %q, want the error of the function and %q", err, seen, want)
+	}
 }
 
 // Observers nest, the last one outermost, and are safe for concurrent use.

@@ -54,15 +54,15 @@ type goConstant struct {
 	value      uint64
 }
 
-// constants returns the exported constants of the package, except the sizes of
-// structures.
+// constants returns the exported constants of the package, except names and the sizes
+// of structures.
 func constants(t testing.TB) []goConstant {
 	t.Helper()
 	var cs []goConstant
 	scope := declared(t)
 	for _, name := range scope.Names() {
 		c, ok := scope.Lookup(name).(*types.Const)
-		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") || name == "TraceLevel" { // a log level
+		if !ok || !c.Exported() || strings.HasPrefix(name, "Sizeof") || c.Val().Kind() == constant.String || name == "TraceLevel" { // a log level
 			continue
 		}
 		v, exact := constant.Uint64Val(constant.ToInt(c.Val()))

@@ -174,10 +174,21 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error 
 	}
 	defer o.close(h)
 	o.modified = true
-	if _, err = o.n.API.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link.Encode(), nil); err != nil {
-		return errors.Join(err, o.markDeleted(h))
+	// LocalSystem has the privilege enabled, other administrators only hold it.
+	err = o.n.API.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, func(api win32.API) error {
+		_, err := api.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link.Encode(), nil)
+		return err
+	})
+	if err == nil {
+		return nil
 	}
-	return nil
+	// The empty file or directory that was to become the link would stay.
+	left := o.markDeleted(h)
+	if win32.IsCode(err, win32.ERROR_PRIVILEGE_NOT_HELD) {
+		err = hosterr.WithHint("create the link", "", node.Typed(err),
+			"the account of CSI Proxy needs the right to create symbolic links ("+win32.SE_CREATE_SYMBOLIC_LINK_NAME+"); LocalSystem and administrators have it")
+	}
+	return errors.Join(err, left)
 }
 
 // conflict returns the error for something that exists in the place of a symbolic link.

@@ -9,8 +9,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Held is a directory that cannot be moved until Close. It is for Win32 functions that
-// take a path (SetVolumeMountPoint, DeleteVolumeMountPoint).
+// Held is an open directory whose parent cannot be moved until Close. It is for Win32
+// functions that take a path (SetVolumeMountPoint, DeleteVolumeMountPoint).
 type Held struct {
 	// Path is its path with links resolved and without trailing backslash:
 	// `C:\var\lib\kubelet\…`, or `\\?\…` if that is too long for Win32.
@@ -25,34 +25,31 @@ type Held struct {
 // Close releases the directory.
 func (h *Held) Close() { h.e.close() }
 
-// HoldParent opens the directory at path and checks that it may be changed. It follows
-// links in the directory part of path, but not a link at path itself. Until Close, the
-// parent cannot be renamed or removed. The directory at path itself can still be
-// replaced by other processes. That is safe for DeleteVolumeMountPoint, which affects
-// only mount points.
-func HoldParent(ctx context.Context, n *node.Node, path string) (*Held, error) {
-	return hold(ctx, n, path, look, shareAll)
+// Mounted returns the volume that is mounted on the directory now, even if another
+// directory has taken its path. It is "" if there is none.
+func (h *Held) Mounted() (string, error) {
+	link, _, err := h.o.link(h.e.h)
+	return link.Volume, err
 }
 
-// HoldDirectory is like HoldParent, but the directory at path cannot be renamed or
-// removed either. It is for SetVolumeMountPoint. Functions that open the directory
-// with the right to delete it fail meanwhile.
-func HoldDirectory(ctx context.Context, n *node.Node, path string) (*Held, error) {
-	return hold(ctx, n, path, list, shareKeep)
-}
-
-func hold(ctx context.Context, n *node.Node, path string, access, share uint32) (*Held, error) {
+// Hold opens the directory at path and checks that it may be changed. It follows links
+// in the directory part of path, but not a link at path itself. Until Close, the parent
+// cannot be renamed or removed. The directory at path itself can still be replaced by
+// other processes, because the functions that Held is for open it themselves, perhaps
+// without sharing, so no handle may be open that takes part in sharing. That is safe for
+// DeleteVolumeMountPoint, which affects only mount points. After SetVolumeMountPoint the
+// caller asks [Held.Mounted].
+func Hold(ctx context.Context, n *node.Node, path string) (*Held, error) {
 	var held *Held
-	err := run(ctx, n, "hold", path, func(o *op, p winpath.Path) error {
-		var err error
-		held, err = o.hold(p, access, share)
+	err := run(ctx, n, "hold", path, func(o *op, p winpath.Path) (err error) {
+		held, err = o.hold(p)
 		return err
 	})
 	return held, err
 }
 
-func (o *op) hold(p winpath.Path, access, share uint32) (*Held, error) {
-	e, err := o.entryIn(p, list, shareKeep, access, share, changing)
+func (o *op) hold(p winpath.Path) (*Held, error) {
+	e, err := o.entryIn(p, list, shareKeep, look, shareAll, changing)
 	if err != nil {
 		return nil, err
 	}

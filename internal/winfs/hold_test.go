@@ -178,7 +178,7 @@ func TestMountedVolume(t *testing.T) {
 	}
 }
 
-func TestHeldDirectoryCannotBeRenamed(t *testing.T) {
+func TestHeldParentCannotBeRenamed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	_, bare, _ := w.volumes()
@@ -186,43 +186,48 @@ func TestHeldDirectoryCannotBeRenamed(t *testing.T) {
 		w.dir(pods + d)
 	}
 	w.plant(pods+`\link`, symlink(pods+`\a\b`), true)
-	for name, hold := range map[string]func(context.Context, *node.Node, string) (*winfs.Held, error){
-		"parent": winfs.HoldParent, "directory": winfs.HoldDirectory,
-	} {
-		held, err := hold(ctx, w.Node, pods+`\link\c`)
-		must(t, "hold", err)
-		if want := pods + `\a\b\c`; held.Path != want || held.Link != nil {
-			t.Errorf("held %s is at %q, link %v; want %q", name, held.Path, held.Link, want)
+	held, err := winfs.Hold(ctx, w.Node, pods+`\link\c`)
+	must(t, "hold", err)
+	if want := pods + `\a\b\c`; held.Path != want || held.Link != nil {
+		t.Errorf("held is %q, link %v; want %q", held.Path, held.Link, want)
+	}
+	for _, d := range []string{`\a\b`, `\a`} {
+		if err := w.rename(pods+d, "x"); err == nil {
+			t.Errorf("%s was renamed while a directory in it was held", d)
 		}
-		for _, d := range []string{`\a\b`, `\a`} {
-			if err := w.rename(pods+d, "x"); err == nil {
-				t.Errorf("%s was renamed while the %s below was held", d, name)
-			}
-		}
-		if err := w.rename(pods+`\a\b\c`, "x"); (err == nil) != (name == "parent") {
-			t.Errorf("renaming the directory itself while the %s is held: %v", name, err)
-		} else if err == nil {
-			must(t, "rename back", w.rename(pods+`\a\b\x`, "c"))
-		}
-		held.Close()
 	}
 	// The mount functions work on a held directory.
-	held, err := winfs.HoldDirectory(ctx, w.Node, pods+`\link\c`)
-	must(t, "hold", err)
 	must(t, "mount", w.raw.SetMountPoint(held.Path+`\`, bare))
+	if v, err := held.Mounted(); v != bare || err != nil {
+		t.Errorf("Mounted() = %q, %v, want %q", v, err, bare)
+	}
 	held.Close()
-	held, err = winfs.HoldParent(ctx, w.Node, pods+`\link\c`)
+	held, err = winfs.Hold(ctx, w.Node, pods+`\link\c`)
 	must(t, "hold", err)
 	if held.Link == nil || held.Link.Volume != bare || held.Link.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT {
 		t.Errorf("the held mount point leads to %+v, want %s", held.Link, bare)
 	}
 	must(t, "unmount", w.raw.DeleteMountPoint(held.Path+`\`))
+	if v, err := held.Mounted(); v != "" || err != nil {
+		t.Errorf("Mounted() = %q, %v after unmounting", v, err)
+	}
+	held.Close()
+
+	// Another directory that takes the path is not the held one.
+	held, err = winfs.Hold(ctx, w.Node, pods+`\link\c`)
+	must(t, "hold", err)
+	must(t, "move the held directory", w.rename(pods+`\a\b\c`, "moved"))
+	w.dir(pods + `\a\b\c`)
+	must(t, "mount on the other", w.raw.SetMountPoint(held.Path+`\`, bare))
+	if v, err := held.Mounted(); v != "" || err != nil {
+		t.Errorf("Mounted() = %q, %v, but the volume is mounted on another directory", v, err)
+	}
 	held.Close()
 
 	w.file(pods + `\file`)
-	_, err = winfs.HoldDirectory(ctx, w.Node, pods+`\file`)
+	_, err = winfs.Hold(ctx, w.Node, pods+`\file`)
 	wantErr(t, "hold a file", err, hosterr.ErrFailedPrecondition)
-	_, err = winfs.HoldParent(ctx, w.Node, pods+`\nothing`)
+	_, err = winfs.Hold(ctx, w.Node, pods+`\nothing`)
 	wantErr(t, "hold nothing", err, hosterr.ErrNotFound)
 }
 

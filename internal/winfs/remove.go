@@ -132,7 +132,7 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 // have closed handles with the right to delete, because DeleteVolumeMountPoint opens
 // the directory.
 func (o *op) unmount(p winpath.Path) error {
-	held, err := o.hold(p, look, shareAll)
+	held, err := o.hold(p)
 	if err != nil {
 		return err
 	}

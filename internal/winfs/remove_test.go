@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestMkdirAll(t *testing.T) {
@@ -378,6 +379,28 @@ func TestFailedSymlinkLeavesNothing(t *testing.T) {
 		return c.Do()
 	}
 	wantErr(t, "Symlink", winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`), win32.ERROR_NOT_SUPPORTED)
+	w.wantTree(pods)
+}
+
+// An elevated administrator holds the privilege to make links and has to enable it; other
+// accounts do not have it.
+func TestSymlinkNeedsPrivilege(t *testing.T) {
+	for _, enabled := range []string{nodespec.PrivilegesDisabled, nodespec.PrivilegesEnabled} {
+		w := newWorldOn(t, nodespec.Windows{Privileges: enabled})
+		must(t, "make a link, privileges "+enabled, winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`))
+	}
+	w := newWorld(t)
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
+			return win32.ERROR_PRIVILEGE_NOT_HELD
+		}
+		return c.Do()
+	}
+	err := winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`)
+	wantErr(t, "Symlink without the privilege", err, hosterr.ErrPermissionDenied)
+	if hint := hosterr.HintOf(err); !strings.Contains(hint, "SeCreateSymbolicLinkPrivilege") {
+		t.Errorf("the hint is %q, want the privilege in it", hint)
+	}
 	w.wantTree(pods)
 }
 

@@ -40,7 +40,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOn(t, nodespec.Windows{})
+}
+
+func newWorldOn(t *testing.T, windows nodespec.Windows) *world {
+	t.Helper()
 	em := nodetest.Open(t, nodespec.Config{
+		Windows: windows,
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
 			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
@@ -111,7 +117,10 @@ func (w *world) plant(path string, r win32.Reparse, dir bool) {
 	}
 	h := w.create(path, options, win32.FILE_WRITE_ATTRIBUTES)
 	defer w.closeRaw(h)
-	if _, err := w.raw.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, r.Encode(), nil); err != nil {
+	if err := w.raw.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, func(raw win32.API) error {
+		_, err := raw.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, r.Encode(), nil)
+		return err
+	}); err != nil {
 		w.t.Fatalf("plant %q: %v", path, err)
 	}
 }
@@ -256,15 +265,8 @@ func operations() []operation {
 		{"RemoveContents", func(w *world, p string) error { return winfs.RemoveContents(ctx, w.Node, p) }, false},
 		{"Symlink at", func(w *world, p string) error { return winfs.Symlink(ctx, w.Node, w.WorkingDirs[0], p) }, false},
 		{"Symlink to", func(w *world, p string) error { return winfs.Symlink(ctx, w.Node, p, w.WorkingDirs[0]+`\new`) }, true},
-		{"HoldParent", func(w *world, p string) error {
-			h, err := winfs.HoldParent(ctx, w.Node, p)
-			if err == nil {
-				h.Close()
-			}
-			return err
-		}, false},
-		{"HoldDirectory", func(w *world, p string) error {
-			h, err := winfs.HoldDirectory(ctx, w.Node, p)
+		{"Hold", func(w *world, p string) error {
+			h, err := winfs.Hold(ctx, w.Node, p)
 			if err == nil {
 				h.Close()
 			}
@@ -633,7 +635,7 @@ func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 	before := w.tree(kubelet)
 	for _, op := range operations() {
 		switch op.name {
-		case "Remove", "RemoveAll", "RemoveContents", "HoldParent", "HoldDirectory":
+		case "Remove", "RemoveAll", "RemoveContents", "Hold":
 		default:
 			continue
 		}
@@ -652,7 +654,7 @@ func TestRootIsNotRemoved(t *testing.T) {
 	w.file(`E:\file`)
 	for _, op := range operations() {
 		switch op.name {
-		case "Remove", "RemoveAll", "RemoveContents", "HoldParent", "HoldDirectory":
+		case "Remove", "RemoveAll", "RemoveContents", "Hold":
 			if err := op.do(w, `E:\`); !errors.Is(err, hosterr.ErrInvalid) {
 				t.Errorf("%s of a root = %v, want ErrInvalid", op.name, err)
 			}

@@ -679,6 +679,72 @@ func TestFormatVolumeVerifiesResult(t *testing.T) {
 	wantKind(t, f.format(f.id(1)), hosterr.ErrUnavailable, "NTFS")
 }
 
+// Whether Windows shares the directory of a mount or not, it can be mounted on.
+func TestMountWhateverWindowsShares(t *testing.T) {
+	for _, opens := range []string{nodespec.MountOpensAlone, nodespec.MountOpensSharing} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{MountOpens: opens}}, data(gib, "NTFS"))
+		f.mkdir(kubelet + `\plugins\m`)
+		if err := f.mount(f.id(1), kubelet+`\plugins\m`); err != nil {
+			t.Errorf("Windows opens the directory %s: %v", opens, err)
+		}
+	}
+}
+
+// Another program replaces the directory at the last moment. The request fails, and the
+// next one looks at the directory that is there then.
+func TestMountOnAReplacedDirectory(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\plugins\m`
+	f.mkdir(target)
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "SetMountPoint" {
+			f.Observe(nil)
+			if err := winfs.Remove(t.Context(), f.Node.Node, target); err != nil {
+				t.Fatal(err)
+			}
+			f.mkdir(target)
+		}
+		return c.Do()
+	})
+	wantKind(t, f.mount(id, target), hosterr.ErrUnavailable, "replaced the directory")
+	if err := f.mount(id, target); err != nil {
+		t.Errorf("mounting again: %v", err)
+	}
+	if got, err := f.mountedAt(target); !strings.EqualFold(got, id) || err != nil {
+		t.Errorf("mounted: %q, %v, want %q", got, err, id)
+	}
+}
+
+// A second request for a mount that is still being made waits for it, and succeeds.
+func TestMountTwiceAtTheSameTime(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\plugins\m`
+	f.mkdir(target)
+	var mounts, waiting atomic.Int32
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "SetMountPoint" {
+			mounts.Add(1)
+			for waiting.Load() < 2 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return c.Do()
+	})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			waiting.Add(1)
+			if err := f.mount(id, target); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := mounts.Load(); got != 1 {
+		t.Errorf("SetVolumeMountPoint was called %d times, want once", got)
+	}
+}
+
 func TestMountAndUnmount(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
 	one, two := f.id(1), f.id(2)

@@ -11,11 +11,12 @@ import (
 )
 
 // Everything above win32.API has one implementation. win32.API itself has three:
-// native, emulated, and that of Observe, which wraps another one.
+// native, emulated, which has a second type for calls with a privilege, and that of
+// Observe, which wraps another one.
 func TestImplementationsOfWin32API(t *testing.T) {
 	pkgs := load(t, "windows")
 	impls := implementers(t, pkgs, module+"/internal/win32", "API")
-	want := []string{"internal/win32.observed", "internal/win32/emulated.Node", "internal/win32/native.API"}
+	want := []string{"internal/win32.observed", "internal/win32/emulated.Node", "internal/win32/emulated.privileged", "internal/win32/native.API"}
 	if !slices.Equal(impls, want) {
 		t.Errorf("win32.API is implemented by %v, want %v", impls, want)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // These are the mount manager's changes of directories. Its records of letters
@@ -65,7 +66,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 
 // setMountReparse makes the directory at p a mount point of the volume guid, as
 // SetVolumeMountPointW does (docs/contract/volumes.md#mount). It opens the
-// directory, so share modes apply. It returns
+// directory, so share modes apply; its own is an option of the node. It returns
 //
 //   - ERROR_DIR_NOT_EMPTY if the directory has entries or is already a reparse
 //     point,
@@ -73,10 +74,11 @@ func (n *Node) mountFolder(root string) (place, error) {
 //     them,
 //   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
 func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
-	const (
-		access = win32.FILE_LIST_DIRECTORY | fileWriteData | win32.SYNCHRONIZE
-		share  = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
-	)
+	const access = win32.FILE_LIST_DIRECTORY | fileWriteData | win32.SYNCHRONIZE
+	share := uint32(0)
+	if n.cfg.MountOpens == nodespec.MountOpensSharing {
+		share = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
+	}
 	switch {
 	case p.vol.fs.Kind != bootsector.NTFS:
 		return win32.ERROR_NOT_SUPPORTED
@@ -87,6 +89,9 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	}
 	open, err := p.tree.Open(p.entry, access, share, false)
 	if err != nil {
+		if share == 0 {
+			n.chosen("mountOpens", "SetVolumeMountPoint fails, because another handle is open", p.entry.Path())
+		}
 		return dosError(err)
 	}
 	defer p.tree.Close(t.files(p.vol), open)

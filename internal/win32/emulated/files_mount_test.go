@@ -45,27 +45,40 @@ func TestSetMountPoint(t *testing.T) {
 		t.Errorf("after the errors: attributes %#x, %v", attr, err)
 	}
 
-	// An open handle of the directory that shares writing does not block the
-	// mount; one that does not share writing does.
-	held, err := n.create(0, n.nt(`C:\empty`), readable, win32.FILE_SHARE_READ, win32.FILE_OPEN, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantErrno(t, "mount while writing is not shared", n.SetMountPoint(`C:\empty\`, n.unlettered), win32.ERROR_SHARING_VIOLATION)
-	n.shut(held)
-	if held, err = n.create(0, n.nt(`C:\empty`), readable, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, folder); err != nil {
-		t.Fatal(err)
-	}
-	wantErrno(t, "mount while it is held", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
-	n.shut(held)
-
+	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
 	wantErrno(t, "mount a volume that is not formatted", n.SetMountPoint(`C:\var\lib\kubelet\pods\`, n.blank), 0)
-	_, err = n.Attributes(`C:\var\lib\kubelet\pods\x`)
+	_, err := n.Attributes(`C:\var\lib\kubelet\pods\x`)
 	wantErrno(t, "look into it", err, win32.ERROR_UNRECOGNIZED_VOLUME)
 
 	got, err := n.VolumePathNames(n.unlettered)
 	if want := []string{`C:\empty\`}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("mounted at %q, %v, want %q", got, err, want)
+	}
+}
+
+// Handles that can read, write or delete the directory are in the way of a mount if
+// Windows opens it without sharing, or if they share less than it needs. Handles that
+// only read attributes never are.
+func TestMountOpensDirectory(t *testing.T) {
+	const both = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
+	for _, c := range []struct {
+		opens         string
+		access, share uint32
+		errno         win32.Errno
+	}{
+		{nodespec.MountOpensAlone, readable, both, win32.ERROR_SHARING_VIOLATION},
+		{nodespec.MountOpensAlone, readable, shareAll, win32.ERROR_SHARING_VIOLATION},
+		{nodespec.MountOpensAlone, win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE, 0, 0},
+		{nodespec.MountOpensSharing, readable, win32.FILE_SHARE_READ, win32.ERROR_SHARING_VIOLATION},
+		{nodespec.MountOpensSharing, readable, both, 0},
+	} {
+		n := newFileNodeOn(t, nodespec.Windows{MountOpens: c.opens})
+		held, err := n.create(0, n.nt(`C:\empty`), c.access, c.share, win32.FILE_OPEN, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErrno(t, fmt.Sprintf("mount, which opens %s, while access %#x and share %d are open", c.opens, c.access, c.share), n.SetMountPoint(`C:\empty\`, n.unlettered), c.errno)
+		n.shut(held)
 	}
 }
 

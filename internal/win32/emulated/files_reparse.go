@@ -3,6 +3,7 @@ package emulated
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // control implements object. DeviceIoControl returns Win32 error numbers.
@@ -71,8 +72,15 @@ func (f *file) getReparse(out []byte) (int, error) {
 // setReparse does not trust b: both the decoder that the hosts use and filetree's
 // own check must accept it.
 func (f *file) setReparse(t *tx, b []byte) error {
-	if _, err := win32.DecodeReparse(b); err != nil {
+	r, err := win32.DecodeReparse(b)
+	if err != nil {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID
+	}
+	if r.Tag == win32.IO_REPARSE_TAG_SYMLINK && t.privilege != win32.SE_CREATE_SYMBOLIC_LINK_NAME && f.n.cfg.Privileges == nodespec.PrivilegesDisabled {
+		// FSCTL_SET_REPARSE_POINT's page; Windows printed this number (rubyinstaller2,
+		// issue 466). Junctions need no privilege (Go's tests).
+		f.n.chosen("privileges", "FSCTL_SET_REPARSE_POINT of a symbolic link fails, because SeCreateSymbolicLinkPrivilege is not enabled", f.open.Entry().Path())
+		return win32.STATUS_PRIVILEGE_NOT_HELD
 	}
 	return f.tree.SetReparse(t.files(f.vol), f.open.Entry(), b)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // A name may pass 63 links, but not 64.
@@ -89,7 +90,11 @@ func TestReparseControls(t *testing.T) {
 		{what: "a volume's code", h: empty, code: win32.FSCTL_EXTEND_VOLUME, in: make([]byte, 8), errno: win32.ERROR_INVALID_FUNCTION},
 	} {
 		out := make([]byte, c.out)
-		got, err := n.DeviceIoControl(c.h, c.code, c.in, out)
+		var got int
+		err := n.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, func(n win32.API) (err error) {
+			got, err = n.DeviceIoControl(c.h, c.code, c.in, out)
+			return err
+		})
 		wantErrno(t, c.what, err, c.errno)
 		if got != c.n {
 			t.Errorf("%s: %d bytes, want %d", c.what, got, c.n)
@@ -97,5 +102,31 @@ func TestReparseControls(t *testing.T) {
 		if c.n > 0 && string(out[:got]) != string(j[:got]) {
 			t.Errorf("%s: got %x, want the start of %x", c.what, out[:got], j)
 		}
+	}
+}
+
+// Only symbolic links need a privilege, and only if it is not enabled already.
+func TestSymbolicLinkNeedsPrivilege(t *testing.T) {
+	set := func(n win32.API, h win32.Handle, b []byte) error {
+		_, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, b, nil)
+		return err
+	}
+	for _, c := range []struct {
+		privileges string
+		errno      win32.Errno
+	}{
+		{nodespec.PrivilegesDisabled, win32.ERROR_PRIVILEGE_NOT_HELD},
+		{nodespec.PrivilegesEnabled, 0},
+	} {
+		n := newFileNodeOn(t, nodespec.Windows{Privileges: c.privileges})
+		n.mkdir(`C:\a`, `C:\b`, `C:\c`)
+		a, b, other := n.must(`C:\a`, writable, win32.FILE_OPEN, synch), n.must(`C:\b`, writable, win32.FILE_OPEN, synch), n.must(`C:\c`, writable, win32.FILE_OPEN, synch)
+		wantErrno(t, "a symbolic link, privileges "+c.privileges, set(n, a, relative("x").Encode()), c.errno)
+		wantErrno(t, "a junction", set(n, b, n.junction(`C:\`).Encode()), 0)
+		wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, func(n win32.API) error {
+			return set(n, other, relative("x").Encode())
+		}), c.errno)
+		wantErrno(t, "with the privilege", setReparse(n, a, relative("x").Encode()), 0)
+		n.shut(a, b, other)
 	}
 }

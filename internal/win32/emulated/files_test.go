@@ -31,6 +31,12 @@ type fileNode struct {
 
 func newFileNode(t *testing.T) *fileNode {
 	t.Helper()
+	return newFileNodeOn(t, nodespec.Windows{})
+}
+
+func newFileNodeOn(t *testing.T, windows nodespec.Windows) *fileNode {
+	t.Helper()
+	windows.Automount = nodespec.AutomountDisabled // the tests give the volumes their letters
 	node, err := Open(nodespec.Config{
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
@@ -41,7 +47,7 @@ func newFileNode(t *testing.T) *fileNode {
 			}},
 		},
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
-		Windows:     nodespec.Windows{Automount: "disabled"},
+		Windows:     windows,
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, Machine{})
 	if err != nil {
@@ -131,6 +137,14 @@ func (n *fileNode) touch(paths ...string) {
 	}
 }
 
+// setReparse makes a link, as an account that holds the privilege to.
+func setReparse(n win32.API, h win32.Handle, b []byte) error {
+	return n.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, func(n win32.API) error {
+		_, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, b, nil)
+		return err
+	})
+}
+
 func (n *fileNode) link(path string, r win32.Reparse) {
 	n.t.Helper()
 	options := uint32(folder)
@@ -139,7 +153,7 @@ func (n *fileNode) link(path string, r win32.Reparse) {
 	}
 	h := n.must(path, writable, win32.FILE_CREATE, options)
 	defer n.shut(h)
-	if _, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, r.Encode(), nil); err != nil {
+	if err := setReparse(n, h, r.Encode()); err != nil {
 		n.t.Fatalf("link %q: %v", path, err)
 	}
 }

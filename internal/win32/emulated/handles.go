@@ -81,14 +81,18 @@ func (n *Node) CloseHandle(h win32.Handle) error {
 // DeviceIoControl implements [win32.Handles].
 func (n *Node) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (size int, err error) {
 	err = n.do(func(t *tx) error {
-		o, ok := n.lookup(h)
-		if !ok {
-			return win32.ERROR_INVALID_HANDLE
-		}
-		size, err = o.control(t, code, in, out)
+		size, err = n.deviceIoControl(t, h, code, in, out)
 		return err
 	})
 	return size, err
+}
+
+func (n *Node) deviceIoControl(t *tx, h win32.Handle, code uint32, in, out []byte) (int, error) {
+	o, ok := n.lookup(h)
+	if !ok {
+		return 0, win32.ERROR_INVALID_HANDLE
+	}
+	return o.control(t, code, in, out)
 }
 
 // ReadAt implements [win32.Handles].

@@ -18,11 +18,13 @@ import (
 // everything before it changes anything, or it makes its changes of memory in
 // [tx.onCommit], which runs after the record is written.
 type tx struct {
-	n       *Node
-	record  journal.Record
-	commits []func()
-	undos   []func()
-	err     error // the error of a method that returns none
+	n *Node
+	// privilege is the privilege that is enabled for this call, or "".
+	privilege string
+	record    journal.Record
+	commits   []func()
+	undos     []func()
+	err       error // the error of a method that returns none
 }
 
 // Put stores v, as JSON, under key.
@@ -89,7 +91,7 @@ func filePrefix(fsid string) string { return "file/" + fsid + "/" }
 // reset prepares t for the next call.
 func (t *tx) reset() {
 	t.record.Reset()
-	t.commits, t.undos, t.err = t.commits[:0], t.undos[:0], nil
+	t.commits, t.undos, t.err, t.privilege = t.commits[:0], t.undos[:0], nil, ""
 }
 
 func (t *tx) rollback() {

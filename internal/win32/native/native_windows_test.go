@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -356,6 +357,43 @@ func TestHalfSurrogate(t *testing.T) {
 	closeHandle(t, api, h)
 	if es := list(t, api, dir, 4096); slices.ContainsFunc(es, func(e win32.DirEntry) bool { return e.Name == name }) {
 		t.Errorf("%q is still there", name)
+	}
+}
+
+// A function gets the API and returns its error whether or not the account holds the
+// privilege, and afterwards the thread has the process's token again.
+func TestWithPrivilege(t *testing.T) {
+	api := New(Options{})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	impersonates := func() bool {
+		var token windows.Token
+		if err := windows.OpenThreadToken(windows.CurrentThread(), windows.TOKEN_QUERY, true, &token); err != nil {
+			if !errors.Is(err, windows.ERROR_NO_TOKEN) {
+				t.Errorf("OpenThreadToken: %v", err)
+			}
+			return false
+		}
+		if err := token.Close(); err != nil {
+			t.Error(err)
+		}
+		return true
+	}
+	for _, name := range []string{win32.SE_CREATE_SYMBOLIC_LINK_NAME, win32.SE_LOAD_DRIVER_NAME, "SeNoSuchPrivilege", "a\x00b"} {
+		inside := false
+		err := api.WithPrivilege(name, func(api win32.API) error {
+			inside = impersonates()
+			if _, err := api.WindowsDirectory(); err != nil {
+				t.Errorf("%q: WindowsDirectory: %v", name, err)
+			}
+			return win32.ERROR_BUSY
+		})
+		if err != win32.ERROR_BUSY || !inside {
+			t.Errorf("WithPrivilege(%q) = %v, with a token of its own %t; want the function's error, true", name, err, inside)
+		}
+		if impersonates() {
+			t.Errorf("after WithPrivilege(%q) the thread has a token of its own", name)
+		}
 	}
 }
 

@@ -35,6 +35,10 @@ type Windows struct {
 	SMBReconnect string `json:"smbReconnect,omitempty"`
 	// SMBAfterReboot is what a restart of Windows does to SMB mappings.
 	SMBAfterReboot string `json:"smbAfterReboot,omitempty"`
+	// Privileges is whether the privileges of CSI Proxy's account are enabled.
+	Privileges string `json:"privileges,omitempty"`
+	// MountOpens is how SetVolumeMountPoint opens the directory.
+	MountOpens string `json:"mountOpens,omitempty"`
 }
 
 // An Option is a field of [Windows].
@@ -97,6 +101,14 @@ func Options() []Option {
 			{SMBDisconnected, "mappings stay without their credentials, and are disconnected", "reports of Windows Server 2025"},
 			{SMBAbsent, "there are no mappings", "reports of Windows Server 2016"},
 			{SMBWorking, "mappings work, and do not show whose credentials they use", "reports of Windows Server 2019"},
+		}},
+		{"privileges", "whether the privilege to make symbolic links is enabled", []Value{
+			{PrivilegesDisabled, "the account holds it, and has to enable it first, as an elevated administrator does", "Windows printed it: rubyinstaller2, issue 466; document: FSCTL_SET_REPARSE_POINT"},
+			{PrivilegesEnabled, "it is enabled, as for LocalSystem", "document: LocalSystem Account"},
+		}},
+		{"mountOpens", "how SetVolumeMountPoint opens the directory", []Value{
+			{MountOpensAlone, "it shares nothing: it fails while another handle can read, write or delete the directory", "inference: the share mode is documented nowhere"},
+			{MountOpensSharing, "it shares reading and writing", "inference"},
 		}},
 	}
 }
@@ -163,6 +175,18 @@ const (
 	SMBDisconnected = "disconnected"
 	SMBAbsent       = "absent"
 	SMBWorking      = "working"
+)
+
+// The values of [Windows.Privileges].
+const (
+	PrivilegesDisabled = "disabled"
+	PrivilegesEnabled  = "enabled"
+)
+
+// The values of [Windows.MountOpens].
+const (
+	MountOpensAlone   = "alone"
+	MountOpensSharing = "sharing"
 )
 
 // A World is a named choice of options.

@@ -37,6 +37,7 @@ const (
 	SetInformation   = "SetInformation"   // renames or removes a file (NtSetInformationFile); the class is the Code of a fault
 	FinalPath        = "FinalPath"        // returns the path of a handle (GetFinalPathNameByHandleW)
 	Attributes       = "Attributes"       // returns the attributes of a path (GetFileAttributesW)
+	WithPrivilege    = "WithPrivilege"    // enables a privilege, the Path of a fault, for other calls (AdjustTokenPrivileges)
 	WindowsDirectory = "WindowsDirectory" // returns where Windows is installed (GetSystemWindowsDirectoryW)
 )
 

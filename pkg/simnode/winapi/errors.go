@@ -70,6 +70,7 @@ const (
 	ERROR_HOST_UNREACHABLE            = "ERROR_HOST_UNREACHABLE"            // 1232: The network location cannot be reached. For information about network troubleshooting, see Windows Help.
 	ERROR_NO_LOGON_SERVERS            = "ERROR_NO_LOGON_SERVERS"            // 1311: We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential.
 	ERROR_NO_SUCH_LOGON_SESSION       = "ERROR_NO_SUCH_LOGON_SESSION"       // 1312: A specified logon session does not exist. It may already have been terminated.
+	ERROR_PRIVILEGE_NOT_HELD          = "ERROR_PRIVILEGE_NOT_HELD"          // 1314: A required privilege is not held by the client.
 	ERROR_LOGON_FAILURE               = "ERROR_LOGON_FAILURE"               // 1326: The user name or password is incorrect.
 	ERROR_ACCOUNT_RESTRICTION         = "ERROR_ACCOUNT_RESTRICTION"         // 1327: Account restrictions are preventing this user from signing in.
 	ERROR_PASSWORD_EXPIRED            = "ERROR_PASSWORD_EXPIRED"            // 1330: The password for this account has expired.
@@ -118,6 +119,7 @@ const (
 	STATUS_OBJECT_PATH_SYNTAX_BAD       = "STATUS_OBJECT_PATH_SYNTAX_BAD"       // 0xc000003b: The specified path is invalid.
 	STATUS_SHARING_VIOLATION            = "STATUS_SHARING_VIOLATION"            // 0xc0000043: The process cannot access the file because it is being used by another process.
 	STATUS_DELETE_PENDING               = "STATUS_DELETE_PENDING"               // 0xc0000056: Access is denied.
+	STATUS_PRIVILEGE_NOT_HELD           = "STATUS_PRIVILEGE_NOT_HELD"           // 0xC0000061: A required privilege is not held by the client.
 	STATUS_LOGON_FAILURE                = "STATUS_LOGON_FAILURE"                // 0xc000006d: The user name or password is incorrect.
 	STATUS_DISK_FULL                    = "STATUS_DISK_FULL"                    // 0xc000007f: There is not enough space on the disk.
 	STATUS_INSUFFICIENT_RESOURCES       = "STATUS_INSUFFICIENT_RESOURCES"       // 0xc000009a: Insufficient system resources exist to complete the requested service.

@@ -22,9 +22,9 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
 	}
-	// SetVolumeMountPoint takes a path. The directory is held open, so that it cannot be
-	// replaced between this check and the call.
-	held, err := winfs.HoldDirectory(v.host.Ctx, v.host.Node, targetPath)
+	// SetVolumeMountPoint takes a path. The directory's parent is held, so that the path
+	// cannot lead elsewhere; the directory itself cannot be, because Windows opens it.
+	held, err := winfs.Hold(v.host.Ctx, v.host.Node, targetPath)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,27 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 		}
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
 	}
+	if err == nil {
+		err = v.mountedOn(held, volumeID)
+	}
 	return hosterr.Wrap("set mount point", hosterr.Quote(held.Path), err)
+}
+
+// mountedOn returns an error if another directory took the path of held before the volume
+// was mounted there, or if another program unmounted the volume since. A repeated request
+// checks the directory that is there now.
+func (v volumeAPI) mountedOn(held *winfs.Held, volumeID string) error {
+	if err := v.host.Ctx.Err(); err != nil {
+		return err
+	}
+	volume, err := held.Mounted()
+	if err != nil {
+		return err
+	}
+	if volume == "" || !v.same(volume, volumeID) {
+		return hosterr.Text(hosterr.ErrUnavailable, "another program replaced the directory or unmounted the volume at the same time; try again")
+	}
+	return nil
 }
 
 // root returns a directory with the trailing backslash that mount point functions need.
@@ -79,7 +99,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	held, err := winfs.HoldParent(v.host.Ctx, v.host.Node, targetPath)
+	held, err := winfs.Hold(v.host.Ctx, v.host.Node, targetPath)
 	if errors.Is(err, hosterr.ErrNotFound) {
 		return nil
 	}
