@@ -30,6 +30,10 @@ check: ## the quick loop: format, vet, generated files, and the tests that are q
 wine: ## of make test, the part that runs the Windows build under Wine
 	@$(GO) run ./hack/stages wine
 
+.PHONY: gcepd
+gcepd: ## of make test, the part that runs the unmodified driver of GCE PD under Wine
+	@$(GO) run ./hack/stages gcepd
+
 .PHONY: fuzz
 fuzz: ## of make test, the part that runs each fuzz target for ten seconds
 	@$(GO) run ./hack/stages fuzz

@@ -80,6 +80,10 @@ func generators() []generator {
 			name: "operations", does: operationsPage + ", from runs under Wine, if make wine has installed it", budget: 4 * time.Minute,
 			write: writeOperations,
 		},
+		{
+			name: "gcepd", does: "docs/evidence/gcepd.md, from a run of GCE PD's driver under Wine, if make wine has installed it", budget: 5 * time.Minute,
+			write: gcepd("built", "-update"),
+		},
 	}
 }
 

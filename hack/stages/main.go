@@ -47,7 +47,8 @@ func lists() map[string][]stage {
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 10 * time.Minute, wineTests}
-	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, moduleAlone(labDir)}
+	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
+	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd("build")}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
@@ -57,11 +58,12 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, demo},
+		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, build, kills, volumes, longFlood, longFuzz},
 		"wine":         {setup, wine},
+		"gcepd":        {gce},
 		"generate":     generate(generators()),
 		"generate-api": generate(generators()[:1]),
 	}

@@ -219,8 +219,9 @@ func unitTests(flags ...string) func(context.Context, *report) error {
 	}
 }
 
-// moduleAlone vets and tests a module outside of the workspace.
-func moduleAlone(dir string) func(context.Context, *report) error {
+// moduleAlone vets and tests a module outside of the workspace, with further flags of go
+// test.
+func moduleAlone(dir string, flags ...string) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		env := []string{"GOWORK=off"}
 		for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
@@ -229,7 +230,7 @@ func moduleAlone(dir string) func(context.Context, *report) error {
 			}
 			r.pass()
 		}
-		return r.goTest(ctx, dir, env, "./...")
+		return r.goTest(ctx, dir, env, append(flags[:len(flags):len(flags)], "./...")...)
 	}
 }
 

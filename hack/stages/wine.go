@@ -24,24 +24,37 @@ type wine struct {
 	env    []string
 }
 
-// newWine calls hack/wine.sh with the command build, which installs Wine if it is
-// missing, or built, which does not, and then builds the programs for Windows. If this
-// machine cannot have Wine, or does not have it, it returns nil and the reason.
-func newWine(ctx context.Context, r *report, command string) (w *wine, reason string, err error) {
-	root, err := filepath.Abs(".")
+// installWine calls hack/wine.sh with the command build, which installs Wine if it is
+// missing, or built, which does not. If this machine cannot have Wine, or does not have it,
+// it returns the reason.
+func installWine(ctx context.Context, r *report, command string) (script, reason string, err error) {
+	script, err = filepath.Abs(filepath.Join("hack", "wine.sh"))
 	if err != nil {
-		return nil, "", err
+		return "", "", err
 	}
-	script := filepath.Join(root, "hack", "wine.sh")
 	out, err := exec.CommandContext(ctx, script, command).CombinedOutput()
 	said := strings.TrimSpace(string(out))
 	r.logf("%s", said)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == wineImpossible {
-		return nil, strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], "wine: "), nil
+		return "", strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], "wine: "), nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%s %s: %w", script, command, err)
+		return "", "", fmt.Errorf("%s %s: %w", script, command, err)
+	}
+	return script, "", nil
+}
+
+// newWine calls installWine with command and then builds the programs for Windows. It
+// returns nil and the reason if there is no Wine.
+func newWine(ctx context.Context, r *report, command string) (w *wine, reason string, err error) {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return nil, "", err
+	}
+	script, reason, err := installWine(ctx, r, command)
+	if err != nil || reason != "" {
+		return nil, reason, err
 	}
 	if err := r.command(ctx, ".", nil, "make", "build-windows-amd64").Run(); err != nil {
 		return nil, "", fmt.Errorf("make build-windows-amd64: %w", err)

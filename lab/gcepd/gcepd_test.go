@@ -1,0 +1,127 @@
+package gcepd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
+	"github.com/kubernetes-csi/csi-proxy/lab/story"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+)
+
+// failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
+// whose fault that is.
+var failing = []struct{ spec, fault, why string }{
+	{"Node Service NodeStageVolume should fail when no volume capability is provided", "the driver",
+		"at its end csi-sanity unstages the volume, which was never staged. That is to succeed; the driver asks for the volume at the staging path and returns the error that there is none"},
+	{"Node Service NodeExpandVolume should fail when no volume path is provided", "the driver", "the same"},
+	{"Node Service NodeExpandVolume should fail when volume is not found", "the driver", "it returns Internal for a disk that it does not find, and not NotFound"},
+}
+
+// told is a story of a volume: complete, or one that fails at a step with a text in its
+// error.
+type told struct {
+	cloud, versions string
+	step, text, why string
+}
+
+func (s told) expected() string {
+	if s.step == "" {
+		return "a complete story"
+	}
+	return fmt.Sprintf("%s to fail with %q", s.step, s.text)
+}
+
+// stories are the volumes whose life is played.
+var stories = []told{
+	{cloud: "gce", versions: "v1"},
+	{cloud: "gce", versions: "beta"},
+	{cloud: "gce-nvme", versions: "v1"},
+	{cloud: "gce-nvme", versions: "beta", step: "NodeStageVolume", text: "could not find disk number",
+		why: "the published v1beta2 calls the identifier `serialNumber`, and the driver looks for `SerialNumber`"},
+}
+
+// The driver, its .exe as it is, works with our proxy as far as the tables say.
+func TestGCEPD(t *testing.T) {
+	l := open(t)
+	n := simnode.New(t)
+	l.mirror(n)
+	served := map[string]*serve.Server{
+		"v1":   serve.Start(t, n),
+		"beta": serve.Start(t, n, func(c *serve.Config) { c.APIs = betas }),
+	}
+	r := report{stories: map[string]string{}}
+
+	preset := named(t, "gce")
+	controller, metadata := startCloud(t, n, preset)
+	suite := func(versions string) sanity.Suite {
+		return sanity.Suite{
+			Name: versions, Controller: controller, Files: n.Filesystem(), VolumeID: preset.VolumeID,
+			Start: func() (string, error) { return l.start(served[versions].Dir(), metadata) },
+		}
+	}
+	var err error
+	if r.sanity, err = sanity.Run(t.Output(), suite("v1"), suite("beta")); err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range r.sanity {
+		t.Logf("csi-sanity, %s: %s", result.Suite, result)
+		checkSpecs(t, result)
+	}
+
+	for _, s := range stories {
+		controller, metadata := startCloud(t, n, named(t, s.cloud))
+		endpoint, err := l.start(served[s.versions].Dir(), metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := story.Run(t.Context(), story.Config{
+			Endpoint: endpoint, Controller: controller, Files: n.Filesystem(), Pod: story.NewPod(n), Name: "story-" + s.cloud + "-" + s.versions,
+		})
+		t.Logf("story of %s, %s:\n%s", s.cloud, s.versions, story.String(steps))
+		last := steps[len(steps)-1]
+		outcome := fmt.Sprintf("complete, %d calls", len(steps))
+		switch {
+		case err == nil && s.step != "":
+			t.Errorf("story of %s, %s: complete, want %s to fail with %q", s.cloud, s.versions, s.step, s.text)
+		case err != nil && (s.step == "" || last.Name != s.step || !strings.Contains(err.Error(), s.text)):
+			t.Errorf("story of %s, %s: %v, want %s", s.cloud, s.versions, err, s.expected())
+		case err != nil:
+			outcome = s.step + " fails: " + s.text + "; " + s.why
+		}
+		r.stories[s.cloud+" "+s.versions] = outcome
+	}
+
+	if calls := kill(t, l); calls > 0 {
+		t.Logf("after the kill NodeStageVolume succeeded at call %d", calls)
+	}
+	if !t.Failed() {
+		r.check(t)
+	}
+}
+
+// checkSpecs compares the specs that failed with the table.
+func checkSpecs(t *testing.T, result sanity.Result) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, f := range failing {
+		known[f.spec] = true
+		if !slices.ContainsFunc(result.Specs, func(s sanity.Spec) bool { return s.Name == f.spec }) {
+			t.Errorf("csi-sanity, %s: there is no spec %q", result.Suite, f.spec)
+		}
+	}
+	for _, s := range result.Specs {
+		switch {
+		case s.State == sanity.Failed && !known[s.Name]:
+			t.Errorf("csi-sanity, %s: %s\nfails unexpectedly: %s", result.Suite, s.Name, s.Message)
+		case s.State != sanity.Failed && known[s.Name]:
+			t.Errorf("csi-sanity, %s: %s\n%s unexpectedly; change the table", result.Suite, s.Name, s.State)
+		}
+	}
+	if len(result.Left) > 0 {
+		t.Errorf("csi-sanity, %s: the driver left something in %q", result.Suite, result.Left)
+	}
+}
