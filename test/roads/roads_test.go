@@ -32,7 +32,13 @@ type world struct {
 	event func(*visit) error
 }
 
-func reboot(v *visit) error { return v.node.Reboot() }
+// reboot restarts Windows, and so CSI Proxy.
+func reboot(v *visit) error {
+	if err := v.node.Reboot(); err != nil || v.restart == nil {
+		return err
+	}
+	return v.restart()
+}
 
 // reattach restarts Windows with the disk at another number, offline if asked.
 func reattach(offline bool) func(*visit) error {
@@ -44,7 +50,7 @@ func reattach(offline bool) func(*visit) error {
 		if err := v.node.DetachDisk(n); err != nil {
 			return err
 		}
-		if err := v.node.Reboot(); err != nil {
+		if err := reboot(v); err != nil {
 			return err
 		}
 		if _, err := v.node.AttachDisk(simnode.Disk{Number: &n, Size: gib}); err != nil {
@@ -372,7 +378,10 @@ func together(t *testing.T, blocks, shares party, disks, mappings world) (onDisk
 	life(first, func(v *visit) error {
 		life(second, func(*visit) error {
 			restarted = true
-			return disks.event(v)
+			if err := disks.event(v); err != nil || same || second.v.restart == nil {
+				return err
+			}
+			return second.v.restart()
 		})
 		return nil
 	})

@@ -33,6 +33,7 @@ type proxy struct {
 	lost   *loss // nil in process, where no response can be lost
 
 	pipePath func(group string, version apiversion.Version) string // nil in process
+	restart  func() error                                          // of CSI Proxy; nil in process
 }
 
 // A way is how a driver reaches CSI Proxy: the versions that it finds served, or the
@@ -93,7 +94,7 @@ func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
 		c.WorkingDirs = []string{`C:\var\lib\kubelet`, discovery}
 		c.FormatExisting = formatExisting
 	})
-	p := proxy{lost: &loss{skip: -1}, pipePath: s.PipePath}
+	p := proxy{lost: &loss{skip: -1}, pipePath: s.PipePath, restart: s.Restart}
 	opts := []remote.Option{remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(p.lost.intercept))}
 	for _, api := range w.apis {
 		var err error
