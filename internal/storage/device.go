@@ -22,20 +22,20 @@ const (
 
 // How often Retry and Layout try, and the pause between two tries.
 const (
-	tries       = 10
+	tries       = 21 // with the pause between them, 5 s
 	layoutTries = 4
 	pause       = 250 * time.Millisecond
 )
 
 // transient reports whether err is one that goes away by itself soon after a
-// device arrives.
+// device arrives (docs/contract/calls.md#transient-errors).
 func transient(err error) bool {
 	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY,
-		win32.ERROR_BUSY, win32.ERROR_NO_SUCH_DEVICE)
+		win32.ERROR_BUSY, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_SEM_TIMEOUT, win32.ERROR_MEDIA_CHANGED)
 }
 
 // Retry calls f until it succeeds, fails with an error that is not transient, or
-// has failed ten times. If ctx ends, Retry stops early with an error that wraps
+// has failed for five seconds. If ctx ends, Retry stops early with an error that wraps
 // ctx's error.
 func Retry(ctx context.Context, n *node.Node, f func() error) error {
 	if err := ctx.Err(); err != nil {
@@ -55,7 +55,7 @@ func Retry(ctx context.Context, n *node.Node, f func() error) error {
 // Gone converts the errors of a missing device to hosterr.ErrNotFound.
 func Gone(err error) error {
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE,
-		win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED) {
+		win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEV_NOT_EXIST, win32.ERROR_DEVICE_REMOVED) {
 		return hosterr.ErrNotFound
 	}
 	return err

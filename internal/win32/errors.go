@@ -30,6 +30,7 @@ const (
 	ERROR_NOT_SUPPORTED               Errno = 50
 	ERROR_REM_NOT_LIST                Errno = 51
 	ERROR_BAD_NETPATH                 Errno = 53
+	ERROR_DEV_NOT_EXIST               Errno = 55
 	ERROR_UNEXP_NET_ERR               Errno = 59
 	ERROR_NETNAME_DELETED             Errno = 64
 	ERROR_NETWORK_ACCESS_DENIED       Errno = 65
@@ -70,6 +71,7 @@ const (
 	ERROR_SERVICE_DEPENDENCY_FAIL     Errno = 1068
 	ERROR_SERVICE_LOGON_FAILED        Errno = 1069
 	ERROR_SERVICE_MARKED_FOR_DELETE   Errno = 1072
+	ERROR_MEDIA_CHANGED               Errno = 1110
 	ERROR_IO_DEVICE                   Errno = 1117
 	ERROR_DEVICE_NOT_CONNECTED        Errno = 1167
 	ERROR_NOT_FOUND                   Errno = 1168
@@ -91,6 +93,7 @@ const (
 	ERROR_NO_SYSTEM_RESOURCES         Errno = 1450
 	ERROR_TIMEOUT                     Errno = 1460
 	ERROR_SYMLINK_CLASS_DISABLED      Errno = 1463
+	ERROR_DEVICE_REMOVED              Errno = 1617
 	RPC_S_UNKNOWN_IF                  Errno = 1717
 	RPC_S_SERVER_UNAVAILABLE          Errno = 1722
 	ERROR_CANT_ACCESS_FILE            Errno = 1920
@@ -202,6 +205,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_REM_NOT_LIST", "Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator."
 	case ERROR_BAD_NETPATH:
 		return "ERROR_BAD_NETPATH", "The network path was not found."
+	case ERROR_DEV_NOT_EXIST:
+		return "ERROR_DEV_NOT_EXIST", "The specified network resource or device is no longer available."
 	case ERROR_UNEXP_NET_ERR:
 		return "ERROR_UNEXP_NET_ERR", "An unexpected network error occurred."
 	case ERROR_NETNAME_DELETED:
@@ -284,6 +289,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_SERVICE_LOGON_FAILED", "The service did not start due to a logon failure."
 	case ERROR_SERVICE_MARKED_FOR_DELETE:
 		return "ERROR_SERVICE_MARKED_FOR_DELETE", "The specified service has been marked for deletion."
+	case ERROR_MEDIA_CHANGED:
+		return "ERROR_MEDIA_CHANGED", "The media in the drive may have changed."
 	case RPC_S_UNKNOWN_IF:
 		return "RPC_S_UNKNOWN_IF", "The interface is unknown."
 	case RPC_S_SERVER_UNAVAILABLE:
@@ -328,6 +335,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_TIMEOUT", "This operation returned because the timeout period expired."
 	case ERROR_SYMLINK_CLASS_DISABLED:
 		return "ERROR_SYMLINK_CLASS_DISABLED", "The symbolic link cannot be followed because its type is disabled."
+	case ERROR_DEVICE_REMOVED:
+		return "ERROR_DEVICE_REMOVED", "The device has been removed."
 	case ERROR_CANT_ACCESS_FILE:
 		return "ERROR_CANT_ACCESS_FILE", "The file cannot be accessed by the system."
 	case ERROR_CANT_RESOLVE_FILENAME:

@@ -439,7 +439,7 @@ func growCases() []testCase {
 			number, id := e.data(gib)
 			e.grow(number, 2*gib)
 			e.ok(e.rescan())
-			e.fail(Fault{Call: "DeviceIoControl", Code: growPartition, Error: "ERROR_GEN_FAILURE", Times: 1})
+			e.fail(Fault{Call: "DeviceIoControl", Code: growPartition, Error: "ERROR_CRC", Times: 1})
 			if err := e.resize(id, 0); err == nil {
 				e.Error("ResizeVolume succeeded although the Windows call failed")
 			}

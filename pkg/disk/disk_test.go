@@ -634,7 +634,8 @@ func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 }
 
 func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
-	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY} {
+	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY,
+		win32.ERROR_SEM_TIMEOUT, win32.ERROR_MEDIA_CHANGED} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 		times := map[string]int{}
 		f.Observe(func(c *win32.Call) error {
@@ -662,8 +663,36 @@ func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("access is always denied: %v", err)
 	}
-	if waited := f.Clock.Now().Sub(begin); opens != 10 || waited != 9*250*time.Millisecond {
-		t.Errorf("access is always denied: failed after %d tries and %s, want 10 tries and 2.25s", opens, waited)
+	if waited := f.Clock.Now().Sub(begin); opens != 21 || waited != 5*time.Second {
+		t.Errorf("access is always denied: failed after %d tries and %s, want 21 tries and 5s", opens, waited)
+	}
+}
+
+// Other programs look at a disk that was just attached, for as long as WSL waits for them.
+func TestPartitionDiskWaitsForOtherProgramsThatLookAtANewDisk(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+	begin := f.Clock.Now()
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") && f.Clock.Now().Sub(begin) < 4900*time.Millisecond {
+			return win32.ERROR_SHARING_VIOLATION
+		}
+		return c.Do()
+	})
+	if err := f.partition(1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRemovedDeviceIsNotFound(t *testing.T) {
+	for _, e := range []win32.Errno{win32.ERROR_DEV_NOT_EXIST, win32.ERROR_DEVICE_REMOVED} {
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == "CreateFile" {
+				return e
+			}
+			return c.Do()
+		})
+		wantKind(t, f.setState(1, false), hosterr.ErrNotFound)
 	}
 }
 
@@ -965,6 +994,26 @@ func TestRescanLimit(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute) // the rescan's end
 	})
+}
+
+// A disk that grew gets its new size even if Windows refuses to look for new disks.
+func TestRescanUpdatesDisksWhenWindowsRefusesToScan(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+	if err := f.Windows.Grow(1, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "Reenumerate" {
+			return win32.ERROR_ACCESS_DENIED
+		}
+		return c.Do()
+	})
+	_, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{})
+	wantKind(t, err, hosterr.ErrPermissionDenied, "scan for new devices")
+	f.Observe(nil)
+	if out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1}); err != nil || out.TotalBytes != 2*gib {
+		t.Errorf("GetDiskStats = %+v, %v, want %d bytes", out, err, 2*gib)
+	}
 }
 
 func TestRescanSkipsFailingDisk(t *testing.T) {

@@ -973,10 +973,16 @@ func TestResizeVolume(t *testing.T) {
 		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
 		{"absurd", 1<<63 - 1, before, hosterr.ErrOutOfRange},
 	}
-	for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
+	for name, windows := range map[string]nodespec.Windows{
+		"moves":                            {GPTEnd: nodespec.GPTEndMoves},
+		"stays, Windows says invalid":      {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowInvalidParameter},
+		"stays, Windows says full":         {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowDiskFull},
+		"stays, Windows says unsuccessful": {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowUnsuccessful},
+		"stays, Windows says I/O error":    {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowInternalError},
+	} {
 		for _, c := range cases {
-			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, gptEnd), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, nodespec.Disk{Size: gib})
+			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, name), func(t *testing.T) {
+				f := newFixture(t, nodespec.Config{Windows: windows}, nodespec.Disk{Size: gib})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -1006,6 +1012,41 @@ func TestResizeVolume(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// A growth that was done although Windows reported an error is not done twice, and a table
+// whose end Windows moves by itself need not be written.
+func TestResizeVolumeLooksAgainBeforeItGrowsAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		windows nodespec.Windows
+		call    func(*win32.Call) error
+	}{
+		"the growth is done and reported as failed": {nodespec.Windows{}, func(c *win32.Call) error {
+			if err := c.Do(); err != nil || c.Code != win32.IOCTL_DISK_GROW_PARTITION {
+				return err
+			}
+			return win32.ERROR_GEN_FAILURE
+		}},
+		"the table is not written": {nodespec.Windows{GPTEnd: nodespec.GPTEndMoves}, func(c *win32.Call) error {
+			if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX {
+				return win32.ERROR_INVALID_PARAMETER
+			}
+			return c.Do()
+		}},
+	} {
+		f := newFixture(t, nodespec.Config{Windows: c.windows}, data(gib, "NTFS"))
+		if err := f.Windows.Grow(1, 8*gib); err != nil {
+			t.Fatal(err)
+		}
+		f.Observe(c.call)
+		if err := f.resize(f.id(1), 3*gib); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.Observe(nil)
+		if got := f.length(1); got > 3*gib || got < 3*gib-mib {
+			t.Errorf("%s: the partition has %d bytes, want %d", name, got, 3*gib)
 		}
 	}
 }
@@ -1208,7 +1249,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 						}
 						if calls++; calls == k {
 							failed = c.String()
-							return win32.ERROR_GEN_FAILURE
+							return win32.ERROR_CRC
 						}
 						return c.Do()
 					})

@@ -50,6 +50,14 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 		// device open").
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
+	if v, ok := h.device.(*volume); ok {
+		switch code {
+		case win32.FSCTL_LOCK_VOLUME:
+			return 0, v.lock(h)
+		case win32.FSCTL_DISMOUNT_VOLUME:
+			return 0, v.dismount(t)
+		}
+	}
 	return h.device.control(t, code, in, out)
 }
 
@@ -99,6 +107,9 @@ func (h *deviceHandle) flush(*tx) error {
 func (h *deviceHandle) close(*tx) error {
 	list := h.device.handles()
 	*list = slices.DeleteFunc(*list, func(o *deviceHandle) bool { return o == h })
+	if v, ok := h.device.(*volume); ok && v.locked == h {
+		v.locked = nil
+	}
 	return nil
 }
 
@@ -162,8 +173,8 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	}
 	list := d.handles()
 	if h.read || h.write {
-		if v, ok := d.(*volume); ok && v.formatting != 0 {
-			return 0, win32.ERROR_ACCESS_DENIED // locked by the format
+		if v, ok := d.(*volume); ok && (v.formatting != 0 || v.locked != nil) {
+			return 0, win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
 		}
 		for _, o := range *list {
 			if !h.allows(o) || !o.allows(h) {

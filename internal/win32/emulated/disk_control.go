@@ -275,13 +275,31 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if ptable.Check(l, d.geometry()) != nil {
-		return win32.ERROR_INVALID_PARAMETER
+		return d.growthRefused(l)
 	}
 	first := make([]byte, d.Sector)
 	if _, err := d.image.ReadAt(first, 0); err != nil {
 		return t.n.breakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
+}
+
+// growthRefused returns the error of a partition that cannot become as large as in l. If
+// nothing is in its way but the end of the usable range, that is the one of the options.
+func (d *disk) growthRefused(l win32.Layout) error {
+	if l.Style != win32.PARTITION_STYLE_GPT || ptable.Refit(&l, d.geometry()) != nil || ptable.Check(l, d.geometry()) != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	d.n.chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
+	switch d.n.cfg.GrowRefused {
+	case nodespec.GrowDiskFull:
+		return win32.ERROR_DISK_FULL
+	case nodespec.GrowUnsuccessful:
+		return win32.ERROR_GEN_FAILURE
+	case nodespec.GrowInternalError:
+		return win32.ERROR_IO_DEVICE
+	}
+	return win32.ERROR_INVALID_PARAMETER
 }
 
 // writeTable makes the checked layout l the disk's table. first is the current

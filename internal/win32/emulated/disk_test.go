@@ -50,6 +50,10 @@ func TestTablesPassSgdisk(t *testing.T) {
 				}
 				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24)
 				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+				wider := layout(t, n, h)
+				wider.UsableLength += 100 * mib
+				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, wider.Encode(), 0)
+				sgdisk(t, img, sector)
 				ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 100 * mib}.Encode(), 0)
 				sgdisk(t, img, sector)
 				got := layout(t, n, h)
@@ -454,9 +458,18 @@ func TestCreateDiskAddsMSR(t *testing.T) {
 // docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk:
 // Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
-	for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
-		t.Run("the end of the GPT "+gptEnd, func(t *testing.T) {
-			n := blank(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, nodespec.Disk{Size: gib})
+	for _, c := range []struct {
+		gptEnd, refused string
+		err             win32.Errno
+	}{
+		{gptEnd: nodespec.GPTEndMoves},
+		{nodespec.GPTEndStays, nodespec.GrowDiskFull, win32.ERROR_DISK_FULL},
+		{nodespec.GPTEndStays, nodespec.GrowUnsuccessful, win32.ERROR_GEN_FAILURE},
+		{nodespec.GPTEndStays, nodespec.GrowInternalError, win32.ERROR_IO_DEVICE},
+		{nodespec.GPTEndStays, nodespec.GrowInvalidParameter, win32.ERROR_INVALID_PARAMETER},
+	} {
+		t.Run("the end of the GPT "+c.gptEnd+" "+c.refused, func(t *testing.T) {
+			n := blank(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: c.gptEnd, GrowRefused: c.refused}}, nodespec.Disk{Size: gib})
 			h := drive(t, n, readWrite)
 			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
 			grow := func(number uint32, delta int64) []byte {
@@ -501,8 +514,9 @@ func TestGrowth(t *testing.T) {
 			if l.UsableOffset+l.UsableLength > gib {
 				t.Errorf("usable range ends at %d before the header moved", l.UsableOffset+l.UsableLength)
 			}
-			if gptEnd == nodespec.GPTEndStays {
-				refused(2, 100*mib)
+			if c.gptEnd == nodespec.GPTEndStays {
+				failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(2, 100*mib), 0, c.err)
+				refused(1, 100*mib) // what is in the way is partition 2
 				l.UsableLength += gib
 				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
 			}

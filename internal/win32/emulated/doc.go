@@ -35,15 +35,14 @@
 //
 // # What it does not model
 //
-// Caches, and timing other than configured delays; access control (the caller
-// is LocalSystem); dynamic disks and storage spaces, except that such a
-// partition has no volume and that a volume on several disks can be configured;
-// logical drives of an MBR; disk signature collisions; shrinking; locking and
-// dismounting a volume (FSCTL_LOCK_VOLUME); file systems other than NTFS, which
-// are only recognized; renumbering of disks at a restart; quotas, streams, hard
-// links; DFS, links on shares, mappings that are not global, the limit on
-// mappings; several sessions with one target, iSNS, IPsec and digests; the work
-// of services.
+// Caches, except that files are lost that were not flushed before their disk went
+// offline; timing other than configured delays; access control (the caller is
+// LocalSystem); dynamic disks and storage spaces, except that such a partition has no
+// volume and that a volume on several disks can be configured; logical drives of an
+// MBR; disk signature collisions; shrinking; file systems other than NTFS, which are only recognized; renumbering
+// of disks at a restart; quotas, streams, hard links; DFS, links on shares, mappings
+// that are not global, the limit on mappings; several sessions with one target, iSNS,
+// IPsec and digests; the work of services.
 //
 // # State
 //

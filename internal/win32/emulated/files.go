@@ -40,6 +40,8 @@ type file struct {
 	tree *filetree.Tree
 	open *filetree.Open
 	scan dirScan
+
+	dismounted bool // by FSCTL_DISMOUNT_VOLUME
 }
 
 // NtCreateFile implements [win32.Files].
@@ -174,7 +176,7 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 
 // mounted reports whether f's file system still exists. It does not if its disk
 // was removed or the volume was formatted.
-func (f *file) mounted() bool { return !f.vol.gone && f.vol.tree == f.tree }
+func (f *file) mounted() bool { return !f.vol.gone && !f.dismounted && f.vol.tree == f.tree }
 
 // check begins every operation on an open file. It returns
 // STATUS_VOLUME_DISMOUNTED for a handle that outlives its file system
@@ -202,7 +204,12 @@ func (f *file) reached() bool {
 }
 
 // usedVolume implements volumeUser.
-func (f *file) usedVolume() *volume { return f.vol }
+func (f *file) usedVolume() *volume {
+	if f.dismounted {
+		return nil
+	}
+	return f.vol
+}
 
 func (f *file) close(t *tx) error {
 	if !f.mounted() {
@@ -231,11 +238,13 @@ func (f *file) noContents() error {
 	return win32.ERROR_NOT_SUPPORTED
 }
 
-// flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE).
+// flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE). It writes
+// the log of the file system, and so what was changed before.
 func (f *file) flush(*tx) error {
 	if err := f.check(fileWriteData | fileAppendData); err != nil {
 		return err.(win32.NTStatus).Errno()
 	}
+	f.vol.unflushed = nil
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (n *Node) finishDeletions(t *tx) error {
 		if err != nil || tree == nil {
 			return fmt.Errorf("%s: no such file", k)
 		}
-		tree.Remove(fileChanges{t, filePrefix(fsid)}, filetree.ID(id))
+		tree.Remove(fileChanges{tx: t, prefix: filePrefix(fsid)}, filetree.ID(id))
 		t.Delete(k)
 	}
 	return nil

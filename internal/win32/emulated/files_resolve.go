@@ -106,8 +106,8 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, for which this project uses CreateFile
 	case vol.offline:
 		return place{}, "", win32.STATUS_DEVICE_NOT_READY // like volume.ready
-	case vol.formatting != 0:
-		return place{}, "", win32.STATUS_ACCESS_DENIED // locked (FSCTL_LOCK_VOLUME)
+	case vol.formatting != 0, vol.locked != nil:
+		return place{}, "", win32.STATUS_ACCESS_DENIED // Microsoft: FSCTL_LOCK_VOLUME
 	case vol.tree == nil:
 		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#is-it-formatted
 	}

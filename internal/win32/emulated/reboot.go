@@ -65,7 +65,7 @@ func (n *Node) reboot() error {
 	}
 	n.waiting = nil
 	for _, v := range n.volumes {
-		v.offline = false
+		v.offline, v.unflushed = false, nil // an orderly restart flushes
 	}
 	n.settle()
 	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {

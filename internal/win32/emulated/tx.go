@@ -75,16 +75,24 @@ func (t *tx) onRollback(f func()) { t.undos = append(t.undos, f) }
 
 // files returns the receiver for changes of vol's file tree. Its keys are below the
 // file system's own prefix.
-func (t *tx) files(vol *volume) fileChanges { return fileChanges{t, filePrefix(vol.fsid)} }
+func (t *tx) files(vol *volume) fileChanges { return fileChanges{t, filePrefix(vol.fsid), vol} }
 
 // fileChanges implements filetree.Changes.
 type fileChanges struct {
 	tx     *tx
 	prefix string
+	vol    *volume // nil if nothing is cached
 }
 
-func (c fileChanges) Put(key string, v any) { c.tx.Put(c.prefix+key, v) }
-func (c fileChanges) Delete(key string)     { c.tx.Delete(c.prefix + key) }
+func (c fileChanges) Put(key string, v any) {
+	c.vol.cache(c.tx, c.prefix+key)
+	c.tx.Put(c.prefix+key, v)
+}
+
+func (c fileChanges) Delete(key string) {
+	c.vol.cache(c.tx, c.prefix+key)
+	c.tx.Delete(c.prefix + key)
+}
 
 func filePrefix(fsid string) string { return "file/" + fsid + "/" }
 

@@ -57,6 +57,7 @@ type volume struct {
 	opens      []*deviceHandle
 	gone       bool           // removed: its handles can only be closed
 	offline    bool           // IOCTL_VOLUME_OFFLINE
+	locked     *deviceHandle  // that has locked it (FSCTL_LOCK_VOLUME), or nil
 	formatting uint64         // number of the format in progress, or 0
 	share      *winpath.Share // for an SMB share, which has files but no device
 
@@ -65,6 +66,10 @@ type volume struct {
 	fs   bootsector.FileSystem
 	fsid string
 	tree *filetree.Tree
+
+	// unflushed has the stored records that changed since the last flush, as they were
+	// then; nil for one that did not exist.
+	unflushed map[string][]byte
 }
 
 // extent is a range of a disk, in bytes.

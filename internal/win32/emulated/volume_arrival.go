@@ -98,6 +98,9 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 	for _, v := range n.volumes {
 		if v.fsid != "" && leaves(v) {
 			t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+			if a.state.State == statusAttached && a.state.offline() {
+				n.loseCache(t, v)
+			}
 		}
 	}
 	t.onCommit(func() {

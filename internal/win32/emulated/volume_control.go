@@ -136,13 +136,17 @@ func (v *volume) present() error {
 
 func (v *volume) handles() *[]*deviceHandle { return &v.opens }
 
-// flush implements device. Nothing is cached. On a read-only volume it fails
+// flush implements device. On a read-only volume it fails
 // (docs/contract/volumes.md#flush).
 func (v *volume) flush() error {
 	if err := v.ready(); err != nil {
 		return err
 	}
-	return v.writable()
+	if err := v.writable(); err != nil {
+		return err
+	}
+	v.unflushed = nil
+	return nil
 }
 
 // readAt reads whole sectors. At the end of the volume it returns fewer bytes.

@@ -78,6 +78,15 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
+	number, err := disk.Number(d.host.Ctx) // the disk's own, which may have changed
+	if err != nil {
+		return hosterr.Wrap("get the disk's number", "", err)
+	}
+	released, err := storage.Release(d.host.Ctx, d.host.Node, number.DeviceNumber)
+	if err != nil {
+		return err
+	}
+	defer released()
 	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
 }
 
@@ -112,10 +121,10 @@ func (d DiskAPI) Rescan() error {
 }
 
 func (d DiskAPI) rescan(ctx context.Context) error {
-	if err := d.host.Node.API.Reenumerate(); err != nil {
-		return hosterr.Wrap("scan for new devices", "", err)
-	}
-	return storage.EachDisk(ctx, d.host.Node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
+	// The disks that are there already may have grown, whether or not Windows finds new
+	// ones.
+	scan := hosterr.Wrap("scan for new devices", "", d.host.Node.API.Reenumerate())
+	return errors.Join(scan, storage.EachDisk(ctx, d.host.Node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
 		err := disk.UpdateSize(ctx)
 		if err == nil {
 			err = disk.UpdateProperties(ctx)
@@ -123,5 +132,5 @@ func (d DiskAPI) rescan(ctx context.Context) error {
 		if err != nil {
 			d.host.Node.Log.Warn("Failed to update disk size", "disk", number, "err", err)
 		}
-	})
+	}))
 }

@@ -27,6 +27,9 @@ type Windows struct {
 	NewGPT string `json:"newGPT,omitempty"`
 	// GPTEnd is whether the usable range of a GPT follows a disk that grows.
 	GPTEnd string `json:"gptEnd,omitempty"`
+	// GrowRefused is how IOCTL_DISK_GROW_PARTITION refuses to go beyond the usable range of
+	// a GPT that did not follow its disk.
+	GrowRefused string `json:"growRefused,omitempty"`
 	// SMBServerGone is the error about an SMB server that is down.
 	SMBServerGone string `json:"smbServerGone,omitempty"`
 	// SMBCalls is whether calls that make, list and remove SMB mappings wait for each other.
@@ -81,8 +84,14 @@ func Options() []Option {
 			{NewGPTMSR, "a GPT with a Microsoft reserved partition", "document: IOCTL_DISK_CREATE_DISK"},
 		}},
 		{"gptEnd", "whether the usable range of a GPT follows a disk that grows", []Value{
-			{GPTEndMoves, "it follows", "inference"},
-			{GPTEndStays, "it stays until IOCTL_DISK_SET_DRIVE_LAYOUT_EX rewrites the table", "logs of programs on Windows"},
+			{GPTEndStays, "it stays until IOCTL_DISK_SET_DRIVE_LAYOUT_EX rewrites the table", "logs of diskpart on Windows (Redo Rescue issue 89)"},
+			{GPTEndMoves, "it follows when a partition grows", "inference"},
+		}},
+		{"growRefused", "how IOCTL_DISK_GROW_PARTITION refuses to go beyond the usable range", []Value{
+			{GrowDiskFull, "with ERROR_DISK_FULL", "inference"},
+			{GrowUnsuccessful, "with ERROR_GEN_FAILURE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_UNSUCCESSFUL"},
+			{GrowInternalError, "with ERROR_IO_DEVICE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_DRIVER_INTERNAL_ERROR"},
+			{GrowInvalidParameter, "with ERROR_INVALID_PARAMETER", "document: IOCTL_DISK_GROW_PARTITION (DDI)"},
 		}},
 		{"smbServerGone", "which error Windows returns for an SMB server that is down", []Value{
 			{SMBGoneTimeout, "ERROR_SEM_TIMEOUT (121)", "reports of csi-driver-smb and Azure File"},
@@ -187,6 +196,14 @@ const (
 const (
 	MountOpensAlone   = "alone"
 	MountOpensSharing = "sharing"
+)
+
+// The values of [Windows.GrowRefused].
+const (
+	GrowDiskFull         = "diskFull"
+	GrowUnsuccessful     = "unsuccessful"
+	GrowInternalError    = "internalError"
+	GrowInvalidParameter = "invalidParameter"
 )
 
 // A World is a named choice of options.

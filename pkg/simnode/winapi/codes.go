@@ -20,6 +20,8 @@ const (
 	IOCTL_VOLUME_ONLINE                  = 0x56C008
 	IOCTL_VOLUME_OFFLINE                 = 0x56C00C
 	IOCTL_VOLUME_IS_OFFLINE              = 0x560010
+	FSCTL_LOCK_VOLUME                    = 0x90018
+	FSCTL_DISMOUNT_VOLUME                = 0x90020
 	FSCTL_GET_NTFS_VOLUME_DATA           = 0x90064
 	FSCTL_EXTEND_VOLUME                  = 0x900F0
 	FSCTL_GET_REPARSE_POINT              = 0x900A8

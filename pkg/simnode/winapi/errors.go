@@ -21,6 +21,7 @@ const (
 	ERROR_NOT_SUPPORTED               = "ERROR_NOT_SUPPORTED"               // 50: The request is not supported.
 	ERROR_REM_NOT_LIST                = "ERROR_REM_NOT_LIST"                // 51: Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator.
 	ERROR_BAD_NETPATH                 = "ERROR_BAD_NETPATH"                 // 53: The network path was not found.
+	ERROR_DEV_NOT_EXIST               = "ERROR_DEV_NOT_EXIST"               // 55: The specified network resource or device is no longer available.
 	ERROR_UNEXP_NET_ERR               = "ERROR_UNEXP_NET_ERR"               // 59: An unexpected network error occurred.
 	ERROR_NETNAME_DELETED             = "ERROR_NETNAME_DELETED"             // 64: The specified network name is no longer available.
 	ERROR_NETWORK_ACCESS_DENIED       = "ERROR_NETWORK_ACCESS_DENIED"       // 65: Network access is denied.
@@ -61,6 +62,7 @@ const (
 	ERROR_SERVICE_DEPENDENCY_FAIL     = "ERROR_SERVICE_DEPENDENCY_FAIL"     // 1068: The dependency service or group failed to start.
 	ERROR_SERVICE_LOGON_FAILED        = "ERROR_SERVICE_LOGON_FAILED"        // 1069: The service did not start due to a logon failure.
 	ERROR_SERVICE_MARKED_FOR_DELETE   = "ERROR_SERVICE_MARKED_FOR_DELETE"   // 1072: The specified service has been marked for deletion.
+	ERROR_MEDIA_CHANGED               = "ERROR_MEDIA_CHANGED"               // 1110: The media in the drive may have changed.
 	ERROR_IO_DEVICE                   = "ERROR_IO_DEVICE"                   // 1117: The request could not be performed because of an I/O device error.
 	ERROR_DEVICE_NOT_CONNECTED        = "ERROR_DEVICE_NOT_CONNECTED"        // 1167: The device is not connected.
 	ERROR_NOT_FOUND                   = "ERROR_NOT_FOUND"                   // 1168: Element not found.
@@ -82,6 +84,7 @@ const (
 	ERROR_NO_SYSTEM_RESOURCES         = "ERROR_NO_SYSTEM_RESOURCES"         // 1450: Insufficient system resources exist to complete the requested service.
 	ERROR_TIMEOUT                     = "ERROR_TIMEOUT"                     // 1460: This operation returned because the timeout period expired.
 	ERROR_SYMLINK_CLASS_DISABLED      = "ERROR_SYMLINK_CLASS_DISABLED"      // 1463: The symbolic link cannot be followed because its type is disabled.
+	ERROR_DEVICE_REMOVED              = "ERROR_DEVICE_REMOVED"              // 1617: The device has been removed.
 	RPC_S_UNKNOWN_IF                  = "RPC_S_UNKNOWN_IF"                  // 1717: The interface is unknown.
 	RPC_S_SERVER_UNAVAILABLE          = "RPC_S_SERVER_UNAVAILABLE"          // 1722: The RPC server is unavailable.
 	ERROR_CANT_ACCESS_FILE            = "ERROR_CANT_ACCESS_FILE"            // 1920: The file cannot be accessed by the system.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -136,7 +137,7 @@ func (r resize) run() error {
 		return err
 	}
 	if length > p.Length {
-		if err := r.growPartition(disk, l, p, length, size, g.BytesPerSector); err != nil {
+		if err := r.growPartition(disk, length, size, g.BytesPerSector); err != nil {
 			return err
 		}
 	}
@@ -148,25 +149,72 @@ func (r resize) run() error {
 	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
-// growPartition grows the partition. Windows refuses if the GPT still has the old end of
-// the disk. Then growPartition rewrites the table with the new end and tries again.
-func (r resize) growPartition(disk *storage.Disk, l win32.Layout, p win32.Partition, length, size uint64, sector uint32) error {
-	delta := int64(length - p.Length)
-	err := disk.Grow(r.v.host.Ctx, p.Number, delta)
-	wider := storage.WithEnd(l, size, sector)
-	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) || wider.UsableLength == l.UsableLength {
+// growPartition makes the partition length bytes long, on a disk of size bytes. On a disk
+// that has grown, the GPT may still have the old end, so that is moved first. If Windows
+// refuses with one of the errors of a table that is out of date, growPartition looks again
+// and tries once more, because growth is relative to a length that may have changed.
+func (r resize) growPartition(disk *storage.Disk, length, size uint64, sector uint32) error {
+	err := r.growOnce(disk, length, size, sector)
+	if !outdated(err) {
 		return err
 	}
-	for i := range wider.Partitions {
-		wider.Partitions[i].Rewrite = false
-	}
-	if err := disk.SetLayout(r.v.host.Ctx, wider); err != nil {
-		return err
-	}
+	r.v.host.Node.Log.Info("Growing a partition again", "volume", r.volumeID, "err", err)
 	if err := disk.UpdateProperties(r.v.host.Ctx); err != nil {
 		return err
 	}
-	return disk.Grow(r.v.host.Ctx, p.Number, delta)
+	return r.growOnce(disk, length, size, sector)
+}
+
+// outdated reports whether err may mean that Windows or its table does not know the new end
+// of the disk yet (Microsoft: IOCTL_DISK_GROW_PARTITION in the DDI).
+func outdated(err error) bool {
+	return win32.IsCode(err, win32.ERROR_INVALID_PARAMETER, win32.ERROR_GEN_FAILURE, win32.ERROR_IO_DEVICE, win32.ERROR_DISK_FULL)
+}
+
+func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32) error {
+	// Windows may move the end of the table by itself, so a refusal counts only if the
+	// partition does not grow either.
+	moved := r.moveEnd(disk, size, sector)
+	if moved != nil && !outdated(moved) {
+		return moved
+	}
+	l, err := disk.Layout(r.v.host.Ctx)
+	if err != nil {
+		return err
+	}
+	p, err := basicData(l, r.at)
+	if err != nil || p.Length >= length {
+		return err
+	}
+	if err := disk.Grow(r.v.host.Ctx, p.Number, int64(length-p.Length)); err != nil {
+		return cmp.Or(moved, err)
+	}
+	return nil
+}
+
+// moveEnd writes the GPT with the end of the disk, if it has another one. Each try reads
+// the table again, because writing an old one would lose what another program has added.
+func (r resize) moveEnd(disk *storage.Disk, size uint64, sector uint32) error {
+	once, moved := disk.WithoutRetry(), false
+	err := storage.Retry(r.v.host.Ctx, r.v.host.Node, func() error {
+		l, err := once.Layout(r.v.host.Ctx)
+		if err != nil {
+			return err
+		}
+		wider := storage.WithEnd(l, size, sector)
+		if wider.UsableLength == l.UsableLength {
+			return nil
+		}
+		for i := range wider.Partitions {
+			wider.Partitions[i].Rewrite = false
+		}
+		moved = true
+		return once.SetLayout(r.v.host.Ctx, wider)
+	})
+	if err != nil || !moved {
+		return err
+	}
+	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
 // growFileSystem waits until the volume has length bytes, and extends the file system to

@@ -1,0 +1,105 @@
+package emulated
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+)
+
+// lock is FSCTL_LOCK_VOLUME. It fails with ERROR_ACCESS_DENIED while a file of the volume
+// or another handle with access to its data is open, and flushes the volume (Microsoft:
+// FSCTL_LOCK_VOLUME; code: WSL disk.cpp).
+func (v *volume) lock(h *deviceHandle) error {
+	if v.offline {
+		return win32.ERROR_NOT_READY
+	}
+	for _, o := range v.n.handles {
+		if u, ok := o.object.(volumeUser); ok && u.usedVolume() == v && o.object != object(h) {
+			return win32.ERROR_ACCESS_DENIED
+		}
+	}
+	if v.locked != nil || v.formatting != 0 {
+		return win32.ERROR_ACCESS_DENIED
+	}
+	v.locked, v.unflushed = h, nil
+	return nil
+}
+
+// dismount is FSCTL_DISMOUNT_VOLUME, which works even while files are open: their handles
+// can only be closed. The next use mounts the file system again (Microsoft:
+// FSCTL_DISMOUNT_VOLUME). The cache is not flushed; that is inference.
+func (v *volume) dismount(t *tx) error {
+	if v.offline {
+		return win32.ERROR_NOT_READY
+	}
+	if v.fsid == "" {
+		return nil
+	}
+	t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+	t.onCommit(func() {
+		v.tree.Dismount()
+		for _, o := range v.n.handles {
+			if f, ok := o.object.(*file); ok && f.vol == v {
+				f.dismounted = true
+			}
+		}
+	})
+	return nil
+}
+
+// cache notes that the record of a file changes and has not been flushed. The root
+// directory of a new file system is not cached, nor are the files of a share and of
+// Windows' own disk, which stays online.
+func (v *volume) cache(t *tx, key string) {
+	if v == nil || len(v.extents) == 0 || v.extents[0].disk.System || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
+		return
+	}
+	if _, noted := v.unflushed[key]; noted {
+		return
+	}
+	old, _ := t.n.store.Get(key)
+	t.onCommit(func() {
+		if v.unflushed == nil {
+			v.unflushed = map[string][]byte{}
+		}
+		if _, noted := v.unflushed[key]; !noted {
+			v.unflushed[key] = old
+		}
+	})
+}
+
+// loseCache makes the files of v what they were at the last flush. A disk that goes
+// offline takes what is in the cache with it (docs/contract/disks.md#online-offline-read-only).
+func (n *Node) loseCache(t *tx, v *volume) {
+	if len(v.unflushed) == 0 {
+		return
+	}
+	n.log.Warn("Lost what was written since the last flush", "volume", v.name(), "files", len(v.unflushed))
+	prefix := filePrefix(v.fsid)
+	records := map[string][]byte{}
+	for _, k := range n.store.Keys(prefix) {
+		records[k], _ = n.store.Get(k)
+	}
+	for k, old := range v.unflushed {
+		if old == nil {
+			t.Delete(k)
+			delete(records, k)
+			continue
+		}
+		t.Put(k, json.RawMessage(old))
+		records[k] = old
+	}
+	files := make(map[string][]byte, len(records))
+	for k, r := range records {
+		files[strings.TrimPrefix(k, prefix)] = r
+	}
+	tree, err := filetree.Load(files)
+	if err != nil {
+		t.err = err
+		return
+	}
+	t.onCommit(func() { n.trees[v.fsid] = tree })
+}

@@ -1,0 +1,112 @@
+package emulated
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// A volume is locked only while nothing else of it is open, and nothing is opened while it
+// is locked.
+func TestLockVolume(t *testing.T) {
+	n := start(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT,
+		Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}})
+	vol := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+	const access = win32.GENERIC_READ | win32.GENERIC_WRITE | win32.SYNCHRONIZE
+	open := func(disposition uint32) (win32.Handle, error) {
+		return n.NtCreateFile(0, `\??\E:\f`, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, disposition, win32.FILE_SYNCHRONOUS_IO_NONALERT)
+	}
+	f, err := open(win32.FILE_CREATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+	ioctl(t, n, vol, win32.FSCTL_DISMOUNT_VOLUME, nil, 0)
+	if err := n.FlushFileBuffers(f); err == nil {
+		t.Error("a file of a dismounted volume can be flushed")
+	}
+	ioctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0)
+	if _, err := open(win32.FILE_OPEN); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("open a file of a locked volume: %v", err)
+	}
+	if _, err := n.CreateFile(devicePath(one(t, n, 1)), readWrite, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+		t.Errorf("open a locked volume: %v", err)
+	}
+	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+	if err := errors.Join(n.CloseHandle(f), n.CloseHandle(vol)); err != nil {
+		t.Error(err)
+	}
+	f, err = open(win32.FILE_OPEN)
+	if err != nil {
+		t.Fatalf("open after the lock's handle was closed: %v", err)
+	}
+	if err := n.CloseHandle(f); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was not flushed is lost when the disk goes offline, and nothing else is.
+func TestOfflineLosesCache(t *testing.T) {
+	for how, kept := range map[string]bool{"nothing": false, "flush the volume": true, "flush the file": true, "lock": true, "dismount": false} {
+		n := start(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT,
+			Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}})
+		const access = win32.GENERIC_READ | win32.GENERIC_WRITE | win32.SYNCHRONIZE
+		open := func(name string, disposition uint32) win32.Handle {
+			t.Helper()
+			h, err := n.NtCreateFile(0, `\??\E:\`+name, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, disposition, win32.FILE_SYNCHRONOUS_IO_NONALERT)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h
+		}
+		vol := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+		first := open("first", win32.FILE_CREATE)
+		if err := errors.Join(n.FlushFileBuffers(vol), n.CloseHandle(first)); err != nil {
+			t.Fatal(err)
+		}
+		second := open("second", win32.FILE_CREATE)
+		if how == "flush the file" {
+			if err := n.FlushFileBuffers(second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.CloseHandle(second); err != nil {
+			t.Fatal(err)
+		}
+		switch how {
+		case "flush the volume":
+			if err := n.FlushFileBuffers(vol); err != nil {
+				t.Fatal(err)
+			}
+		case "lock":
+			ioctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0)
+		case "dismount":
+			ioctl(t, n, vol, win32.FSCTL_DISMOUNT_VOLUME, nil, 0)
+		}
+		if err := n.CloseHandle(vol); err != nil {
+			t.Fatal(err)
+		}
+		disk := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+		for _, attributes := range []uint64{win32.DISK_ATTRIBUTE_OFFLINE, 0} {
+			in := win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+			ioctl(t, n, disk, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, 0)
+		}
+		if err := n.CloseHandle(disk); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.CloseHandle(open("first", win32.FILE_OPEN)); err != nil {
+			t.Error(err)
+		}
+		h, err := n.NtCreateFile(0, `\??\E:\second`, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		if (err == nil) != kept {
+			t.Errorf("%s: the second file after the disk was offline: %v, want it kept: %t", how, err, kept)
+		}
+		if err == nil {
+			if err := n.CloseHandle(h); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

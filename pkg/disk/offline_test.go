@@ -1,0 +1,123 @@
+package disk_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// used returns a node with a mounted volume on disk 1.
+func used(t *testing.T) (f *fixture, root string) {
+	t.Helper()
+	f = newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
+	return f, `\??\E:\`
+}
+
+// create makes a file and returns its handle.
+func (f *fixture) create(name string, disposition uint32) (win32.Handle, error) {
+	const share = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+	return f.Windows.NtCreateFile(0, name, win32.GENERIC_READ|win32.GENERIC_WRITE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
+		share, disposition, win32.FILE_NON_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+}
+
+func (f *fixture) exists(name string) bool {
+	h, err := f.create(name, win32.FILE_OPEN)
+	if err == nil {
+		f.Windows.CloseHandle(h)
+	}
+	return err == nil
+}
+
+// Windows takes a disk offline without writing what is in the cache.
+func TestSetDiskStateOfflineKeepsWhatWasWritten(t *testing.T) {
+	f, root := used(t)
+	h, err := f.create(root+"written", win32.FILE_CREATE)
+	if err == nil {
+		err = f.Windows.CloseHandle(h)
+	}
+	if err = errors.Join(err, f.setState(1, false), f.setState(1, true)); err != nil {
+		t.Fatal(err)
+	}
+	if !f.exists(root + "written") {
+		t.Error("what was written before the disk went offline is lost")
+	}
+}
+
+// A disk with a mounted volume in use stays online. A program that closes its files in
+// time is waited for.
+func TestSetDiskStateOfflineOfVolumeInUse(t *testing.T) {
+	f, root := used(t)
+	h, err := f.create(root+"open", win32.FILE_CREATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := f.Clock.Now()
+	wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "in use", `E:\`)
+	if waited := f.Clock.Now().Sub(begin); !f.online(1) || waited != 5*time.Second {
+		t.Errorf("online %t after %s, want an online disk after 5s", f.online(1), waited)
+	}
+	if open := f.Windows.OpenHandles(); len(open) != 1 {
+		t.Errorf("open handles %q, want only that of the file", open)
+	}
+
+	locks := 0
+	f.Observe(func(c *win32.Call) error {
+		err := c.Do()
+		if c.Code == win32.FSCTL_LOCK_VOLUME {
+			if locks++; locks == 3 {
+				err = errors.Join(err, f.Windows.CloseHandle(h))
+			}
+		}
+		return err
+	})
+	if err := f.setState(1, false); err != nil || f.online(1) {
+		t.Errorf("SetDiskState after the file was closed: %v, online %t", err, f.online(1))
+	}
+}
+
+// A volume that is mounted nowhere does not keep its disk online, and is flushed.
+func TestSetDiskStateOfflineOfUnmountedVolumeInUse(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
+		Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
+	names, err := f.Windows.VolumeNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := `\??\` + strings.TrimPrefix(names[len(names)-1], `\\?\`)
+	h, err := f.create(root+"open", win32.FILE_CREATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.setState(1, false); err != nil || f.online(1) {
+		t.Fatalf("SetDiskState: %v, online %t", err, f.online(1))
+	}
+	if err := errors.Join(f.Windows.CloseHandle(h), f.setState(1, true)); err != nil {
+		t.Fatal(err)
+	}
+	if !f.exists(root + "open") {
+		t.Error("what was written before the disk went offline is lost")
+	}
+}
+
+// A volume that cannot be flushed or locked because it is read-only, offline or without a
+// file system has nothing to lose.
+func TestSetDiskStateOfflineOfVolumeWithoutCache(t *testing.T) {
+	for _, e := range []win32.Errno{win32.ERROR_WRITE_PROTECT, win32.ERROR_NOT_READY, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED} {
+		f, _ := used(t)
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == "FlushFileBuffers" || c.Code == win32.FSCTL_LOCK_VOLUME {
+				return e
+			}
+			return c.Do()
+		})
+		if err := f.setState(1, false); err != nil || f.online(1) {
+			t.Errorf("%s: %v, online %t", e.Name(), err, f.online(1))
+		}
+	}
+}
