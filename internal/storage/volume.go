@@ -209,9 +209,10 @@ const (
 // minute, AwaitVolume returns hosterr.ErrUnavailable.
 //
 // Windows may take an arriving disk offline again, because another disk has the
-// same identity, so every ten seconds AwaitVolume makes the disk usable again. The
-// disk may also be removed: AwaitVolume stops if no disk has its number any more,
-// or if the disk with its number has a table other than l.
+// same identity, so every ten seconds AwaitVolume makes the disk usable again, upon
+// which Windows may write a new identity. The disk may also be removed: AwaitVolume
+// stops if no disk has its number any more, or if the disk with its number has a table
+// other than l.
 func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
 	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d did not appear within %s", offset, arrivalLimit)
 	asserted := n.Clock.Now()
@@ -233,7 +234,7 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		if assert {
 			asserted = now
 		}
-		if err := checkDisk(ctx, n, disk, l, assert); err != nil {
+		if l, err = checkDisk(ctx, n, disk, l, assert); err != nil {
 			return true, err
 		}
 		return false, late
@@ -250,27 +251,31 @@ func bringOnline(ctx context.Context, n *node.Node, id string) error {
 	return v.Online(ctx)
 }
 
-// checkDisk returns nil while the disk with this number still has table l. If
-// assert is set, it then makes the disk usable, on the same handle.
-func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, assert bool) error {
+// checkDisk returns the table of the disk with this number, or an error if that is another
+// disk than the one with table l. If assert is set, it then makes the disk usable, on the
+// same handle, and returns the table that the disk has after that.
+func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, assert bool) (win32.Layout, error) {
 	access := Query
 	if assert {
 		access = ReadWrite
 	}
 	d, err := OpenDisk(ctx, n, number, access)
 	if err != nil {
-		return hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
+		return l, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
 	}
 	defer d.Close()
 	now, err := d.Layout(ctx)
 	if err != nil {
-		return err
+		return l, err
 	}
 	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
-		return hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
+		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
 	}
 	if !assert {
-		return nil
+		return now, nil
 	}
-	return d.MakeUsable(ctx)
+	if err := d.MakeUsable(ctx); err != nil {
+		return l, err
+	}
+	return d.Layout(ctx)
 }

@@ -1144,6 +1144,42 @@ func TestPartitionDiskTakesDiskOnlineAgain(t *testing.T) {
 	}
 }
 
+// Windows took the disk offline because another disk has its identity, and writes a new
+// identity when it comes online again. It still is the disk that was partitioned.
+func TestPartitionDiskAcceptsTheNewIdentityOfACollidingDisk(t *testing.T) {
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
+	offline, changed := false, false
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "VolumeNames" && !offline {
+			offline = true
+			f.raw(1, func(h win32.Handle) {
+				in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		err := c.Do()
+		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && !changed {
+			changed = true
+			l := f.layout(1)
+			l.DiskID.Data1++
+			f.raw(1, func(h win32.Handle) {
+				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return err
+	})
+	if err := f.partition(1); err != nil || !changed {
+		t.Fatalf("PartitionDisk: %v; the identity changed: %t", err, changed)
+	}
+	if !f.online(1) || f.volumes() != 1 {
+		t.Errorf("online %t with %d volumes, want it online with 1", f.online(1), f.volumes())
+	}
+}
+
 // With automount off, a new volume is offline.
 func TestPartitionDiskTakesVolumeOnline(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
