@@ -73,6 +73,11 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl
 	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe
 
+.PHONY: lab
+lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
+	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../bin/ ./csi-proxy-lab
+	cd lab && GOWORK=off CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -o ../bin/ ./relay/csi-proxy-relay
+
 .PHONY: tidy
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done

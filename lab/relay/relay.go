@@ -58,7 +58,7 @@ type Relay struct {
 // Start starts a relay for the sockets in dir, on pipes of s with the names of the
 // sockets. exe is the Windows program. When Start returns, all pipes accept connections.
 func Start(ctx context.Context, s *session.Session, exe, dir string) (_ *Relay, err error) {
-	sockets, err := filepath.Glob(filepath.Join(dir, "*.sock"))
+	sockets, err := filepath.Glob(filepath.Join(dir, "csi-proxy-*-v*.sock"))
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
+	"github.com/kubernetes-csi/csi-proxy/lab/internal/exampledriver"
 	"github.com/kubernetes-csi/csi-proxy/lab/relay"
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
 )
@@ -37,13 +36,7 @@ func TestDriver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	driver := filepath.Join(t.TempDir(), "csi-driver.exe")
-	build := exec.Command("go", "build", "-o", driver, ".")
-	build.Dir = filepath.FromSlash("../../examples/csi-driver")
-	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the example driver: %v\n%s", err, out)
-	}
+	driver := exampledriver.Build(t)
 	exe := filepath.Join(t.TempDir(), "csi-proxy-relay.exe")
 	if err := relay.Build(t.Context(), exe); err != nil {
 		t.Fatal(err)

@@ -322,18 +322,29 @@ func last(text string, n int) string {
 
 // Kill ends the program at once, as Windows does with TerminateProcess.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails if it has ended
-	<-p.ended
+	p.signal(os.Kill)
+	select {
+	case <-p.ended:
+	case <-time.After(time.Second): // it has not been started yet
+		_ = p.cmd.Process.Kill() // fails if it has ended
+		<-p.ended
+	}
+}
+
+// signal sends a signal to the program, which is the child of nsenter.
+func (p *Process) signal(s os.Signal) {
+	pid, err := child(p.cmd.Process.Pid)
+	if err != nil {
+		return // it has ended
+	}
+	if program, err := os.FindProcess(pid); err == nil {
+		_ = program.Signal(s) // fails if it has ended
+	}
 }
 
 // Stop ends the program as Ctrl+C does, and kills it if it still runs after limit.
 func (p *Process) Stop(limit time.Duration) {
-	// The program is the child of nsenter.
-	if pid, err := child(p.cmd.Process.Pid); err == nil {
-		if program, err := os.FindProcess(pid); err == nil {
-			_ = program.Signal(os.Interrupt) // fails if it has ended
-		}
-	}
+	p.signal(os.Interrupt)
 	select {
 	case <-p.ended:
 	case <-time.After(limit):

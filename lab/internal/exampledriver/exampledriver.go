@@ -1,5 +1,5 @@
-// Package exampledriver runs the example driver of CSI Proxy on Linux, for tests of what
-// drives a driver.
+// Package exampledriver builds the example driver of CSI Proxy, and runs it on Linux, for
+// tests of what drives a driver.
 package exampledriver
 
 import (
@@ -16,6 +16,25 @@ import (
 // NodeID is the driver's node.
 const NodeID = "lab-node"
 
+// Build builds the driver for Windows and returns the path of its .exe.
+func Build(t *testing.T) string {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "csi-driver.exe")
+	build(t, exe, "GOOS=windows", "GOARCH=amd64")
+	return exe
+}
+
+// build builds the driver.
+func build(t *testing.T, exe string, env ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-o", exe, ".")
+	cmd.Dir = filepath.Join("..", "..", "examples", "csi-driver")
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the example driver: %v\n%s", err, out)
+	}
+}
+
 // Start starts the driver on a node until the test ends, and returns its endpoint.
 func Start(t *testing.T, n *simnode.Node) (endpoint string) {
 	t.Helper()
@@ -26,12 +45,7 @@ func Start(t *testing.T, n *simnode.Node) (endpoint string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	exe := filepath.Join(dir, "csi-driver")
-	build := exec.Command("go", "build", "-o", exe, ".")
-	build.Dir = filepath.Join("..", "..", "examples", "csi-driver")
-	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	build(t, exe)
 	endpoint = "unix://" + filepath.Join(dir, "csi.sock")
 	driver := exec.CommandContext(t.Context(), exe, "-endpoint", endpoint, "-node-id", NodeID)
 	driver.Env = append(os.Environ(), pipe.DirVariable+"="+s.Dir())

@@ -48,6 +48,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -74,6 +76,10 @@ type Config struct {
 	// the daemon's pipes, or the sockets in the directory of package pipe. [Start]
 	// sets that directory to a new one until the test ends.
 	StandardPipes bool
+
+	// Control also serves the pipe with which csi-proxyctl node and package control
+	// change the node.
+	Control bool
 
 	// Log gets a message for each failed call. If it is nil, nothing is logged.
 	Log *slog.Logger
@@ -265,8 +271,12 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
 		Check: (&policy.Rules{Dirs: s.dirs, Services: services}).Check,
 	})
+	var control []apiserver.Pipe
+	if s.config.Control {
+		control = []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(s.node)}}
+	}
 	if len(s.config.APIs) == 0 {
-		return apiserver.Pipes(all), nil
+		return append(apiserver.Pipes(all), control...), nil
 	}
 	var served []wire.Service
 	for _, api := range s.config.APIs {
@@ -280,5 +290,5 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 		}
 		served = append(served, all[i])
 	}
-	return apiserver.Pipes(served), nil
+	return append(apiserver.Pipes(served), control...), nil
 }

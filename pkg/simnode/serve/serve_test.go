@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -162,5 +164,26 @@ func TestCloseRemovesSockets(t *testing.T) {
 	}
 	if _, err := diskv1.NewClientWithPipePath(path); err == nil {
 		t.Error("a closed server accepts connections")
+	}
+}
+
+// Another process can change the node where the configuration allows it.
+func TestControl(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("pipes have standard names there, and tests of other packages use them")
+	}
+	n := simnode.New(t)
+	s := serve.Start(t, n, func(c *serve.Config) { c.Control = true })
+	node, err := control.Open(t.Context(), s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	info, err := node.AttachDisk(simnode.Disk{Size: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.DetachDisk(info.Number); err != nil {
+		t.Errorf("the disk that was attached through the pipe: %v", err)
 	}
 }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
+	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
+)
+
+// background is the command of the process that has the lab. up starts it.
+const background = "in-background"
+
+// directory returns the directory of the lab's files.
+func directory() string {
+	if dir := os.Getenv("CSI_PROXY_LAB_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join(os.TempDir(), "csi-proxy-lab-"+strconv.Itoa(os.Getuid()))
+}
+
+// pipes returns the directory of CSI Proxy's sockets.
+func pipes() string   { return filepath.Join(directory(), "pipes") }
+func control() string { return filepath.Join(directory(), "control.sock") }
+func logFile() string { return filepath.Join(directory(), "log") }
+
+func clouds() []string {
+	var names []string
+	for _, c := range cloud.Clouds() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// betas are the versions before v1 that published drivers fall back to.
+func betas() []string {
+	return []string{"disk/v1beta3", "volume/v1beta3", "filesystem/v1beta2", "smb/v1beta2", "iscsi/v1alpha2", "system/v1alpha1"}
+}
+
+// running is the lab of the process in the background.
+type running struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	node   *simnode.Node
+	lab    *winlab.Lab
+
+	mu sync.Mutex
+
+	state state
+	end   context.CancelFunc // of the cloud
+}
+
+// state is what commands need to know of the lab.
+type state struct {
+	Process    int    // ID of the process in the background
+	Endpoint   string // of the driver; empty before run
+	Cloud      string
+	Controller string   // address of the cloud's controller
+	Env        []string // with which drivers ask the cloud's metadata server
+}
+
+// request is what run asks for.
+type request struct {
+	Exe  string
+	Args []string
+	Env  []string
+}
+
+// serveLab is the process in the background.
+func serveLab(ctx context.Context, o *options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := os.MkdirAll(pipes(), 0o700); err != nil {
+		return err
+	}
+	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
+		return err
+	}
+	n, err := simnode.Open(simnode.Config{})
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	config := winlab.Config{Plain: o.plain, Relay: o.relay, Log: os.Stderr, Serve: serve.Config{StandardPipes: true, Control: true}}
+	if o.beta {
+		config.Serve.APIs = betas()
+	}
+	r := &running{ctx: ctx, cancel: cancel, node: n, end: func() {}}
+	if r.lab, err = winlab.Open(ctx, n, config); err != nil {
+		return err
+	}
+	defer func() {
+		n.ClearFaults()
+		if err := r.lab.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "csi-proxy-lab:", err)
+		}
+	}()
+	l, err := net.Listen("unix", control())
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: r.handler()}
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (r *running) handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(name string, do func(w io.Writer, in []byte) error) {
+		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, q *http.Request) {
+			in, err := io.ReadAll(q.Body)
+			var out bytes.Buffer
+			if err == nil {
+				err = do(&out, in)
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = io.WriteString(w, err.Error())
+				return
+			}
+			_, _ = w.Write(out.Bytes())
+		})
+	}
+	handle("state", func(w io.Writer, _ []byte) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.state.Process, r.state.Endpoint = os.Getpid(), r.lab.Endpoint()
+		return json.NewEncoder(w).Encode(r.state)
+	})
+	handle("cloud", func(_ io.Writer, name []byte) error { return r.setCloud(string(name)) })
+	handle("run", func(_ io.Writer, in []byte) error {
+		var q request
+		if err := json.Unmarshal(in, &q); err != nil {
+			return err
+		}
+		return r.lab.RunWith(r.ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
+	})
+	handle("logs", func(w io.Writer, _ []byte) error {
+		_, err := io.WriteString(w, r.lab.Output())
+		return err
+	})
+	handle("files", func(w io.Writer, _ []byte) error { r.lab.ShowFiles(w); return nil })
+	handle("kill", func(io.Writer, []byte) error { r.lab.Kill(); return nil })
+	handle("down", func(io.Writer, []byte) error { r.cancel(); return nil })
+	return mux
+}
+
+// setCloud puts the node into a cloud, unless it is there.
+func (r *running) setCloud(name string) error {
+	preset, err := cloud.Named(name)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Cloud == name {
+		return nil
+	}
+	ctx, end := context.WithCancel(r.ctx)
+	c := cloud.New(r.node, preset)
+	controller, err := c.Start(ctx)
+	if err != nil {
+		end()
+		return err
+	}
+	metadata, err := c.StartMetadata(ctx)
+	if err != nil {
+		end()
+		return err
+	}
+	r.end()
+	r.end = end
+	r.state.Cloud, r.state.Controller, r.state.Env = name, controller, cloud.Environment(metadata)
+	return nil
+}
+
+// ask calls the process in the background.
+func ask(ctx context.Context, name string, in any) ([]byte, error) {
+	body, ok := in.(string)
+	if !ok && in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = string(b)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", control())
+	}}}
+	defer client.CloseIdleConnections()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://lab/"+name, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	a, err := client.Do(q)
+	if err != nil {
+		return nil, fmt.Errorf("no lab runs in %s; start one with: csi-proxy-lab up", directory())
+	}
+	defer a.Body.Close()
+	out, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = errors.New(string(out))
+	}
+	return out, err
+}
+
+// current returns the state of the lab, in a cloud if one is named.
+func current(ctx context.Context, o *options) (state, error) {
+	var s state
+	if o.cloud != "" {
+		if _, err := ask(ctx, "cloud", o.cloud); err != nil {
+			return s, err
+		}
+	}
+	out, err := ask(ctx, "state", nil)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(out, &s)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/session"
+)
+
+func TestUsage(t *testing.T) {
+	t.Setenv("CSI_PROXY_LAB_DIR", t.TempDir())
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{nil, 2, "", "usage: csi-proxy-lab"},
+		{[]string{"--help"}, 0, "csi-sanity", ""},
+		{[]string{"nonsense"}, 2, "", `unknown command "nonsense"`},
+		{[]string{"up", "--help"}, 0, "", "-plain"},
+		{[]string{"up", "more"}, 2, "", "usage: csi-proxy-lab up"},
+		{[]string{"run"}, 2, "", "DRIVER.exe"},
+		{[]string{"sanity", "--nonsense"}, 2, "", "not defined"},
+		{[]string{"run", "driver.exe"}, 1, "", "start one with: csi-proxy-lab up"},
+		{[]string{"down"}, 1, "", "no lab runs"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), c.args, &stdout, &stderr)
+		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("run(%q) = %d, stdout %q, stderr %q, want %d, %q, %q", c.args, code, stdout.String(), stderr.String(), c.code, c.stdout, c.stderr)
+		}
+	}
+}
+
+// TestPage runs the commands of docs/lab.md, and measures each.
+func TestPage(t *testing.T) {
+	s, err := session.Open(t.Context(), session.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "lab.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for i, part := range strings.Split(string(page), "```") {
+		if text, ok := strings.CutPrefix(part, "sh needs:Wine\n"); ok && i%2 == 1 {
+			commands = append(commands, strings.Split(strings.TrimSpace(text), "\n")...)
+		}
+	}
+	if len(commands) < 8 {
+		t.Fatalf("the page has the commands %q, want at least 8", commands)
+	}
+	dir, err := os.MkdirTemp("", "lab") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	shell := func(ctx context.Context, command string) (string, error) {
+		cmd := exec.CommandContext(ctx, "bash", "-c", command)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CSI_PROXY_LAB_DIR="+filepath.Join(dir, "lab"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	t.Cleanup(func() { _, _ = shell(context.Background(), "bin/csi-proxy-lab down") }) // if the test has failed
+	for _, command := range commands {
+		start := time.Now()
+		out, err := shell(t.Context(), command)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		t.Attr("measured", strings.TrimSpace(command)+": "+time.Since(start).Round(100*time.Millisecond).String())
+		if strings.HasSuffix(command, " sanity") && !strings.Contains(out, " 0 failed, 0 skipped") {
+			t.Errorf("csi-sanity: %s", out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lab")); !os.IsNotExist(err) {
+		t.Errorf("the lab's directory is left: %v", err)
+	}
+}

@@ -1,0 +1,312 @@
+// Package winlab runs an unmodified Windows CSI driver, a .exe, on Linux: under Wine, on a
+// simulated node of the same test. So a test can let Windows calls fail, take disks and
+// servers away, stop CSI Proxy or kill the driver, while it makes CSI calls:
+//
+//	func TestStage(t *testing.T) {
+//		n := simnode.New(t)
+//		lab := winlab.Start(t, n, "bin/driver.exe", "--nodeid=node-1")
+//		conn, err := grpc.NewClient("passthrough:///"+lab.Endpoint(), …)
+//		…
+//		n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE, Times: 1})
+//		n.DetachDisk(1)
+//		lab.Proxy.Stop()
+//		lab.Kill()
+//	}
+//
+// The driver reaches CSI Proxy through its usual named pipes. It sees links, mounted
+// volumes and their sizes in its file system, as package mirror describes.
+//
+// # What it cannot show
+//
+// Rights: Wine checks no access rights, and there is no container. NTFS: volumes are
+// directories of Linux. The network of Windows: `\\server\share` has no files. And what
+// Windows answers is our reading of Windows, the simulated node's.
+package winlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
+	"github.com/kubernetes-csi/csi-proxy/lab/relay"
+	"github.com/kubernetes-csi/csi-proxy/lab/session"
+	"github.com/kubernetes-csi/csi-proxy/lab/shim"
+)
+
+// Config configures a lab. Its zero value is good for most drivers.
+type Config struct {
+	// Serve says what CSI Proxy serves: for example the versions before v1 only.
+	Serve serve.Config
+	// Env are more variables of the driver's environment, as "NAME=value".
+	Env []string
+	// Plain makes mounted volumes plain directories; see package mirror.
+	Plain bool
+	// Relay is the path of csi-proxy-relay.exe. Empty means that it is built with the go
+	// command, in the module of the current directory.
+	Relay string
+	// Log gets the output of the driver and of the lab. It may be nil.
+	Log io.Writer
+}
+
+// Lab is a simulated node with Wine, and a driver in it. Its methods may be called
+// concurrently.
+type Lab struct {
+	// Proxy is CSI Proxy, which can be stopped and restarted.
+	Proxy *serve.Server
+
+	config  Config
+	dir     string
+	session *session.Session
+	relay   *relay.Relay
+	mirror  *mirror.Mirror
+	links   bool
+
+	mu       sync.Mutex
+	driver   Driver
+	endpoint string
+	process  *session.Process
+}
+
+// TB is the part of *testing.T that [Start] and [New] need.
+type TB interface {
+	simnode.TB
+	Context() context.Context
+	Skipf(format string, args ...any)
+	Output() io.Writer
+}
+
+// Start runs a driver until the test ends, and returns when it accepts connections. The
+// driver gets the argument --endpoint=tcp://<address>, unless an argument has the text
+// ENDPOINT or ADDRESS, which stand for tcp://<address> and <address>: Wine has no unix
+// sockets. The test is skipped on a machine without Wine.
+func Start(t TB, n *simnode.Node, exe string, args ...string) *Lab {
+	t.Helper()
+	l := New(t, n)
+	if err := l.Run(t.Context(), exe, args...); err != nil {
+		t.Fatalf("winlab: %v", err)
+	}
+	return l
+}
+
+// New makes a lab without a driver, which [Lab.Run] runs. The functions change the
+// configuration.
+func New(t TB, n *simnode.Node, change ...func(*Config)) *Lab {
+	t.Helper()
+	config := Config{Log: t.Output()}
+	for _, f := range change {
+		f(&config)
+	}
+	l, err := Open(t.Context(), n, config)
+	if errors.Is(err, session.ErrNoWine) {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatalf("winlab: %v", err)
+	}
+	t.Cleanup(func() {
+		n.ClearFaults() // calls that they delay would delay the end
+		if err := l.Close(); err != nil {
+			t.Errorf("winlab: %v", err)
+		}
+	})
+	return l
+}
+
+// Open makes a lab without a driver. The caller must call [Lab.Close]. If this machine has
+// no Wine, the error is [session.ErrNoWine].
+func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err error) {
+	if config.Log == nil {
+		config.Log = io.Discard
+	}
+	l := &Lab{config: config}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	if l.dir, err = os.MkdirTemp("", "csi-proxy-winlab"); err != nil {
+		return nil, err
+	}
+	if l.session, err = session.Open(ctx, session.Options{Log: config.Log}); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(config.Log, nil))
+	switch err := shim.Install(ctx, l.session); {
+	case errors.Is(err, shim.ErrNoCompiler):
+		log.Warn("The driver's os.Readlink and os.Remove will not work on links", "reason", err)
+	case err != nil:
+		return nil, err
+	default:
+		l.links = true
+	}
+	if l.mirror, err = mirror.Start(l.session, n, mirror.Options{Plain: config.Plain, Links: l.links, Log: log}); err != nil {
+		return nil, err
+	}
+	if l.Proxy, err = serve.Open(n, config.Serve); err != nil {
+		return nil, err
+	}
+	exe := config.Relay
+	if exe == "" {
+		exe = filepath.Join(l.dir, "csi-proxy-relay.exe")
+		if err := relay.Build(ctx, exe); err != nil {
+			return nil, err
+		}
+	}
+	l.relay, err = relay.Start(ctx, l.session, exe, l.Proxy.Dir())
+	return l, err
+}
+
+// Close ends the driver, CSI Proxy and Wine. The node stays.
+func (l *Lab) Close() error {
+	var errs []error
+	if l.process != nil {
+		l.Kill()
+	}
+	if l.relay != nil {
+		errs = append(errs, l.relay.Close())
+	}
+	if l.Proxy != nil {
+		errs = append(errs, l.Proxy.Close())
+	}
+	if l.mirror != nil {
+		errs = append(errs, l.mirror.Close())
+	}
+	if l.session != nil {
+		errs = append(errs, l.session.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+}
+
+// listening is how long a driver may take until it accepts connections.
+const listening = time.Minute
+
+// Driver is a driver to run.
+type Driver struct {
+	Exe  string
+	Args []string
+	Env  []string // in addition to [Config.Env]
+}
+
+// Run runs a driver as [Start] does, in place of the one that runs.
+func (l *Lab) Run(ctx context.Context, exe string, args ...string) error {
+	return l.RunWith(ctx, Driver{Exe: exe, Args: args})
+}
+
+// RunWith is Run for a driver with an environment of its own.
+func (l *Lab) RunWith(ctx context.Context, d Driver) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	args := d.Args
+	l.endpoint, d.Args = address, nil
+	placed := false
+	for _, arg := range args {
+		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
+		d.Args = append(d.Args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
+	}
+	if !placed {
+		d.Args = append(d.Args, "--endpoint=tcp://"+address)
+	}
+	l.driver = d
+	return l.start(ctx)
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// start starts the driver, and waits until it listens.
+func (l *Lab) start(ctx context.Context) error {
+	if l.process != nil {
+		l.process.Kill()
+	}
+	env := slices.Concat(l.config.Env, l.driver.Env)
+	if l.links {
+		env = append(env, shim.Env)
+	}
+	var err error
+	if l.process, err = l.session.Start(session.Program{Path: l.driver.Exe, Args: l.driver.Args, Env: env, Log: l.config.Log}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, listening)
+	defer cancel()
+	for {
+		c, err := net.DialTimeout("tcp", l.endpoint, time.Second)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-l.process.Ended():
+			if err := l.process.Wait(ctx); err != nil {
+				return err
+			}
+			return fmt.Errorf("%s ended; its output:\n%s", l.driver.Exe, l.process.Output())
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not listen on %s after %v; its output:\n%s", l.driver.Exe, l.endpoint, listening, l.process.Output())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Endpoint returns the address of the driver, as host:port.
+func (l *Lab) Endpoint() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.endpoint
+}
+
+// Output returns what the driver has written since it was started.
+func (l *Lab) Output() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process == nil {
+		return ""
+	}
+	return l.process.Output()
+}
+
+// Stop ends the driver as Ctrl+C does, and kills it after ten seconds.
+func (l *Lab) Stop() { l.end(func(p *session.Process) { p.Stop(10 * time.Second) }) }
+
+// Kill ends the driver at once, as the end of its container does.
+func (l *Lab) Kill() { l.end((*session.Process).Kill) }
+
+func (l *Lab) end(how func(*session.Process)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process != nil {
+		how(l.process)
+	}
+}
+
+// Restart starts the driver again, on the same endpoint, after killing it if it runs.
+func (l *Lab) Restart(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.start(ctx)
+}
+
+// ShowFiles writes a line about each file, directory and link that CSI Proxy and the
+// driver share.
+func (l *Lab) ShowFiles(w io.Writer) { l.mirror.Describe(w) }

@@ -1,0 +1,153 @@
+package winlab_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/internal/exampledriver"
+	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
+)
+
+const (
+	staging = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\vol-1\globalmount`
+	pod     = `C:\var\lib\kubelet\pods\pod`
+	target  = pod + `\mount`
+	limit   = 15 * time.Second
+)
+
+// driver is the example driver in a lab.
+type driver struct {
+	t *testing.T
+	*winlab.Lab
+	node csi.NodeClient
+}
+
+func connect(t *testing.T, lab *winlab.Lab) *driver {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+lab.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &driver{t, lab, csi.NewNodeClient(conn)}
+}
+
+func capability() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}
+}
+
+func (d *driver) stage() error {
+	ctx, cancel := context.WithTimeout(d.t.Context(), limit)
+	defer cancel()
+	_, err := d.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: "disk#vol-1", StagingTargetPath: staging, PublishContext: map[string]string{"serialNumber": "vol-1"}, VolumeCapability: capability(),
+	})
+	return err
+}
+
+func (d *driver) publish() error {
+	ctx, cancel := context.WithTimeout(d.t.Context(), limit)
+	defer cancel()
+	_, err := d.node.NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
+		VolumeId: "disk#vol-1", StagingTargetPath: staging, TargetPath: target, VolumeCapability: capability(),
+	})
+	return err
+}
+
+// A driver meets faults, the loss of its disk, a proxy that is stopped, and its own death.
+func TestDriver(t *testing.T) {
+	n := simnode.New(t)
+	lab := winlab.Start(t, n, exampledriver.Build(t), "-node-id=node-1")
+	d := connect(t, lab)
+	info, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE, Times: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.stage(); err == nil || fault.Hits() != 1 {
+		t.Errorf("stage with a format that fails = %v, after %d hits", err, fault.Hits())
+	}
+	if err := d.stage(); err != nil {
+		t.Errorf("stage, again: %v", err)
+	}
+	// The kubelet makes the directory above the target path.
+	if err := n.PutFile(pod, true, 0); err != nil {
+		t.Fatal(err)
+	}
+	lab.Kill()
+	if err := lab.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.publish(); err != nil {
+		t.Errorf("publish after the driver was killed: %v", err)
+	}
+	var files strings.Builder
+	lab.ShowFiles(&files)
+	if !strings.Contains(files.String(), target+" -> ") {
+		t.Errorf("the driver sees no link at the target path:\n%s", files.String())
+	}
+
+	if err := lab.Proxy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.stage(); status.Code(err) != codes.Unavailable {
+		t.Errorf("stage without a proxy = %v, want Unavailable", err)
+	}
+	if err := lab.Proxy.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		if err = d.stage(); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("stage with the proxy back: %v", err)
+	}
+	if err := n.DetachDisk(info.Number); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.stage(); status.Code(err) != codes.Unavailable {
+		t.Errorf("stage without the disk = %v, want Unavailable", err)
+	}
+	lab.Stop()
+	if out := lab.Output(); !strings.Contains(out, "Stopped") {
+		t.Errorf("the driver does not stop as on Ctrl+C; its output is %q", out)
+	}
+}
+
+// A driver that ends is an error with its output; the proxy can be an older one.
+func TestRun(t *testing.T) {
+	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) {
+		c.Serve = serve.Config{APIs: []string{"disk/v1beta3", "volume/v1beta3", "filesystem/v1beta2", "smb/v1beta2", "iscsi/v1alpha2", "system/v1alpha1"}}
+		c.Plain = true
+	})
+	exe := exampledriver.Build(t)
+	if err := lab.Run(t.Context(), exe, "-endpoint=udp://ADDRESS", "-node-id=node-1"); err == nil || !strings.Contains(err.Error(), "want unix://") {
+		t.Errorf("a driver that ends: %v, want its output", err)
+	}
+	if err := lab.Run(t.Context(), exe, "-endpoint=tcp://ADDRESS", "-node-id=node-1"); err != nil {
+		t.Fatal(err)
+	}
+	if out := lab.Output(); !strings.Contains(out, "disk/v1beta3") {
+		t.Errorf("the driver has not found the versions that are served: %q", out)
+	}
+}
