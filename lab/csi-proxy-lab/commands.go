@@ -54,9 +54,9 @@ func up(ctx context.Context, o *options) error {
 	}
 	defer log.Close()
 	start := time.Now()
-	cmd := exec.Command(self, background, "--relay="+relay, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta))
+	// setsid: it outlives this command and its terminal.
+	cmd := exec.Command("setsid", self, background, "--relay="+relay, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
