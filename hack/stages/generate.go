@@ -65,6 +65,10 @@ func generators() []generator {
 			write: goUpdate("./surface", "TestUsesOfDriversAreCurrent"),
 		},
 		{
+			name: "content", does: "docs/evidence/content.md, from the kinds of content in internal/storage", budget: 30 * time.Second,
+			write: goUpdate("./images", "TestContentPage"),
+		},
+		{
 			name: "trace", does: "docs/evidence/trace.md, from a volume's life on the emulated node", budget: 30 * time.Second,
 			write: goUpdate("./wine/driver", "TestTracePage"),
 		},

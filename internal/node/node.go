@@ -46,6 +46,10 @@ type Node struct {
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
 
+	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which
+	// no kind is known, as if the disk or volume were blank.
+	OverwriteUnknown bool
+
 	Locks Locks
 
 	mu      sync.Mutex

@@ -2,101 +2,256 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// ContentSize is how many bytes of the start of a disk or volume [Content] needs.
-const ContentSize = 128 << 10
+// Edge is how many bytes of the start and of the end of an area must be zero before it
+// counts as blank.
+const Edge = mib
 
-// BootSector is what [Content] returns for a first sector that ends in 55AAh and
-// has no more specific signature.
-const BootSector = "boot sector or MBR partition table"
+// Area is a part of a disk, or all of a disk or volume, that a partition table or file
+// system may fill.
+type Area struct{ Offset, Length uint64 }
 
-// signature identifies a kind of content by magic at one of several offsets.
-type signature struct {
-	name  string
-	magic string
-	at    []int
+// Content is what [Disk.Look] or [Volume.Look] found in an area.
+type Content struct {
+	// Kind is a name of [Kinds], or "".
+	Kind string
+	// At is the first byte that is not zero, from the start of the device. It is only set
+	// for unknown content.
+	At uint64
+	// Blank reports that the edges of the area are zero and that no known content was
+	// found behind them.
+	Blank bool
 }
 
-// signatures covers content that Windows may not know, and content that it should
-// know but does not recognize because it is damaged. The offsets are those of the
-// formats' own documents, libblkid and Linux' include/uapi/linux/magic.h.
-var signatures = []signature{
-	{"LUKS", "LUKS\xba\xbe", []int{0}},
-	{"LVM2 physical volume", "LVM2 001", []int{0x18, 0x218, 0x418, 0x618}},
-	{"XFS", "XFSB", []int{0}},
-	{"btrfs", "_BHRfS_M", []int{0x10040}},
-	{"bcachefs", "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", []int{0x1018}},
-	{"bcache", "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", []int{0x1018}},
-	{"Linux RAID", "\xfc\x4e\x2b\xa9", []int{0, 0x1000}},
-	{"Linux swap", "SWAPSPACE2", []int{0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6}},
-	{"Linux swap", "SWAP-SPACE", []int{0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6}},
-	{"F2FS", "\x10\x20\xf5\xf2", []int{0x400}},
-	{"JFS", "JFS1", []int{0x8000}},
-	{"ReiserFS", "ReIsEr", []int{0x10034, 0x2034}},
-	{"Ceph BlueStore", "bluestore block device", []int{0}},
-	{"Oracle ASM", "ORCLDISK", []int{0x20}},
-	{"HFS+", "H+\x00\x04", []int{0x400}},
-	{"HFS+", "HX\x00\x05", []int{0x400}},
-	{"APFS", "NXSB", []int{0x20}},
-	{"UFS", "\x19\x01\x54\x19", []int{0x255c, 0x1055c}},
-	{"BitLocker", "-FVE-FS-", []int{3}},
-	{"NTFS", "NTFS    ", []int{3}},
-	{"ReFS", "ReFS\x00\x00\x00\x00", []int{3}},
-	{"exFAT", "EXFAT   ", []int{3}},
-	{"FAT", "FAT32   ", []int{0x52}},
-	{"FAT", "FAT16   ", []int{0x36}},
-	{"FAT", "FAT12   ", []int{0x36}},
-	{"ISO 9660", "CD001", []int{0x8001}},
-	{"GPT partition table", "EFI PART", []int{512, 4096}},
-}
+// UnknownContent is the name of what is neither known nor blank.
+const UnknownContent = "unknown content"
 
-// Content names the known content of a disk or volume that begins with b. It
-// returns "" if there is none. Hosts call it before they write to a device on
-// which Windows itself recognizes nothing.
-func Content(b []byte) string {
-	has := func(at int, magic string) bool {
-		return len(b) >= at+len(magic) && string(b[at:at+len(magic)]) == magic
+// Name returns the kind, or UnknownContent. It returns "" for a blank area.
+func (c Content) Name() string {
+	if c.Blank {
+		return ""
 	}
-	for _, s := range signatures {
-		for _, at := range s.at {
-			if has(at, s.magic) {
-				return s.name
-			}
+	return cmp.Or(c.Kind, UnknownContent)
+}
+
+// Look reads the edges of an area, and the places beyond them where some file systems keep
+// second copies of their description. It needs [Read].
+func (d device) Look(ctx context.Context, a Area) (Content, error) { return d.look(ctx, a, 0) }
+
+// LookBehindMBR is [Disk.Look] for a disk whose first sector is a partition table without
+// partitions: it leaves that sector out.
+func (d device) LookBehindMBR(ctx context.Context, a Area) (Content, error) {
+	return d.look(ctx, a, mbrSize)
+}
+
+const mbrSize = 512
+
+func (d device) look(ctx context.Context, a Area, skip int) (Content, error) {
+	s := Sample{Length: a.Length}
+	var wanted []Area
+	wanted = append(wanted, Area{0, min(Edge, a.Length)})
+	if a.Length > Edge {
+		from := max(Edge, a.Length-Edge)
+		wanted = append(wanted, Area{from, a.Length - from})
+	}
+	wanted = append(wanted, beyond(a.Length)...)
+	for _, w := range wanted {
+		b := make([]byte, w.Length)
+		if err := d.readAt(ctx, b, a.Offset+w.Offset); err != nil {
+			return Content{}, err
+		}
+		if w.Offset == 0 {
+			clear(b[:min(skip, len(b))])
+		}
+		s.Add(w.Offset, b)
+	}
+	c := s.Content()
+	c.At += a.Offset
+	return c, nil
+}
+
+// beyond returns the blocks of 4 KiB outside of the edges of an area in which [Kinds] have
+// signs.
+func beyond(length uint64) []Area {
+	const block = 4096
+	var starts []uint64
+	add := func(at, size uint64, ok bool) {
+		from := at / block * block
+		if ok && from >= Edge && from+block <= length-min(length, Edge) && at+size <= from+block {
+			starts = append(starts, from)
 		}
 	}
-	if name := ext(b); name != "" {
-		return name
+	for _, k := range Kinds() {
+		for _, sign := range k.Signs {
+			at, ok := sign.place(length)
+			add(at, uint64(len(sign.Magic)), ok)
+		}
 	}
-	// A ZFS label holds an XDR list of names and values at 16 KiB, whose first
-	// name is "version".
-	const label = 16 << 10
-	if len(b) >= label+128 && b[label] == 1 && bytes.Contains(b[label:label+128], []byte("\x00\x07version")) {
-		return "ZFS"
+	for _, copy := range extCopies() {
+		add(copy, extSize, true)
 	}
-	if has(510, "\x55\xaa") {
-		return BootSector
+	slices.Sort(starts)
+	var blocks []Area
+	for _, at := range slices.Compact(starts) {
+		blocks = append(blocks, Area{at, block})
+	}
+	return blocks
+}
+
+// place returns where the sign is in an area. ok is false if the area is too small.
+func (s Sign) place(length uint64) (at uint64, ok bool) {
+	align := max(s.Align, 1)
+	switch {
+	case s.FromEnd:
+		end := length / align * align
+		if end < s.At {
+			return 0, false
+		}
+		at = end - s.At
+	case s.Quarter:
+		// The first allocation group has a quarter of the blocks, rounded up.
+		blocks := length / align
+		at = (blocks+3)/4*align + s.At
+	default:
+		at = s.At
+	}
+	return at, at+uint64(len(s.Magic)) <= length
+}
+
+// Sample is bytes of an area, as far as they were read.
+type Sample struct {
+	Length uint64
+	pieces []piece
+}
+
+type piece struct {
+	at uint64
+	b  []byte
+}
+
+// Add adds bytes that were read at an offset of the area.
+func (s *Sample) Add(at uint64, b []byte) { s.pieces = append(s.pieces, piece{at, b}) }
+
+// bytes returns n bytes at an offset, or nil if they were not read.
+func (s *Sample) bytes(at, n uint64) []byte {
+	for _, p := range s.pieces {
+		if at >= p.at && at+n <= p.at+uint64(len(p.b)) {
+			return p.b[at-p.at : at-p.at+n]
+		}
+	}
+	return nil
+}
+
+func (s *Sample) has(at uint64, magic string) bool {
+	b := s.bytes(at, uint64(len(magic)))
+	return b != nil && string(b) == magic
+}
+
+// Content names what the sample shows.
+func (s *Sample) Content() Content {
+	for _, name := range []func() string{s.ext, s.zfs, s.kind} {
+		if kind := name(); kind != "" {
+			return Content{Kind: kind}
+		}
+	}
+	for _, p := range s.pieces {
+		edge := p.at < Edge || p.at+Edge >= s.Length
+		if rest := bytes.TrimLeft(p.b, "\x00"); edge && len(rest) > 0 {
+			return Content{At: p.at + uint64(len(p.b)-len(rest))}
+		}
+	}
+	return Content{Blank: true}
+}
+
+func (s *Sample) kind() string {
+	for _, k := range Kinds() {
+		for _, sign := range k.Signs {
+			if at, ok := sign.place(s.Length); ok && s.has(at, sign.Magic) {
+				return k.Name
+			}
+		}
 	}
 	return ""
 }
 
-// ext recognizes ext2, ext3 and ext4 by the magic number of their superblock at
-// 1 KiB and distinguishes them by its feature words.
-func ext(b []byte) string {
-	const super = 0x400
-	if len(b) < super+0x68 || binary.LittleEndian.Uint16(b[super+0x38:]) != 0xEF53 {
-		return ""
+// extCopies returns where ext2 to ext4 keep the first copy of their superblock: in the
+// second group, whose size depends on that of the blocks (1, 2 or 4 KiB).
+func extCopies() []uint64 { return []uint64{8193 << 10, 16384 << 11, 32768 << 12} }
+
+// extSize is how much of a superblock is looked at.
+const extSize = 0x68
+
+// ext recognizes ext2, ext3 and ext4 by their superblock at 1 KiB, or by its first copy,
+// and distinguishes them by its feature words (Linux, fs/ext4/ext4.h).
+func (s *Sample) ext() string {
+	const magic = 0x38
+	for i, at := range append([]uint64{0x400}, extCopies()...) {
+		b := s.bytes(at, extSize)
+		if b == nil || binary.LittleEndian.Uint16(b[magic:]) != 0xEF53 {
+			continue
+		}
+		// A copy knows its group and the size of its blocks.
+		if i > 0 && (binary.LittleEndian.Uint16(b[0x5a:]) != 1 || binary.LittleEndian.Uint32(b[0x18:]) != uint32(i-1)) {
+			continue
+		}
+		const hasJournal, journalDevice, extents = 0x4, 0x8, 0x40
+		compatible, incompatible := binary.LittleEndian.Uint32(b[0x5c:]), binary.LittleEndian.Uint32(b[0x60:])
+		switch {
+		case incompatible&journalDevice != 0:
+			return "ext journal"
+		case incompatible&extents != 0:
+			return "ext4"
+		case compatible&hasJournal != 0:
+			return "ext3"
+		}
+		return "ext2"
 	}
-	const hasJournal, extents = 0x4, 0x40
-	switch {
-	case binary.LittleEndian.Uint32(b[super+0x60:])&extents != 0:
-		return "ext4"
-	case binary.LittleEndian.Uint32(b[super+0x5c:])&hasJournal != 0:
-		return "ext3"
-	}
-	return "ext2"
+	return ""
 }
 
-// Blank reports whether b is all zeros.
-func Blank(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+// zfs recognizes one of the four labels of a ZFS device, two at each end: an XDR list of
+// names and values at 16 KiB, whose first name is "version", or an uberblock behind 128 KiB
+// ("ZFS On-Disk Specification").
+func (s *Sample) zfs() string {
+	const label = 256 << 10
+	end := s.Length / label * label
+	for _, base := range []uint64{0, label, end - min(end, 2*label), end - min(end, label)} {
+		if b := s.bytes(base+16<<10, 128); b != nil && b[0] <= 1 && bytes.Contains(b, []byte("\x00\x07version")) {
+			return "ZFS"
+		}
+		for at := base + 128<<10; at < base+label; at += 1024 {
+			if s.has(at, "\x0c\xb1\xba\x00\x00\x00\x00\x00") || s.has(at, "\x00\x00\x00\x00\x00\xba\xb1\x0c") {
+				return "ZFS"
+			}
+		}
+	}
+	return ""
+}
+
+// Occupied returns an error that says what was found, or nil for a blank area. Unknown
+// content of an area that may be overwritten is logged instead.
+func (d device) Occupied(c Content, op, what string, where ...any) error {
+	name := c.Name()
+	switch {
+	case name == "":
+		return nil
+	case name == UnknownContent && d.node.OverwriteUnknown:
+		d.node.Log.Warn("Overwriting "+what+" with unknown content", append(where, "offset", c.At)...)
+		return nil
+	case name == UnknownContent:
+		return hosterr.WithHint(op, "",
+			hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s at byte %d) and was not changed", name, c.At),
+			"if the data is not needed, clear the whole disk with diskpart (select disk, clean all) and try again; "+
+				"where storage hands out disks with leftovers, start csi-proxy with -unknown-content=overwrite")
+	}
+	return hosterr.WithHint(op, "",
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) and was not changed", name),
+		"if the data is not needed, clear the whole disk with diskpart (select disk, clean all) and try again")
+}

@@ -2,46 +2,101 @@ package storage
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// with returns ContentSize bytes with text at an offset.
-func with(at int, text string) []byte {
-	b := make([]byte, ContentSize)
-	copy(b[at:], text)
-	return b
+const testSize = 300 << 20
+
+// sampled returns a sample of an area of length bytes that is blank but for text at an
+// offset. The sample has what [Disk.Look] reads.
+func sampled(length, at uint64, text string) *Sample {
+	s := &Sample{Length: length}
+	read := append([]Area{{0, Edge}, {length - Edge, Edge}}, beyond(length)...)
+	for _, a := range read {
+		b := make([]byte, a.Length)
+		for i := range len(text) {
+			if p := at + uint64(i); p >= a.Offset && p < a.Offset+a.Length {
+				b[p-a.Offset] = text[i]
+			}
+		}
+		s.Add(a.Offset, b)
+	}
+	return s
+}
+
+// Each sign of each kind is found where the table says, also behind the edges.
+func TestEverySignIsFound(t *testing.T) {
+	for _, length := range []uint64{64 << 20, testSize, 2<<40 + 512} {
+		for _, k := range Kinds() {
+			if k.Source == "" || len(k.Signs) == 0 {
+				t.Errorf("%s has no source or no sign", k.Name)
+			}
+			for _, sign := range k.Signs {
+				at, ok := sign.place(length)
+				if !ok {
+					continue
+				}
+				if got := sampled(length, at, sign.Magic).Content(); got.Kind == "" {
+					t.Errorf("%s: %q at %d of %d bytes: %+v", k.Name, sign.Magic, at, length, got)
+				} else if got.Kind != k.Name && sampled(length, at, sign.Magic).kind() != got.Kind {
+					t.Errorf("%s: %q at %d of %d bytes is named %s", k.Name, sign.Magic, at, length, got.Kind)
+				}
+			}
+		}
+	}
 }
 
 func TestContent(t *testing.T) {
-	ext := func(compat, incompat byte) []byte {
-		b := with(0x438, "\x53\xef")
-		b[0x45c], b[0x460] = compat, incompat
-		return b
+	ext := func(group, size, compat, incompat byte) string {
+		b := make([]byte, 0x68)
+		b[0x38], b[0x39], b[0x18], b[0x5a], b[0x5c], b[0x60] = 0x53, 0xef, size, group, compat, incompat
+		return string(b)
 	}
-	ntfs := with(3, "NTFS    ")
-	copy(ntfs[510:], "\x55\xaa")
-	for name, b := range map[string][]byte{
-		"ext2": ext(0, 2), "ext3": ext(4, 2), "ext4": ext(4, 0x42),
-		"XFS": with(0, "XFSB"), "btrfs": with(0x10040, "_BHRfS_M"), "LUKS": with(0, "LUKS\xba\xbe"),
-		"LVM2 physical volume": with(512, "LABELONE\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00LVM2 001"),
-		"Linux swap":           with(4086, "SWAPSPACE2"), "ZFS": with(16<<10, "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x24\x00\x00\x00\x20\x00\x00\x00\x07version"),
-		"HFS+": with(0x400, "H+\x00\x04"), "NTFS": ntfs, "BitLocker": with(3, "-FVE-FS-"), "FAT": with(0x52, "FAT32   "),
-		"GPT partition table": with(512, "EFI PART"), "Linux RAID": with(4096, "\xfc\x4e\x2b\xa9"), BootSector: with(510, "\x55\xaa"),
-		"": with(100, "just some bytes"),
+	for _, c := range []struct {
+		at   uint64
+		text string
+		want Content
+	}{
+		{0x400, ext(0, 2, 0, 2), Content{Kind: "ext2"}},
+		{0x400, ext(0, 2, 4, 2), Content{Kind: "ext3"}},
+		{0x400, ext(0, 2, 4, 0x42), Content{Kind: "ext4"}},
+		{0x400, ext(0, 2, 0, 8), Content{Kind: "ext journal"}},
+		{8193 << 10, ext(1, 0, 4, 0x42), Content{Kind: "ext4"}},
+		{16384 << 11, ext(1, 1, 4, 0x42), Content{Kind: "ext4"}},
+		{32768 << 12, ext(1, 2, 4, 0x42), Content{Kind: "ext4"}},
+		{32768 << 12, ext(1, 0, 4, 0x42), Content{Blank: true}}, // of a file in a file system that is gone
+		{536, "LVM2 001", Content{Kind: "LVM2 physical volume"}},
+		{testSize/4 + 4096, "XFSB", Content{Blank: true}},
+		{testSize / 4, "XFSB", Content{Kind: "XFS"}},
+		{16 << 10, "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x24\x00\x00\x00\x20\x00\x00\x00\x07version", Content{Kind: "ZFS"}},
+		{testSize - 512<<10 + 128<<10 + 5<<10, "\x0c\xb1\xba\x00\x00\x00\x00\x00", Content{Kind: "ZFS"}},
+		{testSize - 512 + 3, "NTFS    ", Content{Kind: "NTFS"}},
+		{testSize - 512, "EFI PART", Content{Kind: "GPT partition table"}},
+		{510, "\x55\xaa", Content{Kind: BootSector}},
+		{100, "just some bytes", Content{At: 100}},
+		{Edge - 1, "x", Content{At: Edge - 1}},
+		{Edge, "x", Content{Blank: true}}, // not looked at
+		{testSize - Edge, "x", Content{At: testSize - Edge}},
+		{testSize - 1, "x", Content{At: testSize - 1}},
+		{0, "", Content{Blank: true}},
 	} {
-		if got := Content(b); got != name {
-			t.Errorf("Content of %s = %q", name, got)
+		if got := sampled(testSize, c.at, c.text).Content(); got != c.want {
+			t.Errorf("%q at %d: %+v, want %+v", c.text, c.at, got, c.want)
 		}
-	}
-	if got := Content(nil); got != "" {
-		t.Errorf("Content of nothing = %q", got)
 	}
 }
 
-func TestBlank(t *testing.T) {
-	if !Blank(nil) || !Blank(make([]byte, 1000)) || Blank(with(ContentSize-1, "x")) {
-		t.Error("Blank is true for bytes that are not zero, or false for zeros")
+func TestAreasOfNewDisk(t *testing.T) {
+	for size, want := range map[uint64][]Area{
+		512 << 10: {{0, 512 << 10}},
+		100 << 20: {{0, 100 << 20}, {1 << 20, 98 << 20}},
+		10 << 30:  {{0, 10 << 30}, {1 << 20, 1 << 20}, {16 << 20, 10<<30 - 17<<20}},
+	} {
+		if got := NewDiskAreas(size); !slices.Equal(got, want) {
+			t.Errorf("areas of %d bytes: %v, want %v", size, got, want)
+		}
 	}
 }
 
@@ -67,17 +122,19 @@ func TestIsVolumeID(t *testing.T) {
 	}
 }
 
-// Recognized content stays recognized when more bytes follow.
+// What is read of an area is blank or has a name, and only zeros are blank.
 func FuzzContent(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, at uint, text, more []byte) {
-		b := make([]byte, ContentSize)
-		copy(b[at%ContentSize:], text)
-		if Content(b) != "" && Content(append(bytes.Clone(b), more...)) == "" {
-			t.Errorf("Content = %q, but nothing with %d more bytes", Content(b), len(more))
-		}
-		if Blank(b) && Content(b) != "" {
-			t.Errorf("Content of zeroes = %q", Content(b))
+		s := &Sample{Length: 2*Edge + 512}
+		first, last := make([]byte, Edge), make([]byte, Edge)
+		copy(first[at%Edge:], text)
+		copy(last[at%Edge:], more)
+		s.Add(0, first)
+		s.Add(s.Length-Edge, last)
+		zero := len(bytes.Trim(first, "\x00")) == 0 && len(bytes.Trim(last, "\x00")) == 0
+		if c := s.Content(); c.Blank != zero || c.Blank != (c.Name() == "") {
+			t.Errorf("content %+v, name %q; all zeros: %t", c, c.Name(), zero)
 		}
 	})
 }

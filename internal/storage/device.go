@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -143,28 +142,22 @@ func (d device) Length(ctx context.Context) (uint64, error) {
 	return win32.DecodeLength(out)
 }
 
-// Start reads the first limit bytes, or the whole device if it is smaller. It needs
-// [Read].
-func (d device) Start(ctx context.Context, limit int) ([]byte, error) {
-	length, err := d.Length(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, min(uint64(limit), length))
-	for at := 0; at < len(b); {
+// readAt reads len(b) bytes at an offset. It needs [Read].
+func (d device) readAt(ctx context.Context, b []byte, offset uint64) error {
+	for done := 0; done < len(b); {
 		err := Retry(ctx, d.node, func() error {
-			n, err := d.node.API.ReadAt(d.h, b[at:], int64(at))
+			n, err := d.node.API.ReadAt(d.h, b[done:], int64(offset)+int64(done))
 			if err == nil && n <= 0 {
 				err = win32.ERROR_HANDLE_EOF
 			}
 			if err == nil {
-				at += n
+				done += n
 			}
 			return err
 		})
 		if err != nil {
-			return nil, hosterr.Wrap("read the first "+strconv.Itoa(len(b))+" bytes", "", err)
+			return hosterr.Wrap(fmt.Sprintf("read %d bytes at %d", len(b), offset), "", err)
 		}
 	}
-	return b, nil
+	return nil
 }

@@ -1,6 +1,6 @@
 // Package storage holds what the disk and volume hosts share: open devices and
 // their control codes, the arithmetic of partition tables, the search for a
-// partition's volume, the detection of foreign content, and the guard of the
+// partition's volume, the proof that a disk or volume is blank, and the guard of the
 // disks that Windows itself needs.
 //
 // A [Disk] or [Volume] is one open handle. When one device goes and another

@@ -107,13 +107,21 @@ func SingleData(l win32.Layout) (win32.Partition, bool) {
 func up(n uint64) uint64   { return n + (alignment-n%alignment)%alignment }
 func down(n uint64) uint64 { return n - n%alignment }
 
-// DataStart returns where [AddPartition] begins the data partition of a blank
-// disk.
-func DataStart(size uint64) uint64 {
-	if size < smallest {
-		return alignment
+// NewDiskAreas returns the areas of a disk without a partition table that must be blank
+// before it gets a table and a partition: the whole disk, the place where [AddPartition]
+// will put its partition, and the place where most systems begin their first partition.
+func NewDiskAreas(size uint64) []Area {
+	areas := []Area{{0, size}}
+	end := down(usableEnd(win32.Layout{Style: win32.PARTITION_STYLE_GPT}, size, 4096))
+	start := uint64(alignment)
+	if size >= smallest {
+		start = reservedEnd
+		areas = append(areas, Area{alignment, Edge})
 	}
-	return reservedEnd
+	if end >= start+alignment {
+		areas = append(areas, Area{start, end - start})
+	}
+	return areas
 }
 
 // AddPartition adds a data partition to a table without partitions. The partition

@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (f *fixture) write(n uint32, at int64, text string) {
 	f.t.Helper()
 	f.raw(n, func(h win32.Handle) {
 		sector := at / 4096 * 4096
-		b := make([]byte, 8192)
+		b := make([]byte, (at-sector+int64(len(text))+4095)/4096*4096)
 		if _, err := f.Windows.ReadAt(h, b, sector); err != nil {
 			f.t.Fatal(err)
 		}
@@ -441,34 +442,76 @@ func (f *fixture) names() []string {
 	return all
 }
 
-func TestPartitionDiskOverwritesUnknownContent(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib})
-	f.write(1, 100, "some rubbish")
-	if err := f.partition(1); err != nil {
-		t.Error(err)
+// Unknown content at one of the places that PartitionDisk writes, or where it would hide a
+// partition of another system, is refused. With the flag it is overwritten, and nothing of
+// it is left in the new partition.
+func TestPartitionDiskWithUnknownContent(t *testing.T) {
+	const size = 10 * gib
+	for _, at := range []int64{100, mib - 10, mib + 5, 16*mib + 100, size - mib - 100, size - 100} {
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size})
+		f.write(1, at, "some rubbish")
+		f.unchanged(func() {
+			err := f.partition(1)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, fmt.Sprintf("unknown content at byte %d", at))
+			if hint := hosterr.HintOf(err); !strings.Contains(hint, "clean all") || !strings.Contains(hint, "-unknown-content=overwrite") {
+				t.Errorf("hint %q, want diskpart's command and the flag", hint)
+			}
+		})
+		f.Node.OverwriteUnknown = true
+		if err := f.partition(1); err != nil {
+			t.Errorf("unknown content at %d, with the flag: %v", at, err)
+		}
+		f.edgesAreBlank(1)
 	}
 }
 
-// An old file system at the start of the new partition must not become visible again.
-func TestPartitionDiskErasesOldFileSystems(t *testing.T) {
-	for _, c := range []struct {
-		newGPT string
-		size   nodespec.Size
-		start  int64
-	}{{"bare", 10 * gib, 16 * mib}, {"bare", 100 * mib, mib}, {"msr", 100 * mib, 13 * mib}} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: c.newGPT}}, nodespec.Disk{Size: c.size})
-		f.write(1, c.start+3, "NTFS    ")
-		if err := f.partition(1); err != nil {
-			t.Fatal(err)
+// edgesAreBlank fails the test if the first or last MiB of the disk's last partition is not
+// blank.
+func (f *fixture) edgesAreBlank(disk uint32) {
+	f.t.Helper()
+	ps := f.layout(disk).Partitions
+	p := ps[len(ps)-1]
+	f.raw(disk, func(h win32.Handle) {
+		for _, at := range []uint64{p.Offset, p.Offset + p.Length - mib} {
+			b := make([]byte, mib)
+			if _, err := f.Windows.ReadAt(h, b, int64(at)); err != nil || len(bytes.Trim(b, "\x00")) > 0 {
+				f.t.Errorf("the MiB at %d of disk %d is not blank: %v", at, disk, err)
+			}
 		}
-		ps := f.layout(1).Partitions
-		if at := int64(ps[len(ps)-1].Offset); at != c.start {
-			t.Fatalf("the partition begins at %d, want %d", at, c.start)
+	})
+}
+
+// The flag does not let known content be lost: neither that of the whole disk, nor that of a
+// partition whose table is lost, nor a copy behind a first MiB that was wiped.
+func TestPartitionDiskKeepsKnownContentWithFlag(t *testing.T) {
+	const size = 10 * gib
+	for _, c := range []struct {
+		name  string
+		table string
+		at    int64
+		magic string
+	}{
+		{"NTFS where the partition will begin", "", 16*mib + 3, "NTFS    "},
+		{"NTFS where the partition will begin, behind an empty GPT", nodespec.ContentGPT, 16*mib + 3, "NTFS    "},
+		{"NTFS where the partition will begin, behind an empty MBR", nodespec.ContentMBR, mib + 3, "NTFS    "},
+		{"XFS", "", mib, "XFSB"},
+		{"GPT", "", size - 512, "EFI PART"},
+		{"btrfs", "", 0x4000040, "_BHRfS_M"},
+		{"XFS", "", size / 4, "XFSB"},
+		{"LVM2", nodespec.ContentMBR, 0x218, "LVM2 001"},
+	} {
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size, Content: c.table})
+		f.Node.OverwriteUnknown = true
+		f.write(1, c.at, c.magic)
+		before := f.layout(1)
+		wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, strings.Fields(c.name)[0])
+		if after := f.layout(1); after.Style != before.Style || len(after.Partitions) != len(before.Partitions) {
+			t.Errorf("%s: the table changed from %+v to %+v", c.name, before, after)
 		}
 		f.raw(1, func(h win32.Handle) {
 			b := make([]byte, 4096)
-			if _, err := f.Windows.ReadAt(h, b, c.start); err != nil || b[3] != 0 {
-				t.Errorf("the partition begins with %q, %v", b[:16], err)
+			if _, err := f.Windows.ReadAt(h, b, c.at/4096*4096); err != nil || !strings.Contains(string(b), c.magic) {
+				t.Errorf("%s at %d is lost (%v)", c.name, c.at, err)
 			}
 		})
 	}

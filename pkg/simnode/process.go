@@ -28,6 +28,7 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	host.WorkingDirs = rules.WorkingDirs
 	host.AllowedServices = rules.AllowedServices
 	host.FormatExisting = rules.FormatExisting
+	host.OverwriteUnknown = rules.OverwriteUnknown
 
 	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {

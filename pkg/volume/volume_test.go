@@ -398,6 +398,35 @@ func TestIsVolumeFormattedForeignContent(t *testing.T) {
 	}
 }
 
+func TestFormatVolumeWithUnknownContent(t *testing.T) {
+	for _, at := range []int64{0, 5000, mib - 1, -mib, -1} {
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
+		ps := f.layout(1).Partitions
+		p := ps[len(ps)-1]
+		if at < 0 {
+			at += int64(p.Length)
+		}
+		f.write(1, int64(p.Offset)+at, "\x01")
+		id := f.id(1)
+		f.unchanged(func() {
+			_, err := f.formatted(id)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, fmt.Sprintf("unknown content at byte %d", at))
+			wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "unknown content")
+			wantKind(t, f.resize(id, 0), hosterr.ErrFailedPrecondition)
+		})
+		f.Node.OverwriteUnknown = true
+		if got, err := f.formatted(id); got || err != nil {
+			t.Errorf("unknown content at %d, with the flag: formatted is %t, %v", at, got, err)
+		}
+		if err := f.format(id); err != nil {
+			t.Errorf("unknown content at %d, with the flag: %v", at, err)
+		}
+		if got, err := f.formatted(id); !got || err != nil {
+			t.Errorf("after the format: %t, %v", got, err)
+		}
+	}
+}
+
 func TestFormatVolume(t *testing.T) {
 	for _, size := range []uint64{32 * mib, gib, 3 << 40} {
 		f := newFixture(t, nodespec.Config{}, data(size, ""))
@@ -530,7 +559,7 @@ func TestFormatVolumeIncompleteFileSystem(t *testing.T) {
 	id := f.id(1)
 	for code, text := range map[win32.Errno]string{
 		win32.ERROR_DISK_CORRUPT: "damaged or incomplete", win32.ERROR_FILE_CORRUPT: "damaged or incomplete",
-		win32.ERROR_UNRECOGNIZED_VOLUME: "it contains data (NTFS) that Windows cannot read",
+		win32.ERROR_UNRECOGNIZED_VOLUME: "it contains data (NTFS) and was not changed",
 	} {
 		f.Observe(func(c *win32.Call) error {
 			if changes(c) {
@@ -543,7 +572,7 @@ func TestFormatVolumeIncompleteFileSystem(t *testing.T) {
 		})
 		err := f.format(id)
 		wantKind(t, err, hosterr.ErrFailedPrecondition, text)
-		if !strings.Contains(hosterr.HintOf(err), "wipe the first MiB") {
+		if !strings.Contains(hosterr.HintOf(err), "clean all") {
 			t.Errorf("%s: hint %q", code.Name(), hosterr.HintOf(err))
 		}
 	}

@@ -14,16 +14,17 @@ import (
 
 // options are the parsed command line.
 type options struct {
-	kubeletPath    string
-	workingDirs    []string
-	services       []string
-	requirePrivacy bool
-	formatExisting bool
-	anyPassword    bool
-	smb            policy.SMBRules
-	metricsAddress string
-	windowsService bool
-	logsToStderr   bool
+	kubeletPath      string
+	workingDirs      []string
+	services         []string
+	requirePrivacy   bool
+	formatExisting   bool
+	overwriteUnknown bool
+	anyPassword      bool
+	smb              policy.SMBRules
+	metricsAddress   string
+	windowsService   bool
+	logsToStderr     bool
 }
 
 // errUsage is the error for a wrong command line, after the usage was printed.
@@ -59,6 +60,13 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 			return errors.New("want refuse or ntfs")
 		}
 		o.formatExisting = what == "ntfs"
+		return nil
+	})
+	f.Func("unknown-content", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite` (default refuse)", func(what string) error {
+		if what != "refuse" && what != "overwrite" {
+			return errors.New("want refuse or overwrite")
+		}
+		o.overwriteUnknown = what == "overwrite"
 		return nil
 	})
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
@@ -101,7 +109,7 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 // rules returns the rules for the host.
 func (o *options) rules() Rules {
 	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting,
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown,
 		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

@@ -36,6 +36,8 @@ type Rules struct {
 	AllowedServices []string
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
+	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite unknown content.
+	OverwriteUnknown bool
 	// RequirePrivacy makes new SMB mappings encrypted.
 	RequirePrivacy bool
 	// AcceptUnverifiedPasswords lets requests use an SMB mapping in use if the server

@@ -45,6 +45,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	config.WorkingDirs = rules.WorkingDirs
 	config.AllowedServices = rules.AllowedServices
 	config.FormatExisting = rules.FormatExisting
+	config.OverwriteUnknown = rules.OverwriteUnknown
 	config.NoSMBPrivacy = !rules.RequirePrivacy
 	config.AcceptUnverifiedPasswords = rules.AcceptUnverifiedPasswords
 	n, err := simnode.Open(config)

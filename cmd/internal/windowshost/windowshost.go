@@ -56,6 +56,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	n.WorkingDirs = rules.WorkingDirs
 	n.AllowedServices = rules.AllowedServices
 	n.FormatExisting = rules.FormatExisting
+	n.OverwriteUnknown = rules.OverwriteUnknown
 	s, err := services.Open(n, services.Options{NoSMBPrivacy: !rules.RequirePrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {
 		return nil, err

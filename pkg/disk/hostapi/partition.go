@@ -49,36 +49,21 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
-	if err := d.vacant(diskNumber, disk); err != nil {
+	size, err := disk.Length(d.host.Ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.vacant(diskNumber, disk, size); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
 	if err := disk.MakeUsable(d.host.Ctx); err != nil {
 		return err
 	}
-	size, err := disk.Length(d.host.Ctx)
-	if err != nil {
-		return err
-	}
-	// Remains of an old file system where the partition will begin would make Windows
-	// recognize that file system in the new partition. They are erased now, because
-	// once the disk has a table it is unknown whose data they are.
-	start := storage.DataStart(size)
-	if err := d.erase(disk, start, size); err != nil {
-		return d.unlessInitialized(disk, err)
-	}
 	made, err := d.createGPT(disk)
 	if err != nil || !made {
 		return err
 	}
-	if err := disk.UpdateProperties(d.host.Ctx); err != nil {
-		return err
-	}
-	// Windows may have added a reserved partition of a different size.
-	_, actual, err := d.planned(disk, size)
-	if err != nil || actual == start || actual == 0 {
-		return err
-	}
-	return d.erase(disk, actual, size)
+	return disk.UpdateProperties(d.host.Ctx)
 }
 
 // unlessInitialized returns err, or nil if the disk has a table by now: then another
@@ -111,15 +96,6 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	return made, err
 }
 
-// erase erases the signatures of a file system that begins at start.
-func (d DiskAPI) erase(disk *storage.Disk, start, size uint64) error {
-	const signatures = 1 << 20
-	if size < start+signatures {
-		return nil // no partition can begin there
-	}
-	return disk.Zero(d.host.Ctx, start, signatures)
-}
-
 // planned returns the disk's table with the new data partition added, and where that
 // begins. It returns 0 if another program has made a partition by now.
 func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
@@ -134,27 +110,43 @@ func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64,
 	return storage.AddPartition(l, size, g.BytesPerSector, d.host.Node.Rand)
 }
 
-// vacant returns an error if a disk without a partition table has known content: a file
-// system on the whole disk, the metadata of another system's volume manager, a damaged
-// table. Unknown content is not an error, because reused disks have it.
-func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk) error {
-	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
-	if err != nil {
-		return err
-	}
-	if content := storage.Content(b); content != "" {
-		return occupied(content)
-	}
-	if !storage.Blank(b) {
-		d.host.Node.Log.Warn("Initializing a disk that is not blank; its unrecognized content will be lost", "disk", diskNumber)
+// vacant returns an error if a disk without a partition table holds data: content at one of
+// its ends, at the place where other systems begin their first partition, or where its
+// own partition will begin and end. [DiskAPI.free] looks there again when that is known.
+func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk, size uint64) error {
+	for _, a := range storage.NewDiskAreas(size) {
+		c, err := disk.Look(d.host.Ctx, a)
+		if err == nil {
+			err = d.occupied(diskNumber, disk, c)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func occupied(content string) error {
-	return hosterr.WithHint("check that the disk is free", "",
-		hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) outside any partition and was not changed", content),
-		"if the data is not needed, wipe the first MiB of the disk and try again")
+func (d DiskAPI) occupied(diskNumber uint32, disk *storage.Disk, c storage.Content) error {
+	return disk.Occupied(c, "check that the disk is free", "a disk", "disk", diskNumber)
+}
+
+// free returns an error if there is data where partition p will be. Otherwise it erases the
+// first and the last MiB of that place, so that nothing old appears in the new volume.
+func (d DiskAPI) free(diskNumber uint32, disk *storage.Disk, p win32.Partition) error {
+	c, err := disk.Look(d.host.Ctx, storage.Area{Offset: p.Offset, Length: p.Length})
+	if err != nil {
+		return err
+	}
+	if err := d.occupied(diskNumber, disk, c); err != nil {
+		return err
+	}
+	if err := disk.Zero(d.host.Ctx, p.Offset, min(storage.Edge, p.Length)); err != nil {
+		return err
+	}
+	if p.Length <= storage.Edge {
+		return nil
+	}
+	return disk.Zero(d.host.Ctx, p.Offset+p.Length-storage.Edge, storage.Edge)
 }
 
 // CreateBasicPartition implements [HostAPI].
@@ -191,7 +183,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, err
 	}
 	if l.Style == win32.PARTITION_STYLE_MBR {
-		if err := d.emptyMBR(l, disk); err != nil {
+		if err := d.emptyMBR(diskNumber, l, disk); err != nil {
 			return win32.Layout{}, 0, err
 		}
 	}
@@ -202,10 +194,25 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	offset, once := uint64(0), disk.WithoutRetry()
+	plan, offset, err := d.planned(disk, size)
+	if err != nil || offset == 0 {
+		return win32.Layout{}, 0, err
+	}
+	p, _ := storage.At(plan, offset)
+	if err := d.free(diskNumber, disk, p); err != nil {
+		// Windows refuses to write into the volume of another program's new partition.
+		if l, failed := disk.Layout(d.host.Ctx); failed == nil && len(storage.Partitions(l)) > 0 {
+			return win32.Layout{}, 0, nil
+		}
+		return win32.Layout{}, 0, err
+	}
+	once := disk.WithoutRetry()
 	err = storage.Retry(d.host.Ctx, d.host.Node, func() (err error) { // as in createGPT
 		if l, offset, err = d.planned(once, size); err != nil || offset == 0 {
 			return err
+		}
+		if now, _ := storage.At(l, offset); now.Offset != p.Offset || now.Length != p.Length {
+			return hosterr.Text(hosterr.ErrUnavailable, "the partition table changed during the operation; try again")
 		}
 		return once.SetLayout(d.host.Ctx, l)
 	})
@@ -216,18 +223,22 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 }
 
 // emptyMBR returns an error if the disk's first sector is not an MBR although Windows
-// reports an MBR without partitions: the first sector of a file system ends with the
-// same two bytes.
-func (d DiskAPI) emptyMBR(l win32.Layout, disk *storage.Disk) error {
-	b, err := disk.Start(d.host.Ctx, storage.ContentSize)
+// reports an MBR without partitions, because the first sector of a file system ends with
+// the same two bytes, or if there is data behind it.
+func (d DiskAPI) emptyMBR(diskNumber uint32, l win32.Layout, disk *storage.Disk) error {
+	size, err := disk.Length(d.host.Ctx)
 	if err != nil {
 		return err
 	}
-	content := storage.Content(b)
-	if content == "" || content == storage.BootSector && !storage.Uninitialized(l) {
-		return nil
+	whole := storage.Area{Length: size}
+	c, err := disk.Look(d.host.Ctx, whole)
+	if err == nil && c.Kind == storage.BootSector && !storage.Uninitialized(l) {
+		c, err = disk.LookBehindMBR(d.host.Ctx, whole)
 	}
-	return occupied(content)
+	if err != nil {
+		return err
+	}
+	return d.occupied(diskNumber, disk, c)
 }
 
 // AwaitPartition waits for the volume of a partition that CreateBasicPartition made, in

@@ -70,6 +70,10 @@ type Rules struct {
 	// FormatExisting allows FormatVolume to format an NTFS volume that contains data, as
 	// the daemon does with -format-existing=ntfs.
 	FormatExisting bool `json:"-"`
+	// OverwriteUnknown allows PartitionDisk and FormatVolume to overwrite a disk or volume
+	// that is not blank and has no known content, as the daemon does with
+	// -unknown-content=overwrite.
+	OverwriteUnknown bool `json:"-"`
 	// NoSMBPrivacy allows SMB mappings without encryption, as the daemon does with
 	// -require-privacy=false.
 	NoSMBPrivacy bool `json:"-"`

@@ -71,6 +71,8 @@ type Config struct {
 	NoSMBPrivacy bool
 	// FormatExisting is the daemon's -format-existing=ntfs.
 	FormatExisting bool
+	// OverwriteUnknown is the daemon's -unknown-content=overwrite.
+	OverwriteUnknown bool
 
 	// StandardPipes serves on the pipes that NewClient of the client module uses:
 	// the daemon's pipes, or the sockets in the directory of package pipe. [Start]
@@ -263,7 +265,7 @@ func (s *Server) Close() error {
 // pipes returns the pipes of a new process on the node, with the daemon's rules.
 func (s *Server) pipes() ([]apiserver.Pipe, error) {
 	services := append(policy.DefaultServices(), s.config.Services...)
-	p, err := s.node.NewProcess(simnode.Rules{WorkingDirs: s.config.WorkingDirs, AllowedServices: services, NoSMBPrivacy: s.config.NoSMBPrivacy, FormatExisting: s.config.FormatExisting})
+	p, err := s.node.NewProcess(simnode.Rules{WorkingDirs: s.config.WorkingDirs, AllowedServices: services, NoSMBPrivacy: s.config.NoSMBPrivacy, FormatExisting: s.config.FormatExisting, OverwriteUnknown: s.config.OverwriteUnknown})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 		// the same, so nothing is written.
 		return "", hosterr.WithHint("get the file system", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
-			"repair it with chkdsk or, if the data is not needed, wipe the first MiB of the volume, and try again")
+			"repair it with chkdsk or, if the data is not needed, clear the whole disk with diskpart (select disk, clean all), and try again")
 	case err != nil:
 		return "", hosterr.Wrap("get the file system", "", storage.Gone(err))
 	case info.FileSystem == "":
@@ -40,24 +40,23 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	return info.FileSystem, nil
 }
 
-// vacant returns an error if a volume without a file system that Windows recognizes has
-// content of another system.
+// vacant returns an error if a volume without a file system that Windows recognizes is not
+// blank.
 func (v volumeAPI) vacant(volumeID string) error {
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
 	if err != nil {
 		return err
 	}
 	defer vol.Close()
-	b, err := vol.Start(v.host.Ctx, storage.ContentSize)
+	length, err := vol.Length(v.host.Ctx)
 	if err != nil {
 		return err
 	}
-	if content := storage.Content(b); content != "" {
-		return hosterr.WithHint("check that the volume is free", "",
-			hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) that Windows cannot read, so it was not changed", content),
-			"if the data is not needed, wipe the first MiB of the volume and try again")
+	c, err := vol.Look(v.host.Ctx, storage.Area{Length: length})
+	if err != nil {
+		return err
 	}
-	return nil
+	return vol.Occupied(c, "check that the volume is free", "a volume", "volume", volumeID)
 }
 
 // content returns the volume's file system, or "" if it has none and is vacant.

@@ -24,7 +24,7 @@ func (v volumeAPI) ResizeVolume(volumeID string, sizeBytes int64) error {
 		return err
 	}
 	r := resize{v: v, volumeID: volumeID, at: at, want: uint64(sizeBytes)}
-	if r.fs, err = v.fileSystem(volumeID); err != nil {
+	if r.fs, err = v.content(volumeID); err != nil {
 		return err
 	}
 	done, err := r.satisfied()

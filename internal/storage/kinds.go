@@ -1,0 +1,157 @@
+package storage
+
+// Kind is a kind of content that a disk or volume may have, and how it is recognized.
+type Kind struct {
+	Name   string
+	Source string // where the signs are described
+	Signs  []Sign
+}
+
+// Sign is bytes that a kind of content has at a place.
+type Sign struct {
+	Magic string
+	At    uint64 // the offset from the start or, with FromEnd, the distance from the end
+	// FromEnd counts At back from the end of the device, rounded down to Align.
+	FromEnd bool
+	Align   uint64 // 0 means 1
+	// Quarter counts At from the end of the first quarter, in which mkfs.xfs ends its first
+	// allocation group.
+	Quarter bool
+}
+
+func at(magic string, offsets ...uint64) []Sign {
+	var signs []Sign
+	for _, o := range offsets {
+		signs = append(signs, Sign{Magic: magic, At: o})
+	}
+	return signs
+}
+
+func end(magic string, align uint64, distances ...uint64) []Sign {
+	var signs []Sign
+	for _, d := range distances {
+		signs = append(signs, Sign{Magic: magic, At: d, FromEnd: true, Align: align})
+	}
+	return signs
+}
+
+func signs(some ...[]Sign) []Sign {
+	var all []Sign
+	for _, s := range some {
+		all = append(all, s...)
+	}
+	return all
+}
+
+// Sources of the table.
+const (
+	magicH   = "Linux, include/uapi/linux/magic.h"
+	blkid    = "util-linux, libblkid superblocks"
+	tables   = "util-linux, libblkid partitions"
+	onDisk   = "the format's own documentation"
+	observed = "observed: images made by the format's own tool"
+	msDocs   = "Microsoft, documentation of the format"
+	libyal   = "libyal, documentation of the format"
+)
+
+// BootSector is the kind of a first sector that ends in 55AAh and has no more specific
+// sign.
+const BootSector = "boot sector or MBR partition table"
+
+// Kinds returns the kinds of content that are recognized, in the order in which they are
+// looked for: the first one found names the content. What is not in the table and not
+// blank is unknown content, so a missing row costs the name and not the data.
+//
+// ext2 to ext4 and ZFS are not in the table, because code tells them.
+func Kinds() []Kind {
+	pages := func(magic string) []Sign { // at the end of a page of 4 to 64 KiB
+		return at(magic, 0x1000-10, 0x2000-10, 0x4000-10, 0x8000-10, 0x10000-10)
+	}
+	return []Kind{
+		// Layers below a file system.
+		{"LUKS", onDisk, signs(at("LUKS\xba\xbe", 0), at("SKUL\xba\xbe", 0x4000, 0x8000, 0x10000, 0x20000, 0x40000, 0x80000, 0x100000, 0x200000, 0x400000))},
+		{"BitLocker", libyal, signs(at("-FVE-FS-", 3, 0x2100000), at("\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01", 0xa0, 0x1a8))},
+		{"LVM2 physical volume", onDisk, signs(at("LVM2 001", 0x18, 0x218, 0x418, 0x618), at(" LVM2 x[5A%r0N*>", 0x1004))},
+		{"LVM1 physical volume", blkid, at("HM\x01\x00", 0)},
+		{"Linux RAID", onDisk, signs(at("\xfc\x4e\x2b\xa9", 0, 0x1000), end("\xfc\x4e\x2b\xa9", 4096, 8192), end("\xfc\x4e\x2b\xa9", 64<<10, 64<<10), end("\xa9\x2b\x4e\xfc", 64<<10, 64<<10))},
+		{"Intel RAID", blkid, end("Intel Raid ISM Cfg Sig. ", 512, 1024)},
+		{"DDF RAID", blkid, signs(end("\xde\x11\xde\x11", 512, 512, 257*512), end("\x11\xde\x11\xde", 512, 512, 257*512))},
+		{"LSI MegaRAID", blkid, end("$XIDE$", 512, 512)},
+		{"NVIDIA RAID", blkid, end("NVIDIA  ", 512, 1024)},
+		{"Promise FastTrack RAID", blkid, end("Promise Technology, Inc.", 512, 63*512, 255*512, 256*512, 16*512, 399*512, 591*512, 675*512, 735*512, 911*512, 974*512, 991*512, 951*512)},
+		{"HighPoint RAID", blkid, signs(end("\xf3\x16\x78\x5a", 512, 11*512), end("\xfd\x16\x78\x5a", 512, 11*512), at("\xf0\x16\x78\x5a", 9*512+32), at("\xfd\x16\x78\x5a", 9*512+32))},
+		{"JMicron RAID", blkid, end("JM\x00", 512, 512)},
+		{"DRBD", blkid, signs(end("\x83\x74\x02\x67", 1, 4096-60), end("\x83\x74\x02\x6b", 1, 4096-60), end("\x83\x74\x02\x6d", 1, 4096-60))},
+		{"bcache", blkid, at("\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", 0x1018)},
+		{"Stratis", blkid, at("!Stra0tis\x86\xff\x02^\x41rh", 0x204, 0x1204)},
+		{"dm-verity", blkid, at("verity\x00\x00", 0)},
+		{"dm-integrity", blkid, at("integrt\x00", 0)},
+		{"LVM2 snapshot", blkid, at("SnAp", 0)},
+		{"Ceph BlueStore", blkid, at("bluestore block device", 0)},
+		{"Oracle ASM", blkid, at("ORCLDISK", 0x20)},
+		{"VMFS physical volume", blkid, at("\x0d\xd0\x01\xc0", 0x100000)},
+		{"VMFS", blkid, at("\x5e\xf1\xab\x2f", 0x200000)},
+		{"Storage Spaces", observed, at("SPACEDB ", 0, 0x1000)},
+		{"dynamic disk (LDM)", onDisk, signs(at("PRIVHEAD", 0, 0xC00), end("PRIVHEAD", 512, 512, 1<<20-1856*512, 1856*512, 192*512), end("TOCBLOCK", 512, 1<<20-512, 1<<20-1024, 2047*512, 2046*512), end("VMDB", 512, 1<<20-17*512, 2031*512))},
+		{"UBI", blkid, at("UBI#", 0)},
+		{"mpool", blkid, at("mpoolDev", 0)},
+
+		// File systems of Linux and Unix. F2FS has no magic behind its two superblocks: its
+		// first checkpoint says at which offset its checksum is.
+		{"XFS", onDisk, signs(at("XFSB", 0, 1<<40), []Sign{{Magic: "XFSB", Quarter: true, Align: 4096}})},
+		{"XFS log", blkid, at("\xfe\xed\xba\xbe", 0)},
+		{"btrfs", magicH, at("_BHRfS_M", 0x10040, 0x4000040, 0x4000000040)},
+		{"bcachefs", blkid, at("\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", 0x1018)},
+		{"F2FS", magicH, signs(at("\x10\x20\xf5\xf2", 0x400, 0x1400), at("\xfc\x0f\x00\x00", 0x200000+164))},
+		{"JFS", blkid, at("JFS1", 0x8000, 0xf000)},
+		{"Reiser4", blkid, at("ReIsEr4", 0x10000)},
+		{"ReiserFS", magicH, at("ReIsEr", 0x10034, 0x2034, 0x10014)},
+		{"NILFS2", magicH, signs(at("\x34\x34", 0x406), end("\x34\x34", 4096, 4096-6))},
+		{"OCFS2", blkid, at("OCFSV2", 0x400, 0x800, 0x1000, 0x2000)},
+		{"OCFS", blkid, at("OracleCFS", 8)},
+		{"GFS2", blkid, at("\x01\x16\x19\x70", 0x10000)},
+		{"Minix", magicH, signs(at("\x7f\x13", 0x410), at("\x8f\x13", 0x410), at("\x68\x24", 0x410), at("\x78\x24", 0x410), at("\x5a\x4d", 0x418))},
+		{"Linux swap", magicH, signs(pages("SWAPSPACE2"), pages("SWAP-SPACE"))},
+		{"hibernation image", blkid, signs(pages("S1SUSPEND"), pages("S2SUSPEND"), pages("ULSUSPEND"), pages("LINHIB0001"), pages("\xed\xc3\x02\xe9\x98\x56\xe5\x0c"))},
+		{"squashfs", magicH, signs(at("hsqs", 0), at("sqsh", 0), at("hsqt", 0))},
+		{"EROFS", magicH, at("\xe2\xe1\xf5\xe0", 0x400)},
+		{"cramfs", magicH, signs(at("\x45\x3d\xcd\x28", 0), at("\x28\xcd\x3d\x45", 0))},
+		{"romfs", blkid, at("-rom1fs-", 0)},
+		{"UBIFS", blkid, at("\x31\x18\x10\x06", 0)},
+		{"zonefs", blkid, at("SFOZ", 0)},
+		{"EXFS", blkid, at("EXFS", 0)},
+		{"VxFS", blkid, at("\xf5\xfc\x01\xa5", 0x400)},
+		{"UFS", blkid, signs(at("\x19\x01\x54\x19", 0x55c, 0x255c, 0x1055c, 0x4055c), at("\x54\x19\x01\x00", 0x255c, 0x1055c), at("\x00\x01\x19\x54", 0x255c, 0x1055c), at("\x19\x54\x01\x19", 0x255c, 0x1055c))},
+		{"BeFS", blkid, signs(at("BFS1", 0x20, 0x220), at("1SFB", 0x20, 0x220))},
+		{"SCO BFS", blkid, at("\xce\xfa\xad\x1b", 0)},
+		{"System V", blkid, signs(at("\x20\x7e\x18\xfd", 0x3f8), at("\x44\x55\x2b\x00", 0x7f8))},
+		{"HPFS", blkid, at("\x49\xe8\x95\xf9", 0x2000)},
+		{"NetWare NSS", blkid, at("SPB5", 0x1000)},
+		{"APFS", onDisk, at("NXSB", 0x20)},
+		{"HFS+", onDisk, signs(at("H+\x00\x04", 0x400), at("HX\x00\x05", 0x400), end("H+\x00\x04", 512, 1024), end("HX\x00\x05", 512, 1024))},
+		{"HFS", onDisk, at("BD", 0x400)},
+		{"UDF", onDisk, signs(at("BEA01", 0x8001), at("NSR02", 0x8001, 0x8801, 0x9001), at("NSR03", 0x8001, 0x8801, 0x9001), at("BOOT2", 0x8001))},
+		{"ISO 9660", onDisk, signs(at("CD001", 0x8001), at("CDROM", 0x8009))},
+
+		// File systems of Windows. The FAT of an exFAT begins at 1 MiB if it is aligned.
+		{"NTFS", msDocs, signs(at("NTFS    ", 3), end("NTFS    ", 512, 512-3, 4096-3))},
+		{"ReFS", libyal, signs(at("ReFS\x00\x00\x00\x00", 3), end("ReFS\x00\x00\x00\x00", 512, 512-3, 4096-3))},
+		{"exFAT", msDocs, signs(at("EXFAT   ", 3, 12*512+3, 12*4096+3), at("\xf8\xff\xff\xff\xff\xff\xff\xff", 0x100000))},
+		{"FAT", msDocs, signs(at("FAT32   ", 0x52, 6*512+0x52, 6*4096+0x52), at("FAT16   ", 0x36), at("FAT12   ", 0x36))},
+
+		// Partition tables and images of disks.
+		{"GPT partition table", msDocs, signs(at("EFI PART", 512, 4096), end("EFI PART", 512, 512, 4096))},
+		{"Apple partition map", tables, signs(at("PM\x00\x00", 512), at("ER\x02\x00", 0))},
+		{"SGI disk label", tables, at("\x0b\xe5\xa9\x41", 0)},
+		{"Sun disk label", tables, at("\xda\xbe", 508)},
+		{"BSD disk label", tables, at("\x57\x45\x56\x82", 0, 0x40, 0x200)},
+		{"AIX disk", tables, at("\xc9\xc2\xd4\xc1", 0)},
+		{"Amiga disk", onDisk, at("RDSK", 0, 512)},
+		{"QCOW image", onDisk, at("QFI\xfb", 0)},
+		{"VMDK image", onDisk, at("KDMV", 0)},
+		{"VHDX image", msDocs, at("vhdxfile", 0)},
+		{"VHD image", msDocs, signs(at("conectix", 0), end("conectix", 512, 512))},
+		{"VDI image", observed, at("\x7f\x10\xda\xbe", 0x40)},
+		{BootSector, onDisk, at("\x55\xaa", 510)},
+	}
+}

@@ -1,0 +1,451 @@
+package images_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+var update = flag.Bool("update", false, "write docs/evidence/content.md")
+
+// made is content that a program of Debian makes in a file.
+type made struct {
+	name string
+	// command is run by sh with the file in $1.
+	command string
+	// copies reports that a second copy of the description is behind the first MiB, so that
+	// the content must be found even if all of that MiB is lost.
+	copies bool
+}
+
+// contents needs no root and no loop devices, except for LVM and RAID, whose tools do not
+// work on files.
+func contents() []made {
+	return []made{
+		{"ext2", "mkfs.ext2 -qF $1", true},
+		{"ext3", "mkfs.ext3 -qF $1", true},
+		{"ext4", "mkfs.ext4 -qF $1", true},
+		{"ext4 with blocks of 2 KiB", "mkfs.ext4 -qF -b 2048 $1", true},
+		{"ext4 with blocks of 4 KiB", "mkfs.ext4 -qF -b 4096 $1", true},
+		{"ext journal", "mke2fs -qF -O journal_dev $1", false},
+		{"XFS", "mkfs.xfs -qf $1", true},
+		{"btrfs", "mkfs.btrfs -qf $1", true},
+		{"F2FS", "mkfs.f2fs -qf $1", false},
+		{"NILFS2", "mkfs.nilfs2 -qf $1", true},
+		{"JFS", "mkfs.jfs -q $1", false},
+		{"ReiserFS", "mkfs.reiserfs -qff $1", false},
+		{"OCFS2", "mkfs.ocfs2 -qx --fs-features=local $1 </dev/null", false},
+		{"GFS2", "mkfs.gfs2 -qO -p lock_nolock $1", false},
+		{"Minix", "mkfs.minix $1", false},
+		{"Minix 3", "mkfs.minix -3 $1", false},
+		{"SCO BFS", "mkfs.bfs $1", false},
+		{"NTFS", "mkfs.ntfs -qFf $1", true},
+		{"exFAT", "mkfs.exfat $1", false},
+		{"FAT16", "mkfs.fat -F 16 $1", false},
+		{"FAT32", "mkfs.fat -F 32 $1", false},
+		{"UDF", "mkudffs $1", false},
+		{"swap", "mkswap -q $1", false},
+		{"LUKS1", "echo secret | cryptsetup -q luksFormat --type luks1 --pbkdf-force-iterations 1000 $1 -", false},
+		{"LUKS2", "echo secret | cryptsetup -q luksFormat --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 $1 -", false},
+		{"dm-verity", "veritysetup format $1 $1.hash >/dev/null && cp --sparse=always $1.hash $1", false},
+		{"bcache", "make-bcache -B $1 >/dev/null", false},
+		{"MBR partition table", "echo 2048,,83 | sfdisk -q --label dos $1", false},
+		{"MBR partition table with ext4", "echo 2048,,83 | sfdisk -q --label dos $1 && mkfs.ext4 -qF -E offset=1048576 $1 250m", false},
+		{"GPT", "echo 2048,200M | sfdisk -q --label gpt $1", true},
+		{"GPT with ext4", "echo 2048,200M | sfdisk -q --label gpt $1 && mkfs.ext4 -qF -E offset=1048576 $1 200m", true},
+		{"Sun disk label", "echo ,200M | sfdisk -q --label sun $1", false},
+		{"SGI disk label", "echo ,200M | sfdisk -q --label sgi $1", false},
+		{"squashfs", into("mksquashfs $2 $1.new -quiet -noappend >/dev/null"), false},
+		{"EROFS", into("mkfs.erofs --quiet $1.new $2"), false},
+		{"cramfs", into("mkfs.cramfs $2 $1.new"), false},
+		{"ISO 9660", into("genisoimage -quiet -o $1.new $2"), false},
+		{"qcow2 image", into("qemu-img create -q -f qcow2 $1.new 10G"), false},
+		{"VMDK image", into("qemu-img create -q -f vmdk $1.new 10G"), false},
+		{"VHD image", into("qemu-img create -q -f vpc $1.new 10G"), false},
+		{"VHDX image", into("qemu-img create -q -f vhdx $1.new 10G"), false},
+		{"VDI image", into("qemu-img create -q -f vdi $1.new 10G"), false},
+		{"random bytes", "dd if=/dev/urandom of=$1 bs=1M count=3 conv=notrunc status=none", false},
+		{"text in the last sector", "printf 'someone was here' | dd of=$1 bs=1 seek=$(($(stat -c %s $1) - 100)) conv=notrunc status=none", false},
+	}
+}
+
+// into makes a new file, from the directory $2, at the beginning of $1.
+func into(command string) string {
+	return "set -- $1 $(dirname $1)/files; mkdir -p $2; seq 50000 > $2/numbers; " + command + "; dd if=$1.new of=$1 bs=1M conv=notrunc status=none"
+}
+
+// losses are what may have happened to content before CSI Proxy sees it.
+func losses(m made) map[string][]storage.Area {
+	all := map[string][]storage.Area{
+		"intact":                nil,
+		"first sector lost":     {{Offset: 0, Length: 512}},
+		"first 4 KiB lost":      {{Offset: 0, Length: 4096}},
+		"first 34 sectors lost": {{Offset: 0, Length: 34 * 512}},
+		"last MiB lost":         {{Offset: contentSize - mib, Length: mib}},
+	}
+	if m.copies {
+		all["first MiB lost"] = []storage.Area{{Offset: 0, Length: mib}}
+	}
+	return all
+}
+
+const contentSize = 320 * mib
+
+// No content of another system is destroyed by PartitionDisk, as content of a whole disk, or
+// by FormatVolume, in a data partition, even if its beginning is lost. libblkid is the
+// judge: what it names, we name, too, or refuse as unknown.
+func TestForeignContentIsKept(t *testing.T) {
+	if _, err := exec.LookPath("blkid"); err != nil {
+		t.Skip("needs blkid: apt-get install util-linux")
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+":/sbin:/usr/sbin")
+	template, offset := partitioned(t)
+	counts := map[string]int{}
+	var absent []string
+	for _, m := range contents() {
+		file := filepath.Join(t.TempDir(), "content")
+		if err := sparse(file, contentSize); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("sh", "-ec", m.command, "sh", file).CombinedOutput(); err != nil {
+			absent = append(absent, m.name)
+			t.Logf("%s: not made here: %v: %s", m.name, err, firstLine(out))
+			continue
+		}
+		if err := os.Truncate(file, contentSize); err != nil {
+			t.Fatal(err)
+		}
+		judged := blkid(file)
+		for _, loss := range slices.Sorted(keys(losses(m))) {
+			left := filepath.Join(t.TempDir(), "left")
+			damaged(t, file, left, losses(m)[loss])
+			if blank(t, left) {
+				continue // nothing is left that could be found
+			}
+			for _, on := range []struct {
+				where string
+				use   func(*testing.T, string) error
+			}{
+				{"disk", func(t *testing.T, f string) error { return partition(t, f) }},
+				{"partition", func(t *testing.T, f string) error { return format(t, template, offset, f) }},
+			} {
+				err := on.use(t, left)
+				result := "refused by name"
+				switch {
+				case errors.Is(err, errFormatted):
+					result = "formatted, as Windows mounts it" // NTFS; FormatVolume leaves it alone
+				case err == nil:
+					result = "destroyed"
+					t.Errorf("%s, %s, on a %s: destroyed; blkid names it %q", m.name, loss, on.where, judged)
+				case !errors.Is(err, hosterr.ErrFailedPrecondition):
+					result = "failed"
+					t.Errorf("%s, %s, on a %s: %v", m.name, loss, on.where, err)
+				case strings.Contains(err.Error(), storage.UnknownContent):
+					result = "refused as unknown content"
+					if loss == "intact" && judged != "" {
+						t.Logf("%s on a %s is unknown here; blkid names it %q", m.name, on.where, judged)
+					}
+				}
+				group := "intact"
+				if loss != "intact" {
+					group = "damaged"
+				}
+				counts[group+" on a "+on.where+": "+result]++
+				counts[group+" on a "+on.where]++
+			}
+		}
+	}
+	for _, k := range slices.Sorted(keys(counts)) {
+		t.Attr("measured", fmt.Sprintf("%s: %d", k, counts[k]))
+		t.Logf("%s: %d", k, counts[k])
+	}
+	if len(absent) > 0 {
+		t.Attr("measured", "not made, because the programs are missing: "+strings.Join(absent, ", "))
+	}
+	if counts["intact on a disk"] < 5 {
+		t.Errorf("only %d contents were made, not: %v", counts["intact on a disk"], absent)
+	}
+}
+
+// errFormatted is the result for a file system that Windows mounts.
+var errFormatted = errors.New("formatted")
+
+func keys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	return line
+}
+
+func blkid(file string) string {
+	out, err := exec.Command("blkid", "-p", "-o", "export", file).Output()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), "="); key == "TYPE" || key == "PTTYPE" {
+			names = append(names, value)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func sparse(file string, size int64) error {
+	return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size))
+}
+
+// damaged copies a file and overwrites areas of the copy with zeros.
+func damaged(t *testing.T, from, to string, lost []storage.Area) {
+	t.Helper()
+	if out, err := exec.Command("cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, out)
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, a := range lost {
+		if _, err := f.WriteAt(make([]byte, a.Length), int64(a.Offset)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// blank reports whether a file has only zeros.
+func blank(t *testing.T, file string) bool {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zeros, b := make([]byte, mib), make([]byte, mib)
+	for {
+		n, err := f.Read(b)
+		if !bytes.Equal(b[:n], zeros[:n]) {
+			return false
+		}
+		if errors.Is(err, io.EOF) {
+			return true
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// nodeWith returns a node with a disk that is a copy of an image.
+func nodeWith(t *testing.T, image string) (*simnode.Node, uint32) {
+	t.Helper()
+	n, err := simnode.Open(simnode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := n.AttachDisk(simnode.Disk{Image: image})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, d.Number
+}
+
+// partition calls PartitionDisk for a disk with the content of a file.
+func partition(t *testing.T, file string) error {
+	t.Helper()
+	n, number := nodeWith(t, file)
+	defer n.Close()
+	before := table(t, n, number)
+	_, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
+	if err == nil && before > 0 {
+		// The disk has partitions, which PartitionDisk leaves alone.
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "it has %d partitions already", before)
+	}
+	return err
+}
+
+// table returns how many volumes the node sees on a disk: those of partitions that its
+// table has.
+func table(t *testing.T, n *simnode.Node, number uint32) int {
+	t.Helper()
+	vols, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(vols.VolumeIDs)
+}
+
+// partitioned returns the image of a partitioned disk and where its partition begins. The
+// partition is as large as the contents.
+func partitioned(t *testing.T) (image string, offset int64) {
+	t.Helper()
+	n, err := simnode.Open(simnode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	d, err := n.AttachDisk(simnode.Disk{Size: contentSize + 2*mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
+		t.Fatal(err)
+	}
+	state, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range state.Disks {
+		if x.Number == d.Number {
+			image = filepath.Join(t.TempDir(), "template")
+			damaged(t, x.Image, image, nil)
+		}
+	}
+	return image, mib
+}
+
+// format calls FormatVolume for a data partition with the content of a file. An empty file
+// system that Windows mounts is errFormatted.
+func format(t *testing.T, template string, offset int64, file string) error {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk")
+	damaged(t, template, image, nil)
+	if out, err := exec.Command("dd", "if="+file, "of="+image, "bs=1M", fmt.Sprintf("seek=%d", offset/mib), "conv=notrunc,sparse", "status=none").CombinedOutput(); err != nil {
+		t.Fatalf("dd: %v\n%s", err, out)
+	}
+	n, number := nodeWith(t, image)
+	defer n.Close()
+	vols, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	if err != nil || len(vols.VolumeIDs) != 1 {
+		t.Fatalf("volumes %v, %v, want one", vols, err)
+	}
+	is, err := n.Volume().IsVolumeFormatted(t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: vols.VolumeIDs[0]})
+	if err == nil && is.Formatted {
+		return errFormatted
+	}
+	_, failed := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: vols.VolumeIDs[0]})
+	if failed != nil && err == nil {
+		t.Errorf("IsVolumeFormatted says no, and FormatVolume refuses: %v", failed)
+	}
+	return failed
+}
+
+// Blank disks of all sizes are partitioned and formatted: no false alarm.
+func TestBlankDisksAreUsed(t *testing.T) {
+	disks := 1000
+	if testing.Short() {
+		disks = 20
+	}
+	n, err := simnode.Open(simnode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for i := range disks {
+		size := simnode.Size(8*mib + i*i*mib/7/4096*4096 + i%5*64<<10)
+		d, err := n.AttachDisk(simnode.Disk{Size: size / 4096 * 4096, SectorSize: []uint32{512, 4096}[i%2]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
+			t.Errorf("blank disk of %d bytes: %v", size, err)
+			continue
+		}
+		vols, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
+		if err != nil || len(vols.VolumeIDs) != 1 {
+			t.Fatalf("volumes %v, %v, want one", vols, err)
+		}
+		if _, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: vols.VolumeIDs[0]}); err != nil {
+			t.Errorf("new volume on a blank disk of %d bytes: %v", size, err)
+		}
+		if err := n.DetachDisk(d.Number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Attr("measured", fmt.Sprintf("%d blank disks were partitioned and formatted", disks))
+}
+
+// The page lists the kinds.
+func TestContentPage(t *testing.T) {
+	const page = "../../docs/evidence/content.md"
+	var b strings.Builder
+	b.WriteString(`# What counts as data
+
+Generated by ` + "`make generate`" + ` from ` + "`internal/storage`" + `.
+
+PartitionDisk and FormatVolume write only to places that are blank. Blank means: the first
+and the last MiB have only zeros, and at none of the places that this table names is a sign
+of known content. It is looked at on a disk without a partition table as a whole; where the
+new partition will begin and end; at 1 MiB, where most systems begin their first partition;
+and on a volume in which Windows recognizes no file system.
+
+Everything else is refused. What is in the table is named. Other content is "unknown
+content", with the first byte that is not zero, and is overwritten only with
+` + "`-unknown-content=overwrite`" + `. Known content is never overwritten. So a missing row costs a
+name and, with that flag, the protection.
+
+What remains: content that has only zeros in its first and its last MiB and no sign behind
+them is not found.
+
+` + "`test/images`" + ` makes such content with Debian's programs, damages it, and asks libblkid what
+it is.
+
+"-N" is N bytes before the end; "quarter" is the end of the first quarter.
+
+| kind | at | source |
+|---|---|---|
+| ext2, ext3, ext4 | 1024, and the copies in the second group: 8389632, 33554432, 134217728 | Linux, fs/ext4/ext4.h |
+| ZFS | all four labels, two at each end | "ZFS On-Disk Specification" |
+`)
+	for _, k := range storage.Kinds() {
+		var places []string
+		for _, s := range k.Signs {
+			place := fmt.Sprint(s.At)
+			switch {
+			case s.Quarter:
+				place = "quarter"
+			case s.FromEnd && s.Align > 512:
+				place = fmt.Sprintf("-%d of the size in units of %d", s.At, s.Align)
+			case s.FromEnd:
+				place = fmt.Sprintf("-%d", s.At)
+			}
+			if !slices.Contains(places, place) {
+				places = append(places, place)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", k.Name, strings.Join(places, ", "), k.Source)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != b.String() {
+		t.Errorf("%s is out of date; run make generate", page)
+	}
+}
