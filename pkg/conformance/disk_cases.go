@@ -103,7 +103,6 @@ func partitionCases() []testCase {
 		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentMBR, Size: gib})},
 		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib})},
 		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib})},
-		{name: "disk with unrecognized bytes is partitioned", run: becomes(Disk{Size: gib, Bytes: []Bytes{{At: 4096, Data: []byte("left over")}}})},
 		{name: "offline blank disk is partitioned", run: becomes(Disk{Size: gib, Offline: yes()})},
 		{name: "read-only blank disk is partitioned", run: becomes(Disk{Size: gib, ReadOnly: yes()})},
 		{name: "blank disk that SAN policy left offline and read-only is partitioned", setup: Setup{Windows: Windows{SANPolicy: nodespec.SANOfflineShared}}, run: becomes(Disk{Size: gib})},
@@ -117,6 +116,9 @@ func partitionCases() []testCase {
 		{name: "GPT disk with a damaged header and an intact backup is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one, Bytes: []Bytes{{At: 512, Data: make([]byte, 512)}}}, 1)},
 		{name: "GPT disk with damaged header and entries and intact backups is kept", run: kept(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: one, Bytes: []Bytes{{At: 512, Data: make([]byte, 33*512)}}}, 1)},
 
+		{name: "disk with unknown content is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{{At: 4096, Data: []byte("left over")}}}, "unknown content at byte 4096")},
+		{name: "disk with unknown content where the partition would begin is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{{At: 16*mib + 4096, Data: []byte("left over")}}}, "unknown content")},
+		{name: "disk with unknown content at its end is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{{At: gib - 512, Data: []byte("left over")}}}, "unknown content")},
 		{name: "disk with nothing left of its GPT but the protective MBR is refused", run: refused(Disk{Size: gib, Bytes: []Bytes{protective()}})},
 		{name: "superfloppy is refused", run: refused(Disk{Content: nodespec.ContentSuperfloppy, Size: gib}, "NTFS")},
 		{name: "offline superfloppy is refused", run: refused(Disk{Content: nodespec.ContentSuperfloppy, Size: gib, Offline: yes()}, "NTFS")},
@@ -130,17 +132,14 @@ func partitionCases() []testCase {
 			e.ok(e.format(id))
 			e.wantTotal(id, 3*tib-16*mib)
 		}},
-		testCase{name: "new partition table erases old file systems", run: func(e *env) {
+		testCase{name: "disk wiped at its start with an old file system behind it is refused", run: func(e *env) {
 			for name, marks := range sorted(foreign()) {
-				d := Disk{Size: 2 * gib}
-				for _, start := range []uint64{mib, 16 * mib} {
+				for _, start := range []nodespec.Size{mib, 16 * mib} {
+					d := Disk{Size: 2 * gib}
 					for _, b := range marks {
-						d.Bytes = append(d.Bytes, Bytes{At: nodespec.Size(start) + b.At, Data: b.Data})
+						d.Bytes = append(d.Bytes, Bytes{At: start + b.At, Data: b.Data})
 					}
-				}
-				id := partitioned(e, e.attach(d))
-				if err := e.format(id); err != nil {
-					e.Errorf("%s: %v", name, err)
+					e.want("PartitionDisk of a disk with "+name, e.partition(e.attach(d)), hosterr.ErrFailedPrecondition, name)
 				}
 			}
 		}},
