@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Words returns those of the known words that are most similar to word, the most similar
-// first and at most three. It ignores case. A word that is not similar to any returns none.
+// Words returns the known words that are most similar to word: one or, if they are equally
+// similar, up to three. It ignores case. A word that is not similar to any returns none.
 func Words(word string, known []string) []string {
 	type candidate struct {
 		word     string
@@ -24,7 +24,9 @@ func Words(word string, known []string) []string {
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var words []string
 	for _, c := range all[:min(len(all), 3)] {
-		words = append(words, c.word)
+		if c.distance == all[0].distance {
+			words = append(words, c.word)
+		}
 	}
 	return words
 }
