@@ -75,7 +75,31 @@ func (o *op) isMapped(share string) (bool, error) {
 		ctx, cancel = context.WithTimeout(o.ctx, sharesWait)
 		defer cancel()
 	}
-	err := o.n.Join(ctx, "list mapped shares", func() error {
+	err := o.listShares(ctx, s)
+	if old && ctx.Err() != nil && o.ctx.Err() == nil {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	mapped, _ := s.has(share, o.n.Clock.Now())
+	return mapped, nil
+}
+
+// isStillMapped is isMapped for a share that cannot be opened, perhaps because another
+// program removed its mapping: Windows is asked.
+func (o *op) isStillMapped(share string) (bool, error) {
+	s := sharesOf(o.n)
+	if err := o.listShares(o.ctx, s); err != nil {
+		return false, err
+	}
+	mapped, _ := s.has(share, o.n.Clock.Now())
+	return mapped, nil
+}
+
+// listShares asks Windows for the mapped shares. Callers at the same time share one call.
+func (o *op) listShares(ctx context.Context, s *shares) error {
+	return o.n.Join(ctx, "list mapped shares", func() error {
 		uses, err := o.n.API.UseEnum()
 		if err != nil {
 			return err
@@ -86,14 +110,9 @@ func (o *op) isMapped(share string) (bool, error) {
 		for _, u := range uses {
 			s.listed = append(s.listed, u.Remote)
 		}
+		s.made = slices.DeleteFunc(s.made, func(share string) bool {
+			return !slices.ContainsFunc(s.listed, func(have string) bool { return winpath.SameShare(have, share) })
+		})
 		return nil
 	})
-	if old && ctx.Err() != nil && o.ctx.Err() == nil {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	mapped, _ := s.has(share, o.n.Clock.Now())
-	return mapped, nil
 }

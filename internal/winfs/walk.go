@@ -47,16 +47,26 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if p.IsUNC() && len(o.dirs) > 0 {
+	guarded := p.IsUNC() && len(o.dirs) > 0
+	unmapped := func() error {
+		return &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
+	}
+	if guarded {
 		mapped, err := o.isMapped(p.Volume)
 		if err != nil {
 			return 0, err
 		}
 		if !mapped {
-			return 0, &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
+			return 0, unmapped()
 		}
 	}
-	return o.n.API.NtCreateFile(0, p.Root().NT(), access, win32.OBJ_CASE_INSENSITIVE, share, win32.FILE_OPEN, plain|win32.FILE_DIRECTORY_FILE)
+	h, err := o.n.API.NtCreateFile(0, p.Root().NT(), access, win32.OBJ_CASE_INSENSITIVE, share, win32.FILE_OPEN, plain|win32.FILE_DIRECTORY_FILE)
+	if err != nil && guarded {
+		if mapped, failed := o.isStillMapped(p.Volume); failed == nil && !mapped {
+			return 0, unmapped()
+		}
+	}
+	return h, err
 }
 
 // unmappedError refuses a path on a share of which the node has no mapping.

@@ -551,6 +551,23 @@ func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 	})
 }
 
+// A mapping that another program removed is missed at once: drivers map the share again if
+// its link is no link to a mapped share.
+func TestRemovedMappingIsMissedAtOnce(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
+	for _, want := range []bool{true, false} {
+		if out, err := f.fs.IsSymlink(t.Context(), &filesystem.IsSymlinkRequest{Path: v}); err != nil || out.IsSymlink != want {
+			t.Errorf("IsSymlink = %+v, %v, want %t", out, err, want)
+		}
+		if want {
+			f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE))
+		}
+	}
+}
+
 func TestServerWithoutEncryption(t *testing.T) {
 	old := nodespec.SMBServer{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
 	f := begin(t, old)
