@@ -347,6 +347,8 @@ func (c *call) repair(status smbapi.Status, failed error) error {
 		return c.ctx.Err()
 	case errors.Is(err, hosterr.ErrPermissionDenied):
 		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials)
+	case errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(failed, hosterr.ErrUnavailable) && !smbapi.NoShare(failed):
+		return keep(err) // the server went away after the use
 	case errors.Is(err, hosterr.ErrUnavailable), verified && smbapi.NoShare(failed):
 		return keep(failed)
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):

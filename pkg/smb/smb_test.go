@@ -494,6 +494,18 @@ func TestMappingThatOnlyLooksConnected(t *testing.T) {
 	}
 }
 
+// The server goes away just after it refused the mapping: the answer is that it is away.
+func TestServerGoesAwayWhileItIsAsked(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(f.win.SetSMBMappingStatus(`\\files\data`, "disconnected"))
+	f.fail("LogonToServer", win32.ERROR_SEM_TIMEOUT)
+	f.refused(f.mount(`\\files\data`, v, "ann", "ann-1"), hosterr.ErrUnavailable, "kept")
+	f.heal()
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+}
+
 // A user without rights to the root directory of a share may use directories below it. The
 // mapping is not made again by each request, which would close all files.
 func TestShareWithClosedRoot(t *testing.T) {
