@@ -207,22 +207,8 @@ func (l *Lab) Run(ctx context.Context, exe string, args ...string) error {
 
 // RunWith is Run for a driver with an environment of its own.
 func (l *Lab) RunWith(ctx context.Context, d Driver) error {
-	address, err := freeAddress()
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	args := d.Args
-	l.endpoint, d.Args = address, nil
-	placed := false
-	for _, arg := range args {
-		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
-		d.Args = append(d.Args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
-	}
-	if !placed {
-		d.Args = append(d.Args, "--endpoint=tcp://"+address)
-	}
 	l.driver = d
 	return l.start(ctx)
 }
@@ -236,17 +222,31 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// start starts the driver, and waits until it listens.
+// start starts the driver, and waits until it listens. It listens on a new port each time,
+// because Wine may still accept connections for a driver that was killed.
 func (l *Lab) start(ctx context.Context) error {
 	if l.process != nil {
 		l.process.Kill()
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	l.endpoint = address
+	var args []string
+	placed := false
+	for _, arg := range l.driver.Args {
+		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
+		args = append(args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
+	}
+	if !placed {
+		args = append(args, "--endpoint=tcp://"+address)
 	}
 	env := slices.Concat(l.config.Env, l.driver.Env)
 	if l.links {
 		env = append(env, shim.Env)
 	}
-	var err error
-	if l.process, err = l.session.Start(session.Program{Path: l.driver.Exe, Args: l.driver.Args, Env: env, Log: l.config.Log}); err != nil {
+	if l.process, err = l.session.Start(session.Program{Path: l.driver.Exe, Args: args, Env: env, Log: l.config.Log}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, listening)
@@ -300,7 +300,8 @@ func (l *Lab) end(how func(*session.Process)) {
 	}
 }
 
-// Restart starts the driver again, on the same endpoint, after killing it if it runs.
+// Restart starts the driver again, after killing it if it runs. It has another endpoint
+// then, so callers must connect to [Lab.Endpoint] again.
 func (l *Lab) Restart(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	staging = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\vol-1\globalmount`
 	pod     = `C:\var\lib\kubelet\pods\pod`
 	target  = pod + `\mount`
-	limit   = 15 * time.Second
+	limit   = time.Minute
 )
 
 // driver is the example driver in a lab.
@@ -96,6 +96,7 @@ func TestDriver(t *testing.T) {
 	if err := lab.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	d = connect(t, lab)
 	if err := d.publish(); err != nil {
 		t.Errorf("publish after the driver was killed: %v", err)
 	}
