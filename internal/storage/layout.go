@@ -91,14 +91,11 @@ func At(l win32.Layout, offset uint64) (win32.Partition, bool) {
 	return win32.Partition{}, false
 }
 
-// SingleData returns the only partition of the table, if it is as [AddPartition]
-// creates it: a data partition without a drive letter.
+// SingleData returns the only partition of the table, if it is a data partition. Those
+// that the existing CSI Proxy made may have drive letters.
 func SingleData(l win32.Layout) (win32.Partition, bool) {
 	ps := Partitions(l)
 	if len(ps) != 1 || !IsBasicData(l, ps[0]) {
-		return win32.Partition{}, false
-	}
-	if l.Style == win32.PARTITION_STYLE_GPT && ps[0].Attributes&win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER == 0 {
 		return win32.Partition{}, false
 	}
 	return ps[0], true

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -54,14 +55,36 @@ func (v *Volume) Extents(ctx context.Context) ([]win32.Extent, error) {
 	return win32.DecodeExtents(out)
 }
 
-// Online brings the volume online, which matters where automount is off. It
-// needs [ReadWrite].
+// Offline reports whether the volume is offline: where automatic mounting is off, a
+// volume that is new to the node is. It needs no access.
+func (v *Volume) Offline(ctx context.Context) (bool, error) {
+	_, err := v.control(ctx, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil)
+	switch {
+	case err == nil:
+		return true, nil
+	case win32.IsCode(err, win32.ERROR_GEN_FAILURE, // it is online
+		win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED): // the volume's driver has no such state
+		return false, nil
+	}
+	return false, hosterr.Wrap("check whether the volume is offline", "", err)
+}
+
+// Online brings the volume online. It needs [ReadWrite].
 func (v *Volume) Online(ctx context.Context) error {
 	_, err := v.control(ctx, win32.IOCTL_VOLUME_ONLINE, nil, nil)
 	if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 		return nil // the volume's driver has no such state
 	}
 	return hosterr.Wrap("bring the volume online", "", err)
+}
+
+// UpdateProperties makes the volume look at its partition again, which may have grown.
+func (v *Volume) UpdateProperties(ctx context.Context) error {
+	_, err := v.control(ctx, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, nil)
+	if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_PARAMETER) {
+		return nil // it follows its partition without being told
+	}
+	return hosterr.Wrap("update the volume's properties", "", err)
 }
 
 // NTFS returns the size of the volume's file system, if it is NTFS. It needs
@@ -208,6 +231,10 @@ const (
 // that wrote the partition table has returned. If there is no volume after a
 // minute, AwaitVolume returns hosterr.ErrUnavailable.
 //
+// A volume that is offline may not say where it lies. So while the volume is not found,
+// AwaitVolume looks for an offline one by the number of its partition. It brings none
+// online on a disk that [Guard] refuses.
+//
 // Windows may take an arriving disk offline again, because another disk has the
 // same identity, so every ten seconds AwaitVolume makes the disk usable again, upon
 // which Windows may write a new identity. The disk may also be removed: AwaitVolume
@@ -226,7 +253,7 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		for _, v := range all {
 			if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == disk && e.Offset == offset }) {
 				id = v.ID
-				return true, bringOnline(ctx, n, id)
+				return true, EnsureOnline(ctx, n, id)
 			}
 		}
 		now := n.Clock.Now()
@@ -234,7 +261,7 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		if assert {
 			asserted = now
 		}
-		if l, err = checkDisk(ctx, n, disk, l, assert); err != nil {
+		if l, err = checkDisk(ctx, n, disk, l, offset, assert); err != nil {
 			return true, err
 		}
 		return false, late
@@ -242,19 +269,92 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 	return id, err
 }
 
-func bringOnline(ctx context.Context, n *node.Node, id string) error {
-	v, err := OpenVolume(ctx, n, id, ReadWrite)
+// EnsureOnline brings a volume online if it is offline. It opens the volume for writing
+// only then, because a volume on a write-protected disk may refuse that.
+func EnsureOnline(ctx context.Context, n *node.Node, id string) error {
+	v, err := OpenVolume(ctx, n, id, Query)
 	if err != nil {
 		return hosterr.Wrap("open volume", hosterr.Quote(id), err)
 	}
+	offline, err := v.Offline(ctx)
+	v.Close()
+	if err != nil || !offline {
+		return err
+	}
+	n.Log.Info("Bringing an offline volume online", "volume", id)
+	return online(ctx, n, devicePath(id))
+}
+
+func online(ctx context.Context, n *node.Node, path string) error {
+	d, err := open(ctx, n, path, ReadWrite)
+	if err != nil {
+		return hosterr.Wrap("open volume", hosterr.Quote(path), err)
+	}
+	v := Volume{d}
 	defer v.Close()
 	return v.Online(ctx)
 }
 
+// onlinePartition brings the volume of a partition online, if it exists and is offline,
+// and reports whether it did. d is the open disk of the partition, which keeps its number
+// for this disk.
+func onlinePartition(ctx context.Context, d *Disk, l win32.Layout, number, partition uint32) (bool, error) {
+	path := fmt.Sprintf(`\\?\Harddisk%dPartition%d`, number, partition)
+	h, err := openOnce(d.node, path, Query)
+	if err != nil {
+		return false, nil // not there yet
+	}
+	v := Volume{device{node: d.node, h: h, noRetry: true}}
+	offline, err := v.Offline(ctx)
+	v.Close()
+	if err != nil || !offline {
+		return false, nil // the next look sees it
+	}
+	if err := Guard(ctx, d, l); err != nil {
+		return false, err
+	}
+	d.node.Log.Info("Bringing an offline volume online", "disk", number, "partition", partition)
+	return true, online(ctx, d.node, path)
+}
+
+// OnlineVolumes brings the offline volumes of a disk's data partitions online, and reports
+// whether there were any. all are the volumes that say where they lie; an offline one may
+// not. Volumes of a disk that [Guard] refuses stay as they are.
+func OnlineVolumes(ctx context.Context, n *node.Node, number uint32, all []Located) (bool, error) {
+	d, err := OpenDisk(ctx, n, number, Query)
+	if errors.Is(err, hosterr.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
+	}
+	defer d.Close()
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return false, err
+	}
+	found := false
+	for _, p := range l.Partitions {
+		if !IsBasicData(l, p) || slices.ContainsFunc(all, func(v Located) bool { return v.Within(number, p) }) {
+			continue
+		}
+		brought, err := onlinePartition(ctx, d, l, number, p.Number)
+		if err != nil && ctx.Err() != nil {
+			return found, ctx.Err()
+		}
+		if err != nil {
+			n.Log.Warn("Left a volume offline", "disk", number, "partition", p.Number, "err", err)
+		}
+		found = found || brought && err == nil
+	}
+	return found, nil
+}
+
 // checkDisk returns the table of the disk with this number, or an error if that is another
-// disk than the one with table l. If assert is set, it then makes the disk usable, on the
-// same handle, and returns the table that the disk has after that.
-func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, assert bool) (win32.Layout, error) {
+// disk than the one with table l. If assert is set, it first makes the disk usable, and
+// returns the table that the disk has after that. It brings the volume of the partition at
+// offset online if it is offline. All of this is on one handle.
+func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, offset uint64, assert bool) (win32.Layout, error) {
 	access := Query
 	if assert {
 		access = ReadWrite
@@ -271,11 +371,16 @@ func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout,
 	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
 		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
 	}
-	if !assert {
-		return now, nil
+	if assert {
+		if err := d.MakeUsable(ctx); err != nil {
+			return l, err
+		}
+		if now, err = d.Layout(ctx); err != nil {
+			return l, err
+		}
 	}
-	if err := d.MakeUsable(ctx); err != nil {
-		return l, err
+	if p, ok := At(now, offset); ok {
+		_, err = onlinePartition(ctx, d, now, number, p.Number)
 	}
-	return d.Layout(ctx)
+	return now, err
 }

@@ -658,7 +658,7 @@ func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 			}
 			return
 		}
-		if err == nil && !strings.Contains(failed, "Volume") {
+		if err == nil && !strings.Contains(failed, "Volume") && !strings.Contains(failed, `Harddisk`) {
 			t.Errorf("%s (call %d) failed, but PartitionDisk succeeded", failed, k)
 		}
 		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
@@ -1223,19 +1223,71 @@ func TestPartitionDiskAcceptsTheNewIdentityOfACollidingDisk(t *testing.T) {
 	}
 }
 
-// With automount off, a new volume is offline.
-func TestPartitionDiskTakesVolumeOnline(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	online := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_VOLUME_ONLINE {
-			online++
+// With automount off, a new volume is offline, and may not say where it lies.
+func TestPartitionDiskWithoutAutomount(t *testing.T) {
+	for _, c := range []struct {
+		w    nodespec.Windows
+		want int // how often a volume is brought online
+	}{
+		{nodespec.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: nodespec.OfflineSilent}, 1},
+		{nodespec.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: nodespec.OfflineLocated}, 1},
+		{nodespec.Windows{Automount: nodespec.AutomountEnabled}, 0},
+	} {
+		for _, d := range []nodespec.Disk{
+			{Size: gib},
+			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+			{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+		} {
+			f := newFixture(t, nodespec.Config{Windows: c.w})
+			// Another disk, whose volume is new too, has to stay as it is.
+			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
+				if _, err := f.Windows.Attach(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			online := 0
+			f.Observe(func(c *win32.Call) error {
+				if c.Code == win32.IOCTL_VOLUME_ONLINE {
+					online++
+				}
+				return c.Do()
+			})
+			for i := 1; i <= 2; i++ {
+				if err := f.partition(1); err != nil || online != c.want {
+					t.Errorf("%+v, %q, call %d: %v, and volumes were brought online %d times, want %d", c.w, d.Content, i, err, online, c.want)
+				}
+			}
 		}
+	}
+}
+
+// A volume that the existing CSI Proxy made may have a drive letter.
+func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
+	f := newFixture(t, nodespec.Config{})
+	if _, err := f.Windows.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.setState(1, false); err != nil {
+		t.Fatal(err)
+	}
+	looked := false
+	f.Observe(func(c *win32.Call) error {
+		looked = looked || c.Name == "VolumeNames"
 		return c.Do()
 	})
-	for i := 1; i <= 2; i++ {
-		if err := f.partition(1); err != nil || online != i {
-			t.Errorf("call %d: %v, the volume was brought online %d times", i, err, online)
+	if err := f.setState(1, true); err != nil || !looked {
+		t.Errorf("%v, looked for the volume: %t", err, looked)
+	}
+}
+
+// NTFS may refuse to open a write-protected volume for writing, as drivers with
+// read-only volumes have it.
+func TestPartitionDiskWithWriteProtectedVolume(t *testing.T) {
+	for _, value := range []string{nodespec.WriteProtectedRefused, nodespec.WriteProtectedOpens} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}},
+			nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
+		if err := f.partition(1); err != nil {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }

@@ -967,16 +967,117 @@ func TestVolumeOfPath(t *testing.T) {
 }
 
 func TestWriteVolumeCache(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"),
-		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
-	for disk := uint32(1); disk <= 2; disk++ {
-		flushed := false
+	for _, value := range []string{nodespec.WriteProtectedRefused, nodespec.WriteProtectedOpens} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}}, data(gib, "NTFS"),
+			nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
+		for disk := uint32(1); disk <= 2; disk++ {
+			flushed := false
+			f.Observe(func(c *win32.Call) error {
+				flushed = flushed || c.Name == "FlushFileBuffers"
+				return c.Do()
+			})
+			// A volume that cannot be opened for writing has nothing to flush.
+			want := disk == 1 || value == nodespec.WriteProtectedOpens
+			if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: f.id(disk)}); err != nil || flushed != want {
+				t.Errorf("%s, disk %d: %v, flushed %t, want %t", value, disk, err, flushed, want)
+			}
+		}
+	}
+}
+
+// The volumes of a disk that was attached with partitions are offline, and do not say
+// where they lie. Those of other disks, and of one that Windows may need, stay so.
+func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
+	for _, value := range []string{nodespec.OfflineSilent, nodespec.OfflineLocated} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineVolumes: value}})
+		two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
+		windows := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib, Type: "recovery"}, {}}}
+		for _, d := range []nodespec.Disk{two, two, windows} {
+			if _, err := f.Windows.Attach(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var online []string
 		f.Observe(func(c *win32.Call) error {
-			flushed = flushed || c.Name == "FlushFileBuffers"
+			if c.Code == win32.IOCTL_VOLUME_ONLINE {
+				online = append(online, c.Path)
+			}
 			return c.Do()
 		})
-		if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: f.id(disk)}); err != nil || !flushed {
-			t.Errorf("disk %d: %v, flushed %t", disk, err, flushed)
+		if ids := f.list(1, 0); len(ids) != 2 {
+			t.Errorf("%s: volumes %q, want two", value, ids)
+		}
+		if ids := f.list(1, 3); len(ids) != 1 {
+			t.Errorf("%s: volumes %q of partition 3, want one", value, ids)
+		}
+		f.list(3, 0)
+		var want []string
+		if value == nodespec.OfflineSilent {
+			want = []string{`\\?\Harddisk1Partition2`, `\\?\Harddisk1Partition3`}
+		}
+		if !slices.Equal(online, want) {
+			t.Errorf("%s: brought online %q, want %q", value, online, want)
+		}
+	}
+}
+
+// A driver lists a volume that is offline, because it is new and automount is off, and
+// uses it.
+func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
+	const target = kubelet + `\offline`
+	for name, use := range map[string]func(f *fixture, id string) error{
+		"is formatted": func(f *fixture, id string) error {
+			formatted, err := f.formatted(id)
+			if err == nil && !formatted {
+				err = errors.New("it is not formatted")
+			}
+			return err
+		},
+		"format": func(f *fixture, id string) error { return f.format(id) },
+		"mount":  func(f *fixture, id string) error { return f.mount(id, target) },
+		"resize": func(f *fixture, id string) error { return f.resize(id, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineVolumes: nodespec.OfflineLocated}})
+			f.mkdir(target)
+			if _, err := f.Windows.Attach(data(gib, "NTFS")); err != nil {
+				t.Fatal(err)
+			}
+			id := f.id(1)
+			if _, err := f.Windows.VolumeInformation(id); !errors.Is(err, win32.ERROR_NOT_READY) {
+				t.Fatalf("VolumeInformation = %v, want an offline volume", err)
+			}
+			if err := use(f, id); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.Windows.VolumeInformation(id); err != nil {
+				t.Errorf("the volume is not online: %v", err)
+			}
+		})
+	}
+}
+
+// A volume may know of the growth of its partition only after it has been told, or follow
+// at once.
+func TestResizeVolumeTellsVolumeOfGrowth(t *testing.T) {
+	for _, value := range []string{nodespec.GrowthTold, nodespec.GrowthFollows} {
+		for _, fs := range []string{"NTFS", ""} {
+			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: value}}, data(gib, fs))
+			id := f.id(1)
+			if err := f.Windows.Grow(1, 3*gib); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.resize(id, 0); err != nil {
+				t.Errorf("%s, file system %q: %v", value, fs, err)
+				continue
+			}
+			info, err := f.Windows.Show()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := info.Volumes[len(info.Volumes)-1]; int64(v.Size) != f.length(1) {
+				t.Errorf("%s, file system %q: the volume has %d bytes, its partition %d", value, fs, v.Size, f.length(1))
+			}
 		}
 	}
 }
@@ -1290,7 +1391,9 @@ func TestRetryAfterEachFailure(t *testing.T) {
 						}
 						return
 					}
-					if err == nil && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
+					// This error means that the volume is online.
+					online := strings.Contains(failed, fmt.Sprintf("%#x", win32.IOCTL_VOLUME_IS_OFFLINE))
+					if err == nil && !online && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
 						t.Errorf("%s (call %d) failed, but the request succeeded", failed, k)
 					}
 					if open := f.Windows.OpenHandles(); len(open) > 0 {
@@ -1435,8 +1538,8 @@ func TestResizeVolumeWaitsForVolume(t *testing.T) {
 		if err := f.resize(id, 0); hosterr.KindOf(err) != test.kind || (err == nil) != (test.kind == nil) {
 			t.Errorf("%v after %d reads of the length, want kind %v", err, looks, test.kind)
 		}
-		if waited := f.Clock.Now().Sub(begin); waited > 6*time.Second {
-			t.Errorf("waited %s, want at most about 5s", waited)
+		if waited := f.Clock.Now().Sub(begin); waited > 32*time.Second {
+			t.Errorf("waited %s, want at most about 30s", waited)
 		}
 		f.Observe(nil)
 		if err := f.resize(id, 0); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // device is the object of a device handle: a disk or a volume.
@@ -51,6 +52,9 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
 	if v, ok := h.device.(*volume); ok {
+		if err := v.answers(code, !h.read && !h.write); err != nil {
+			return 0, err
+		}
 		switch code {
 		case win32.FSCTL_LOCK_VOLUME:
 			return 0, v.lock(h)
@@ -175,6 +179,10 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	if h.read || h.write {
 		if v, ok := d.(*volume); ok && (v.formatting != 0 || v.locked != nil) {
 			return 0, win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
+		}
+		if v, ok := d.(*volume); ok && h.write && !v.offline && v.writable() != nil && n.cfg.WriteProtected == nodespec.WriteProtectedRefused && v.mounted(&n.tx) {
+			n.chosen("writeProtected", "refuse to open a volume for writing", path)
+			return 0, win32.ERROR_WRITE_PROTECT
 		}
 		for _, o := range *list {
 			if !h.allows(o) || !o.allows(h) {

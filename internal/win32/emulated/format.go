@@ -124,6 +124,10 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	if v == nil {
 		return nil, win32.ERROR_FILE_NOT_FOUND
 	}
+	if v.offline {
+		// MSFT_Volume.Format returns 5, invalid parameter (docs/contract/volumes.md#format).
+		return nil, win32.ERROR_INVALID_PARAMETER
+	}
 	if err := v.ready(); err != nil {
 		return nil, err
 	}

@@ -155,7 +155,22 @@ func partition(t testing.TB, n win32.API, h win32.Handle, parts ...win32.Partiti
 	return layout(t, n, h)
 }
 
-// volumesOn returns the volumes of a disk, sorted by offset.
+// bringOnline brings a volume online if it is offline, as new ones are.
+func bringOnline(t testing.TB, n win32.API, name string) {
+	t.Helper()
+	h, err := n.CreateFile(devicePath(name), readWrite, shareBoth, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		return // locked or write-protected, so it is online
+	}
+	if _, err := n.DeviceIoControl(h, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); err == nil {
+		ioctl(t, n, h, win32.IOCTL_VOLUME_ONLINE, nil, 0)
+	}
+	if err := n.CloseHandle(h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// volumesOn brings the volumes of the node online and returns those of a disk, by offset.
 func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 	t.Helper()
 	names, err := n.VolumeNames()
@@ -164,6 +179,7 @@ func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 	}
 	found := map[uint64]string{}
 	for _, name := range names {
+		bringOnline(t, n, name)
 		h, err := n.CreateFile(strings.TrimSuffix(name, `\`), 0, shareBoth, win32.OPEN_EXISTING, 0)
 		if err != nil {
 			t.Fatalf("CreateFile(%q): %v", name, err)

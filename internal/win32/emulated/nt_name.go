@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -191,6 +192,17 @@ func (n *Node) volumeByGUID(guid win32.GUID) *volume {
 	return nil
 }
 
+// volumeByPlace returns the volume of `\\?\Harddisk<disk>Partition<partition>`, or nil.
+// place is what follows "Harddisk".
+func (n *Node) volumeByPlace(place string) *volume {
+	for _, v := range n.volumes {
+		if len(v.extents) == 1 && v.visible() && strings.EqualFold(place, fmt.Sprintf("%dPartition%d", v.extents[0].disk.Number, v.partition.Number)) {
+			return v
+		}
+	}
+	return nil
+}
+
 // deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
 // something else.
 func (n *Node) deviceForNT(name string) device {
@@ -205,6 +217,12 @@ func (n *Node) deviceForNT(name string) device {
 		}
 		if d := n.diskByNumber(uint32(number)); d != nil {
 			return d
+		}
+		return nil
+	}
+	if rest, ok := cutPrefixFold(short, "Harddisk"); ok {
+		if v := n.volumeByPlace(rest); v != nil {
+			return v
 		}
 		return nil
 	}

@@ -65,7 +65,10 @@ func (n *Node) reboot() error {
 	}
 	n.waiting = nil
 	for _, v := range n.volumes {
-		v.offline, v.unflushed = false, nil // an orderly restart flushes
+		v.offline, v.unflushed = v.Offline, nil // an orderly restart flushes
+		if v.grown != 0 {
+			v.extents[0].length, v.grown = v.grown, 0
+		}
 	}
 	n.settle()
 	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {

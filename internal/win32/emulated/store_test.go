@@ -92,7 +92,8 @@ func TestKilledAtEveryByte(t *testing.T) {
 			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
 			return err
 		}},
-		{"format", func() error { vol = one(t, n, 1); return n.Format(vol, quick) }},
+		{"volume online", func() error { vol = one(t, n, 1); return nil }},
+		{"format", func() error { return n.Format(vol, quick) }},
 		{"directory", func() error {
 			d, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(vol, `\\?\`)+"new", win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 			if err != nil {

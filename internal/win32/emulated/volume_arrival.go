@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // partitionKey identifies a partition on its disk, so that its volume keeps its
@@ -59,24 +60,29 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		identity := volumeRecord{Disk: a.state.ID, Partition: part}.identity()
 		if v := n.presentVolume(identity); v != nil {
 			keep[v] = true
-			t.onCommit(func() { v.extents, v.partition = extents, p })
+			t.onCommit(func() { v.follow(extents, p) })
 			continue
 		}
 		record, known := n.known[identity]
 		if !known {
 			var err error
-			if record, err = n.newVolume(t, a.state.ID, part, fresh); err != nil {
+			letter, wanted := a.letters[part]
+			// The volumes that the configuration describes are not new to the node.
+			_, created := n.store.Get(nodeKey)
+			isData := p.Style == win32.PARTITION_STYLE_MBR || p.Type == win32.PARTITION_BASIC_DATA_GUID
+			offline := created && isData && !wanted && n.cfg.Automount == nodespec.AutomountDisabled
+			if record, err = n.newVolume(t, a.state.ID, part, fresh, offline); err != nil {
 				return err
 			}
 			fresh++
-			if letter, wanted := a.letters[part]; !wanted {
+			if !wanted {
 				n.automount(t, record, a.table, p, letters)
 			} else if err := n.wantedLetter(t, record, letter, letters); err != nil {
 				return err
 			}
 		}
 		if online {
-			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p})
+			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p, offline: record.Offline})
 		}
 	}
 	// A volume on several disks exists if all of its disks do.
@@ -120,6 +126,21 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 	return nil
 }
 
+// follow gives a volume the new extents of its partition. Growth is seen later on a
+// node whose volumes have to be told of it.
+func (v *volume) follow(extents []extent, p win32.Partition) {
+	known := extents[0].length
+	if v.n.cfg.VolumeGrowth == nodespec.GrowthTold && extents[0].off == v.extents[0].off {
+		known = min(known, v.extents[0].length)
+	}
+	v.grown = 0
+	if known < extents[0].length {
+		v.grown = extents[0].length
+		extents[0].length = known
+	}
+	v.extents, v.partition = extents, p
+}
+
 func (n *Node) presentVolume(identity string) *volume {
 	for _, v := range n.volumes {
 		if v.identity() == identity {
@@ -131,13 +152,13 @@ func (n *Node) presentVolume(identity string) *volume {
 
 // newVolume creates the mount manager's record of a new volume. more is how many
 // others the transaction has created.
-func (n *Node) newVolume(t *tx, disk, part string, more uint32) (volumeRecord, error) {
+func (n *Node) newVolume(t *tx, disk, part string, more uint32, offline bool) (volumeRecord, error) {
 	guid, err := n.newGUID()
 	if err != nil {
 		n.log.Error("Failed to generate a volume GUID", "err", err)
 		return volumeRecord{}, win32.ERROR_GEN_FAILURE
 	}
-	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1}
+	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1, Offline: offline}
 	t.Put(volumeKey(guid), r)
 	t.onCommit(func() { n.known[r.identity()] = r })
 	return r, nil

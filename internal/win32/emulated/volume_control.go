@@ -7,7 +7,26 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
+
+// answers returns the error of a request to a volume that is offline. Its state can
+// still be asked for and changed (Microsoft: IOCTL_VOLUME_OFFLINE). direct means that
+// the handle has no access to data.
+func (v *volume) answers(code uint32, direct bool) error {
+	switch {
+	case !v.offline, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE:
+		return nil
+	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
+		if v.n.cfg.OfflineVolumes == nodespec.OfflineLocated {
+			return nil
+		}
+		v.n.chosen("offlineVolumes", "refuse to say where an offline volume lies", v.name())
+	case v.Offline:
+		v.n.chosen("automount", "refuse a request to a new volume, which is offline", v.name())
+	}
+	return win32.ERROR_NOT_READY
+}
 
 // control handles the control codes of a volume. Like the volume manager, it
 // passes storage and disk codes about the medium to the disk.
@@ -16,7 +35,22 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
 		return v.diskExtents(out)
 	case win32.IOCTL_VOLUME_ONLINE:
-		v.offline = false
+		record := v.volumeRecord
+		record.Offline = false
+		if v.Offline {
+			t.Put(volumeKey(v.guid()), record)
+		}
+		t.onCommit(func() {
+			v.volumeRecord, v.offline = record, false
+			v.n.known[record.identity()] = record
+		})
+		return 0, nil
+	case win32.IOCTL_VOLUME_UPDATE_PROPERTIES:
+		t.onCommit(func() {
+			if v.grown != 0 {
+				v.extents[0].length, v.grown = v.grown, 0
+			}
+		})
 		return 0, nil
 	case win32.IOCTL_VOLUME_OFFLINE:
 		v.offline = true

@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -158,6 +159,143 @@ func TestSpannedVolume(t *testing.T) {
 	}
 }
 
+// Microsoft: IOCTL_VOLUME_ONLINE, IOCTL_VOLUME_OFFLINE, mountvol /N.
+func TestNewVolumesAreOffline(t *testing.T) {
+	for _, c := range []struct {
+		w       nodespec.Windows
+		offline bool
+		extents error
+	}{
+		{nodespec.Windows{}, true, win32.ERROR_NOT_READY},
+		{nodespec.Windows{OfflineVolumes: nodespec.OfflineLocated}, true, nil},
+		{nodespec.Windows{Automount: nodespec.AutomountEnabled}, false, nil},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.w), func(t *testing.T) {
+			cfg := nodespec.Config{StateDir: t.TempDir(), Windows: c.w, Disks: []nodespec.Disk{
+				{Content: nodespec.ContentSystem},
+				{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}}}, // not new
+			}}
+			n := start(t, cfg)
+			if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}); err != nil {
+				t.Fatal(err)
+			}
+			const place = `\\?\Harddisk2Partition2`
+			if number, err := win32.DecodeDeviceNumber(ioctl(t, n, openPath(t, n, `\\?\harddisk1partition2`, 0), win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12)); err != nil || number.DeviceNumber != 1 || number.PartitionNumber != 2 {
+				t.Errorf("device number %+v, %v", number, err)
+			}
+			for _, wrong := range []string{`\\?\Harddisk2Partition1`, `\\?\Harddisk9Partition2`, `\\?\Harddisk02Partition2`, `\\?\Harddisk2`} {
+				if _, err := n.CreateFile(wrong, 0, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+					t.Errorf("CreateFile(%q) = %v, want ERROR_FILE_NOT_FOUND", wrong, err)
+				}
+			}
+			check := func(offline bool, extents error) {
+				t.Helper()
+				names, err := n.VolumeNames()
+				if err != nil {
+					t.Fatal(err)
+				}
+				vol := names[len(names)-1] // offline volumes are listed
+				asks := openPath(t, n, place, 0)
+				if _, err := n.DeviceIoControl(asks, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); (err == nil) != offline {
+					t.Errorf("IOCTL_VOLUME_IS_OFFLINE = %v, want offline %t", err, offline)
+				}
+				if _, err := n.DeviceIoControl(asks, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, make([]byte, 64)); !errors.Is(err, extents) {
+					t.Errorf("IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS = %v, want %v", err, extents)
+				}
+				if err := n.CloseHandle(asks); err != nil {
+					t.Fatal(err)
+				}
+				if !offline {
+					return
+				}
+				h := openPath(t, n, devicePath(vol), readWrite)
+				for _, code := range []uint32{win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, win32.IOCTL_DISK_GET_LENGTH_INFO, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, win32.FSCTL_GET_NTFS_VOLUME_DATA} {
+					failIoctl(t, n, h, code, nil, 128, win32.ERROR_NOT_READY)
+				}
+				if err := n.CloseHandle(h); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_NOT_READY) {
+					t.Errorf("VolumeInformation = %v, want ERROR_NOT_READY", err)
+				}
+				if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+					t.Errorf("Format = %v, want ERROR_INVALID_PARAMETER", err)
+				}
+			}
+			check(c.offline, c.extents)
+			if err := n.Reboot(); err != nil {
+				t.Fatal(err)
+			}
+			check(c.offline, c.extents)
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+			n = start(t, cfg)
+			check(c.offline, c.extents)
+			h := openPath(t, n, place, readWrite)
+			ioctl(t, n, h, win32.IOCTL_VOLUME_ONLINE, nil, 0)
+			if err := n.CloseHandle(h); err != nil {
+				t.Fatal(err)
+			}
+			check(false, nil)
+			if err := n.Reboot(); err != nil {
+				t.Fatal(err)
+			}
+			check(false, nil)
+		})
+	}
+}
+
+// Microsoft: IOCTL_VOLUME_UPDATE_PROPERTIES.
+func TestVolumeGrowth(t *testing.T) {
+	for growth, want := range map[string]uint64{nodespec.GrowthTold: 500 * mib, nodespec.GrowthFollows: 600 * mib} {
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: growth}}, nodespec.Disk{Size: gib})
+		h := drive(t, n, readWrite)
+		partition(t, n, h, data(1, 16*mib, 500*mib))
+		v := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+		length := func() uint64 {
+			t.Helper()
+			b, err := win32.DecodeLength(ioctl(t, n, v, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: 100 * mib}.Encode(), 0)
+		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+		if got := length(); got != want {
+			t.Errorf("%s: %d bytes after the partition grew, want %d", growth, got, want)
+		}
+		ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
+		if got := length(); got != 600*mib {
+			t.Errorf("%s: %d bytes after the volume was told, want %d", growth, got, 600*mib)
+		}
+	}
+}
+
+// What Windows answers for NTFS is not known; without a file system, the volume opens
+// (drivelist issue 182).
+func TestOpenWriteProtectedVolume(t *testing.T) {
+	for value, ntfs := range map[string]error{nodespec.WriteProtectedRefused: win32.ERROR_WRITE_PROTECT, nodespec.WriteProtectedOpens: nil} {
+		for fs, want := range map[string]error{"NTFS": ntfs, "": nil} {
+			n := blank(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}},
+				nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}})
+			vol := devicePath(one(t, n, 1))
+			h, err := n.CreateFile(vol, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
+			if !errors.Is(err, want) {
+				t.Errorf("%s: opening a volume with file system %q for writing = %v, want %v", value, fs, err, want)
+			}
+			if err == nil {
+				failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
+				if err := n.CloseHandle(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			openPath(t, n, vol, win32.GENERIC_READ)
+		}
+	}
+}
+
 // docs/contract/volumes.md#growth, step 5.
 func TestExtendVolume(t *testing.T) {
 	for _, sector := range []uint64{512, 4096} {
@@ -186,6 +324,7 @@ func TestExtendVolume(t *testing.T) {
 		extend(v, math.MaxUint64, win32.ERROR_INVALID_PARAMETER)
 		failIoctl(t, n, v, win32.FSCTL_EXTEND_VOLUME, make([]byte, 7), 0, win32.ERROR_BAD_LENGTH)
 		ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: 100 * mib}.Encode(), 0)
+		ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
 		if length, _ := win32.DecodeLength(ioctl(t, n, v, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8)); length != 600*mib {
 			t.Errorf("the open volume has %d bytes, want %d", length, 600*mib)
 		}
@@ -215,10 +354,10 @@ func TestDriveLetters(t *testing.T) {
 		want   string
 	}{
 		{"no drive letter", nodespec.Config{}, func(p *win32.Partition) {}, ""},
-		{"ordinary", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
+		{"ordinary", nodespec.Config{Windows: nodespec.Windows{Automount: "enabled"}}, func(p *win32.Partition) { p.Attributes = 0 }, `D:\`},
 		{"hidden", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 1 << 62 }, ""},
 		{"recovery", nodespec.Config{}, func(p *win32.Partition) { p.Attributes, p.Type = 0, win32.PARTITION_MSFT_RECOVERY_GUID }, ""},
-		{"automount off", nodespec.Config{Windows: nodespec.Windows{Automount: "disabled"}}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
+		{"automount off", nodespec.Config{}, func(p *win32.Partition) { p.Attributes = 0 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := blank(t, c.cfg, nodespec.Disk{Size: gib})

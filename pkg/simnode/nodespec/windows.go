@@ -20,6 +20,12 @@ type Windows struct {
 	Attach string `json:"attach,omitempty"`
 	// Automount is whether the mount manager mounts new basic volumes.
 	Automount string `json:"automount,omitempty"`
+	// OfflineVolumes is what a volume answers that is offline.
+	OfflineVolumes string `json:"offlineVolumes,omitempty"`
+	// VolumeGrowth is when a volume has the new length of its partition.
+	VolumeGrowth string `json:"volumeGrowth,omitempty"`
+	// WriteProtected is whether a volume on a write-protected disk opens for writing.
+	WriteProtected string `json:"writeProtected,omitempty"`
 	// BlankDisks is what IOCTL_DISK_GET_DRIVE_LAYOUT_EX says of a disk without a partition
 	// table.
 	BlankDisks string `json:"blankDisks,omitempty"`
@@ -71,8 +77,20 @@ func Options() []Option {
 			{AttachRescan, "after a rescan", "behavior of the existing CSI Proxy, which rescans"},
 		}},
 		{"automount", "whether new basic volumes are mounted", []Value{
-			{AutomountEnabled, "a new volume gets a drive letter if its partition allows it", "document: mountvol, diskpart automount"},
-			{AutomountDisabled, "a new volume gets no drive letter", "document: mountvol, diskpart automount"},
+			{AutomountDisabled, "a new volume gets no drive letter and stays offline until IOCTL_VOLUME_ONLINE; volumes that the node was made with are not new", "document: mountvol, IOCTL_VOLUME_ONLINE; logs of programs on Windows"},
+			{AutomountEnabled, "a new volume is online, and gets a drive letter if its partition allows it", "document: mountvol, diskpart automount"},
+		}},
+		{"offlineVolumes", "what an offline volume answers", []Value{
+			{OfflineSilent, "every request fails with ERROR_NOT_READY, except those that ask for its state or change it", "document: IOCTL_VOLUME_OFFLINE"},
+			{OfflineLocated, "a handle without access also gets its extents", "code of a program on Windows"},
+		}},
+		{"volumeGrowth", "when a volume has the new length of its partition", []Value{
+			{GrowthTold, "after IOCTL_VOLUME_UPDATE_PROPERTIES", "document: IOCTL_VOLUME_UPDATE_PROPERTIES"},
+			{GrowthFollows, "at once", "inference"},
+		}},
+		{"writeProtected", "whether a volume on a write-protected disk opens for writing", []Value{
+			{WriteProtectedRefused, "with a file system, it fails with ERROR_WRITE_PROTECT", "inference; without a file system it opens: logs of programs on Windows"},
+			{WriteProtectedOpens, "it opens, and only writing fails", "logs of programs on Windows"},
 		}},
 		{"blankDisks", "what the layout of a disk without a partition table is", []Value{
 			{BlankMBR, "MBR with signature 0 and no entries", "logs of Rufus on Windows (issue 301); code: Qubes' tools"},
@@ -137,8 +155,26 @@ const (
 
 // The values of [Windows.Automount].
 const (
-	AutomountEnabled  = "enabled"
 	AutomountDisabled = "disabled"
+	AutomountEnabled  = "enabled"
+)
+
+// The values of [Windows.OfflineVolumes].
+const (
+	OfflineSilent  = "silent"
+	OfflineLocated = "located"
+)
+
+// The values of [Windows.VolumeGrowth].
+const (
+	GrowthTold    = "told"
+	GrowthFollows = "follows"
+)
+
+// The values of [Windows.WriteProtected].
+const (
+	WriteProtectedRefused = "refused"
+	WriteProtectedOpens   = "opens"
 )
 
 // The values of [Windows.BlankDisks].

@@ -28,6 +28,15 @@ func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]stri
 	if err != nil {
 		return nil, err
 	}
+	// The caller names the disk whose volumes it will use, so those that are offline are
+	// brought online.
+	brought, err := storage.OnlineVolumes(v.host.Ctx, v.host.Node, diskNumber, all)
+	if err == nil && brought {
+		all, err = storage.Volumes(v.host.Ctx, v.host.Node)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range storage.OnDisk(all, diskNumber) {
 		if wanted(l) {
 			ids = append(ids, l.ID)
@@ -77,6 +86,9 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 		return 0, err
 	}
 	es, err := v.extents(volumeID)
+	if win32.IsCode(err, win32.ERROR_NOT_READY) && storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID) == nil {
+		es, err = v.extents(volumeID)
+	}
 	if errors.Is(err, hosterr.ErrNotFound) {
 		// A mount point keeps the ID of its volume while there is no such volume.
 		return 0, hosterr.WithHint("open the volume, whose disk is detached or offline", "", err,

@@ -77,7 +77,7 @@ func (v volumeAPI) content(volumeID string) (string, error) {
 
 // IsVolumeFormatted implements [HostAPI].
 func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
-	if err := v.known(volumeID); err != nil {
+	if err := v.usable(volumeID); err != nil {
 		return false, err
 	}
 	fs, err := v.content(volumeID)
@@ -96,6 +96,9 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 
 func (v volumeAPI) format(volumeID string) error {
 	return v.host.Poll(node.Pace{Pause: time.Second, Tries: 3}, func() (bool, error) {
+		if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID); err != nil {
+			return true, err
+		}
 		// Each try checks the volume first: the last one may have formatted it although
 		// it failed.
 		if done, err := v.formatted(volumeID); err != nil || done {
@@ -221,7 +224,7 @@ func (v volumeAPI) verify(volumeID string) error {
 
 // GetVolumeStats implements [HostAPI].
 func (v volumeAPI) GetVolumeStats(volumeID string) (totalBytes, usedBytes int64, err error) {
-	if err := v.known(volumeID); err != nil {
+	if err := v.usable(volumeID); err != nil {
 		return -1, -1, err
 	}
 	var total, free uint64

@@ -78,6 +78,14 @@ func (v volumeAPI) WithContext(ctx context.Context) HostAPI {
 // Node returns the node that the methods work on, or nil if there is none.
 func (v volumeAPI) Node() *node.Node { return v.host.Node }
 
+// usable is known, and brings the volume online if it is offline.
+func (v volumeAPI) usable(volumeID string) error {
+	if err := v.known(volumeID); err != nil {
+		return err
+	}
+	return storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID)
+}
+
 // known checks that there is a node, and that volumeID is well-formed.
 func (v volumeAPI) known(volumeID string) error {
 	if err := v.host.Ready(); err != nil {

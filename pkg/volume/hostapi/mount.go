@@ -12,7 +12,7 @@ import (
 
 // MountVolume implements [HostAPI]. It refuses volumes that Windows needs.
 func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
-	if err := v.known(volumeID); err != nil {
+	if err := v.usable(volumeID); err != nil {
 		return err
 	}
 	extents, err := v.extents(volumeID)
@@ -126,7 +126,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 
 // WriteVolumeCache implements [HostAPI].
 func (v volumeAPI) WriteVolumeCache(volumeID string) error {
-	if err := v.known(volumeID); err != nil {
+	if err := v.usable(volumeID); err != nil {
 		return err
 	}
 	return storage.FlushVolume(v.host.Ctx, v.host.Node, volumeID)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -16,7 +17,7 @@ func (v volumeAPI) ResizeVolume(volumeID string, sizeBytes int64) error {
 	if sizeBytes < 0 {
 		return hosterr.Text(hosterr.ErrInvalid, "invalid negative size %d for volume (%s)", sizeBytes, volumeID)
 	}
-	if err := v.known(volumeID); err != nil {
+	if err := v.usable(volumeID); err != nil {
 		return err
 	}
 	at, err := v.place(volumeID)
@@ -142,9 +143,12 @@ func (r resize) run() error {
 		}
 	}
 	if r.fs == ntfs {
-		if err := r.growFileSystem(length); err != nil {
-			return err
-		}
+		err = r.growFileSystem(disk, length)
+	} else {
+		err = r.awaitVolume(disk, length)
+	}
+	if err != nil {
+		return err
 	}
 	return disk.UpdateProperties(r.v.host.Ctx)
 }
@@ -217,25 +221,38 @@ func (r resize) moveEnd(disk *storage.Disk, size uint64, sector uint32) error {
 	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
-// growFileSystem waits until the volume has length bytes, and extends the file system to
-// that size.
-func (r resize) growFileSystem(length uint64) error {
-	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.ReadWrite)
+// awaitVolume waits until the volume has length bytes. Before each look, it tells disk and
+// volume that the partition has changed, which Windows may not do.
+func (r resize) awaitVolume(disk *storage.Disk, length uint64) error {
+	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.Read)
 	if err != nil {
 		return err
 	}
 	defer vol.Close()
-	const limit = 5 * time.Second
-	err = r.v.host.Poll(node.Pace{Pause: 100 * time.Millisecond, Limit: limit}, func() (bool, error) {
+	const limit = 30 * time.Second
+	return r.v.host.Poll(node.Pace{Pause: 100 * time.Millisecond, Longest: time.Second, Limit: limit}, func() (bool, error) {
+		if err := errors.Join(disk.UpdateProperties(r.v.host.Ctx), vol.UpdateProperties(r.v.host.Ctx)); err != nil {
+			return true, err
+		}
 		have, err := vol.Length(r.v.host.Ctx)
 		if err != nil || have >= length {
 			return true, err
 		}
 		return false, hosterr.Text(hosterr.ErrUnavailable, "the partition has %d bytes, but after %s the volume still has %d; try again", length, limit, have)
 	})
+}
+
+// growFileSystem waits until the volume has length bytes, and extends the file system to
+// that size.
+func (r resize) growFileSystem(disk *storage.Disk, length uint64) error {
+	if err := r.awaitVolume(disk, length); err != nil {
+		return err
+	}
+	vol, err := storage.OpenVolume(r.v.host.Ctx, r.v.host.Node, r.volumeID, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
+	defer vol.Close()
 	data, err := vol.NTFS(r.v.host.Ctx)
 	if err != nil {
 		return err
