@@ -386,7 +386,7 @@ func TestIsVolumeFormattedForeignContent(t *testing.T) {
 	for _, c := range []struct {
 		at          int64
 		magic, says string
-	}{{0, "XFSB", "XFS"}, {0x438, "\x53\xef", "ext2"}, {0, "LUKS\xba\xbe", "LUKS"}, {0x10040, "_BHRfS_M", "btrfs"}, {536, "LVM2 001", "LVM2"}, {4086, "SWAPSPACE2", "swap"}, {0x400, "H+\x00\x04", "HFS+"}} {
+	}{{0, "XFSB", "XFS"}, {0x438, "\x53\xef", "ext2"}, {0, "LUKS\xba\xbe", "LUKS"}, {0x10040, "_BHRfS_M", "btrfs"}, {536, "LVM2 001", "LVM2"}, {4086, "SWAPSPACE2", "swap"}, {0x400, "H+\x00\x04", "HFS+"}, {mib + 0x438, "\x53\xef", "ext2"}} {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))
 		ps := f.layout(1).Partitions
 		f.write(1, int64(ps[len(ps)-1].Offset)+c.at, c.magic)

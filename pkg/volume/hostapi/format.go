@@ -53,6 +53,13 @@ func (v volumeAPI) vacant(volumeID string) error {
 		return err
 	}
 	c, err := vol.Look(v.host.Ctx, storage.Area{Length: length})
+	if err == nil && c.Blank && length >= 3*storage.Edge {
+		// The image of a disk that has lost its partition table has its first partition there.
+		var inside storage.Content
+		if inside, err = vol.Look(v.host.Ctx, storage.Area{Offset: storage.Edge, Length: storage.Edge}); inside.Kind != "" {
+			c = inside
+		}
+	}
 	if err != nil {
 		return err
 	}
