@@ -141,12 +141,14 @@ inside() {
 inside_session() {
 	layers
 	mkdir -p "$new/lab"
+	mount -t tmpfs -o mode=1777 tmpfs "$new/tmp" # without root, that of others cannot be written to
 	prefix=/root/.wine
 	[ -O "$new$prefix" ] || prefix=/lab/wine
 	cd /
 	chroot "$new" env -i PATH=/usr/bin:/bin HOME=/lab XDG_RUNTIME_DIR=/tmp WINEPREFIX="$prefix" WINEDEBUG=-all sh -c '
-		[ -d "$WINEPREFIX" ] || '"$wine"' wineboot -i </dev/null >/dev/null 2>&1 || exit
-		/usr/lib/wine/wineserver64 -p && '"$wine"' wineboot </dev/null >/dev/null 2>&1' || { echo "wine: it cannot start" >&2; exit 1; }
+		mkdir -p "$WINEPREFIX" && /usr/lib/wine/wineserver64 -p || exit
+		[ -f "$WINEPREFIX/system.reg" ] || '"$wine"' wineboot -i </dev/null >/dev/null 2>&1 || exit
+		'"$wine"' wineboot </dev/null >/dev/null 2>&1' || { echo "wine: it cannot start" >&2; exit 1; }
 	echo "$new $prefix"
 	cat >/dev/null # until the caller closes it or ends
 	exit
