@@ -245,8 +245,10 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if c.ctx.Err() != nil {
 		return false, c.ctx.Err()
 	}
-	if failed == nil && have.Status != smbapi.StatusOK {
-		// The check of the share may have reconnected the mapping.
+	user, mark, known := c.s.credentials(c.root)
+	if failed == nil && (have.Status != smbapi.StatusOK || have.User == "" && !known) {
+		// The check of the share may have reconnected the mapping, and Windows may know its
+		// user only while it is connected.
 		if have, mapped, err = c.mapping(); err != nil {
 			return false, err
 		}
@@ -254,7 +256,6 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 			return false, c.remake("broken", have.Status)
 		}
 	}
-	user, mark, known := c.s.credentials(c.root)
 	same := known && mark == c.s.markOf(c.user, c.password)
 	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
 		return false, c.repair(have.Status, failed)
@@ -268,8 +269,12 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		if linked && (user == "" || sameUser(user, c.user)) {
 			// The mapping was made before this process started, and the link of this
 			// request uses it.
-			c.s.adopted(c.root, c.user)
-			return false, nil
+			if verified, _ := c.host.verify(c.user, c.password); verified {
+				c.s.mapped(c.root, c.user, c.password)
+			} else {
+				c.s.adopted(c.root, c.user)
+			}
+			return false, c.ctx.Err()
 		}
 	}
 	other, err := c.usedBy(c.root, c.local)
@@ -283,7 +288,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, c.conflict(c.root, userText(user), other, "")
 	}
 	if !known && user == "" {
-		return false, c.verify("an unknown user", other)
+		return false, c.verify("", other)
 	}
 	return false, c.verify(userText(user), other)
 }
@@ -291,10 +296,18 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 // verify verifies the credentials of a request for a mapping that another link uses, and
 // whose password differs or is unknown. The mapping keeps its session. If the server accepts
 // the credentials, they are those of the mapping from now on, and its next session uses
-// them.
+// them. If the user of the mapping is unknown (""), nothing is recorded: another user
+// may be the right one.
 func (c *call) verify(user, other string) error {
 	verified, err := c.host.verify(c.user, c.password)
+	unknown := user == ""
+	if unknown {
+		user = unknownUser
+	}
 	switch {
+	case verified && unknown:
+		c.s.adopted(c.root, "")
+		return nil
 	case verified:
 		c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.root, "user", c.user)
 		c.s.mapped(c.root, c.user, c.password)
@@ -346,7 +359,7 @@ func (c *call) repair(status smbapi.Status, failed error) error {
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
 	case errors.Is(err, hosterr.ErrPermissionDenied):
-		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials)
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
 	case errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(failed, hosterr.ErrUnavailable) && !smbapi.NoShare(failed):
 		return keep(err) // the server went away after the use
 	case errors.Is(err, hosterr.ErrUnavailable), verified && smbapi.NoShare(failed):
@@ -373,6 +386,9 @@ func (c *call) conflict(root, user, by, why string) error {
 	}
 	return hosterr.WithHint("map share", hosterr.Quote(c.root), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what), hint)
 }
+
+// unknownUser describes the user of a mapping that Windows does not report.
+const unknownUser = "an unknown user"
 
 // userText describes a user in a message.
 func userText(user string) string {
@@ -401,11 +417,21 @@ func sameUser(a, b string) bool {
 
 // add maps the share.
 func (c *call) add() error {
-	err := c.host.api.NewSMBGlobalMapping(c.root, c.user, c.password)
-	if smbapi.CredentialConflict(err) {
-		if err = c.removeConflicting(); err == nil {
-			err = c.host.api.NewSMBGlobalMapping(c.root, c.user, c.password)
+	add := func() error { return c.host.api.NewSMBGlobalMapping(c.root, c.user, c.password) }
+	err := add()
+	switch {
+	case smbapi.CredentialConflict(err):
+		var removed int
+		if removed, err = c.removeConflicting(); err == nil && removed == 0 {
+			err = hosterr.WithHint("map share", hosterr.Quote(c.root),
+				hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.remote.Server, userText(c.user)),
+				"run net use on the node, also in the sessions of administrators, and disconnect the server")
 		}
+		if err == nil {
+			err = add()
+		}
+	case smbapi.NoReason(err):
+		err = c.unexplained(err, add)
 	}
 	if err != nil {
 		if c.remote.mayBeDFS() && (errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrUnavailable)) {
@@ -418,42 +444,78 @@ func (c *call) add() error {
 	return nil
 }
 
-// removeConflicting removes unused mappings of the server for other users, if they do not
-// work or were made by this process. It returns an error for a mapping that it must not
-// remove.
-func (c *call) removeConflicting() error {
-	all, err := c.host.mappings()
+// unexplained finds out why Windows did not map the share without giving a reason, as failed
+// says. It asks the server, and maps the share again with add if mappings of other users
+// were in the way.
+func (c *call) unexplained(failed error, add func() error) error {
+	verified, err := c.host.verify(c.user, c.password)
+	switch {
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case errors.Is(err, hosterr.ErrPermissionDenied):
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
+	case errors.Is(err, hosterr.ErrUnavailable):
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintServer)
+	}
+	if err := c.access(); smbapi.NoShare(err) || errors.Is(err, hosterr.ErrUnavailable) {
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintServer)
+	}
+	removed, err := c.removeConflicting()
 	if err != nil {
 		return err
+	}
+	if removed > 0 {
+		if failed = add(); failed == nil {
+			return nil
+		}
+	}
+	if verified {
+		failed = hosterr.Text(hosterr.ErrPermissionDenied, "Windows did not say why; the server has the share and accepts the credentials: %w", failed)
+	}
+	return hosterr.WithHint("map share", hosterr.Quote(c.root), failed, smbapi.HintRights+"; or another user is connected to the server: run net use on the node")
+}
+
+// removeConflicting removes unused mappings of the server for other users, if they do not
+// work or were made by this process. It returns how many, or an error for a mapping that it
+// must not remove.
+func (c *call) removeConflicting() (removed int, err error) {
+	all, err := c.host.mappings()
+	if err != nil {
+		return 0, err
 	}
 	var dead []string
 	for _, m := range all {
 		other, err := ParseRemotePath(m.Remote)
-		if err != nil || !other.share().SameServer(c.remote.share()) || sameUser(m.User, c.user) {
+		if err != nil || !other.share().SameServer(c.remote.share()) {
+			continue
+		}
+		user, mark, ours := c.s.credentials(other.root())
+		if m.User != "" || ours && mark == unknownMark {
+			user = m.User
+		}
+		text := userText(user)
+		if user == "" && (!ours || mark == unknownMark) {
+			text = unknownUser
+		} else if sameUser(user, c.user) {
 			continue
 		}
 		by, err := c.usedBy(other.root(), "")
 		if err != nil {
-			return err
+			return 0, err
 		}
-		_, _, ours := c.s.credentials(other.root())
 		if by != "" || m.Status == smbapi.StatusOK && !ours {
-			return c.conflict(other.root(), userText(m.User), by, "")
+			return 0, c.conflict(other.root(), text, by, "")
 		}
 		dead = append(dead, other.root())
-	}
-	if len(dead) == 0 {
-		return hosterr.WithHint("map share", hosterr.Quote(c.root),
-			hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.remote.Server, userText(c.user)),
-			"run net use on the node, also in the sessions of administrators, and disconnect the server")
 	}
 	for _, root := range dead {
 		c.s.base.Node.Log.Info("Removing an unused SMB mapping, because another user needs its server", "share", root)
 		if err := c.remove(root); err != nil {
-			return err
+			return removed, err
 		}
+		removed++
 	}
-	return nil
+	return removed, nil
 }
 
 // remake replaces the mapping. Links stay. Once begun it continues to its end even if the

@@ -150,10 +150,10 @@ func (f *fixture) refused(err, kind error, texts ...string) {
 // mappings checks the mappings of the node, each as "\\server\share user status".
 func (f *fixture) mappings(want ...string) {
 	f.Helper()
-	list, err := smbapi.On(f.node).Mappings()
+	state, err := f.win.Show() // Windows may not tell the users
 	f.ok(err)
 	var got []string
-	for _, m := range list {
+	for _, m := range state.SMBMappings {
 		got = append(got, fmt.Sprintf("%s %s %s", m.Remote, m.User, m.Status))
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -254,7 +254,7 @@ func TestPasswordChangedOnServer(t *testing.T) {
 // If the server cannot verify a password that differs from the mapping's, the request is
 // refused, unless the administrator accepts unverified passwords.
 func TestPasswordThatCannotBeVerified(t *testing.T) {
-	f := begin(t)
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
@@ -584,7 +584,7 @@ func TestServerWithoutEncryption(t *testing.T) {
 	old := nodespec.SMBServer{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
 	f := begin(t, old)
 	v := f.volume("v1")
-	f.refused(f.mount(`\\old\data`, v, "ann", "ann-1"), hosterr.ErrPermissionDenied, "Access is denied", "-require-privacy=false")
+	f.refused(f.mount(`\\old\data`, v, "ann", "ann-1"), hosterr.ErrPermissionDenied, "encryption", "-require-privacy=false")
 	f.mappings()
 	var err error
 	f.smb, err = smb.New(smbapi.On(f.node).RequirePrivacy(false), f.fs)
@@ -648,7 +648,13 @@ func TestInvalidRequestsChangeNothing(t *testing.T) {
 }
 
 func TestServerRefusals(t *testing.T) {
-	f := begin(t)
+	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
+		t.Run(value, func(t *testing.T) { serverRefusals(t, nodespec.Windows{SMBErrors: value}) })
+	}
+}
+
+func serverRefusals(t *testing.T, w nodespec.Windows) {
+	f := beginOn(t, nodespec.Config{Windows: w})
 	v := f.volume("v1")
 	for _, c := range []struct {
 		remote, user, password string
@@ -771,7 +777,7 @@ func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 
 // The process does not know the credentials of mappings that existed before its start.
 func TestProxyRestart(t *testing.T) {
-	f := begin(t)
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -793,7 +799,7 @@ func TestProxyRestart(t *testing.T) {
 // After a restart, the password of a mapping in use is unknown. The server verifies the
 // password of each request. A request with a wrong password does not affect the mapping.
 func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
-	f := begin(t)
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
 	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -812,29 +818,37 @@ func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
-// noUsers does not report the users of mappings.
-type noUsers struct{ win32.API }
-
-func (n noUsers) UseEnum() ([]win32.Use, error) {
-	uses, err := n.API.UseEnum()
-	for i := range uses {
-		uses[i].User, uses[i].Domain = "", ""
-	}
-	return uses, err
-}
-
-// WMI does not report the user of a mapping.
+// WMI does not report the user of a mapping. After a restart, the server decides about each
+// request for a mapping in use, and one user does not shut out another.
 func TestUnknownUserAfterRestart(t *testing.T) {
-	f := begin(t)
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
-	f.node.API = noUsers{f.node.API}
 	for _, c := range []struct{ user, password string }{{"mallory", "x"}, {"ann", "wrong"}, {"", ""}} {
 		f.refused(f.mount(`\\files\data`, v2, c.user, c.password), hosterr.ErrFailedPrecondition, "an unknown user")
 	}
+	f.ok(f.mount(`\\files\data`, f.volume("v3"), "bob", "bob-1")) // cannot be told from ann
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
 	f.read(v2)
+	f.refused(f.mount(`\\files\data`, f.volume("v4"), "ann", "wrong"), hosterr.ErrFailedPrecondition, "an unknown user")
+
+	// The volume whose link is there is staged again: now the user is known.
+	f.start()
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.refused(f.mount(`\\files\data`, f.volume("v4"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+	f.mappings(`\\files\data ann ok`)
+}
+
+// Windows may not say why a mapping fails, and another user's unused mapping may be the
+// reason. It is removed, as if Windows had said so.
+func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
+	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
+		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBErrors: value}})
+		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
+		f.ok(f.mount(`\\files\data`, f.volume("v1"), "ann", "ann-1"))
+		f.mappings(`\\files\data ann ok`)
+	}
 }
 
 func TestShareNamesKeepAlphabet(t *testing.T) {

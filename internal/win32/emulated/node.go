@@ -173,7 +173,7 @@ func (n *Node) do(call func(t *tx) error) error {
 
 // alone runs one call, and then waits as long as Windows takes for it.
 func (n *Node) alone(call func(t *tx) error) error {
-	err, wait := n.locked(call)
+	wait, err := n.locked(call)
 	if wait > 0 {
 		n.sleep(wait)
 	}
@@ -181,16 +181,16 @@ func (n *Node) alone(call func(t *tx) error) error {
 }
 
 // locked is alone without the wait, which it returns.
-func (n *Node) locked(call func(t *tx) error) (err error, wait time.Duration) {
+func (n *Node) locked(call func(t *tx) error) (wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {
-		return win32.ERROR_IO_DEVICE, 0
+		return 0, win32.ERROR_IO_DEVICE
 	}
 	n.applyISCSIEvents()
 	n.wait = 0
 	err = n.transact(call)
-	return err, n.wait
+	return n.wait, err
 }
 
 // transact is do for a caller that holds the node's lock.

@@ -10,7 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// UseAdd implements [win32.SMB]. In addition to the rules above it returns
+// UseAdd implements [win32.SMB]. In addition to the rules above it returns the
+// following errors, or ERROR_GEN_FAILURE instead if nodespec.Windows.SMBErrors
+// says so:
 //
 //   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
 //     remote that is not \\server\share,
@@ -24,46 +26,56 @@ import (
 //     (docs/contract/smb.md#errors-of-a-mapping).
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.client(func(t *tx) error {
-		ref, err := winpath.ParseShare(u.Remote)
-		switch {
-		case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
-			return win32.ERROR_INVALID_PARAMETER
-		case err != nil:
-			return win32.ERROR_BAD_NET_NAME
-		case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
-			return win32.ERROR_NO_SUCH_LOGON_SESSION
+		err := n.useAdd(t, u)
+		if err != nil && n.cfg.SMBErrors == nodespec.SMBErrorsBare {
+			n.chosen("smbErrors", "no reason for the error of a mapping: "+err.Error(), u.Remote)
+			return win32.ERROR_GEN_FAILURE
 		}
-		server, known := n.smb.servers[foldSMB(ref.Server)]
-		if !known || server.Down {
-			return n.gone(ref.Server).errno
-		}
-		m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
-		for _, other := range n.smb.mappings {
-			o, err := winpath.ParseShare(other.Remote)
-			if err != nil || !o.SameServer(ref) {
-				continue
-			}
-			same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
-			if !same || o.Equal(ref) && other.Status != win32.USE_OK {
-				return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
-			}
-		}
-		if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
-			return win32.ERROR_ACCESS_DENIED
-		}
-		key, err := server.logon(win32.Credentials{User: u.User, Domain: u.Domain, Password: u.Password})
-		if err != nil {
-			return err
-		}
-		if key != "" {
-			m.Account, m.Changes = key, server.Accounts[key].Changes
-		}
-		if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
-			return win32.ERROR_BAD_NET_NAME
-		}
-		n.setMapping(t, m)
-		return nil
+		return err
 	})
+}
+
+// useAdd is UseAdd with the reason of an error.
+func (n *Node) useAdd(t *tx, u win32.NewUse) error {
+	ref, err := winpath.ParseShare(u.Remote)
+	switch {
+	case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
+		return win32.ERROR_INVALID_PARAMETER
+	case err != nil:
+		return win32.ERROR_BAD_NET_NAME
+	case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
+		return win32.ERROR_NO_SUCH_LOGON_SESSION
+	}
+	server, known := n.smb.servers[foldSMB(ref.Server)]
+	if !known || server.Down {
+		return n.gone(ref.Server).errno
+	}
+	m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
+	for _, other := range n.smb.mappings {
+		o, err := winpath.ParseShare(other.Remote)
+		if err != nil || !o.SameServer(ref) {
+			continue
+		}
+		same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
+		if !same || o.Equal(ref) && other.Status != win32.USE_OK {
+			return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
+		}
+	}
+	if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
+		return win32.ERROR_ACCESS_DENIED
+	}
+	key, err := server.logon(win32.Credentials{User: u.User, Domain: u.Domain, Password: u.Password})
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		m.Account, m.Changes = key, server.Accounts[key].Changes
+	}
+	if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
+		return win32.ERROR_BAD_NET_NAME
+	}
+	n.setMapping(t, m)
+	return nil
 }
 
 // UseEnum implements [win32.SMB]. Mappings are sorted by name.
@@ -71,7 +83,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 	err = n.client(func(*tx) error {
 		for _, m := range n.smb.mappings {
 			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
-			if m.Hidden {
+			if m.Hidden || n.cfg.SMBUsers == nodespec.SMBUsersHidden {
 				use.User, use.Domain = "", ""
 			}
 			uses = append(uses, use)

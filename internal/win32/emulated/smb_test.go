@@ -21,9 +21,42 @@ var smbServers = []nodespec.SMBServer{
 	{Name: "open", Shares: []string{"pub"}, NodeAccount: true, NoEncryption: true, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "one"}}},
 }
 
+// numbered is a Windows that says why a mapping fails, and whose credentials mappings have.
+var numbered = nodespec.Windows{SMBUsers: nodespec.SMBUsersShown, SMBErrors: nodespec.SMBErrorsNumbered}
+
+// What Windows tells about mappings is an option: whose credentials they have, and why one
+// cannot be made.
+func TestWhatWindowsTellsAboutMappings(t *testing.T) {
+	for _, c := range []struct {
+		windows nodespec.Windows
+		user    string
+		err     win32.Errno
+	}{
+		{nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden, SMBErrors: nodespec.SMBErrorsBare}, "", win32.ERROR_GEN_FAILURE},
+		{numbered, "ann", win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
+	} {
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: c.windows}, emulated.Machine{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
+			t.Fatal(err)
+		}
+		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].User != c.user {
+			t.Errorf("mappings %+v, %v, want the user %q", uses, err, c.user)
+		}
+		if err := n.UseAdd(use(`\\nas\logs`, "bob", "two")); err != c.err {
+			t.Errorf("a second user: %v, want %v", err, c.err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func smbNode(t *testing.T) *emulated.Node {
 	t.Helper()
-	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers}, emulated.Machine{})
+	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: numbered}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +400,7 @@ func TestServerGone(t *testing.T) {
 		nodespec.SMBGoneNotFound: {win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH},
 	} {
 		var waited time.Duration
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), Windows: nodespec.Windows{SMBServerGone: value}},
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), Windows: nodespec.Windows{SMBServerGone: value, SMBErrors: nodespec.SMBErrorsNumbered}},
 			emulated.Machine{Sleep: func(d time.Duration) { waited += d }})
 		if err != nil {
 			t.Fatal(err)

@@ -36,6 +36,10 @@ type Windows struct {
 	// GrowRefused is how IOCTL_DISK_GROW_PARTITION refuses to go beyond the usable range of
 	// a GPT that did not follow its disk.
 	GrowRefused string `json:"growRefused,omitempty"`
+	// SMBUsers is whether the list of SMB mappings says whose credentials they have.
+	SMBUsers string `json:"smbUsers,omitempty"`
+	// SMBErrors is whether the error of a failed SMB mapping says why it failed.
+	SMBErrors string `json:"smbErrors,omitempty"`
 	// SMBServerGone is the error about an SMB server that is down.
 	SMBServerGone string `json:"smbServerGone,omitempty"`
 	// SMBCalls is whether calls that make, list and remove SMB mappings wait for each other.
@@ -110,6 +114,14 @@ func Options() []Option {
 			{GrowUnsuccessful, "with ERROR_GEN_FAILURE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_UNSUCCESSFUL"},
 			{GrowInternalError, "with ERROR_IO_DEVICE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_DRIVER_INTERNAL_ERROR"},
 			{GrowInvalidParameter, "with ERROR_INVALID_PARAMETER", "document: IOCTL_DISK_GROW_PARTITION (DDI)"},
+		}},
+		{"smbUsers", "whether the list of SMB mappings says whose credentials they have", []Value{
+			{SMBUsersHidden, "it does not", "document: MSFT_SmbGlobalMapping has no user"},
+			{SMBUsersShown, "it does", "document: NetUseEnum, USE_INFO_2"},
+		}},
+		{"smbErrors", "whether the error of a failed SMB mapping says why it failed", []Value{
+			{SMBErrorsBare, "it is ERROR_GEN_FAILURE, whatever the reason", "logs of Windows Server 2019 with WBEM_E_FAILED and no number"},
+			{SMBErrorsNumbered, "it is the number of the reason", "logs of PowerShell: Windows System Error N; document: NetUseAdd"},
 		}},
 		{"smbServerGone", "which error Windows returns for an SMB server that is down", []Value{
 			{SMBGoneTimeout, "ERROR_SEM_TIMEOUT (121)", "reports of csi-driver-smb and Azure File"},
@@ -194,6 +206,18 @@ const (
 const (
 	GPTEndMoves = "moves"
 	GPTEndStays = "stays"
+)
+
+// The values of [Windows.SMBUsers].
+const (
+	SMBUsersHidden = "hidden"
+	SMBUsersShown  = "shown"
+)
+
+// The values of [Windows.SMBErrors].
+const (
+	SMBErrorsBare     = "bare"
+	SMBErrorsNumbered = "numbered"
 )
 
 // The values of [Windows.SMBServerGone].

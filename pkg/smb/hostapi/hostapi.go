@@ -236,20 +236,38 @@ func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, er
 	return err == nil, hosterr.Wrap("log on to server", hosterr.Quote(server), err)
 }
 
-// HintCredentials is the hint for credentials that a server refused.
-const HintCredentials = "check the user name and password in the volume's secret"
+// Hints for errors of mappings.
+const (
+	HintServer = "check that the node can resolve the server's name and connect to its port 445, and that the server has the share"
+	HintRights = "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
+)
+
+// HintCredentials returns the hint for credentials that a server refused.
+func HintCredentials(username string) string {
+	hint := "check the user name and password in the volume's secret"
+	if username != "" && !strings.ContainsAny(username, `\@`) {
+		hint += `; some servers need the user as DOMAIN\name, such as AZURE\account for Azure Files`
+	}
+	return hint
+}
 
 // hint returns the hint for an error of UseAdd, or "".
 func (s SMBAPI) hint(err error, username string) string {
 	switch {
 	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
-		return "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
+		return HintRights
+	case win32.IsCode(err, win32.ERROR_NETWORK_ACCESS_DENIED) && !s.noPrivacy:
+		return "the server does not support encryption (SMB 3): turn it on there, or start csi-proxy with -require-privacy=false"
 	case win32.IsCode(err, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD):
-		return HintCredentials
+		return HintCredentials(username)
 	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION):
-		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files`
+		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files; if the server knows no domain, any name will do`
+	case win32.IsCode(err, win32.NERR_WkstaNotStarted):
+		return "start the service LanmanWorkstation on the node"
+	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_MEMORY):
+		return "the node has too many SMB mappings: remove those without links; csi-proxy logs their number when it starts"
 	case errors.Is(node.Typed(err), hosterr.ErrUnavailable):
-		return "check that the node can resolve the server's name and connect to its port 445"
+		return HintServer
 	}
 	return ""
 }
@@ -475,6 +493,10 @@ func AccessDenied(err error) bool { return win32.IsCode(err, win32.ERROR_ACCESS_
 
 // NoShare reports whether err says that the server does not have the share.
 func NoShare(err error) bool { return win32.IsCode(err, win32.ERROR_BAD_NET_NAME) }
+
+// NoReason reports whether err says that a call failed, and not why. WMI returns such errors
+// for mappings.
+func NoReason(err error) bool { return win32.IsCode(err, win32.ERROR_GEN_FAILURE) }
 
 // CredentialConflict reports whether err says that Windows has a session with the server for
 // another user (error 1219).
