@@ -30,6 +30,9 @@ func (n *Node) reboot() error {
 		return fmt.Errorf("reboot: %w", n.cause(err))
 	}
 	err := n.transact(func(t *tx) error {
+		for _, v := range n.volumes {
+			v.grow(t)
+		}
 		n.bootServices(t)
 		n.bootSMB(t)
 		return nil
@@ -66,9 +69,6 @@ func (n *Node) reboot() error {
 	n.waiting = nil
 	for _, v := range n.volumes {
 		v.offline, v.unflushed = v.Offline, nil // an orderly restart flushes
-		if v.grown != 0 {
-			v.extents[0].length, v.grown = v.grown, 0
-		}
 	}
 	n.settle()
 	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {

@@ -22,6 +22,9 @@ type volumeRecord struct {
 	// Offline is set until IOCTL_VOLUME_ONLINE, if the volume is new to a node that
 	// does not mount new volumes.
 	Offline bool `json:"offline,omitempty"`
+	// Length is that of the volume while it does not know that its partition has
+	// grown, or 0.
+	Length uint64 `json:"length,omitempty"`
 	// Extents of a volume that spans disks, by disk identity.
 	Extents []extentRecord `json:"extents,omitempty"`
 }
@@ -60,7 +63,6 @@ type volume struct {
 	opens      []*deviceHandle
 	gone       bool           // removed: its handles can only be closed
 	offline    bool           // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
-	grown      uint64         // the length of its partition, while the volume does not know it; else 0
 	locked     *deviceHandle  // that has locked it (FSCTL_LOCK_VOLUME), or nil
 	formatting uint64         // number of the format in progress, or 0
 	share      *winpath.Share // for an SMB share, which has files but no device

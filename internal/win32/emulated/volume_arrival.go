@@ -60,7 +60,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		identity := volumeRecord{Disk: a.state.ID, Partition: part}.identity()
 		if v := n.presentVolume(identity); v != nil {
 			keep[v] = true
-			t.onCommit(func() { v.follow(extents, p) })
+			v.follow(t, extents, p)
 			continue
 		}
 		record, known := n.known[identity]
@@ -82,6 +82,9 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			}
 		}
 		if online {
+			if record.Length != 0 {
+				extents[0].length = min(record.Length, p.Length)
+			}
 			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p, offline: record.Offline})
 		}
 	}
@@ -128,17 +131,37 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 
 // follow gives a volume the new extents of its partition. Growth is seen later on a
 // node whose volumes have to be told of it.
-func (v *volume) follow(extents []extent, p win32.Partition) {
-	known := extents[0].length
-	if v.n.cfg.VolumeGrowth == nodespec.GrowthTold && extents[0].off == v.extents[0].off {
-		known = min(known, v.extents[0].length)
+func (v *volume) follow(t *tx, extents []extent, p win32.Partition) {
+	record := v.volumeRecord
+	record.Length = 0
+	if was := v.extents[0]; v.n.cfg.VolumeGrowth == nodespec.GrowthTold && extents[0].off == was.off && was.length < extents[0].length {
+		record.Length, extents[0].length = was.length, was.length
 	}
-	v.grown = 0
-	if known < extents[0].length {
-		v.grown = extents[0].length
-		extents[0].length = known
+	v.setRecord(t, record)
+	t.onCommit(func() { v.extents, v.partition = extents, p })
+}
+
+// grow tells the volume the length of its partition.
+func (v *volume) grow(t *tx) {
+	if v.Length == 0 {
+		return
 	}
-	v.extents, v.partition = extents, p
+	record := v.volumeRecord
+	record.Length = 0
+	v.setRecord(t, record)
+	t.onCommit(func() { v.extents[0].length = v.partition.Length })
+}
+
+// setRecord stores a changed record of the volume.
+func (v *volume) setRecord(t *tx, record volumeRecord) {
+	if record.Offline == v.Offline && record.Length == v.Length {
+		return
+	}
+	t.Put(volumeKey(v.guid()), record)
+	t.onCommit(func() {
+		v.volumeRecord = record
+		v.n.known[record.identity()] = record
+	})
 }
 
 func (n *Node) presentVolume(identity string) *volume {

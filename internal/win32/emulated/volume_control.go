@@ -37,20 +37,11 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_VOLUME_ONLINE:
 		record := v.volumeRecord
 		record.Offline = false
-		if v.Offline {
-			t.Put(volumeKey(v.guid()), record)
-		}
-		t.onCommit(func() {
-			v.volumeRecord, v.offline = record, false
-			v.n.known[record.identity()] = record
-		})
+		v.setRecord(t, record)
+		t.onCommit(func() { v.offline = false })
 		return 0, nil
 	case win32.IOCTL_VOLUME_UPDATE_PROPERTIES:
-		t.onCommit(func() {
-			if v.grown != 0 {
-				v.extents[0].length, v.grown = v.grown, 0
-			}
-		})
+		v.grow(t)
 		return 0, nil
 	case win32.IOCTL_VOLUME_OFFLINE:
 		v.offline = true

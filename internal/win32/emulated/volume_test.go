@@ -266,6 +266,12 @@ func TestVolumeGrowth(t *testing.T) {
 		if got := length(); got != want {
 			t.Errorf("%s: %d bytes after the partition grew, want %d", growth, got, want)
 		}
+		ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode(), 0)
+		ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Mask: 1}.Encode(), 0)
+		v = openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+		if got := length(); got != want {
+			t.Errorf("%s: %d bytes when the disk is online again, want %d", growth, got, want)
+		}
 		ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
 		if got := length(); got != 600*mib {
 			t.Errorf("%s: %d bytes after the volume was told, want %d", growth, got, 600*mib)
