@@ -118,6 +118,9 @@ func (s *Server) present() (devices map[string]device, interfaces []string, err 
 		drive := fmt.Sprintf(`PhysicalDrive%d`, n)
 		devices[`\??\`+drive+separator+`\??\`+i.Path[4:]] = device{path: `\\.\` + drive}
 		interfaces = append(interfaces, i.Path)
+		for _, place := range s.places(n) {
+			devices[`\??\`+place] = device{path: `\\?\` + place, volume: true}
+		}
 	}
 	volumes, err := s.model.VolumeNames()
 	for _, v := range volumes {
@@ -135,6 +138,25 @@ func (s *Server) present() (devices map[string]device, interfaces []string, err 
 		devices[all] = device{path: path, volume: true}
 	}
 	return devices, interfaces, err
+}
+
+// maxPartitions is more than any disk of a test has.
+const maxPartitions = 16
+
+// places returns the names of the volumes on a disk by their place, such as
+// "Harddisk1Partition2".
+func (s *Server) places(disk uint32) []string {
+	var names []string
+	for partition := 1; partition <= maxPartitions; partition++ {
+		name := fmt.Sprintf("Harddisk%dPartition%d", disk, partition)
+		h, err := s.model.CreateFile(`\\?\`+name, 0, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			continue // no volume there
+		}
+		s.model.CloseHandle(h)
+		names = append(names, name)
+	}
+	return names
 }
 
 func (s *Server) diskNumber(path string) (uint32, error) {
