@@ -194,8 +194,8 @@ func TestInvalidConfigs(t *testing.T) {
 		config simnode.Config
 		want   string
 	}{
-		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want onlineAll, offlineShared or offlineAll`},
-		{"world", simnode.Config{World: "nice"}, `world "nice", want strict or kind`},
+		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want offlineAll, offlineShared or onlineAll`},
+		{"world", simnode.Config{World: "nice"}, `world "nice", want default, strict or kind`},
 		{"content", simnode.Config{Disks: []simnode.Disk{{Content: "ext4"}}}, `"ext4"`},
 		{"size", simnode.Config{Disks: []simnode.Disk{{Size: 12}}}, "12 bytes"},
 	} {

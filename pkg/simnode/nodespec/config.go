@@ -36,7 +36,7 @@ type Config struct {
 	Firmware Firmware `json:"firmware,omitzero"`
 
 	// World is the name of one of [Worlds], which has the values of the options of Windows
-	// that are empty. "" means the strict world.
+	// that are empty. "" means the default world.
 	World string `json:"world,omitempty"`
 	// Windows is how the node's Windows behaves.
 	Windows

@@ -11,8 +11,7 @@ import (
 // settings, or is not known. The values of each field, what they mean and where that is
 // known from are in [Options].
 //
-// An empty field has the value of [Config.World], or without a world the first value of
-// its option. That is the strict one: the behavior that more programs fail with.
+// An empty field has the value of [Config.World].
 type Windows struct {
 	// SANPolicy is the state in which disks arrive whose Offline is not set.
 	SANPolicy string `json:"sanPolicy,omitempty"`
@@ -58,7 +57,7 @@ type Windows struct {
 type Option struct {
 	Key    string  // its name in JSON, such as "sanPolicy"
 	Does   string  // what it is about
-	Values []Value // from the strict value to the one that most programs work with
+	Values []Value // from the strict value, which more programs fail with, to the kindest
 }
 
 // A Value is a value of an [Option].
@@ -72,13 +71,13 @@ type Value struct {
 func Options() []Option {
 	return []Option{
 		{"sanPolicy", "in which state disks arrive", []Value{
-			{SANOnlineAll, "all disks arrive online", "document: diskpart, san"},
-			{SANOfflineShared, "disks on buses that machines can share arrive offline and read-only", "document: diskpart, san; default of Windows Server"},
 			{SANOfflineAll, "all disks arrive offline and read-only", "document: diskpart, san"},
+			{SANOfflineShared, "disks on buses that machines can share arrive offline and read-only", "document: diskpart, san; default of Windows Server"},
+			{SANOnlineAll, "all disks arrive online", "document: diskpart, san"},
 		}},
 		{"attach", "when the node sees an attached disk", []Value{
-			{AttachSeen, "at once", "inference"},
 			{AttachRescan, "after a rescan", "behavior of the existing CSI Proxy, which rescans"},
+			{AttachSeen, "at once", "inference"},
 		}},
 		{"automount", "whether new basic volumes are mounted", []Value{
 			{AutomountDisabled, "a new volume gets no drive letter and stays offline until IOCTL_VOLUME_ONLINE; volumes that the node was made with are not new", "document: mountvol, IOCTL_VOLUME_ONLINE; logs of programs on Windows"},
@@ -275,19 +274,23 @@ type World struct {
 
 // The names of worlds.
 const (
-	WorldStrict = "strict" // the first value of each option
-	WorldKind   = "kind"   // the last value of each option
+	WorldDefault = "default" // strict, but disks arrive online and at once
+	WorldStrict  = "strict"  // the first value of each option
+	WorldKind    = "kind"    // the last value of each option
 )
 
-// Worlds returns the named worlds, the strict one first. Every option has a value in each.
+// Worlds returns the named worlds, the default one first. Every option has a value in each.
 func Worlds() []World {
+	usual := World{Name: WorldDefault, Does: "strict, but disks arrive online and at once"}
 	strict := World{Name: WorldStrict, Does: "for each open question the answer that more programs fail with"}
 	kind := World{Name: WorldKind, Does: "for each open question the answer that most programs work with"}
 	for _, o := range Options() {
+		usual.Set(o.Key, o.Values[0].Name)
 		strict.Set(o.Key, o.Values[0].Name)
 		kind.Set(o.Key, o.Values[len(o.Values)-1].Name)
 	}
-	return []World{strict, kind}
+	usual.SANPolicy, usual.Attach = SANOnlineAll, AttachSeen
+	return []World{usual, strict, kind}
 }
 
 // Get returns the value of the option with the given key.
@@ -316,12 +319,12 @@ func (w Windows) Or(other Windows) Windows {
 	return w
 }
 
-// In returns w with the values of a world for its empty fields. "" is the strict world.
-// The error names an unknown world, or an unknown value.
+// In returns w with the values of a world for its empty fields. "" is the default
+// world. The error names an unknown world, or an unknown value.
 func (w Windows) In(world string) (Windows, error) {
 	all := Worlds()
 	if world == "" {
-		world = WorldStrict
+		world = WorldDefault
 	}
 	i := slices.IndexFunc(all, func(a World) bool { return a.Name == world })
 	if i < 0 {

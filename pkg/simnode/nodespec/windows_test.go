@@ -46,7 +46,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// Options that are set stay; the world has the others. No world is the strict world.
+// Options that are set stay; the world has the others. No world is the default world.
 func TestIn(t *testing.T) {
 	for _, o := range nodespec.Options() {
 		last := o.Values[len(o.Values)-1].Name
@@ -62,7 +62,7 @@ func TestIn(t *testing.T) {
 			t.Errorf("%s: %v, want the name, the value and the values", o.Key, err)
 		}
 	}
-	if _, err := (nodespec.Windows{}).In("nice"); err == nil || err.Error() != `world "nice", want strict or kind` {
+	if _, err := (nodespec.Windows{}).In("nice"); err == nil || err.Error() != `world "nice", want default, strict or kind` {
 		t.Error(err)
 	}
 }
