@@ -35,7 +35,7 @@ func rawVolume(t *testing.T, h *host) string {
 
 // The events of FormatEx2, in a child process, become one result.
 func TestFormatEvents(t *testing.T) {
-	h := newHost(t, systemOnly())
+	h := newHost(t, online())
 	finished := func(success byte, result uint32) Event {
 		return Event{EventFinished, binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)}
 	}
@@ -79,7 +79,7 @@ func TestFormatEvents(t *testing.T) {
 
 // The options of a format reach FormatEx2.
 func TestFormatOptions(t *testing.T) {
-	h := newHost(t, systemOnly())
+	h := newHost(t, online())
 	for _, o := range []win32.FormatOptions{
 		{FileSystem: "NTFS", Quick: true, Label: "Ünï & 日本", ClusterSize: 8192},
 		{FileSystem: "NTFS", Label: "full"},
@@ -112,4 +112,11 @@ func TestFormatOptions(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// online is a node whose new volumes can be formatted at once.
+func online() nodespec.Config {
+	config := systemOnly()
+	config.Automount = nodespec.AutomountEnabled
+	return config
 }

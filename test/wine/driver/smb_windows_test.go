@@ -14,6 +14,7 @@ import (
 func smbHost(t *testing.T) *host {
 	t.Helper()
 	config := systemOnly()
+	config.SMBErrors, config.SMBUsers = nodespec.SMBErrorsNumbered, nodespec.SMBUsersShown
 	config.SMBServers = []nodespec.SMBServer{{
 		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
 		Accounts: []nodespec.SMBAccount{{User: `CORP\ann`, Password: "pässword"}},
