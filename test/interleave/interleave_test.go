@@ -200,14 +200,14 @@ func events() []event {
 		{name: "another program partitions", ops: named(diskOps, "PartitionDisk"), happen: func(_, other *caller) { other.partition() }},
 		{name: "another program formats", ops: named(diskOps, "FormatVolume", "IsVolumeFormatted of an unformatted volume"), happen: func(_, other *caller) { other.format() }},
 		{name: "another program unmounts", ops: pathOps, kinds: []error{missing}, happen: func(_, other *caller) { other.unmount() },
-			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved}},
+			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved, "MountVolume": {missing, later}}},
 
 		{name: "parent directory is removed", ops: treeOps, kinds: []error{missing},
 			happen:  func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },
-			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
+			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved, "MountVolume": {missing, later}}},
 		{name: "directory is removed", ops: treeOps, kinds: []error{missing},
 			happen:  func(_, other *caller) { other.unmount(); other.rmdir(dir+`\a`, true); other.rmdir(at, true) },
-			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
+			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved, "MountVolume": {missing, later}}},
 		{name: "content of the directory is removed", ops: treeOps, kinds: []error{missing},
 			happen: func(_, other *caller) {
 				other.rmdir(dir+`\a\c\d`, true)
