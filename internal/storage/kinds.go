@@ -62,7 +62,7 @@ const BootSector = "boot sector or MBR partition table"
 // looked for: the first one found names the content. What is not in the table and not
 // blank is unknown content, so a missing row costs the name and not the data.
 //
-// ext2 to ext4 and ZFS are not in the table, because code tells them.
+// ext2 to ext4 and ZFS are not in the table, because code recognizes them.
 func Kinds() []Kind {
 	pages := func(magic string) []Sign { // at the end of a page of 4 to 64 KiB
 		return at(magic, 0x1000-10, 0x2000-10, 0x4000-10, 0x8000-10, 0x10000-10)

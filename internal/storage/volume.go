@@ -82,7 +82,7 @@ func (v *Volume) Online(ctx context.Context) error {
 func (v *Volume) UpdateProperties(ctx context.Context) error {
 	_, err := v.control(ctx, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, nil)
 	if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_PARAMETER) {
-		return nil // it follows its partition without being told
+		return nil // it follows its partition without this request
 	}
 	return hosterr.Wrap("update the volume's properties", "", err)
 }

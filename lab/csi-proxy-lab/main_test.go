@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +43,11 @@ func TestUsage(t *testing.T) {
 // TestPage runs the commands of docs/lab.md, and measures each.
 func TestPage(t *testing.T) {
 	s, err := session.Open(t.Context(), session.Options{})
-	if err != nil {
+	if errors.Is(err, session.ErrNoWine) {
 		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

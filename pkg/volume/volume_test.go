@@ -1059,8 +1059,8 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 
 // A volume may know of the growth of its partition only after it has been told, or follow
 // at once.
-func TestResizeVolumeTellsVolumeOfGrowth(t *testing.T) {
-	for _, value := range []string{nodespec.GrowthTold, nodespec.GrowthFollows} {
+func TestResizeVolumeUpdatesVolumeAfterGrowth(t *testing.T) {
+	for _, value := range []string{nodespec.GrowthUpdated, nodespec.GrowthFollows} {
 		for _, fs := range []string{"NTFS", ""} {
 			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: value}}, data(gib, fs))
 			id := f.id(1)

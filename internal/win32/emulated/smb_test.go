@@ -24,7 +24,7 @@ var smbServers = []nodespec.SMBServer{
 // numbered is a Windows that says why a mapping fails, and whose credentials mappings have.
 var numbered = nodespec.Windows{SMBUsers: nodespec.SMBUsersShown, SMBErrors: nodespec.SMBErrorsNumbered}
 
-// What Windows tells about mappings is an option: whose credentials they have, and why one
+// What Windows reports about mappings is an option: whose credentials they have, and why one
 // cannot be made.
 func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 	for _, c := range []struct {

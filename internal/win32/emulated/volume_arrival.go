@@ -134,7 +134,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 func (v *volume) follow(t *tx, extents []extent, p win32.Partition) {
 	record := v.volumeRecord
 	record.Length = 0
-	if was := v.extents[0]; v.n.cfg.VolumeGrowth == nodespec.GrowthTold && extents[0].off == was.off && was.length < extents[0].length {
+	if was := v.extents[0]; v.n.cfg.VolumeGrowth == nodespec.GrowthUpdated && extents[0].off == was.off && was.length < extents[0].length {
 		record.Length, extents[0].length = was.length, was.length
 	}
 	v.setRecord(t, record)

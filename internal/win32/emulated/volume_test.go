@@ -248,7 +248,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 
 // Microsoft: IOCTL_VOLUME_UPDATE_PROPERTIES.
 func TestVolumeGrowth(t *testing.T) {
-	for growth, want := range map[string]uint64{nodespec.GrowthTold: 500 * mib, nodespec.GrowthFollows: 600 * mib} {
+	for growth, want := range map[string]uint64{nodespec.GrowthUpdated: 500 * mib, nodespec.GrowthFollows: 600 * mib} {
 		n := blank(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: growth}}, nodespec.Disk{Size: gib})
 		h := drive(t, n, readWrite)
 		partition(t, n, h, data(1, 16*mib, 500*mib))

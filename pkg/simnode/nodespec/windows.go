@@ -88,7 +88,7 @@ func Options() []Option {
 			{OfflineLocated, "a handle without access also gets its extents", "code of a program on Windows"},
 		}},
 		{"volumeGrowth", "when a volume has the new length of its partition", []Value{
-			{GrowthTold, "after IOCTL_VOLUME_UPDATE_PROPERTIES", "document: IOCTL_VOLUME_UPDATE_PROPERTIES"},
+			{GrowthUpdated, "after IOCTL_VOLUME_UPDATE_PROPERTIES", "document: IOCTL_VOLUME_UPDATE_PROPERTIES"},
 			{GrowthFollows, "at once", "inference"},
 		}},
 		{"writeProtected", "whether a volume on a write-protected disk opens for writing", []Value{
@@ -178,7 +178,7 @@ const (
 
 // The values of [Windows.VolumeGrowth].
 const (
-	GrowthTold    = "told"
+	GrowthUpdated = "updated"
 	GrowthFollows = "follows"
 )
 
