@@ -66,7 +66,7 @@ func TestOperationsWithDriver(t *testing.T) {
 // csi-proxy.exe takes a disk from blank to a grown volume through its pipes.
 func TestDaemonWithDriver(t *testing.T) {
 	const gib = 1 << 30
-	model := driven(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Serial: "VOL1"}}})
+	model := driven(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Serial: "VOL1"}, {Size: gib}}})
 	p := start(t, csiProxy, "-v=6")
 	ctx := t.Context()
 	d, err := diskclient.NewClient()
@@ -81,7 +81,7 @@ func TestDaemonWithDriver(t *testing.T) {
 	defer v.Close()
 
 	ids, err := d.ListDiskIDs(ctx, &diskpb.ListDiskIDsRequest{})
-	if err != nil || len(ids.DiskIDs) != 2 || ids.DiskIDs[1].SerialNumber != "VOL1" {
+	if err != nil || len(ids.DiskIDs) != 3 || ids.DiskIDs[1].SerialNumber != "VOL1" {
 		t.Fatalf("disks %+v, %v", ids, err)
 	}
 	for range 2 { // a driver retries
@@ -116,11 +116,13 @@ func TestDaemonWithDriver(t *testing.T) {
 	if grown, err := v.GetVolumeStats(ctx, &volumepb.GetVolumeStatsRequest{VolumeId: id}); err != nil || grown.TotalBytes < 5*gib/2 {
 		t.Errorf("GetVolumeStats after ResizeVolume: %+v, %v", grown, err)
 	}
+	// Of a disk without a volume: a volume is locked first, and Wine's ntdll refuses
+	// FSCTL_LOCK_VOLUME without asking the driver.
 	for _, online := range []bool{false, true} {
-		if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{DiskNumber: 1, IsOnline: online}); err != nil {
+		if _, err := d.SetDiskState(ctx, &diskpb.SetDiskStateRequest{DiskNumber: 2, IsOnline: online}); err != nil {
 			t.Errorf("SetDiskState, online %t: %v", online, err)
 		}
-		if out, err := d.GetDiskState(ctx, &diskpb.GetDiskStateRequest{DiskNumber: 1}); err != nil || out.IsOnline != online {
+		if out, err := d.GetDiskState(ctx, &diskpb.GetDiskStateRequest{DiskNumber: 2}); err != nil || out.IsOnline != online {
 			t.Errorf("GetDiskState: %+v, %v, want online %t", out, err, online)
 		}
 	}

@@ -1,14 +1,16 @@
 package control_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -16,22 +18,37 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 )
 
-// serve serves the control service of a node on a socket, as csi-proxy-sim does.
+// serve serves the control service of a node, as csi-proxy-sim does: on its pipe, or on a
+// socket in the directory that it returns.
 func serve(t *testing.T, n *simnode.Node) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "csi") // short, because of the socket
+	path := pipe.Path(simcontrol.Pipe)
+	if runtime.GOOS != "windows" {
+		var err error
+		if dir, err = os.MkdirTemp("", "csi"); err != nil { // short, because of the socket
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		path = filepath.Join(dir, simcontrol.Pipe+".sock")
+	}
+	ready := make(chan struct{})
+	s, err := apiserver.Open(apiserver.Config{
+		Listen: func(string) (net.Listener, error) { return apiserver.ListenAt(path) },
+		Ready:  func() { close(ready) },
+	}, apiserver.Pipe{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("unix", filepath.Join(dir, simcontrol.Pipe+".sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	simcontrol.RegisterNodeServer(s, server.New(n))
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	<-ready
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	return dir
 }
 

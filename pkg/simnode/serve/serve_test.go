@@ -170,7 +170,7 @@ func TestCloseRemovesSockets(t *testing.T) {
 // Another process can change the node where the configuration allows it.
 func TestControl(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("pipes have standard names there, and tests of other packages use them")
+		t.Skip("control.Open opens the standard pipe, and this server has pipes of its own; runs on Linux")
 	}
 	n := simnode.New(t)
 	s := serve.Start(t, n, func(c *serve.Config) { c.Control = true })
