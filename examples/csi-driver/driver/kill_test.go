@@ -2,7 +2,6 @@ package driver_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,23 +19,24 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 
 	"example.com/csi-driver/driver"
 	"example.com/csi-driver/simstorage"
 )
 
-// programs builds csi-proxy-sim and csi-proxyctl into a directory, which it returns.
-func programs(t *testing.T) string {
+// program builds csi-proxy-sim, and returns its path.
+func program(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy-sim", "./csi-proxyctl")
+	path := filepath.Join(t.TempDir(), "csi-proxy-sim")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "./csi-proxy-sim")
 	build.Dir = filepath.Join("..", "..", "..", "cmd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=") // of the workspace, as the Makefile builds them
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return dir
+	return path
 }
 
 // daemon is csi-proxy-sim with a state directory, and so a node that survives the process.
@@ -91,66 +90,17 @@ func (d *daemon) kill() {
 	<-d.ended
 }
 
-// ctl is csi-proxyctl, with which other processes change the node of csi-proxy-sim.
-type ctl string
-
-var _ simstorage.Node = ctl("")
-
-func (c ctl) run(out any, args ...string) error {
-	cmd := exec.Command(string(c), append([]string{"node", "-o", "json"}, args...)...)
-	cmd.Env = append(os.Environ(), "CSI_PROXY_CHAP_SECRET="+simstorage.CHAPSecret)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("csi-proxyctl node %s: %w: %s", args[0], err, stderr.String())
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(stdout.Bytes(), out)
-}
-
-func (c ctl) Show() (s simnode.State, err error) { return s, c.run(&s, "show") }
-
-func (c ctl) AttachDisk(d simnode.Disk) (info simnode.DiskInfo, err error) {
-	args := []string{"attach", "--id", d.ID}
-	if d.Size > 0 {
-		args = append(args, "--size", bytesOf(d.Size), "--serial", d.Serial, "--page83", d.Identifiers[0].Text,
-			"--address", fmt.Sprintf("%d:0:0:%d", d.Address.Port, d.Address.Lun))
-	}
-	return info, c.run(&info, args...)
-}
-
-func (c ctl) DetachDisk(number uint32) error { return c.run(nil, "detach", fmt.Sprint(number)) }
-
-func (c ctl) GrowDisk(number uint32, size simnode.Size) error {
-	return c.run(nil, "grow", fmt.Sprint(number), bytesOf(size))
-}
-
-func (c ctl) AddShareDirectory(server, share, path string) error {
-	return c.run(nil, "smb", "mkdir", server, share+`\`+path)
-}
-
-func (c ctl) SetISCSITarget(t simnode.ISCSITarget) error {
-	return c.run(nil, "iscsi", "set", t.IQN, "--portal", t.Portals[0].String(), "--lun", bytesOf(t.LUNs[0].Size), "--chap-user", t.CHAP.User)
-}
-
-func (c ctl) RemoveISCSITarget(iqn string) error { return c.run(nil, "iscsi", "remove", iqn) }
-
-func bytesOf(s simnode.Size) string { return strconv.FormatUint(uint64(s), 10) }
-
 // startDaemon starts csi-proxy-sim and a driver that uses its standard pipes.
-func startDaemon(t *testing.T) (*env, *daemon, ctl) {
+func startDaemon(t *testing.T) (*env, *daemon, *control.Node) {
 	t.Helper()
 	t.Setenv(pipe.DirVariable, socketDir(t))
-	bin := programs(t)
 	var config simnode.Config
 	simstorage.Describe(&config)
 	text, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{program: filepath.Join(bin, "csi-proxy-sim"), stateDir: t.TempDir(), config: filepath.Join(t.TempDir(), "node.yaml")}
+	d := &daemon{program: program(t), stateDir: t.TempDir(), config: filepath.Join(t.TempDir(), "node.yaml")}
 	if err := os.WriteFile(d.config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,10 +113,14 @@ func startDaemon(t *testing.T) (*env, *daemon, ctl) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kubelet.Close() })
-	c := ctl(filepath.Join(bin, "csi-proxyctl"))
-	e := &env{t: t, show: c.Show, kubelet: kubelet, storage: simstorage.New(c, nodeID, driver.SerialNumber)}
+	n, err := control.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	e := &env{t: t, show: n.Show, kubelet: kubelet, storage: simstorage.New(n, nodeID, driver.SerialNumber)}
 	e.begin()
-	return e, d, c
+	return e, d, n
 }
 
 // kinds are the kinds of volumes.
@@ -221,7 +175,7 @@ func TestKilledLifecycles(t *testing.T) {
 		}
 	})
 	faults := 0
-	trouble.Go(func() { faults = node.failOften(ctx) })
+	trouble.Go(func() { faults = failAcross(ctx, node) })
 
 	if err := c.lives(t.Context(), n, kinds...); err != nil {
 		t.Error(err)
@@ -232,7 +186,7 @@ func TestKilledLifecycles(t *testing.T) {
 		t.Logf("output of csi-proxy-sim:\n%s", d.output)
 		return
 	}
-	if err := node.run(nil, "clear"); err != nil {
+	if err := node.ClearFaults(); err != nil {
 		t.Fatal(err)
 	}
 	left := e.left()
@@ -256,21 +210,21 @@ func TestKilledLifecycles(t *testing.T) {
 	}
 }
 
-// failOften makes the next call of Windows fail, again and again until ctx ends. It
-// returns how many did, except those that a killed process did not live to report.
-func (c ctl) failOften(ctx context.Context) (times int) {
+// failAcross makes a random call of Windows in the other process fail, again and again
+// until ctx ends. It returns how many did, except those that a killed process did not live
+// to report. While that process is dead, its own calls fail.
+func failAcross(ctx context.Context, n *control.Node) (times int) {
 	for ctx.Err() == nil {
-		// While the process is dead, these fail.
-		c.run(nil, "fail", winapi.AnyCall, "--times", "1", "--error", failures[rand.IntN(len(failures))])
+		n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: rand.Uint32N(50), Times: 1, Error: failures[rand.IntN(len(failures))]})
 		select {
 		case <-ctx.Done():
-		case <-time.After(rand.N(100 * time.Millisecond)):
+		case <-time.After(10 * time.Millisecond):
 		}
-		if state, err := c.Show(); err == nil {
+		if state, err := n.Show(); err == nil {
 			for _, f := range state.Faults {
 				times += int(f.Hits)
 			}
-			c.run(nil, "clear")
+			n.ClearFaults()
 		}
 	}
 	return times

@@ -29,7 +29,7 @@ const (
 
 	atOnce = 16
 	// repeatLimit is how long a step is repeated. Kubernetes never stops.
-	repeatLimit = time.Minute
+	repeatLimit = 3 * time.Minute
 )
 
 // eventually repeats a call until it succeeds, as Kubernetes does.

@@ -71,6 +71,24 @@ func (n *Node) GrowDisk(number uint32, size simnode.Size) error {
 	return do(func(ctx context.Context) error { return n.client.GrowDisk(ctx, number, size) })
 }
 
+// AddShareDirectory makes a directory on a share, as another machine could. path is relative
+// to the share.
+func (n *Node) AddShareDirectory(server, share, path string) error {
+	return do(func(ctx context.Context) error {
+		return n.client.ChangeSMBServer(ctx, &simcontrol.ChangeSmbServerRequest{Name: server, AddDirectory: share + `\` + path})
+	})
+}
+
+// SetISCSITarget adds an iSCSI target, or replaces the one with that IQN.
+func (n *Node) SetISCSITarget(t simnode.ISCSITarget) error {
+	return do(func(ctx context.Context) error { return n.client.SetISCSITarget(ctx, t) })
+}
+
+// RemoveISCSITarget removes an iSCSI target with its sessions and disks.
+func (n *Node) RemoveISCSITarget(iqn string) error {
+	return do(func(ctx context.Context) error { return n.client.RemoveISCSITarget(ctx, iqn) })
+}
+
 // Show returns the state of the node.
 func (n *Node) Show() (simnode.State, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
