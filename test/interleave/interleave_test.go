@@ -203,11 +203,12 @@ func events() []event {
 			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved, "MountVolume": {missing, later}}},
 
 		{name: "parent directory is removed", ops: treeOps, kinds: []error{missing},
-			happen:  func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },
+			happen: func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },
+			// MountVolume holds the parent, so the directory is only unmounted.
 			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved, "MountVolume": {missing, later}}},
 		{name: "directory is removed", ops: treeOps, kinds: []error{missing},
 			happen:  func(_, other *caller) { other.unmount(); other.rmdir(dir+`\a`, true); other.rmdir(at, true) },
-			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved, "MountVolume": {missing, later}}},
+			special: map[string][]error{"CreateSymlink": moved, "CreateSymlink again": moved}},
 		{name: "content of the directory is removed", ops: treeOps, kinds: []error{missing},
 			happen: func(_, other *caller) {
 				other.rmdir(dir+`\a\c\d`, true)

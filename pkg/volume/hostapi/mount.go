@@ -51,8 +51,8 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 }
 
 // mountedOn returns an error if another directory took the path of held before the volume
-// was mounted there, or if another program unmounted the volume since. A repeated request
-// checks the directory that is there now.
+// was mounted there, or if another program unmounted the volume or removed the directory
+// since. A repeated request checks the directory that is there now.
 func (v volumeAPI) mountedOn(held *winfs.Held, volumeID string) error {
 	if err := v.host.Ctx.Err(); err != nil {
 		return err
@@ -62,6 +62,9 @@ func (v volumeAPI) mountedOn(held *winfs.Held, volumeID string) error {
 		return err
 	}
 	if volume == "" || !v.same(volume, volumeID) {
+		if exists, err := winfs.Exists(v.host.Ctx, v.host.Node, held.Path); err != nil || !exists {
+			return errors.Join(err, win32.ERROR_FILE_NOT_FOUND)
+		}
 		return hosterr.Text(hosterr.ErrUnavailable, "another program replaced the directory or unmounted the volume at the same time; try again")
 	}
 	return nil
