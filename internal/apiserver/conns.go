@@ -55,6 +55,7 @@ func (l *conns) Close() error {
 	}
 	l.mu.Unlock()
 	for _, c := range silent {
+		c.disconnect()
 		c.Close()
 	}
 	return err
@@ -196,6 +197,17 @@ func (c *conn) Write(p []byte) (int, error) {
 // gRPC sets a deadline for the handshake and clears it afterwards; by then a Write
 // may be waiting for a client that does not read.
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// disconnect ends a named pipe's connection at the client's end, too: without that, a
+// client that never closes its end could keep the pipe's name in use (page of
+// DisconnectNamedPipe). It discards what the client has not read.
+func (c *conn) disconnect() {
+	if p, ok := c.Conn.(interface{ Disconnect() error }); ok {
+		if err := p.Disconnect(); err != nil {
+			c.listener.log.Warn("Failed to disconnect client", "pipe", c.listener.pipe, "err", err)
+		}
+	}
+}
 
 func (c *conn) Close() error {
 	c.listener.mu.Lock()

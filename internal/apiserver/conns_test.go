@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,41 @@ type greetedConn struct {
 
 func (greetedConn) Read(p []byte) (int, error) { return len(p), nil }
 func (c greetedConn) Close() error             { c.closed(); return nil }
+
+// namedPipe is a connection of a named pipe that records what the server does.
+type namedPipe struct {
+	net.Conn
+	did *[]string
+}
+
+func (p namedPipe) Disconnect() error { *p.did = append(*p.did, "disconnect"); return nil }
+func (p namedPipe) Close() error      { *p.did = append(*p.did, "close"); return nil }
+
+type pipeListener struct {
+	net.Listener
+	conns []net.Conn
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	c := l.conns[0]
+	l.conns = l.conns[1:]
+	return c, nil
+}
+
+func (*pipeListener) Close() error { return nil }
+
+// Published clients leave a connection open for their life with which they saw that the
+// server exists. Closing the server's end alone could keep the pipe's name in use.
+func TestStopDisconnectsSilentClients(t *testing.T) {
+	var did []string
+	l := newConns("p", &pipeListener{conns: []net.Conn{namedPipe{did: &did}}}, slog.New(slog.DiscardHandler))
+	if _, err := l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil || !slices.Equal(did, []string{"disconnect", "close"}) {
+		t.Errorf("Close = %v after %q, want disconnect before close", err, did)
+	}
+}
 
 // The reason is in the log before the client can notice that its connection was
 // closed.

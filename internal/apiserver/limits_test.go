@@ -103,7 +103,7 @@ func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop
 	t.Helper()
 	services := wire.Disk(d, nil)
 	v1 := slices.IndexFunc(services, func(s wire.Service) bool { return s.Version.String() == "v1" })
-	s, err := apiserver.Open(apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
+	s, err := apiserver.Open(context.Background(), apiserver.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
 		apiserver.Pipes(services[v1:v1+1])...)
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,9 @@ func ListenAt(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// remedy says what to do.
+func (e *inUseError) remedy() string { return "stop that one first" }
+
 // removeStale removes a socket on which no server listens. The socket may
 // disappear at any moment, if its server stops.
 func removeStale(socket string) error {
@@ -70,7 +73,7 @@ func removeStale(socket string) error {
 	conn, err := net.Dial("unix", socket)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("%s: another CSI Proxy is listening on it; stop that one first", socket)
+		return &inUseError{socket, fmt.Errorf("%s: another CSI Proxy is listening on it", socket)}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = os.Remove(socket)

@@ -79,14 +79,15 @@ type Config struct {
 	Grace time.Duration
 }
 
-// Time limits of starting and stopping.
+// OpenLimit is how long [Open] waits for pipes that other processes serve.
+const OpenLimit = 10 * time.Second
+
+// Other time limits of starting and stopping.
 const (
 	defaultGrace = time.Minute
 
-	// openLimit is how long a server that has created a pipe retries the others
-	// while another server still holds them; openRetry is the interval.
-	openLimit = 2 * time.Second
-	openRetry = 5 * time.Millisecond
+	// openRetry is the interval at which [Open] tries a pipe that is in use.
+	openRetry = 100 * time.Millisecond
 
 	// readyLimit is how long the server may take to connect to all its own pipes.
 	readyLimit = 10 * time.Second
@@ -118,11 +119,11 @@ type pipeServer struct {
 // Open creates all pipes. If it cannot create one, it removes the others and
 // returns an [OpenError] that lists every pipe that could not be created.
 //
-// If several servers start at the same time, the one that creates the first pipe
-// gets all of them. The others fail, but may hold some of the remaining pipes for a
-// moment while they try; a server that is stopping holds some, too. So Open
-// retries for up to openLimit once it has the first pipe.
-func Open(config Config, pipes ...Pipe) (*Server, error) {
+// Open waits up to [OpenLimit], or until ctx ends, for pipes that another process
+// serves, such as an earlier CSI Proxy that is stopping. It never adds an instance to a
+// pipe of another process. If several servers start at the same time, the one that
+// creates the first pipe gets all of them.
+func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 	if len(pipes) == 0 {
 		return nil, errors.New("no pipes to serve")
 	}
@@ -137,13 +138,9 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	}
 	s := &Server{config: config, calls: newInFlight(), callsDone: make(chan struct{})}
 	var refused []error
-	waiting := openLimit
+	waiting := OpenLimit
 	for _, p := range pipes {
-		var l net.Listener
-		err := node.Poll(context.Background(), node.SystemClock{}, node.Pace{Pause: openRetry, Left: &waiting}, func() (_ bool, err error) {
-			l, err = config.Listen(p.Name)
-			return err == nil || len(s.pipes) == 0, err
-		})
+		l, err := s.listen(ctx, p.Name, &waiting)
 		switch {
 		case err != nil:
 			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
@@ -160,6 +157,34 @@ func Open(config Config, pipes ...Pipe) (*Server, error) {
 	}
 	return s, nil
 }
+
+// listen creates a pipe. If the pipe is in use, listen tries again while waiting lasts.
+func (s *Server) listen(ctx context.Context, name string, waiting *time.Duration) (l net.Listener, err error) {
+	var inUse *inUseError
+	node.Poll(ctx, node.SystemClock{}, node.Pace{Pause: openRetry, Left: waiting}, func() (bool, error) {
+		l, err = s.config.Listen(name)
+		if !errors.As(err, &inUse) {
+			return true, nil
+		}
+		if *waiting == OpenLimit {
+			s.config.Log.Warn("Waiting for another process to close its pipe", "pipe", name, "limit", OpenLimit, "err", err)
+		}
+		return false, nil
+	})
+	if errors.As(err, &inUse) {
+		err = fmt.Errorf("%w: %s", err, inUse.remedy())
+	}
+	return l, err
+}
+
+// inUseError is the error of [Listen] for a pipe that another process serves.
+type inUseError struct {
+	path string
+	err  error
+}
+
+func (e *inUseError) Error() string { return e.err.Error() }
+func (e *inUseError) Unwrap() error { return e.err }
 
 // OpenError lists the pipes that could not be created.
 type OpenError struct {

@@ -109,7 +109,7 @@ func serve(t *testing.T, config apiserver.Config, g wire.Groups) (stop func() er
 	} else {
 		close(ready)
 	}
-	s, err := apiserver.Open(config, apiserver.Pipes(wire.Services(g))...)
+	s, err := apiserver.Open(context.Background(), config, apiserver.Pipes(wire.Services(g))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,9 @@ func TestSecondServerFailsWithEachPipe(t *testing.T) {
 	c := dialDisk(t)
 
 	g.SMB = fakeSMB{}
-	_, err := apiserver.Open(apiserver.Config{}, apiserver.Pipes(wire.Services(g))...)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := apiserver.Open(ctx, apiserver.Config{Log: quiet}, apiserver.Pipes(wire.Services(g))...)
 	var refused *apiserver.OpenError
 	if !errors.As(err, &refused) || len(refused.Refused) != len(wire.Disk(nil, nil)) {
 		t.Fatalf("second server: %v, want an OpenError with each disk pipe", err)
@@ -313,8 +315,12 @@ func TestConcurrentServersOneServes(t *testing.T) {
 		var starting sync.WaitGroup
 		var servers [3]*apiserver.Server
 		var errs [3]error
+		ctx, cancel := context.WithCancel(t.Context())
 		for i := range servers {
-			starting.Go(func() { servers[i], errs[i] = apiserver.Open(apiserver.Config{}, pipes...) })
+			starting.Go(func() {
+				servers[i], errs[i] = apiserver.Open(ctx, apiserver.Config{Log: quiet}, pipes...)
+				cancel() // the others would wait for this one to stop
+			})
 		}
 		starting.Wait()
 		opened := 0
@@ -327,6 +333,29 @@ func TestConcurrentServersOneServes(t *testing.T) {
 		if opened != 1 {
 			t.Fatalf("%d servers have pipes, want one: %v", opened, errs)
 		}
+	}
+}
+
+// A service that is started again finds the pipes of a process that is still stopping.
+func TestOpenWaitsForServerThatStops(t *testing.T) {
+	socketDir(t)
+	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))
+	first, err := apiserver.Open(t.Context(), apiserver.Config{}, pipes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log logBuffer
+	stopped := time.AfterFunc(250*time.Millisecond, first.Close)
+	second, err := apiserver.Open(t.Context(), apiserver.Config{Log: log.logger(slog.LevelWarn)}, pipes...)
+	if err != nil {
+		t.Fatalf("Open while another server stops: %v", err)
+	}
+	defer second.Close()
+	if stopped.Stop() {
+		t.Error("both servers have the pipes")
+	}
+	if got := log.String(); strings.Count(got, "Waiting for another process to close its pipe") != 1 || !strings.Contains(got, pipes[0].Name) {
+		t.Errorf("log %q, want one line with the pipe that Open waits for", got)
 	}
 }
 
@@ -343,7 +372,7 @@ func testNoPipeAnswersBeforeAllAreMade(t *testing.T) {
 		made++
 		return silentListener{&closed}, nil
 	}
-	_, err := apiserver.Open(apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))[:3]...)
+	_, err := apiserver.Open(context.Background(), apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))[:3]...)
 	if err == nil || !strings.Contains(err.Error(), "cannot create 1 of 3 pipes") {
 		t.Errorf("Open = %v, want an error for 1 of 3 pipes", err)
 	}
@@ -565,7 +594,7 @@ func TestStopCutsOffCallsAfterGrace(t *testing.T) {
 
 func TestStopBeforeReady(t *testing.T) {
 	socketDir(t)
-	s, err := apiserver.Open(apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
+	s, err := apiserver.Open(context.Background(), apiserver.Config{Ready: func() { t.Error("Ready was called") }}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -584,7 +613,7 @@ func (l lateListener) Addr() net.Addr { <-l.closed; return l.memory.Addr() }
 func TestFailedPipePreventsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))
-		s, err := apiserver.Open(apiserver.Config{
+		s, err := apiserver.Open(context.Background(), apiserver.Config{
 			Log: quiet,
 			Listen: func(name string) (net.Listener, error) {
 				if name == pipes[0].Name {
@@ -612,7 +641,7 @@ func TestFailingPipeStopsServer(t *testing.T) {
 			}
 			return newMemory(), nil
 		}
-		s, err := apiserver.Open(apiserver.Config{Listen: listen, Log: slog.New(slog.DiscardHandler)}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
+		s, err := apiserver.Open(context.Background(), apiserver.Config{Listen: listen, Log: slog.New(slog.DiscardHandler)}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))...)
 		if err != nil {
 			t.Fatal(err)
 		}

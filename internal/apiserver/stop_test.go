@@ -1,9 +1,15 @@
 package apiserver
 
 import (
+	"errors"
+	"log/slog"
 	"net"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
@@ -16,12 +22,39 @@ type idle struct {
 
 func (l idle) Close() error { l.closed.Add(1); return nil }
 
+// A server that another process keeps from one pipe gives up after a while, and has then
+// none of the others.
+func TestOpenGivesUpPipesInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened, closed atomic.Int32
+		pipes := Pipes(wire.Disk(nil, nil))
+		begin := time.Now()
+		_, err := Open(t.Context(), Config{Log: slog.New(slog.DiscardHandler), Listen: func(name string) (net.Listener, error) {
+			if name == pipes[1].Name {
+				return nil, &inUseError{filepath.Join(t.TempDir(), name), errors.New("in use")}
+			}
+			opened.Add(1)
+			return idle{closed: &closed}, nil
+		}}, pipes...)
+		var refused *OpenError
+		if !errors.As(err, &refused) || len(refused.Refused) != 1 || !strings.Contains(err.Error(), pipes[1].Name+": in use: ") {
+			t.Errorf("Open = %v, want the error of one pipe", err)
+		}
+		if took := time.Since(begin); took != OpenLimit {
+			t.Errorf("Open gave up after %v, want %v", took, OpenLimit)
+		}
+		if opened.Load() == 0 || opened.Load() != closed.Load() {
+			t.Errorf("opened %d pipes and closed %d", opened.Load(), closed.Load())
+		}
+	})
+}
+
 // A server may stop before gRPC serves its pipes. It must still close them, so that
 // the next server can create them.
 func TestStopRemovesUnservedPipes(t *testing.T) {
 	var closed atomic.Int32
 	pipes := Pipes(wire.Disk(nil, nil))
-	s, err := Open(Config{Listen: func(string) (net.Listener, error) { return idle{closed: &closed}, nil }}, pipes...)
+	s, err := Open(t.Context(), Config{Listen: func(string) (net.Listener, error) { return idle{closed: &closed}, nil }}, pipes...)
 	if err != nil {
 		t.Fatal(err)
 	}

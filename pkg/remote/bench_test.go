@@ -105,7 +105,7 @@ func (e *bench) through() volume.Service {
 	for i := range pipes {
 		pipes[i].Name = prefix + pipes[i].Name
 	}
-	s, err := apiserver.Open(apiserver.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pipes...)
+	s, err := apiserver.Open(context.Background(), apiserver.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pipes...)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func start(t *testing.T) *node {
 		pipes[i].Name = n.prefix + pipes[i].Name
 	}
 	ready := make(chan struct{})
-	s, err := apiserver.Open(apiserver.Config{
+	s, err := apiserver.Open(context.Background(), apiserver.Config{
 		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Ready: func() { close(ready) },
 	}, pipes...)

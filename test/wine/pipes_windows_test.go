@@ -3,11 +3,13 @@ package wine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -196,14 +198,19 @@ func TestSilentClients(t *testing.T) {
 	list() // on a connection that has been idle for longer than any of them
 }
 
-// A second daemon reports that the pipes are in use, and does not disturb the
-// first.
+// A second daemon reports which process has the pipes, and does not disturb the first.
 func TestSecondDaemon(t *testing.T) {
 	p := start(t, csiProxySim)
 	second := launch(t, csiProxySim)
 	err := second.cmd.Wait()
 	if code := second.cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("the second daemon ended with %v, want exit code 1", err)
+	}
+	for _, name := range apiPipes() {
+		want := fmt.Sprintf("%s: open \\\\.\\pipe\\%[1]s: Access denied.: the pipe is served by process %d (", name, p.cmd.Process.Pid)
+		if out := second.output(); !strings.Contains(out, want) {
+			t.Errorf("the second daemon says\n%s\nwant %q", out, want)
+		}
 	}
 	if n := answering(t, append(apiPipes(), control)); n != p.pipes {
 		t.Errorf("%d of the first daemon's %d pipes respond", n, p.pipes)

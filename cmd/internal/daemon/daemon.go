@@ -124,8 +124,12 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		klog.InfoS("Serving API", "pipes", len(pipes))
 		ready()
 	}
-	server, err := apiserver.Open(config, pipes...)
+	server, err := apiserver.Open(ctx, config, pipes...)
 	if err != nil {
+		if ctx.Err() != nil {
+			klog.InfoS("Stopped CSI-Proxy Server before it had its pipes", "err", err)
+			return nil
+		}
 		return err
 	}
 	background.Go(func() {

@@ -232,7 +232,7 @@ func (s *Server) Restart() error {
 		return err
 	}
 	ready := make(chan struct{})
-	server, err := apiserver.Open(apiserver.Config{
+	server, err := apiserver.Open(context.Background(), apiserver.Config{
 		Log:    s.config.Log,
 		Listen: func(name string) (net.Listener, error) { return apiserver.ListenAt(s.path(name)) },
 		Ready:  func() { close(ready) },

@@ -51,7 +51,7 @@ func TestGetVolumeLabel(t *testing.T) {
 	}
 
 	ready := make(chan struct{})
-	server, err := apiserver.Open(apiserver.Config{Ready: func() { close(ready) }},
+	server, err := apiserver.Open(context.Background(), apiserver.Config{Ready: func() { close(ready) }},
 		apiserver.Pipes(wire.Services(wire.Groups{Volume: s.Volume, Check: (&policy.Rules{}).Check}))...)
 	if err != nil {
 		t.Fatal(err)
