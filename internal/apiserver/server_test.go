@@ -316,6 +316,7 @@ func TestConcurrentServersOneServes(t *testing.T) {
 		var servers [3]*apiserver.Server
 		var errs [3]error
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		for i := range servers {
 			starting.Go(func() {
 				servers[i], errs[i] = apiserver.Open(ctx, apiserver.Config{Log: quiet}, pipes...)

@@ -32,7 +32,7 @@ func serve(t *testing.T, n *simnode.Node) (dir string) {
 		path = filepath.Join(dir, simcontrol.Pipe+".sock")
 	}
 	ready := make(chan struct{})
-	s, err := apiserver.Open(apiserver.Config{
+	s, err := apiserver.Open(t.Context(), apiserver.Config{
 		Listen: func(string) (net.Listener, error) { return apiserver.ListenAt(path) },
 		Ready:  func() { close(ready) },
 	}, apiserver.Pipe{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)})
