@@ -7,7 +7,7 @@ import (
 // Format creates a file system on a volume with MSFT_Volume.Format. The client
 // must be one of [StorageNamespace].
 func (c *Client) Format(vol string, o win32.FormatOptions) error {
-	return c.do(func(s *session) error {
+	return c.change(volumeClass+".Format", formatLimit, func(s *session) error {
 		found, err := s.instances(volumeQuery(vol))
 		if err != nil {
 			return err
@@ -34,7 +34,7 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 // UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one
 // of [SMBNamespace].
 func (c *Client) UseAdd(u win32.NewUse) error {
-	return c.do(func(s *session) error {
+	return c.change(mappingClass+".Create", callLimit, func(s *session) error {
 		out, err := s.invoke(mappingClass, nil, "Create", createParameters(u), "ReturnValue")
 		if err != nil {
 			return err
@@ -45,7 +45,8 @@ func (c *Client) UseAdd(u win32.NewUse) error {
 
 // UseEnum lists the global mappings, with and without drive letters.
 func (c *Client) UseEnum() (uses []win32.Use, err error) {
-	err = c.do(func(s *session) error {
+	err = c.list("list "+mappingClass, func(s *session) error {
+		uses = nil // of an earlier connection
 		return s.mappings(func(_ *object, r row) error {
 			u, err := useOf(r)
 			uses = append(uses, u)
@@ -61,7 +62,7 @@ func (c *Client) UseEnum() (uses []win32.Use, err error) {
 // UseDel removes the global mapping of a share without a drive letter, with
 // MSFT_SmbGlobalMapping.Remove. It returns ERROR_NOT_CONNECTED if there is none.
 func (c *Client) UseDel(remote string, force uint32) error {
-	return c.do(func(s *session) error {
+	return c.change(mappingClass+".Remove", callLimit, func(s *session) error {
 		removed := false
 		err := s.mappings(func(o *object, r row) error {
 			if is, err := isMappingOf(r, remote); err != nil || !is {

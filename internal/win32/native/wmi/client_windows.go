@@ -5,88 +5,86 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-ole/go-ole"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Client is a WMI namespace. It is safe for concurrent use; requests are served
-// in the order of the calls.
+// Client is a WMI namespace. It is safe for concurrent use.
 type Client struct {
 	namespace string
-
-	mu   sync.Mutex
-	jobs chan job // nil while there is no thread
+	// Lists have threads of their own, so that they do not wait for a server or disk that
+	// a change waits for.
+	lists, changes pool
 
 	held atomic.Int64 // COM objects and VARIANTs that are not yet released
 }
 
-type job struct {
-	work func(*session) error
-	done chan error
-}
+// Limits of time. A call that Windows does not finish within its limit fails with
+// ERROR_TIMEOUT, and what it did is unknown.
+const (
+	// callLimit is that of a call. Windows takes 23 s to find that an SMB server does not
+	// exist.
+	callLimit = 90 * time.Second
+	// formatLimit is that of a format: Windows does not say how long it may take. Formats
+	// of more than two minutes were seen (azuredisk-csi-driver issue 2690).
+	formatLimit = 30 * time.Minute
+	// jobLimit is what a job may take more than its calls with those limits: connecting
+	// takes up to two minutes, and reading definitions has no limit of its own.
+	jobLimit = 150 * time.Second
+)
 
 // New returns a client of a namespace. It does nothing before the first call.
-func New(namespace string) *Client { return &Client{namespace: namespace} }
+func New(namespace string) *Client {
+	return &Client{
+		namespace: namespace,
+		lists:     pool{threads: 2, spares: 4, begin: enterApartment},
+		changes:   pool{threads: 8, spares: 8, begin: enterApartment},
+	}
+}
 
-// Close ends the client's thread when its jobs are done. The next call starts a
-// new one.
+// Close ends the client's threads when their jobs are done. The next call starts new ones.
 func (c *Client) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.jobs != nil {
-		close(c.jobs)
-		c.jobs = nil
-	}
+	c.lists.close()
+	c.changes.close()
 }
 
-// do runs work on the client's thread, connected to the namespace.
-func (c *Client) do(work func(*session) error) error {
-	j := job{work: work, done: make(chan error, 1)}
-	if err := c.submit(j); err != nil {
-		return err
-	}
-	return <-j.done
+// list runs work, which changes nothing, connected to the namespace. name is for errors.
+func (c *Client) list(name string, work func(*session) error) error {
+	return c.do(&c.lists, name, callLimit, work)
 }
 
-// submit passes j to the thread. It keeps the lock until the thread has taken j,
-// so that callers are served one after the other and Close waits for them.
-func (c *Client) submit(j job) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.jobs == nil {
-		jobs, began := make(chan job), make(chan error)
-		go c.thread(jobs, began)
-		if err := <-began; err != nil {
-			return err
+// change runs work, connected to the namespace. limit is that of a call of a method.
+func (c *Client) change(name string, limit time.Duration, work func(*session) error) error {
+	return c.do(&c.changes, name, limit, work)
+}
+
+func (c *Client) do(p *pool, name string, limit time.Duration, work func(*session) error) error {
+	return p.run(name, limit+jobLimit, func() error {
+		err := c.run(limit, work)
+		if quota(err) {
+			err = c.run(limit, work) // on another connection
 		}
-		c.jobs = jobs
-	}
-	c.jobs <- j
-	return nil
+		return err
+	})
 }
 
-// thread runs jobs on its own operating system thread, which ends with it, so
+// enterApartment prepares a goroutine for COM. Its operating system thread ends with it, so
 // that any state that COM leaves on the thread goes too.
-func (c *Client) thread(jobs <-chan job, began chan<- error) {
+func enterApartment() (leave func(), err error) {
 	runtime.LockOSThread() // never unlocked
 	const sFalse = 1       // the thread is already in an apartment of this kind
 	if err := ole.CoInitializeEx(0, ole.COINIT_MULTITHREADED); err != nil && hresult(err) != sFalse {
-		began <- &Error{Op: "enter a COM apartment", HRESULT: hresult(err)}
-		return
+		return nil, &Error{Op: "enter a COM apartment", HRESULT: hresult(err)}
 	}
-	defer ole.CoUninitialize()
-	began <- nil
-	for j := range jobs {
-		j.done <- c.run(j.work)
-	}
+	return ole.CoUninitialize, nil
 }
 
-func (c *Client) run(work func(*session) error) (err error) {
-	s := &session{held: &c.held}
+func (c *Client) run(limit time.Duration, work func(*session) error) (err error) {
+	s := &session{held: &c.held, limit: limit}
 	defer s.release()
 	defer func() {
 		if v := recover(); v != nil {

@@ -38,7 +38,7 @@ func client(t *testing.T, namespace string) *Client {
 
 // bios reads two properties of Win32_BIOS.
 func bios(c *Client) (r row, err error) {
-	err = c.do(func(s *session) error {
+	err = c.change("a test", callLimit, func(s *session) error {
 		found, err := s.instances(query{class: "Win32_BIOS"})
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func TestWhere(t *testing.T) {
 	c := cimv2(t)
 	ask := func(where ...condition) (names []string) {
 		t.Helper()
-		err := c.do(func(s *session) error {
+		err := c.change("a test", callLimit, func(s *session) error {
 			found, err := s.instances(query{class: "Win32_Service", where: where})
 			for _, o := range found {
 				r, err := s.read("Win32_Service", o, "Name", "State")
@@ -109,7 +109,7 @@ func TestWhere(t *testing.T) {
 // regString calls a method with in and out parameters on a class: it reads a
 // registry value.
 func regString(c *Client, root uint32, key, value string) (r row, err error) {
-	err = c.do(func(s *session) error {
+	err = c.change("a test", callLimit, func(s *session) error {
 		r, err = s.invoke("StdRegProv", nil, "GetStringValue", []parameter{{"hDefKey", root}, {"sSubKeyName", key}, {"sValueName", value}}, "ReturnValue", "sValue")
 		return err
 	})
@@ -163,7 +163,7 @@ func TestNullProperty(t *testing.T) {
 
 func TestMissingClasses(t *testing.T) {
 	query := func(namespace, class string) error {
-		return client(t, namespace).do(func(s *session) error {
+		return client(t, namespace).change("a test", callLimit, func(s *session) error {
 			found, err := s.instances(query{class: class})
 			if err == nil {
 				t.Errorf("%s in %s: %d instances", class, namespace, len(found))
@@ -179,7 +179,7 @@ func TestMissingClasses(t *testing.T) {
 	}{
 		{"a class", query(`root\cimv2`, "CSI_NoSuchClass"), "CSI_NoSuchClass", true},
 		{"a namespace", query(`root\CSI\NoSuchNamespace`, "Win32_BIOS"), `root\CSI\NoSuchNamespace`, true},
-		{"a property", cimv2(t).do(func(s *session) error {
+		{"a property", cimv2(t).change("a test", callLimit, func(s *session) error {
 			found, err := s.instances(classQuery("Win32_BIOS"))
 			if err != nil || len(found) == 0 {
 				return err
@@ -187,11 +187,11 @@ func TestMissingClasses(t *testing.T) {
 			_, err = s.read("Win32_BIOS", found[0], "NoSuchProperty")
 			return err
 		}), "NoSuchProperty", false},
-		{"a method", cimv2(t).do(func(s *session) error {
+		{"a method", cimv2(t).change("a test", callLimit, func(s *session) error {
 			_, err := s.invoke("StdRegProv", nil, "NoSuchMethod", nil)
 			return err
 		}), "NoSuchMethod", false},
-		{"a parameter", cimv2(t).do(func(s *session) error {
+		{"a parameter", cimv2(t).change("a test", callLimit, func(s *session) error {
 			_, err := s.invoke("StdRegProv", nil, "GetStringValue", []parameter{{"NoSuchParameter", "x"}})
 			return err
 		}), "NoSuchParameter", false},
@@ -216,7 +216,7 @@ func classQuery(class string) query { return query{class: class} }
 // Windows that has them this test is skipped.
 func TestMissingBackends(t *testing.T) {
 	storage, smb := client(t, StorageNamespace), client(t, SMBNamespace)
-	err := storage.do(func(s *session) error { _, err := s.instances(classQuery(volumeClass)); return err })
+	err := storage.change("a test", callLimit, func(s *session) error { _, err := s.instances(classQuery(volumeClass)); return err })
 	if err == nil {
 		t.Skip("needs a Windows without MSFT_Volume, such as Wine")
 	}
@@ -236,7 +236,7 @@ func TestMissingBackends(t *testing.T) {
 // A panic in a job becomes the job's error, and the next job runs.
 func TestClientRecoversPanic(t *testing.T) {
 	c := cimv2(t)
-	if err := c.do(func(s *session) error {
+	if err := c.change("a test", callLimit, func(s *session) error {
 		if _, err := s.class("Win32_BIOS"); err != nil {
 			t.Error(err)
 		}
@@ -249,32 +249,40 @@ func TestClientRecoversPanic(t *testing.T) {
 	}
 }
 
-// Jobs run one at a time, on one thread, which Close ends and a later job starts
-// again.
-func TestClientUsesOneThread(t *testing.T) {
+// Jobs run on a few threads, which Close ends and a later job starts again. Those that list
+// do not wait for those that change something.
+func TestClientThreads(t *testing.T) {
 	c := cimv2(t)
-	var all sync.WaitGroup
-	var running, most int
 	threads := map[uint32]bool{}
+	var mu sync.Mutex
+	work := func(*session) error {
+		mu.Lock()
+		defer mu.Unlock()
+		threads[windows.GetCurrentThreadId()] = true
+		return nil
+	}
+	dead := make(chan struct{})
+	var stuck, all sync.WaitGroup
+	for range c.changes.threads {
+		stuck.Go(func() {
+			if err := c.change("a test", callLimit, func(*session) error { <-dead; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	for range 20 {
 		all.Go(func() {
-			err := c.do(func(*session) error {
-				running++
-				most = max(most, running)
-				threads[windows.GetCurrentThreadId()] = true
-				time.Sleep(time.Millisecond)
-				running--
-				return nil
-			})
-			if err != nil {
+			if err := c.list("a test", work); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if most != 1 || len(threads) != 1 {
-		t.Errorf("%d jobs at once on %d threads, want 1 and 1", most, len(threads))
+	if n := len(threads); n < 1 || n > c.lists.threads {
+		t.Errorf("20 lists ran on %d threads, want at most %d", n, c.lists.threads)
 	}
+	close(dead)
+	stuck.Wait()
 	c.Close()
 	c.Close()
 	if _, err := bios(c); err != nil {
@@ -356,7 +364,7 @@ func TestThousandCalls(t *testing.T) {
 		case 2:
 			_, err = regString(c, localMachine, versionKey, "there is no such value")
 		case 3:
-			if err = c.do(func(s *session) error { _, err := s.instances(classQuery("CSI_NoSuchClass")); return err }); errors.Is(err, backend.ErrUnavailable) {
+			if err = c.change("a test", callLimit, func(s *session) error { _, err := s.instances(classQuery("CSI_NoSuchClass")); return err }); errors.Is(err, backend.ErrUnavailable) {
 				err = nil
 			}
 		}

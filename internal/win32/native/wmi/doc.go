@@ -1,11 +1,13 @@
 // Package wmi formats volumes and maps SMB shares through WMI, Windows'
 // documented interface for both: MSFT_Volume.Format and MSFT_SmbGlobalMapping.
 //
-// A [Client] works with one namespace. It runs its jobs one after the other on
-// its own operating system thread, in its own COM apartment; the first job starts
-// the thread. A job connects, does its work and always releases every object and
-// VARIANT that it got; they are counted. Security is set on the connection, not
-// for the process, so it does not affect a driver's own use of COM.
+// A [Client] works with one namespace. It runs its jobs on operating system threads of its
+// own, in COM's multithreaded apartment; jobs that list have other threads than jobs that
+// change something. Methods are called semisynchronously, with a limit of time. A thread on
+// which a call does not return is replaced, a bounded number of times. A job connects, does
+// its work and always releases every object and VARIANT that it got; they are counted.
+// Security is set on the connection, not for the process, so it does not affect a driver's
+// own use of COM.
 //
 // # Values and errors
 //
@@ -13,7 +15,8 @@
 // name. Names in queries and object paths are checked or escaped by the types
 // that hold them. WMI's HRESULTs and the return values of methods become numbers
 // of package win32; a missing class or namespace becomes
-// [backend.ErrUnavailable].
+// [backend.ErrUnavailable]. The error of a method has the number in Windows' error object,
+// if there is one.
 //
 // What has been verified, and on what: docs/evidence/verification.md.
 package wmi

@@ -14,8 +14,9 @@ type Error struct {
 	Op      string // `connect to root\cimv2`, "MSFT_Volume.Format"
 	HRESULT uint32
 
-	missing bool // for an HRESULT that has other meanings too
-	begun   bool // a method of an existing object was called, so nothing is missing
+	reason  reason // from the error object of the call
+	missing bool   // for an HRESULT that has other meanings too
+	begun   bool   // a method of an existing object was called, so nothing is missing
 }
 
 // begunError is the error of a method that was called on an object. Whatever the
@@ -23,9 +24,17 @@ type Error struct {
 // again.
 func begunError(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
-		return &Error{Op: e.Op, HRESULT: e.HRESULT, begun: true}
+		return &Error{Op: e.Op, HRESULT: e.HRESULT, reason: e.reason, begun: true}
 	}
 	return err
+}
+
+// quota reports whether err says that the WMI service is at the limit of what one of its
+// clients may use, or is ending, and that nothing was begun. A new connection may help.
+func quota(err error) bool {
+	const quotaViolation, shuttingDown = 0x8004106C, 0x80041033
+	var e *Error
+	return errors.As(err, &e) && !e.begun && (e.HRESULT == quotaViolation || e.HRESULT == shuttingDown)
 }
 
 // missingClass is the error of getting a class. A class that does not exist is
@@ -39,12 +48,15 @@ func missingClass(e *Error) *Error {
 // language.
 func (e *Error) Error() string {
 	name, _, _ := meaning(e.HRESULT)
-	return fmt.Sprintf("WMI: %s: %s (0x%08X)", e.Op, name, e.HRESULT)
+	return fmt.Sprintf("WMI: %s: %s (0x%08X)%s", e.Op, name, e.HRESULT, e.reason)
 }
 
 // Unwrap implements the interface of package errors.
 func (e *Error) Unwrap() []error {
 	_, errno, missing := meaning(e.HRESULT)
+	if e.reason.errno != 0 {
+		return []error{e.reason.errno}
+	}
 	if (missing || e.missing) && !e.begun {
 		return []error{win32.ERROR_NOT_SUPPORTED, backend.ErrUnavailable}
 	}

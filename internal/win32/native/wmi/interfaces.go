@@ -12,6 +12,11 @@ const (
 
 	enumNext method = 4 // IEnumWbemClassObject
 
+	resultObject method = 3 // IWbemCallResult
+
+	queryInterface   method = 0 // IUnknown
+	errorDescription method = 5 // IErrorInfo
+
 	objectGet           method = 4 // IWbemClassObject
 	objectPut           method = 5
 	objectSpawnInstance method = 15

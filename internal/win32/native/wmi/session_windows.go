@@ -3,8 +3,10 @@ package wmi
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/go-ole/go-ole"
@@ -21,7 +23,8 @@ type object = ole.IUnknown
 type session struct {
 	held     *atomic.Int64
 	releases []func()
-	services *object // IWbemServices
+	services *object       // IWbemServices
+	limit    time.Duration // of a call of a method
 }
 
 func (s *session) release() {
@@ -61,6 +64,56 @@ func (s *session) own(op string, o *object) (*object, error) {
 	return o, nil
 }
 
+// forgetReason removes the error object that an earlier call left on the thread.
+// https://learn.microsoft.com/windows/win32/api/oleauto/nf-oleauto-seterrorinfo
+func forgetReason() { oleAut("SetErrorInfo").Call(0, 0) }
+
+func oleAut(function string) *windows.LazyProc {
+	return windows.NewLazySystemDLL("oleaut32.dll").NewProc(function)
+}
+
+// explain adds what the error object of the call says to err. It must be called right after
+// the call, on its thread.
+// https://learn.microsoft.com/windows/win32/api/oleauto/nf-oleauto-geterrorinfo
+func (s *session) explain(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	var info *object // IErrorInfo
+	if r, _, _ := oleAut("GetErrorInfo").Call(0, uintptr(unsafe.Pointer(&info))); r != 0 || info == nil {
+		return err
+	}
+	s.keep(func() { info.Release() })
+	why := reason{}
+	var o *object
+	if _, none := call("error object", info, queryInterface, uintptr(unsafe.Pointer(ole.NewGUID(interfaceWbemClassObject))), uintptr(unsafe.Pointer(&o))); none == nil && o != nil {
+		s.keep(func() { o.Release() })
+		r := row{of: "the error object", values: map[string]any{}}
+		for _, property := range reasonProperties {
+			// An object lacks some of them.
+			if one, err := s.read(r.of, o, property); err == nil {
+				r.values[property] = one.values[property]
+			}
+		}
+		why = reasonOf(r)
+	}
+	if why == (reason{}) {
+		why.text = s.description(info)
+	}
+	return &Error{Op: e.Op, HRESULT: e.HRESULT, reason: why}
+}
+
+// description returns the text of an IErrorInfo, or "".
+func (s *session) description(info *object) string {
+	var text *uint16
+	if _, err := call("error object", info, errorDescription, uintptr(unsafe.Pointer(&text))); err != nil || text == nil {
+		return ""
+	}
+	defer ole.SysFreeString((*int16)(unsafe.Pointer(text)))
+	return strings.TrimSpace(windows.UTF16PtrToString(text))
+}
+
 // bstr returns text as a COM string. Its memory is wiped when it is released.
 func (s *session) bstr(text string) uintptr {
 	p := ole.SysAllocStringLen(text)
@@ -78,10 +131,12 @@ func (s *session) bstr(text string) uintptr {
 // wide returns s as a string that a method only reads.
 func wide(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 
-// A class and an interface of COM (wbemcli.h).
+// A class and interfaces of COM (wbemcli.h).
 const (
 	classWbemLocator     = "{4590F811-1D3A-11D0-891F-00AA004B2E24}"
 	interfaceWbemLocator = "{DC12A687-737F-11CF-884D-00AA004B2E24}"
+
+	interfaceWbemClassObject = "{DC12A681-737F-11CF-884D-00AA004B2E24}"
 )
 
 func (s *session) connect(namespace string) error {
@@ -147,11 +202,7 @@ func (s *session) instances(q query) ([]*object, error) {
 		return nil, err
 	}
 	op := "query " + q.class
-	const (
-		forwardAtOnce = 0x20 | 0x10 // WBEM_FLAG_FORWARD_ONLY, WBEM_FLAG_RETURN_IMMEDIATELY
-		timeout       = 120_000     // milliseconds for the next instance
-		sTimedOut     = 0x00040004  // WBEM_S_TIMEDOUT
-	)
+	const forwardAtOnce = 0x20 | returnImmediately // WBEM_FLAG_FORWARD_ONLY
 	var enum *object
 	if _, err := call(op, s.services, servicesExecQuery, s.bstr("WQL"), s.bstr(text), forwardAtOnce, 0, uintptr(unsafe.Pointer(&enum))); err != nil {
 		return nil, err
@@ -166,12 +217,12 @@ func (s *session) instances(q query) ([]*object, error) {
 	for {
 		var o *object
 		var n uint32
-		hr, err := call(op, enum, enumNext, timeout, 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
+		hr, err := call(op, enum, enumNext, milliseconds(callLimit), 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
 		if err != nil {
 			return nil, err
 		}
 		if hr == sTimedOut {
-			return nil, fmt.Errorf("WMI: %s: no response for %d ms: %w", op, timeout, win32.ERROR_TIMEOUT)
+			return nil, slow(op, callLimit)
 		}
 		if n == 0 {
 			return list, nil
@@ -226,17 +277,66 @@ func (s *session) invoke(class string, on *object, name string, in []parameter, 
 	if err != nil {
 		return row{}, err
 	}
-	var result *object
-	if _, err := call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), 0, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(&result)), 0); err != nil {
+	result, err := s.execute(op, path, name, args)
+	if err != nil {
 		if on != nil {
 			err = begunError(err)
 		}
 		return row{}, err
 	}
-	if result, err = s.own(op, result); err != nil {
-		return row{}, err
-	}
 	return s.read(op, result, out...)
+}
+
+const (
+	returnImmediately = 0x10       // WBEM_FLAG_RETURN_IMMEDIATELY
+	sTimedOut         = 0x00040004 // WBEM_S_TIMEDOUT
+)
+
+// milliseconds returns a limit as WMI's functions take it.
+func milliseconds(limit time.Duration) uintptr { return uintptr(limit / time.Millisecond) }
+
+// slow is the error of a call that WMI did not finish.
+func slow(op string, limit time.Duration) error {
+	return fmt.Errorf("WMI: %s: not done after %s: %w", op, limit, win32.ERROR_TIMEOUT)
+}
+
+// execute calls a method semisynchronously, and returns its result. The error has what
+// Windows' error object says.
+// https://learn.microsoft.com/windows/win32/wmisdk/making-a-semisynchronous-call-with-c--
+func (s *session) execute(op, path, name string, args *object) (*object, error) {
+	forgetReason()
+	begin := func(direct **object) (pending *object, err error) {
+		_, err = call(op, s.services, servicesExecMethod, s.bstr(path), s.bstr(name), returnImmediately, 0, uintptr(unsafe.Pointer(args)), uintptr(unsafe.Pointer(direct)), uintptr(unsafe.Pointer(&pending)))
+		return pending, s.explain(err)
+	}
+	// Wine does not know the flag, and returns the result directly.
+	var direct *object
+	pending, err := begin(&direct)
+	if e := (*Error)(nil); errors.As(err, &e) && e.HRESULT == 0x80041008 { // WBEM_E_INVALID_PARAMETER
+		pending, err = begin(nil) // the direct result is not needed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if pending == nil {
+		return s.own(op, direct)
+	}
+	if direct != nil {
+		s.keep(func() { direct.Release() })
+	}
+	s.keep(func() { pending.Release() })
+	if err := protect(op, pending); err != nil {
+		return nil, err
+	}
+	var result *object
+	hr, err := call(op, pending, resultObject, milliseconds(s.limit), uintptr(unsafe.Pointer(&result)))
+	switch {
+	case err != nil:
+		return nil, s.explain(err)
+	case hr == sTimedOut:
+		return nil, slow(op, s.limit)
+	}
+	return s.own(op, result)
 }
 
 // arguments returns an instance of a method's parameter class, kind, with values.

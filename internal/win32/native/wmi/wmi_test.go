@@ -227,6 +227,8 @@ func TestInterfaces(t *testing.T) {
 		"IWbemServicesVtbl":        {"GetObject": servicesGetObject, "ExecQuery": servicesExecQuery, "ExecMethod": servicesExecMethod},
 		"IEnumWbemClassObjectVtbl": {"Next": enumNext},
 		"IWbemClassObjectVtbl":     {"Get": objectGet, "Put": objectPut, "SpawnInstance": objectSpawnInstance, "GetMethod": objectGetMethod},
+		"IWbemCallResultVtbl":      {"GetResultObject": resultObject},
+		"IErrorInfoVtbl":           {"QueryInterface": queryInterface, "GetDescription": errorDescription},
 	} {
 		for name, place := range methods {
 			asserts = append(asserts, mingwtest.Offset(table, name, 8*int(place), 8)...)
