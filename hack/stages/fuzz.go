@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -56,16 +58,33 @@ func fuzzTargets() ([]fuzzTarget, error) {
 	return targets, nil
 }
 
-// fuzzAll runs every fuzz target for some time, each in one process. Twice as many run at
-// once as there are CPUs, because some of them compile or start.
+// fuzzAll runs every fuzz target for some time. The test binary of a package is compiled
+// once, and each target runs in a process of its own. Twice as many run at once as there
+// are CPUs, because some of them start or compile.
 func fuzzAll(each time.Duration) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		targets, err := fuzzTargets()
 		if err != nil {
 			return err
 		}
+		scratch, err := os.MkdirTemp("", "csi-fuzz")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(scratch)
+		cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+		if err != nil {
+			return err
+		}
 		atOnce := 2 * runtime.NumCPU()
 		r.logf("%d targets, %v each, %d at a time", len(targets), each, atOnce)
+		binaries := map[string]func() (string, error){}
+		for _, t := range targets {
+			if binaries[t.dir] == nil {
+				out := filepath.Join(scratch, strconv.Itoa(len(binaries)))
+				binaries[t.dir] = sync.OnceValues(func() (string, error) { return out, r.compileFuzz(ctx, t.dir, out) })
+			}
+		}
 		var (
 			wg    sync.WaitGroup
 			errs  = make([]error, len(targets))
@@ -75,7 +94,12 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				errs[i] = r.fuzz(ctx, t, each)
+				binary, err := binaries[t.dir]()
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				errs[i] = r.fuzz(ctx, t, binary, filepath.Join(strings.TrimSpace(string(cache)), "fuzz", "csi-proxy", t.dir), each)
 			})
 		}
 		wg.Wait()
@@ -83,18 +107,33 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 	}
 }
 
+// compileFuzz compiles the tests of the package in dir with the instrumentation for fuzzing.
+func (r *report) compileFuzz(ctx context.Context, dir, out string) error {
+	c := r.command(ctx, dir, nil, "go", "test", "-c", "-fuzz", "^Fuzz", "-o", out, ".")
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("compile the fuzz targets of %s: %w\n%s", dir, err, log.String())
+	}
+	return nil
+}
+
 // fuzz runs one target. It shows its last line of progress, or all its output if it
 // fails.
-func (r *report) fuzz(ctx context.Context, t fuzzTarget, each time.Duration) error {
+func (r *report) fuzz(ctx context.Context, t fuzzTarget, binary, cache string, each time.Duration) error {
 	const tries = 3
 	for try := 1; ; try++ {
-		c := r.command(ctx, t.dir, nil, "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), "-fuzzminimizetime", "10x", "-timeout", "0", "-parallel", "1", ".")
+		c := r.command(ctx, t.dir, nil, binary, "-test.run", "^$", "-test.fuzz", "^"+t.name+"$", "-test.fuzztime", each.String(),
+			"-test.fuzzminimizetime", "10x", "-test.timeout", "0", "-test.parallel", "1", "-test.fuzzcachedir", cache)
 		var log bytes.Buffer
 		c.Stdout, c.Stderr = &log, &log
 		err := c.Run()
 		if err != nil && try < tries && endedLate(log.String()) {
 			r.logf("  %-24s runs again: go test reported the end of its time as a failure", t.name)
 			continue
+		}
+		if err == nil && strings.Contains(log.String(), "not built with coverage") {
+			err = errors.New("the test binary is not instrumented for fuzzing")
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()

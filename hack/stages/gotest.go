@@ -16,6 +16,7 @@ type event struct {
 	Action, Package, Test, Output string
 	Key, Value                    string // of an attribute
 	ImportPath                    string
+	Elapsed                       float64 // seconds
 }
 
 // quick is the flag of make check, with which slow tests skip themselves.
@@ -89,9 +90,12 @@ func (r *report) count(lines *bufio.Scanner) int {
 			if e.Test != "" {
 				counted++
 				r.ended(e, key, parents[key], output[key])
-			} else if e.Action == "fail" {
-				r.died(e.Package, output)
-				r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))
+			} else {
+				r.cur.packageEnded(e)
+				if e.Action == "fail" {
+					r.died(e.Package, output)
+					r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))
+				}
 			}
 			delete(output, key)
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +116,18 @@ type result struct {
 	took                    time.Duration
 	passed, failed, skipped int
 	skips                   map[string][]string // reason → what was skipped
+	slow                    []string            // packages whose tests take long
 	err                     error
+}
+
+// long is from when on the tests of a package are named for their time.
+const long = 20 * time.Second
+
+// packageEnded records how long the tests of a package took.
+func (r *result) packageEnded(e event) {
+	if took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second); took >= long {
+		r.slow = append(r.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
+	}
 }
 
 func (r *report) begin(s stage) {
@@ -137,6 +149,9 @@ func (r *report) logf(format string, args ...any) { fmt.Fprintf(r.out, format+"\
 func (r *report) end(err error) {
 	r.cur.took = time.Since(r.start).Round(100 * time.Millisecond)
 	r.cur.err = err
+	if len(r.cur.slow) > 0 {
+		r.logf("  slow packages: %s", strings.Join(r.cur.slow, ", "))
+	}
 	if err != nil {
 		if r.cur.failed == 0 {
 			r.cur.failed = 1
