@@ -42,6 +42,37 @@ func (d *Disk) WithoutRetry() *Disk { return &Disk{device{node: d.node, h: d.h, 
 // logged and skipped: it may be about to disappear, and must not fail calls about
 // other disks.
 func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(number uint32, d *Disk)) error {
+	return eachPath(ctx, n, func(path string) error { return visitDisk(ctx, n, path, access, visit) })
+}
+
+// UpdateDisks makes Windows read the sizes and partition tables of all disks again. It
+// leaves out disks that are files of this machine, such as the scratch disks of
+// containers, which do not grow by themselves: the request announces a change of the
+// layout to all who use the disk. A disk that fails is logged and skipped.
+func UpdateDisks(ctx context.Context, n *node.Node) error {
+	return eachPath(ctx, n, func(path string) error {
+		file := false
+		err := visitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
+			desc, err := d.Descriptor(ctx)
+			file = err == nil && desc.BusType == win32.BusTypeFileBackedVirtual
+		})
+		if err != nil || file {
+			return err
+		}
+		return visitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
+			err := d.UpdateSize(ctx)
+			if err == nil {
+				err = d.UpdateProperties(ctx)
+			}
+			if err != nil {
+				n.Log.Warn("Failed to update disk size", "disk", number, "err", err)
+			}
+		})
+	})
+}
+
+// eachPath calls visit with the path of every disk, and logs its errors.
+func eachPath(ctx context.Context, n *node.Node, visit func(path string) error) error {
 	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil {
 		return hosterr.Wrap("list disks", "", err)
@@ -50,7 +81,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := visitDisk(ctx, n, i.Path, access, visit); err != nil {
+		if err := visit(i.Path); err != nil {
 			n.Log.Warn("Skipped a disk that does not respond", "device", i.Path, "err", err)
 		}
 	}
@@ -234,6 +265,16 @@ func (d *Disk) Property(ctx context.Context, id uint32, size int) ([]byte, error
 		}
 		size = want
 	}
+}
+
+// Descriptor returns the bus, the serial number and the names of the disk.
+func (d *Disk) Descriptor(ctx context.Context) (win32.DeviceDescriptor, error) {
+	const header = 8 // enough to read the size
+	b, err := d.Property(ctx, win32.StorageDeviceProperty, header)
+	if err != nil {
+		return win32.DeviceDescriptor{}, err
+	}
+	return win32.DecodeDeviceDescriptor(b)
 }
 
 // SCSIAddress returns the disk's SCSI address.

@@ -1059,6 +1059,45 @@ func TestRescanUpdatesDisksWhenWindowsRefusesToScan(t *testing.T) {
 	}
 }
 
+// Even LocalSystem holds the privilege to scan for devices disabled.
+func TestRescanNeedsNoEnabledPrivilege(t *testing.T) {
+	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{Privileges: nodespec.PrivilegesDisabled, Attach: nodespec.AttachRescan}})
+	number, err := f.Windows.Attach(nodespec.Disk{Size: gib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.partition(number); err != nil {
+		t.Error(err)
+	}
+}
+
+// Containers have scratch disks, which are files of the node. A rescan does not announce
+// that their layout changed.
+func TestRescanLeavesScratchDisksOfContainers(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, Bus: "vhd", ID: "scratch"}, nodespec.Disk{Size: gib})
+	var updated []string
+	f.Observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_UPDATE_DRIVE_SIZE || c.Code == win32.IOCTL_DISK_UPDATE_PROPERTIES {
+			updated = append(updated, c.Path)
+		}
+		return c.Do()
+	})
+	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range updated {
+		if strings.Contains(path, "scratch") {
+			t.Errorf("updated: %s", path)
+		}
+	}
+	if len(updated) != 4 {
+		t.Errorf("%q, want two updates of the other two disks", updated)
+	}
+}
+
 func TestRescanSkipsFailingDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
 	updated := 0

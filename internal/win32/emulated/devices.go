@@ -224,17 +224,23 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 
 // Reenumerate implements [win32.Devices]. It makes disks that wait for a rescan
 // visible.
-func (n *Node) Reenumerate() error {
-	return n.do(func(t *tx) error {
-		for _, d := range n.waiting {
-			state := d.diskState
-			state.State = statusAttached
-			d.change(t, state)
-			if err := n.arrive(t, d, state); err != nil {
-				return err
-			}
+func (n *Node) Reenumerate() error { return n.do(n.reenumerate) }
+
+func (n *Node) reenumerate(t *tx) error {
+	// CR_ACCESS_DENIED (Microsoft: CM_Reenumerate_DevNode, "the caller must have
+	// SeLoadDriverPrivilege").
+	if t.privilege != win32.SE_LOAD_DRIVER_NAME && n.cfg.Privileges == nodespec.PrivilegesDisabled {
+		n.chosen("privileges", "CM_Reenumerate_DevNode fails, because SeLoadDriverPrivilege is not enabled", "the device tree")
+		return win32.ERROR_ACCESS_DENIED
+	}
+	for _, d := range n.waiting {
+		state := d.diskState
+		state.State = statusAttached
+		d.change(t, state)
+		if err := n.arrive(t, d, state); err != nil {
+			return err
 		}
-		t.onCommit(func() { n.waiting = nil })
-		return nil
-	})
+	}
+	t.onCommit(func() { n.waiting = nil })
+	return nil
 }

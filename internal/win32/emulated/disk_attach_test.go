@@ -23,7 +23,7 @@ func TestBytesOfADisk(t *testing.T) {
 			number, err := n.Attach(nodespec.Disk{Size: gib, ID: "d", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}},
 				Bytes: []nodespec.Bytes{{At: 0, Data: make([]byte, 34*512)}, {At: gib - 33*512, Data: make([]byte, 33*512)}, {At: 4096, Data: []byte("left over")}}})
 			if err == nil {
-				err = n.Reenumerate()
+				err = rescan(n)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -189,13 +189,27 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if err := n.Detach(4); err != nil { // an invisible disk can be detached
 		t.Fatal(err)
 	}
-	if err := n.Reenumerate(); err != nil {
+	if err := rescan(n); err != nil {
 		t.Fatal(err)
 	}
 	one(t, n, 3)
 	missing(n, `\\.\PhysicalDrive4`)
-	if err := n.Reenumerate(); err != nil {
+	if err := rescan(n); err != nil {
 		t.Errorf("second Reenumerate = %v", err)
+	}
+}
+
+// rescan makes the node see attached disks.
+func rescan(n win32.API) error {
+	return n.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate)
+}
+
+func TestReenumerateNeedsPrivilege(t *testing.T) {
+	for privileges, want := range map[string]win32.Errno{nodespec.PrivilegesDisabled: win32.ERROR_ACCESS_DENIED, nodespec.PrivilegesEnabled: 0} {
+		n := start(t, nodespec.Config{Windows: nodespec.Windows{Privileges: privileges}})
+		wantErrno(t, "privileges "+privileges, n.Reenumerate(), want)
+		wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, win32.API.Reenumerate), want)
+		wantErrno(t, "with the privilege", rescan(n), 0)
 	}
 }
 

@@ -212,11 +212,14 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 // docs/contract/disks.md#creating-a-partition). Entries must be whole sectors in
 // the usable range, must not overlap, and must have unique ids. Otherwise the
 // error is ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the new
-// layout are removed.
+// layout are removed. The input has room for one entry at least, used or not, which the
+// declaration of DRIVE_LAYOUT_INFORMATION_EX has (Windows-driver-samples,
+// storage/class/disk).
 func (d *disk) setLayout(t *tx, in []byte) error {
+	const least = win32.SizeofLayout + win32.SizeofPartition
 	l, err := win32.DecodeLayout(in)
-	if err != nil {
-		return inputError(in, win32.SizeofLayout)
+	if err != nil || len(in) < least {
+		return inputError(in, least)
 	}
 	if err := d.writable(); err != nil {
 		return err

@@ -179,6 +179,7 @@ func TestDiskRefusals(t *testing.T) {
 		{"query of 11 bytes", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, make([]byte, 11), 64, win32.ERROR_BAD_LENGTH},
 		{"create of 23 bytes", rw, win32.IOCTL_DISK_CREATE_DISK, make([]byte, 23), 0, win32.ERROR_BAD_LENGTH},
 		{"layout of 47 bytes", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, make([]byte, 47), 0, win32.ERROR_BAD_LENGTH},
+		{"layout without room for an entry", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, make([]byte, 191), 0, win32.ERROR_BAD_LENGTH},
 		{"growth of 15 bytes", rw, win32.IOCTL_DISK_GROW_PARTITION, make([]byte, 15), 0, win32.ERROR_BAD_LENGTH},
 		{"attributes of 39 bytes", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
 
@@ -190,8 +191,8 @@ func TestDiskRefusals(t *testing.T) {
 		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		// docs/contract/disks.md#creating-a-partition: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
-		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.Layout{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}), 0, win32.ERROR_INVALID_PARAMETER},
+		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_RAW}), 0, win32.ERROR_INVALID_PARAMETER},
 		{"growth on a raw disk", rw, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 
 		// docs/contract/disks.md#location, docs/contract/disks.md#page-83-identifier: properties that a disk lacks.
@@ -223,6 +224,12 @@ func TestMissingDiskProperties(t *testing.T) {
 	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // docs/contract/disks.md#location
 }
 
+// roomy returns a layout with room for one entry at least.
+func roomy(l win32.Layout) []byte {
+	b := l.Encode()
+	return append(b, make([]byte, max(0, 192-len(b)))...)
+}
+
 // Microsoft: SET_DRIVE_LAYOUT_EX; docs/contract/disks.md#creating-a-partition:
 // partitions that are unaligned, overlap, exceed the usable range or are not
 // unique are ERROR_INVALID_PARAMETER.
@@ -251,7 +258,7 @@ func TestLayoutRefusals(t *testing.T) {
 		{"usable range larger than the disk", win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), UsableOffset: good.UsableOffset, UsableLength: good.UsableLength + 4096}},
 		{"usable range over the table", win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), UsableOffset: 4096, UsableLength: mib}},
 	} {
-		failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, c.l.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
+		failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(c.l), 0, win32.ERROR_INVALID_PARAMETER)
 		if t.Failed() {
 			t.Fatalf("case %q", c.name)
 		}
@@ -264,7 +271,7 @@ func TestLayoutRefusals(t *testing.T) {
 	}
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, many.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
 	// More entries than bytes.
-	short := good.Encode()
+	short := gpt(data(1, mib, mib), data(2, 2*mib, mib)).Encode()
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, short[:len(short)-1], 0, win32.ERROR_INVALID_PARAMETER)
 	if got := layout(t, n, h); !bytes.Equal(got.Encode(), good.Encode()) {
 		t.Errorf("layout is %+v after the errors, want %+v", got, good)

@@ -24,3 +24,10 @@ func (p privileged) DeviceIoControl(h win32.Handle, code uint32, in, out []byte)
 	})
 	return size, err
 }
+
+func (p privileged) Reenumerate() error {
+	return p.do(func(t *tx) error {
+		t.privilege = p.privilege
+		return p.reenumerate(t)
+	})
+}

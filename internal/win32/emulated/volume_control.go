@@ -88,7 +88,7 @@ func (v *volume) diskExtents(out []byte) (int, error) {
 	b := win32.EncodeExtents(es)
 	switch {
 	case len(out) < one:
-		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+		return 0, win32.ERROR_INVALID_PARAMETER // DDI: IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
 	case len(out) < len(b):
 		whole := (len(out)-(one-each))/each*each + one - each
 		return copy(out, b[:whole]), win32.ERROR_MORE_DATA

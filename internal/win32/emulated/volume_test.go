@@ -92,7 +92,7 @@ func TestVolumeControl(t *testing.T) {
 	if g, err := win32.DecodeGeometry(ioctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 40)); err != nil || g.DiskSize != gib {
 		t.Errorf("geometry %+v, %v, want the disk's", g, err)
 	}
-	failIoctl(t, n, h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INSUFFICIENT_BUFFER)
+	failIoctl(t, n, h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INVALID_PARAMETER)
 	failIoctl(t, n, h, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16, win32.ERROR_INVALID_FUNCTION) // disks only
 	failIoctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{}.Encode(), 0, win32.ERROR_INVALID_FUNCTION)
 	failIoctl(t, n, h, 0x560999, nil, 0, win32.ERROR_INVALID_FUNCTION)

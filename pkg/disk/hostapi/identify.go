@@ -69,21 +69,12 @@ func page83Of(ids []win32.Identifier) string {
 }
 
 func (d DiskAPI) serialNumber(number uint32, disk *storage.Disk) string {
-	desc, err := d.descriptor(disk)
+	desc, err := disk.Descriptor(d.host.Ctx)
 	if err != nil {
 		d.logUnreadable(number, "serial number", err)
 		return ""
 	}
 	return trimmed(desc.SerialNumber)
-}
-
-func (d DiskAPI) descriptor(disk *storage.Disk) (win32.DeviceDescriptor, error) {
-	const header = 8 // enough to read the size
-	b, err := disk.Property(d.host.Ctx, win32.StorageDeviceProperty, header)
-	if err != nil {
-		return win32.DeviceDescriptor{}, err
-	}
-	return win32.DecodeDeviceDescriptor(b)
 }
 
 // trimmed removes leading and trailing blanks and control characters from a device's text.
@@ -139,7 +130,7 @@ func (d DiskAPI) location(number uint32, disk *storage.Disk) (DiskLocation, bool
 		d.logUnreadable(number, "location", err)
 	}
 
-	desc, err := d.descriptor(disk)
+	desc, err := disk.Descriptor(d.host.Ctx)
 	if err != nil {
 		d.logUnreadable(number, "bus type", err)
 		return DiskLocation{}, false

@@ -123,14 +123,6 @@ func (d DiskAPI) Rescan() error {
 func (d DiskAPI) rescan(ctx context.Context) error {
 	// The disks that are there already may have grown, whether or not Windows finds new
 	// ones.
-	scan := hosterr.Wrap("scan for new devices", "", d.host.Node.API.Reenumerate())
-	return errors.Join(scan, storage.EachDisk(ctx, d.host.Node, storage.ReadWrite, func(number uint32, disk *storage.Disk) {
-		err := disk.UpdateSize(ctx)
-		if err == nil {
-			err = disk.UpdateProperties(ctx)
-		}
-		if err != nil {
-			d.host.Node.Log.Warn("Failed to update disk size", "disk", number, "err", err)
-		}
-	}))
+	scan := hosterr.Wrap("scan for new devices", "", d.host.Node.API.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate))
+	return errors.Join(scan, storage.UpdateDisks(ctx, d.host.Node))
 }

@@ -140,9 +140,9 @@ func Options() []Option {
 			{SMBAbsent, "there are no mappings", "reports of Windows Server 2016"},
 			{SMBWorking, "mappings work, and do not show whose credentials they use", "reports of Windows Server 2019"},
 		}},
-		{"privileges", "whether the privilege to make symbolic links is enabled", []Value{
-			{PrivilegesDisabled, "the account holds it, and has to enable it first, as an elevated administrator does", "Windows printed it: rubyinstaller2, issue 466; document: FSCTL_SET_REPARSE_POINT"},
-			{PrivilegesEnabled, "it is enabled, as for LocalSystem", "document: LocalSystem Account"},
+		{"privileges", "whether the privileges to make symbolic links and to scan for devices are enabled", []Value{
+			{PrivilegesDisabled, "the account holds them, and has to enable them first, as an elevated administrator does", "Windows printed it: rubyinstaller2, issue 466; document: FSCTL_SET_REPARSE_POINT, CM_Reenumerate_DevNode"},
+			{PrivilegesEnabled, "they are enabled; LocalSystem has the first one enabled", "document: LocalSystem Account"},
 		}},
 		{"mountOpens", "how SetVolumeMountPoint opens the directory", []Value{
 			{MountOpensAlone, "it shares nothing: it fails while another handle can read, write or delete the directory", "inference: the share mode is documented nowhere"},

@@ -19,7 +19,8 @@ func (s *Server) call(in []byte) ([]byte, error) {
 	a.left = in[4:]
 	switch what {
 	case callReenumerate:
-		return nil, s.api.Reenumerate()
+		// The DLL runs in a process that enabled the privilege.
+		return nil, s.api.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate)
 	case callFormat:
 		return s.format(a)
 	}
