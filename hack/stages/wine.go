@@ -96,7 +96,7 @@ func wineTests(ctx context.Context, r *report) error {
 		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
-		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./csi-proxyctl"),
+		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/winsvc", "./csi-proxyctl"),
 	}
 	alone := []string{"GOWORK=off"}
 	errs = append(errs, w.exampleDriver(ctx, alone))

@@ -225,8 +225,9 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 
 // Serve serves all pipes until ctx ends, and then stops as the package comment
 // describes. It returns an error if calls were cut off. If a pipe fails, the
-// server stops in the same way, and the error names the pipe. Serve may be called
-// only once.
+// server stops in the same way, and the error names the pipe. If the cause of ctx has a
+// method StopWithin() time.Duration, running calls get less time than [Config.Grace] where
+// that is needed to return by then. Serve may be called only once.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.pipes))
 	for _, p := range s.pipes {
@@ -253,7 +254,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	case failure = <-failed:
 	}
 	cancel() // a stopping server must not report that it is ready
-	return errors.Join(failure, s.stop())
+	return errors.Join(failure, s.stop(s.grace(ctx)))
+}
+
+// grace returns how long running calls may take after ctx has ended.
+func (s *Server) grace(ctx context.Context) time.Duration {
+	var limited interface{ StopWithin() time.Duration }
+	if errors.As(context.Cause(ctx), &limited) {
+		return max(min(s.config.Grace, limited.StopWithin()-flushLimit-cutLimit), 0)
+	}
+	return s.config.Grace
 }
 
 // checkPipes connects to each pipe and then calls Ready. A pipe that rejects this
@@ -288,7 +298,7 @@ func (s *Server) Close() {
 }
 
 // stop stops all gRPC servers, including those that have not started to serve.
-func (s *Server) stop() error {
+func (s *Server) stop(limit time.Duration) error {
 	running, done := s.calls.close()
 	for _, p := range s.pipes {
 		p.health.Shutdown()
@@ -317,13 +327,13 @@ func (s *Server) stop() error {
 		}
 	}
 	if running > 0 {
-		s.config.Log.Info("Waiting for running calls to finish", "calls", running, "limit", s.config.Grace)
+		s.config.Log.Info("Waiting for running calls to finish", "calls", running, "limit", limit)
 	}
 	// GracefulStop waits for streams of the health and reflection services, which
 	// may never end, but not for calls whose clients have disconnected. So the
 	// server counts its calls itself: when none is running it ends the streams, and
 	// GracefulStop only has to flush responses.
-	grace := time.NewTimer(s.config.Grace)
+	grace := time.NewTimer(limit)
 	defer grace.Stop()
 	select {
 	case <-done:
@@ -341,7 +351,7 @@ func (s *Server) stop() error {
 	}
 	wait(cutLimit)
 	if cut > 0 {
-		return fmt.Errorf("cut off %d calls that were still running %v after the stop", cut, s.config.Grace)
+		return fmt.Errorf("cut off %d calls that were still running %v after the stop", cut, limit)
 	}
 	return nil
 }

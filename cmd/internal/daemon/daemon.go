@@ -58,7 +58,10 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		return exitOK
 	}
 	if o.windowsService {
-		code, err := winsvc.Run(serviceName, serving)
+		code, err := winsvc.Run(serviceName, serving, func(code int) {
+			klog.Flush()
+			os.Exit(code)
+		})
 		if err != nil {
 			return o.fail(p, stderr, err)
 		}

@@ -2,15 +2,60 @@
 //
 // The service is reported as running when the program is ready, so a caller that starts
 // it and waits, or a service that depends on it, finds it serving. To stop the service,
-// winsvc ends the context of the program, and reports it as stopped when the program has
-// returned. Running calls finish first.
+// winsvc ends the context of the program, and reports it as stopped, with exit code 0, when
+// the program has returned. Running calls finish first. When Windows shuts down, the cause
+// of the context is a [Shutdown], which says how much time there is.
+//
+// If the program fails without having been told to stop, the process ends without reporting
+// that the service stopped: only then does Windows run the service's failure actions
+// whatever its failure-actions flag says (page of SERVICE_FAILURE_ACTIONS_FLAG).
 //
 // The program runs as a service if a flag says so. Windows has functions to detect that, but
 // they are wrong for a console in a container.
 package winsvc
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // Program is the function that a service runs. It calls ready when it is serving, returns
 // soon after ctx ends, and returns the exit code of the process.
 type Program func(ctx context.Context, ready func()) int
+
+// Shutdown is the cause of a program's context that ended because Windows shuts down.
+type Shutdown struct {
+	Limit time.Duration // what is left until Windows ends the process
+}
+
+func (s Shutdown) Error() string { return fmt.Sprintf("Windows shuts down in %v", s.Limit) }
+
+// StopWithin returns the time that the program has to stop.
+func (s Shutdown) StopWithin() time.Duration { return s.Limit }
+
+// Times that Windows gives a service when it shuts down (docs/contract/pipes.md).
+const (
+	// shutdownTime is for a service that was not asked before, with
+	// SERVICE_CONTROL_SHUTDOWN.
+	shutdownTime = 5 * time.Second
+	// preshutdownTime is the default with SERVICE_CONTROL_PRESHUTDOWN since build 15063.
+	preshutdownTime = 10 * time.Second
+	// oldPreshutdownTime was the default before. Windows may still return it as the
+	// setting of a service that has none.
+	oldPreshutdownTime = 3 * time.Minute
+	// longestShutdown is what a service may count on, whatever its setting: Windows was
+	// seen to end services after two minutes.
+	longestShutdown = 2 * time.Minute
+	// reporting is what is left of these times for reporting that the service stopped.
+	reporting = time.Second
+)
+
+// preshutdownLimit returns how long the program may take to stop with a setting of
+// SERVICE_CONFIG_PRESHUTDOWN_INFO, or 0 if that could not be read.
+func preshutdownLimit(setting time.Duration) time.Duration {
+	if setting == 0 || setting >= oldPreshutdownTime {
+		setting = preshutdownTime
+	}
+	return max(min(setting, longestShutdown)-reporting, 0)
+}

@@ -15,7 +15,7 @@ func TestRunFailsWithoutWindows(t *testing.T) {
 	_, err := winsvc.Run("csiproxy", func(context.Context, func()) int {
 		t.Error("the program ran")
 		return 0
-	})
+	}, nil)
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "csiproxy") {
 		t.Errorf("Run = %v, want ErrUnsupported with the service", err)
 	}

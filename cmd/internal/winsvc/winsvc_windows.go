@@ -2,14 +2,16 @@ package winsvc
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 )
 
 const (
-	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptParamChange
+	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptPreShutdown | svc.AcceptParamChange
 
 	// During a pending start or stop, progress is reported to the manager every
 	// reportInterval. The manager gives up after waitHint without a report.
@@ -17,25 +19,49 @@ const (
 	waitHint       = 10 * time.Second
 )
 
-// Run runs p as the Windows service with this name and returns its exit code. It fails if
-// the process was not started by the service manager.
-func Run(name string, p Program) (int, error) {
-	h := &handler{program: p}
+// Run runs p as the Windows service with this name until it is stopped, and returns 0. It
+// calls failed with the exit code if p fails without having been told to stop; failed must
+// end the process. It fails if the process was not started by the service manager.
+func Run(name string, p Program, failed func(code int)) (int, error) {
+	h := &handler{program: p, failed: failed, preshutdown: func() time.Duration { return preshutdownSetting(name) }}
 	if err := svc.Run(name, h); err != nil {
 		return 0, fmt.Errorf("run as the service %s: %w", name, err)
 	}
-	return h.code, nil
+	return 0, nil
+}
+
+// preshutdownSetting returns the time that Windows gives the service at a shutdown, or 0
+// if that cannot be read.
+func preshutdownSetting(name string) time.Duration {
+	m, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
+	if err != nil {
+		return 0
+	}
+	defer windows.CloseServiceHandle(m)
+	s, err := windows.OpenService(m, windows.StringToUTF16Ptr(name), windows.SERVICE_QUERY_CONFIG)
+	if err != nil {
+		return 0
+	}
+	defer windows.CloseServiceHandle(s)
+	// SERVICE_PRESHUTDOWN_INFO is one DWORD, in milliseconds.
+	info := make([]byte, 4)
+	var needed uint32
+	if err := windows.QueryServiceConfig2(s, windows.SERVICE_CONFIG_PRESHUTDOWN_INFO, &info[0], uint32(len(info)), &needed); err != nil {
+		return 0
+	}
+	return time.Duration(binary.LittleEndian.Uint32(info)) * time.Millisecond
 }
 
 type handler struct {
-	program Program
-	code    int
+	program     Program
+	failed      func(code int)
+	preshutdown func() time.Duration // the service's setting
 }
 
 // Execute is called by package svc. The service ends when it returns.
 func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states chan<- svc.Status) (specific bool, code uint32) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	ready, ended := make(chan struct{}), make(chan int, 1)
 	go func() {
 		ended <- h.program(ctx, func() { close(ready) })
@@ -50,7 +76,15 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 		}
 		states <- status
 	}
+	stop := func(cause error) {
+		if status.State != svc.StopPending {
+			status = svc.Status{State: svc.StopPending}
+			report()
+			cancel(cause)
+		}
+	}
 	report()
+	var setting time.Duration
 	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
 	for {
@@ -60,6 +94,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 			if status.State == svc.StartPending {
 				status = svc.Status{State: svc.Running, Accepts: accepted}
 				report()
+				setting = h.preshutdown()
 			}
 		case <-tick.C:
 			if status.State != svc.Running {
@@ -69,15 +104,20 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 			switch r.Cmd {
 			case svc.Interrogate:
 				states <- status
-			case svc.Stop, svc.Shutdown:
-				status = svc.Status{State: svc.StopPending}
-				report()
-				cancel()
+			case svc.Stop:
+				stop(nil)
+			case svc.Shutdown:
+				stop(Shutdown{shutdownTime - reporting})
+			case svc.PreShutdown:
+				stop(Shutdown{preshutdownLimit(setting)})
 			case svc.ParamChange:
 				// All parameters are flags, which cannot change.
 			}
-		case h.code = <-ended:
-			return h.code != 0, uint32(h.code)
+		case code := <-ended:
+			if code != 0 && status.State != svc.StopPending {
+				h.failed(code)
+			}
+			return false, 0
 		}
 	}
 }
