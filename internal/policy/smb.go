@@ -17,9 +17,10 @@ type SMBRules struct {
 	// AllowAdminShares allows the shares that Windows creates for administrators: C$,
 	// ADMIN$, IPC$ …
 	AllowAdminShares bool
-	// ThisNode are the names and addresses of this node, in addition to localhost and
-	// loopback addresses. A name that only DNS maps to this node is not recognized.
-	ThisNode []string
+	// ThisNode returns the names and addresses that this node has now, in addition to
+	// localhost and loopback addresses. nil means none. A name that only DNS maps to this
+	// node is not recognized.
+	ThisNode func() ([]string, error)
 }
 
 // check fails if the rules forbid to map a share or to remove its mapping.
@@ -36,8 +37,17 @@ func (r SMBRules) check(remote string) error {
 		// full stop to a dot.
 		return denied("server %q may be another spelling of this node: use a name in ASCII (xn--…) or the flag %s", share.Server, "-smb-allow-loopback")
 	}
-	if !r.AllowLoopback && r.isThisNode(share.Server) {
-		return denied("server %q is this node, which requires the flag %s", share.Server, "-smb-allow-loopback")
+	if !r.AllowLoopback {
+		var names []string
+		if r.ThisNode != nil {
+			if names, err = r.ThisNode(); err != nil {
+				// Shares of this node would not be recognized.
+				return hosterr.Wrap("list the names and addresses of this node", "", hosterr.Text(hosterr.ErrUnavailable, "%w", err))
+			}
+		}
+		if isThisNode(share.Server, names) {
+			return denied("server %q is this node, which requires the flag %s", share.Server, "-smb-allow-loopback")
+		}
 	}
 	if !r.AllowAdminShares && isAdminShare(share.Share) {
 		return denied("share %q is an administrative share, which requires the flag %s", share.Share, "-smb-allow-admin-shares")
@@ -59,13 +69,14 @@ func isAdminShare(share string) bool {
 // ipv6Literal is the suffix of an IPv6 address in a UNC path, which has - instead of :.
 const ipv6Literal = ".ipv6-literal.net"
 
-// isThisNode reports whether a server name refers to this node.
-func (r SMBRules) isThisNode(server string) bool {
+// isThisNode reports whether a server name refers to the node with these names and
+// addresses.
+func isThisNode(server string, names []string) bool {
 	name := strings.ToLower(server)
 	if name == "localhost" || strings.HasPrefix(name, "localhost.") || strings.HasSuffix(name, ".localhost") || name == "loopback" {
 		return true
 	}
-	if slices.ContainsFunc(r.ThisNode, func(n string) bool {
+	if slices.ContainsFunc(names, func(n string) bool {
 		n = strings.ToLower(n)
 		_, err := netip.ParseAddr(n)
 		// Any domain may follow, because the domains of the node are not known here.
@@ -82,7 +93,7 @@ func (r SMBRules) isThisNode(server string) bool {
 		return false
 	}
 	addr = addr.Unmap()
-	return addr.IsLoopback() || addr.IsUnspecified() || slices.ContainsFunc(r.ThisNode, func(n string) bool {
+	return addr.IsLoopback() || addr.IsUnspecified() || slices.ContainsFunc(names, func(n string) bool {
 		own, err := netip.ParseAddr(n)
 		return err == nil && own.Unmap().WithZone("") == addr
 	})

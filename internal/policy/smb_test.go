@@ -15,7 +15,7 @@ func TestSMBRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := SMBRules{AllowLoopback: true, AllowAdminShares: true}
-	node := SMBRules{ThisNode: []string{"win-node-1", "10.0.0.5", "fd00::5"}}
+	node := SMBRules{ThisNode: func() ([]string, error) { return []string{"win-node-1", "10.0.0.5", "fd00::5"}, nil }}
 	for _, c := range []struct {
 		name          string
 		remote, local string

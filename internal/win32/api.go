@@ -152,4 +152,7 @@ type Installation interface {
 	// WindowsDirectory returns the directory of the running Windows, `C:\Windows`
 	// (GetSystemWindowsDirectoryW).
 	WindowsDirectory() (string, error)
+	// ComputerName returns a name of this machine (GetComputerNameExW). kind is one of
+	// the constants ComputerName….
+	ComputerName(kind uint32) (string, error)
 }

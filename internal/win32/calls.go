@@ -5,7 +5,7 @@ package win32
 // keeps every exported method of every type that it links.
 func CallNames() []string {
 	return []string{
-		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ControlService", "CreateFile", "DeleteMountPoint",
+		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "ControlService", "CreateFile", "DeleteMountPoint",
 		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
 		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",

@@ -61,6 +61,17 @@ const (
 	FILE_READ_ONLY_VOLUME        = 0x00080000
 )
 
+// Kinds of names for ComputerName (COMPUTER_NAME_FORMAT). Those that are not physical are
+// the names of a failover cluster's virtual server where there is one.
+const (
+	ComputerNameNetBIOS                   = 0
+	ComputerNameDnsHostname               = 1
+	ComputerNameDnsFullyQualified         = 3
+	ComputerNamePhysicalNetBIOS           = 4
+	ComputerNamePhysicalDnsHostname       = 5
+	ComputerNamePhysicalDnsFullyQualified = 7
+)
+
 // Privileges (winnt.h).
 const (
 	SE_CREATE_SYMBOLIC_LINK_NAME = "SeCreateSymbolicLinkPrivilege"

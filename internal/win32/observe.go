@@ -265,6 +265,14 @@ func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
 	})
 }
 
+func (o *observed) ComputerName(kind uint32) (name string, err error) {
+	err = o.call(Call{Name: "ComputerName", Code: kind}, func(*Call) (err error) {
+		name, err = o.api.ComputerName(kind)
+		return err
+	})
+	return name, err
+}
+
 func (o *observed) WindowsDirectory() (dir string, err error) {
 	err = o.call(Call{Name: "WindowsDirectory"}, func(*Call) (err error) {
 		dir, err = o.api.WindowsDirectory()

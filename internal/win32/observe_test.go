@@ -149,6 +149,11 @@ func (a *recorder) WithPrivilege(privilege string, f func(API) error) error {
 	return f(a)
 }
 
+func (a *recorder) ComputerName(kind uint32) (string, error) {
+	a.record("ComputerName", kind)
+	return "name", a.err
+}
+
 func (a *recorder) WindowsDirectory() (string, error) {
 	a.record("WindowsDirectory")
 	return `C:\Windows`, a.err

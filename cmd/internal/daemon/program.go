@@ -51,9 +51,9 @@ type Rules struct {
 type Node struct {
 	// Groups are the services. A nil service is not served.
 	Groups wire.Groups
-	// Names are the names and addresses of the node, except localhost. Its own SMB
-	// shares are recognized by them.
-	Names []string
+	// Names returns the names and addresses that the node has now, except localhost. Its
+	// own SMB shares are recognized by them. It may be nil.
+	Names func() ([]string, error)
 	// Pipes are served in addition to the pipes of the API.
 	Pipes []apiserver.Pipe
 	// Close closes the node. It may be nil.

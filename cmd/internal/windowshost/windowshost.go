@@ -6,12 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"runtime"
-	"strings"
-
-	"k8s.io/klog/v2"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -61,33 +58,8 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &daemon.Node{Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume}}
-	if out.Names, err = thisMachine(); err != nil && !rules.AllowLoopback {
-		// The other groups do not need the names.
-		klog.ErrorS(err, "Not serving SMB, because without the names and addresses of this node its own shares cannot be recognized; to allow them, use -smb-allow-loopback")
-		out.Groups.SMB = nil
-	}
-	return out, nil
-}
-
-// thisMachine returns the names and addresses of this machine, except localhost.
-func thisMachine() ([]string, error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return nil, err
-	}
-	names := []string{name}
-	if short, _, qualified := strings.Cut(name, "."); qualified {
-		names = append(names, short)
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			names = append(names, p.Addr().WithZone("").String())
-		}
-	}
-	return names, nil
+	return &daemon.Node{
+		Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume},
+		Names:  (&identity{api: n.API, addresses: net.InterfaceAddrs, now: time.Now}).names,
+	}, nil
 }

@@ -566,6 +566,20 @@ func TestWindowsDirectory(t *testing.T) {
 	}
 }
 
+func TestComputerName(t *testing.T) {
+	n := newFileNode(t)
+	for kind, want := range map[uint32]string{
+		win32.ComputerNameNetBIOS: "SIMULATED-NODE", win32.ComputerNamePhysicalDnsFullyQualified: "simulated-node",
+	} {
+		if got, err := n.ComputerName(kind); err != nil || got != want {
+			t.Errorf("name of kind %d = %q, %v, want %q", kind, got, err, want)
+		}
+	}
+	if name, err := n.ComputerName(8); err != win32.ERROR_INVALID_PARAMETER { // ComputerNameMax
+		t.Errorf("an unknown kind: %q, %v", name, err)
+	}
+}
+
 // FuzzNtCreateFile: no name makes the node panic or corrupts the tree, and an
 // entry is found under the name with which it was created.
 func FuzzNtCreateFile(f *testing.F) {

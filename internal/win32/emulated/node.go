@@ -217,6 +217,22 @@ func (n *Node) WindowsDirectory() (string, error) {
 	return `C:\Windows`, n.do(func(*tx) error { return nil })
 }
 
+// ComputerName implements [win32.Installation]. The node is in no domain.
+func (n *Node) ComputerName(kind uint32) (name string, err error) {
+	err = n.do(func(*tx) error {
+		switch kind {
+		case win32.ComputerNameNetBIOS, win32.ComputerNamePhysicalNetBIOS:
+			name = "SIMULATED-NODE"
+		case win32.ComputerNameDnsHostname, win32.ComputerNameDnsFullyQualified, win32.ComputerNamePhysicalDnsHostname, win32.ComputerNamePhysicalDnsFullyQualified:
+			name = "simulated-node"
+		default:
+			return win32.ERROR_INVALID_PARAMETER // the function's page
+		}
+		return nil
+	})
+	return name, err
+}
+
 // newGUID returns a random GUID (version 4).
 func (n *Node) newGUID() (win32.GUID, error) {
 	var b [16]byte

@@ -397,6 +397,22 @@ func TestWithPrivilege(t *testing.T) {
 	}
 }
 
+func TestComputerName(t *testing.T) {
+	api := New(Options{})
+	for _, kind := range []uint32{
+		win32.ComputerNameNetBIOS, win32.ComputerNameDnsHostname, win32.ComputerNameDnsFullyQualified,
+		win32.ComputerNamePhysicalNetBIOS, win32.ComputerNamePhysicalDnsHostname, win32.ComputerNamePhysicalDnsFullyQualified,
+	} {
+		name, err := api.ComputerName(kind)
+		if err != nil || name == "" || strings.ContainsRune(name, 0) {
+			t.Errorf("name of kind %d = %q, %v", kind, name, err)
+		}
+	}
+	if name, err := api.ComputerName(99); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+		t.Errorf("an unknown kind: %q, %v, want ERROR_INVALID_PARAMETER", name, err)
+	}
+}
+
 func TestVolumes(t *testing.T) {
 	api := New(Options{})
 	windir, err := api.WindowsDirectory()

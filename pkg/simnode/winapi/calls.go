@@ -39,6 +39,7 @@ const (
 	Attributes       = "Attributes"       // returns the attributes of a path (GetFileAttributesW)
 	WithPrivilege    = "WithPrivilege"    // enables a privilege, the Path of a fault, for other calls (AdjustTokenPrivileges)
 	WindowsDirectory = "WindowsDirectory" // returns where Windows is installed (GetSystemWindowsDirectoryW)
+	ComputerName     = "ComputerName"     // returns a name of the machine (GetComputerNameExW); the kind is the Code of a fault
 )
 
 // Services and firmware.
