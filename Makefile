@@ -62,16 +62,16 @@ generate-api: ## of make generate, the part that depends only on the .proto file
 build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/
 
 .PHONY: build-host
-build-host: ## bin/csi-proxy-sim, bin/csi-proxyctl and bin/csi-proxy for this machine
-	$(BUILD) -o bin/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl
+build-host: ## bin/csi-proxy-sim, bin/csi-proxyctl, bin/csi-proxy and bin/csi-proxy-verify for this machine
+	$(BUILD) -o bin/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl ./cmd/csi-proxy-verify
 
 .PHONY: build-windows
 build-windows: build-windows-amd64 build-windows-arm64 ## bin/windows-amd64/*.exe and bin/windows-arm64/*.exe
 
 .PHONY: build-windows-amd64 build-windows-arm64
 build-windows-amd64 build-windows-arm64: build-windows-%:
-	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl
-	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe
+	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl ./cmd/csi-proxy-verify
+	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe bin/windows-$*/csi-proxy-verify.exe
 
 .PHONY: lab
 lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine

@@ -3,7 +3,6 @@ module github.com/kubernetes-csi/csi-proxy/v2/test
 go 1.26.0
 
 require (
-	github.com/Microsoft/go-winio v0.6.4
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
 	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b
@@ -13,6 +12,7 @@ require (
 )
 
 require (
+	github.com/Microsoft/go-winio v0.6.4 // indirect
 	github.com/go-ole/go-ole v1.3.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/net v0.62.0 // indirect

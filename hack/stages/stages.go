@@ -287,11 +287,11 @@ func raceTests(ctx context.Context, r *report) error {
 	return errors.Join(
 		r.goTest(ctx, ".", env, "-race", quick, "./internal/...", "./pkg/..."),
 		r.goTest(ctx, "client", env, "-race", "./..."),
-		r.goTest(ctx, "cmd", env, "-race", "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
+		r.goTest(ctx, "cmd", env, "-race", "-skip", "^TestRehearsal$", "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
 	)
 }
 
-// largest is the most bytes that csi-proxy.exe and csi-proxyctl.exe may have.
+// largest is the most bytes that the programs for nodes may have.
 // csi-proxy-sim.exe is not installed on nodes, and may have more.
 const (
 	largest    = 15_000_000
@@ -303,7 +303,7 @@ func buildAll(ctx context.Context, r *report) error {
 		return err
 	}
 	for _, dir := range [...]string{"", "windows-amd64", "windows-arm64"} {
-		for name, limit := range map[string]int64{"csi-proxy": largest, "csi-proxy-sim": largestSim, "csi-proxyctl": largest} {
+		for name, limit := range map[string]int64{"csi-proxy": largest, "csi-proxy-sim": largestSim, "csi-proxyctl": largest, "csi-proxy-verify": largest} {
 			if dir != "" {
 				name += ".exe"
 			}

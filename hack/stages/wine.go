@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -97,6 +98,7 @@ func wineTests(ctx context.Context, r *report) error {
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
 		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/winsvc", "./csi-proxyctl"),
+		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|Undo)$", "./internal/verify"),
 	}
 	alone := []string{"GOWORK=off"}
 	errs = append(errs, w.exampleDriver(ctx, alone))
@@ -168,7 +170,11 @@ func writeOperations(ctx context.Context, r *report) error {
 	); err != nil {
 		return err
 	}
-	return os.WriteFile(operationsPage, []byte(operationsTable(r.operations)), 0o644)
+	windows, err := reportsOfWindows()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(operationsPage, []byte(operationsTable(append(r.operations, windows...))), 0o644)
 }
 
 // buildDriver builds the driver of test/wine/driver and its DLLs, and returns the
@@ -197,9 +203,41 @@ func (w *wine) buildDriver(ctx context.Context) ([]string, error) {
 // operationsPage is made from the records of tests.
 const operationsPage = "docs/evidence/operations.md"
 
+// reportsOfWindows returns records of the operations that passed on Windows: in the reports
+// that csi-proxy-verify import put beside the page.
+func reportsOfWindows() ([]string, error) {
+	files, err := filepath.Glob("docs/evidence/windows/*.json")
+	if err != nil {
+		return nil, err
+	}
+	var records []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var report struct {
+			Results []struct{ Section, Name, Verdict string }
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, r := range report.Results {
+			if strings.HasPrefix(r.Section, "operations-") && r.Verdict == "ok" {
+				records = append(records, "Windows|"+r.Name)
+			}
+		}
+	}
+	return records, nil
+}
+
 // checkOperations compares the page with what the tests recorded in this run.
 func (r *report) checkOperations() error {
-	page := operationsTable(r.operations)
+	windows, err := reportsOfWindows()
+	if err != nil {
+		return err
+	}
+	page := operationsTable(append(r.operations, windows...))
 	have, err := os.ReadFile(operationsPage)
 	if err != nil || string(have) != page {
 		recorded := filepath.Join("bin", filepath.Base(operationsPage))

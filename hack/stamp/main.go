@@ -48,9 +48,10 @@ func run(args []string, stderr io.Writer) int {
 
 // descriptions has the descriptions of the programs, by their names.
 var descriptions = map[string]string{
-	"csi-proxy.exe":     "CSI Proxy: storage of this node for Kubernetes CSI drivers",
-	"csi-proxy-sim.exe": "CSI Proxy over a simulated node, for tests of CSI drivers",
-	"csi-proxyctl.exe":  "CSI Proxy: command line client",
+	"csi-proxy.exe":        "CSI Proxy: storage of this node for Kubernetes CSI drivers",
+	"csi-proxy-sim.exe":    "CSI Proxy over a simulated node, for tests of CSI drivers",
+	"csi-proxyctl.exe":     "CSI Proxy: command line client",
+	"csi-proxy-verify.exe": "CSI Proxy: questions to a real Windows",
 }
 
 func stampFile(path, text string) error {

@@ -179,9 +179,9 @@ func TestImportRules(t *testing.T) {
 			banned: func(i string) bool { return strings.HasPrefix(i, module) },
 		},
 		{
-			why:    "only code below win32.API, the listener, the service wrapper and commands make Windows calls; published structures use windows.GUID",
+			why:    "only code below win32.API, the listener, the service wrapper, commands and what tests a real Windows make Windows calls; published structures use windows.GUID",
 			in:     []string{"."},
-			except: []string{"internal/win32/native", "internal/apiserver/listen_windows.go", "cmd", "client/pipe", "client/internal", "test", "examples", publishedStructs},
+			except: []string{"internal/win32/native", "internal/apiserver/listen_windows.go", "internal/testbed", "cmd", "client/pipe", "client/internal", "test", "examples", publishedStructs},
 			banned: func(i string) bool { return strings.HasPrefix(i, "golang.org/x/sys/windows") },
 		},
 		{
@@ -191,6 +191,7 @@ func TestImportRules(t *testing.T) {
 				"internal/win32/native/fmifs",
 				"internal/win32/mingwtest", // calls the C compiler; only tests import it
 				"cmd/csi-proxy-api-gen",    // calls protoc's plugins; not shipped
+				"cmd/internal/verify",      // runs its parts in children, and mountvol if the user wants it; not for nodes
 			},
 			banned: func(i string) bool { return i == "os/exec" },
 		},
@@ -209,9 +210,12 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
-			why:    "services and hosts use win32.API; internal/node chooses its implementation",
-			in:     []string{"pkg", "internal", "cmd"},
-			except: []string{"internal/node", "pkg/simnode", "internal/win32/native", "internal/win32/emulated"},
+			why: "services and hosts use win32.API; internal/node chooses its implementation",
+			in:  []string{"pkg", "internal", "cmd"},
+			except: []string{
+				"internal/node", "pkg/simnode", "internal/win32/native", "internal/win32/emulated",
+				"internal/testbed", "cmd/internal/verify", // make disks for tests
+			},
 			banned: func(i string) bool {
 				return under(i, module+"/internal/win32/native", module+"/internal/win32/emulated")
 			},
@@ -256,6 +260,8 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/pipe":             "dials named pipes, or unix sockets",
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/winsvc":     "the service wrapper",
+		"cmd/internal/verify":     "asks a real Windows",
+		"internal/testbed":        "virtual disks and services of a real Windows",
 		"test/wine/driver":        "loads a driver into Wine, for tests",
 		"examples":                "a driver of its own, which measures shares",
 		"lab/relay":               "owns named pipes under Wine",

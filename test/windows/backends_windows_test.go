@@ -82,7 +82,7 @@ func TestFormatBackendsAgree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				number, err := newMachine(t, n, v).Attach(d.disk)
+				number, err := newDisks(t, n, v).Attach(d.disk)
 				if err != nil {
 					t.Fatal(err)
 				}

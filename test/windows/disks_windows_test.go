@@ -2,13 +2,12 @@ package windows
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -17,10 +16,13 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-// bench is a machine with the disk and volume services.
+// bench is a machine with virtual disks, and with the disk and volume services.
 type bench struct {
-	*machine
-	disk disk.Interface
+	*testbed.Disks
+	t      *testing.T
+	node   *node.Node
+	disk   disk.Interface
+	volume volume.Interface
 }
 
 func newBench(t *testing.T) *bench {
@@ -35,7 +37,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{newMachine(t, n, v), d}
+	b := &bench{newDisks(t, n, v), t, n, d, v}
 	t.Cleanup(func() {
 		if left, _ := open(); len(left) > 0 {
 			t.Errorf("handles left open: %q", left)
@@ -112,33 +114,13 @@ func TestSerialNumbersMatchGetDisk(t *testing.T) {
 	}
 }
 
-// Question: does IOCTL_DISK_CREATE_DISK create a Microsoft reserved partition by
-// itself? Does Windows accept our table, with 17 KiB to 16 MiB reserved and the
+// Question: does Windows accept our table, with 17 KiB to 16 MiB reserved and the
 // rest data, and does its volume get no drive letter?
 func TestPartitionTable(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
 		b := newBench(t)
 		number := b.attach(conformance.Disk{Size: 2 << 30, SectorSize: sector})
 		ctx := t.Context()
-		err := b.withDisk(ctx, number, func(d *storage.Disk) error {
-			id, err := newGUID()
-			if err != nil {
-				return err
-			}
-			if err := d.CreateGPT(ctx, id); err != nil {
-				return err
-			}
-			l, err := d.Layout(ctx)
-			if err == nil {
-				reserved := slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.Type == win32.PARTITION_MSFT_RESERVED_GUID })
-				t.Logf("sectors of %d: IOCTL_DISK_CREATE_DISK created a reserved partition by itself: %t", sector, reserved)
-			}
-			return err
-		})
-		if err != nil {
-			t.Errorf("sectors of %d: %v", sector, err)
-			continue
-		}
 		for range 2 { // repeating it changes nothing
 			if _, err := b.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
 				t.Fatalf("sectors of %d: PartitionDisk: %v", sector, err)

@@ -1,10 +1,8 @@
-// Package windows tests the whole of CSI Proxy on a real Windows: the contract of
-// a node (package conformance) over native Win32, on virtual disks that the tests
-// attach, and the questions that only a real Windows can answer, each with its
-// own test. It needs Windows Server 2019 or later, an administrator, and a
-// machine with nothing of value on it: it attaches disks, and creates services,
-// shares and accounts with names that begin with "contract" or "csi-proxy-test",
-// and removes them at the end.
+// Package windows compares CSI Proxy with what PowerShell says about the same
+// Windows, on virtual disks that the tests attach. csi-proxy-verify asks the other
+// questions, and runs the contract of a node. The tests need Windows Server 2019 or
+// later, an administrator, and a machine with nothing of value on it: they attach
+// disks, and create a share and an account csi-proxy-test, and remove them at the end.
 //
 //	go test ./test/windows -v
 //

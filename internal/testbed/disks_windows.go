@@ -1,16 +1,15 @@
-package windows
+package testbed
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"testing"
 	"time"
 	"unsafe"
 
@@ -18,7 +17,6 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
@@ -27,16 +25,18 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// machine is the test's Windows with its virtual disks. A disk is a VHDX file
-// that is attached while its handle is open, so that none outlives the process,
-// however it ends.
-type machine struct {
-	t      *testing.T
+// Disks are virtual disks of this Windows. A disk is a VHDX file that is attached while
+// its handle is open, so that none outlives the process, however it ends. Disks is not
+// safe for concurrent use, except for Owns.
+type Disks struct {
 	node   *node.Node
 	volume volume.Interface
-	disks  map[uint32]*virtualDisk
 	dir    string // directory of the disk files
 	files  int
+
+	mu      sync.Mutex
+	disks   map[uint32]*virtualDisk
+	letters []string // mount points that are drive letters
 }
 
 type virtualDisk struct {
@@ -45,43 +45,58 @@ type virtualDisk struct {
 	handle         syscall.Handle
 }
 
-func newMachine(t *testing.T, n *node.Node, v volume.Interface) *machine {
-	// Cleanups run in reverse order: the directory is removed after its disks are
-	// detached.
-	m := &machine{t: t, node: n, volume: v, disks: map[uint32]*virtualDisk{}, dir: t.TempDir()}
-	t.Cleanup(func() {
-		for _, d := range m.disks {
-			if err := d.detach(); err != nil {
-				t.Errorf("detach %s: %v", d.file, err)
-			}
+// NewDisks returns no disks yet. Their files will be in dir. n and v make their
+// partitions and file systems.
+func NewDisks(n *node.Node, v volume.Interface, dir string) *Disks {
+	return &Disks{node: n, volume: v, disks: map[uint32]*virtualDisk{}, dir: dir}
+}
+
+// Close detaches all disks. Their files stay; they can be removed now.
+func (m *Disks) Close() error {
+	var errs []error
+	for _, root := range m.letters {
+		if err := windows.DeleteVolumeMountPoint(windows.StringToUTF16Ptr(root)); err != nil && !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+			errs = append(errs, fmt.Errorf("drive %s: %w", root, err))
 		}
-	})
-	return m
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.disks {
+		if err := d.detach(); err != nil {
+			errs = append(errs, fmt.Errorf("detach %s: %w", d.file, err))
+		}
+	}
+	m.letters, m.disks = nil, map[uint32]*virtualDisk{}
+	return errors.Join(errs...)
+}
+
+// Owns reports whether the disk with this number is one of m. It asks Windows for the
+// number of the disk that each file is, because numbers are given out again.
+func (m *Disks) Owns(number uint32) (bool, error) {
+	m.mu.Lock()
+	d := m.disks[number]
+	m.mu.Unlock()
+	if d == nil {
+		return false, nil
+	}
+	now, err := d.number()
+	return now == number, err
+}
+
+// number asks Windows for the number of an attached disk.
+func (d *virtualDisk) number() (uint32, error) {
+	path, err := vhd.GetVirtualDiskPhysicalPath(d.handle)
+	if err != nil {
+		return 0, fmt.Errorf("path of %s: %w", d.file, err)
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(path), `\\.\physicaldrive`), 10, 32)
+	return uint32(n), err
 }
 
 // newFile returns the name of a new disk file.
-func (m *machine) newFile() string {
+func (m *Disks) newFile() string {
 	m.files++
 	return filepath.Join(m.dir, fmt.Sprintf("disk%d.vhdx", m.files))
-}
-
-// The files of attached disks cannot be removed, so they exist until their disks
-// are detached.
-func TestDiskFilesOutliveDisks(t *testing.T) {
-	m := newMachine(t, nil, nil)
-	var file string
-	t.Cleanup(func() { // like newMachine's own
-		if _, err := os.Stat(file); err != nil {
-			t.Errorf("removing the files after the disks are detached: %v", err)
-		}
-	})
-	file = m.newFile()
-	if file == m.newFile() {
-		t.Errorf("two disks have the file %s", file)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // create creates the file of an empty disk.
@@ -101,7 +116,7 @@ func create(file string, size uint64, sector uint32) error {
 }
 
 // plug attaches d and returns its number.
-func (m *machine) plug(d *virtualDisk) (uint32, error) {
+func (m *Disks) plug(d *virtualDisk) (uint32, error) {
 	h, err := vhd.OpenVirtualDisk(d.file, vhd.VirtualDiskAccessNone, vhd.OpenVirtualDiskFlagNone)
 	if err != nil {
 		return 0, fmt.Errorf("open %s: %w", d.file, err)
@@ -110,22 +125,17 @@ func (m *machine) plug(d *virtualDisk) (uint32, error) {
 	if d.writeProtected {
 		flags |= vhd.AttachVirtualDiskFlagReadOnly
 	}
-	number, err := func() (uint32, error) {
-		// Windows Server 2019 does not have version 2 of the parameters.
-		if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 1}); err != nil {
-			return 0, fmt.Errorf("attach %s: %w", d.file, err)
-		}
-		path, err := vhd.GetVirtualDiskPhysicalPath(h)
-		if err != nil {
-			return 0, fmt.Errorf("path of %s: %w", d.file, err)
-		}
-		n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(path), `\\.\physicaldrive`), 10, 32)
-		return uint32(n), err
-	}()
-	if err != nil {
-		return 0, errors.Join(err, syscall.CloseHandle(h))
+	// Windows Server 2019 does not have version 2 of the parameters.
+	if err := vhd.AttachVirtualDisk(h, flags, &vhd.AttachVirtualDiskParameters{Version: 1}); err != nil {
+		return 0, errors.Join(fmt.Errorf("attach %s: %w", d.file, err), syscall.CloseHandle(h))
 	}
 	d.handle = h
+	number, err := d.number()
+	if err != nil {
+		return 0, errors.Join(err, d.detach())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.disks[number] = d
 	return number, nil
 }
@@ -134,25 +144,27 @@ func (d *virtualDisk) detach() error {
 	return errors.Join(vhd.DetachVirtualDisk(d.handle), syscall.CloseHandle(d.handle))
 }
 
-// Detach implements conformance.Node's Detach.
-func (m *machine) Detach(number uint32) (attach func() (uint32, error), err error) {
+// Detach implements Detach of a conformance.Node.
+func (m *Disks) Detach(number uint32) (attach func() (uint32, error), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	d := m.disks[number]
 	if d == nil {
-		return nil, fmt.Errorf("disk %d does not belong to the test: %w", number, errors.ErrUnsupported)
+		return nil, fmt.Errorf("disk %d is not one of the virtual disks: %w", number, errors.ErrUnsupported)
 	}
 	delete(m.disks, number)
 	return func() (uint32, error) { return m.plug(d) }, d.detach()
 }
 
-var procExpandVirtualDisk = windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
-
-// Grow implements conformance.Node's Grow. Windows requires a detached disk for
+// Grow implements Grow of a conformance.Node. Windows requires a detached disk for
 // that
 // (https://learn.microsoft.com/windows/win32/api/virtdisk/nf-virtdisk-expandvirtualdisk),
 // so Grow detaches it and attaches it again. A storage array would not do so, and
 // a case that needs the volume mounted meanwhile has to find it again.
-func (m *machine) Grow(number uint32, size uint64) error {
+func (m *Disks) Grow(number uint32, size uint64) error {
+	m.mu.Lock()
 	d := m.disks[number]
+	m.mu.Unlock()
 	back, err := m.Detach(number)
 	if err != nil {
 		return err
@@ -178,16 +190,17 @@ func (d *virtualDisk) expand(size uint64) error {
 		version uint32
 		newSize uint64
 	}{1, size}
-	if code, _, _ := procExpandVirtualDisk.Call(uintptr(h), 0, uintptr(unsafe.Pointer(&parameters)), 0); code != 0 {
+	procedure := windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
+	if code, _, _ := procedure.Call(uintptr(h), 0, uintptr(unsafe.Pointer(&parameters)), 0); code != 0 {
 		return fmt.Errorf("expand %s to %d bytes: %w", d.file, size, syscall.Errno(code))
 	}
 	return nil
 }
 
-// Attach implements conformance.Node's Attach. What a virtual disk does not
+// Attach implements Attach of a conformance.Node. What a virtual disk does not
 // support is ErrUnsupported: its bus, identifiers and location are fixed, and
 // only Windows creates file systems.
-func (m *machine) Attach(d conformance.Disk) (uint32, error) {
+func (m *Disks) Attach(d conformance.Disk) (uint32, error) {
 	if made := (conformance.Disk{Content: d.Content, Size: d.Size, SectorSize: d.SectorSize, Partitions: d.Partitions, Bytes: d.Bytes,
 		Offline: d.Offline, ReadOnly: d.ReadOnly, WriteProtected: d.WriteProtected}); !reflect.DeepEqual(d, made) || d.Content == nodespec.ContentSuperfloppy {
 		return 0, fmt.Errorf("virtual disks do not support these properties: %w", errors.ErrUnsupported)
@@ -205,7 +218,7 @@ func (m *machine) Attach(d conformance.Disk) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx := m.t.Context()
+	ctx := context.Background()
 	if err := m.fill(ctx, number, sector, d); err != nil {
 		return 0, err
 	}
@@ -235,7 +248,7 @@ func (m *machine) Attach(d conformance.Disk) (uint32, error) {
 	return back()
 }
 
-func (m *machine) withDisk(ctx context.Context, number uint32, do func(*storage.Disk) error) error {
+func (m *Disks) withDisk(ctx context.Context, number uint32, do func(*storage.Disk) error) error {
 	d, err := storage.OpenDisk(ctx, m.node, number, win32.GENERIC_READ|win32.GENERIC_WRITE)
 	if err != nil {
 		return err
@@ -246,7 +259,7 @@ func (m *machine) withDisk(ctx context.Context, number uint32, do func(*storage.
 
 // fill writes the table and the content of d, like another system's installer,
 // and makes Windows read them.
-func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance.Disk) error {
+func (m *Disks) fill(ctx context.Context, number, sector uint32, d conformance.Disk) error {
 	writes, err := table(d, sector)
 	if err != nil {
 		return err
@@ -274,7 +287,7 @@ func (m *machine) fill(ctx context.Context, number, sector uint32, d conformance
 }
 
 // write writes whole sectors, as a disk requires.
-func (m *machine) write(h win32.Handle, w ptable.Write, sector uint64) error {
+func (m *Disks) write(h win32.Handle, w ptable.Write, sector uint64) error {
 	first := w.Offset - w.Offset%sector
 	end := w.Offset + uint64(len(w.Data))
 	end += (sector - end%sector) % sector
@@ -366,7 +379,7 @@ func newGUID() (win32.GUID, error) {
 
 // fileSystems formats and mounts partitions as specified, once their volumes have
 // arrived.
-func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []conformance.Partition) error {
+func (m *Disks) fileSystems(ctx context.Context, number uint32, partitions []conformance.Partition) error {
 	want := 0
 	for _, p := range partitions {
 		if p.Type == "" || p.Type == "basic" {
@@ -374,13 +387,14 @@ func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []c
 		}
 	}
 	var ids []string
-	err := nodetest.Eventually(30*time.Second, func() error {
+	pace := node.Pace{Pause: 20 * time.Millisecond, Limit: 30 * time.Second}
+	err := node.Poll(ctx, m.node.Clock, pace, func() (bool, error) {
 		out, err := m.volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
 		if err != nil || len(out.VolumeIDs) < want {
-			return fmt.Errorf("disk %d: want %d volumes, got %+v, %v", number, want, out, err)
+			return false, fmt.Errorf("disk %d: want %d volumes, got %+v, %v", number, want, out, err)
 		}
 		ids = out.VolumeIDs
-		return nil
+		return true, nil
 	})
 	if err != nil {
 		return err
@@ -405,11 +419,7 @@ func (m *machine) fileSystems(ctx context.Context, number uint32, partitions []c
 			if err := m.node.API.SetMountPoint(root, ids[i]); err != nil {
 				return fmt.Errorf("drive %s: %w", p.Letter, err)
 			}
-			m.t.Cleanup(func() {
-				if err := windows.DeleteVolumeMountPoint(windows.StringToUTF16Ptr(root)); err != nil && !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
-					m.t.Errorf("drive %s: %v", p.Letter, err)
-				}
-			})
+			m.letters = append(m.letters, root)
 		}
 	}
 	return nil

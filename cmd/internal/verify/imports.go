@@ -1,0 +1,178 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// Places of a clone of the repository.
+const (
+	reportsDir     = "docs/evidence/windows"
+	answersPage    = "docs/evidence/windows.md"
+	operationsPage = "docs/evidence/operations.md"
+)
+
+// The answers are between these lines of their page.
+const (
+	answersBegin = "<!-- answers: written by csi-proxy-verify import -->\n"
+	answersEnd   = "<!-- end of answers -->\n"
+)
+
+// importReports copies reports into the clone in root, and writes the columns about
+// Windows of its pages from all reports that it has.
+func importReports(root string, files []string) error {
+	for _, file := range files {
+		r, err := readReport(file)
+		if err != nil {
+			return err
+		}
+		if r.Windows == simulatedWindows || r.Windows == wine {
+			return fmt.Errorf("%s is of a run on %s: only reports of Windows are evidence", file, r.on())
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(root, reportsDir), 0o755); err != nil {
+			return err
+		}
+		// A later run on the same Windows replaces an earlier one.
+		name := strings.ReplaceAll(strings.ReplaceAll(r.on(), ", ", "-"), " ", "-")
+		if err := os.WriteFile(filepath.Join(root, reportsDir, filepath.Base(name)+".json"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	reports, err := imported(root)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		rewrite(filepath.Join(root, answersPage), func(page string) (string, error) { return withAnswers(page, reports) }),
+		rewrite(filepath.Join(root, operationsPage), func(page string) (string, error) { return withOperations(page, reports), nil }))
+}
+
+func readReport(file string) (report, error) {
+	var r report
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil || r.Windows == "" || len(r.Results) == 0 {
+		return r, fmt.Errorf("%s is no report of csi-proxy-verify: %w", file, err)
+	}
+	return r, nil
+}
+
+// imported returns the reports of a clone, ordered by what they are about.
+func imported(root string) ([]report, error) {
+	files, err := filepath.Glob(filepath.Join(root, reportsDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []report
+	for _, file := range files {
+		r, err := readReport(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.on(), b.on()) })
+	return all, nil
+}
+
+func rewrite(file string, change func(string) (string, error)) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := change(string(page))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
+}
+
+// withAnswers returns the page with the table of questions and answers.
+func withAnswers(page string, reports []report) (string, error) {
+	before, rest, begun := strings.Cut(page, answersBegin)
+	_, after, ended := strings.Cut(rest, answersEnd)
+	if !begun || !ended {
+		return "", errors.New("the lines around the answers are missing")
+	}
+	return before + answersBegin + answers(reports) + answersEnd + after, nil
+}
+
+// answers returns the table: a row for each question, a column for each report.
+func answers(reports []report) string {
+	var b strings.Builder
+	b.WriteString("\n| question | answers that the simulated node can have, the strict one first |")
+	for _, r := range reports {
+		fmt.Fprintf(&b, " %s |", r.on())
+	}
+	if len(reports) == 0 {
+		b.WriteString(" Windows |")
+	}
+	b.WriteString("\n|---|---" + strings.Repeat("|---", max(1, len(reports))) + "|\n")
+	for _, q := range questions() {
+		values := "any"
+		if i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option }); i >= 0 {
+			var names []string
+			for _, v := range nodespec.Options()[i].Values {
+				names = append(names, v.Name)
+			}
+			values = "`" + q.option + "`: " + strings.Join(names, ", ")
+		}
+		fmt.Fprintf(&b, "| [%s](../contract/%s) | %s |", q.asks, q.contract, values)
+		for _, r := range reports {
+			fmt.Fprintf(&b, " %s |", cell(r.answer(q.name)))
+		}
+		if len(reports) == 0 {
+			b.WriteString(" not asked yet |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// answer returns the answer to a question, or why there is none.
+func (r report) answer(question string) string {
+	for _, res := range r.Results {
+		if res.Section == questionsSection && res.Name == question {
+			if res.Answer != "" {
+				return "**" + res.Answer + "**"
+			}
+			text, _, _ := strings.Cut(res.Detail, "\n")
+			return string(res.Verdict) + ": " + text
+		}
+	}
+	return "not asked"
+}
+
+// operationRow is a row of the page of operations: its last column is about Windows.
+var operationRow = regexp.MustCompile(`(?m)^\| ([^|]+) \|(.*)\| (?:not yet|yes) \|$`)
+
+// withOperations returns the page with the operations that passed on Windows.
+func withOperations(page string, reports []report) string {
+	return operationRow.ReplaceAllStringFunc(page, func(row string) string {
+		m := operationRow.FindStringSubmatch(row)
+		seen := "not yet"
+		for _, r := range reports {
+			if slices.ContainsFunc(r.Results, func(res result) bool {
+				return strings.HasPrefix(res.Section, operationsPrefix) && res.Name == m[1] && res.Verdict == passed
+			}) {
+				seen = "yes"
+			}
+		}
+		return fmt.Sprintf("| %s |%s| %s |", m[1], m[2], seen)
+	})
+}

@@ -1,0 +1,75 @@
+package verify
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// options are the flags of the program.
+type options struct {
+	Simulated       bool   // ask a simulated node instead of this machine
+	World           string // of the simulated node
+	OnThisNode      bool
+	MachineSettings bool
+	DryRun          bool
+	Only            string // regular expression of sections and tests
+	Report          string // the report's path without its extension
+
+	// For the child, which runs one section.
+	Wine    bool // this Windows is Wine
+	Section string
+	Dir     string // directory of what it makes, on the node
+	Journal string
+}
+
+// errUsage is an error in the flags, which is printed.
+var errUsage = fmt.Errorf("usage")
+
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("csi-proxy-verify", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.BoolVar(&o.Simulated, "simulated", false, "ask a simulated node instead of this machine, on any system: a rehearsal")
+	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (default, strict, kind)")
+	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
+	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting. Each is put back")
+	f.BoolVar(&o.DryRun, "dry-run", false, "print what a run would do, and do nothing")
+	f.StringVar(&o.Only, "only", "", "run only sections, or tests in them, whose names match this regular `expression`, as in go test -run")
+	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json and .md added")
+	f.Usage = func() {
+		fmt.Fprintf(stderr, "Usage: csi-proxy-verify [flags]\n       csi-proxy-verify import REPORT.json   (in a clone of the repository)\n\n"+
+			"Asks this Windows what its documents leave open, and runs the contract of CSI Proxy on it.\n\n")
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		return o, errUsage
+	}
+	fail := func(format string, args ...any) (options, error) {
+		fmt.Fprintf(stderr, "csi-proxy-verify: "+format+"\n", args...)
+		return o, errUsage
+	}
+	if f.NArg() > 0 {
+		return fail("unexpected argument %q", f.Arg(0))
+	}
+	if o.World != "" && !o.Simulated {
+		return fail("-world needs -simulated")
+	}
+	if _, err := (nodespec.Windows{}).In(o.World); err != nil {
+		return fail("-world: %v", err)
+	}
+	for part := range strings.SplitSeq(o.Only, "/") {
+		if _, err := regexp.Compile(part); err != nil {
+			return fail("-only: %v", err)
+		}
+	}
+	return o, nil
+}
+
+// backends are the two ways to format volumes and to map shares. The questions are about
+// the first one, which is the daemon's default.
+var backends = [...]node.Backend{"wmi", "native"}

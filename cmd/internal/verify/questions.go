@@ -1,0 +1,538 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// question is what the documents about Windows leave open. Its answer is a value of an
+// option of the simulated node, or free text.
+type question struct {
+	name     string
+	asks     string
+	does     string                // how it finds out
+	option   string                // key of [nodespec.Options], "" for free text
+	contract string                // the place in docs/contract that depends on it
+	settings bool                  // needs -machine-settings
+	pipes    bool                  // needs named pipes, so a Windows
+	ask      func(p *place) string // the answer; it skips the test if there is none
+}
+
+// questions returns all questions, ordered by what a wrong guess would cost.
+func questions() []question {
+	return []question{
+		{
+			name: "blank disk", option: "blankDisks", contract: "disks.md#partition-table",
+			asks: "Which partition style has a blank disk?",
+			does: "attaches a blank disk and reads IOCTL_DISK_GET_DRIVE_LAYOUT_EX",
+			ask:  blankDisk,
+		},
+		{
+			name: "new volume", option: "automount", contract: "disks.md#waiting-for-a-volume",
+			asks: "Is a new volume online, with the settings of this machine?",
+			does: "makes a partition on a blank disk and asks its volume IOCTL_VOLUME_IS_OFFLINE",
+			ask:  func(p *place) string { _, state := p.newVolume(); return state },
+		},
+		{
+			name: "new volume without automatic mounting", contract: "disks.md#waiting-for-a-volume", settings: true,
+			asks: "Is a new volume online where automatic mounting is disabled?",
+			does: "runs mountvol /N, asks as for a new volume, and puts the setting back",
+			ask: func(p *place) string {
+				_, state := p.newVolume()
+				return map[string]string{nodespec.AutomountDisabled: "offline", nodespec.AutomountEnabled: "online"}[state]
+			},
+		},
+		{
+			name: "offline volume", option: "offlineVolumes", contract: "disks.md#waiting-for-a-volume",
+			asks: "What does a volume say of its place while it is offline?",
+			does: "takes a volume offline (IOCTL_VOLUME_OFFLINE) and asks for its extents without access",
+			ask:  offlineVolume,
+		},
+		{
+			name: "mount of a held directory", option: "mountOpens", contract: "volumes.md#mount",
+			asks: "Can a volume be mounted at a directory that is open for listing?",
+			does: "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
+			ask:  mountOpens,
+		},
+		{
+			name: "WMI of a new volume", contract: "disks.md#rescan",
+			asks: "For how long does MSFT_Volume not know a new volume?",
+			does: "makes a partition with control codes, formats its volume through WMI at once, and measures the time",
+			ask:  formatAtOnce,
+		},
+		{
+			name: "end of a grown GPT", option: "gptEnd", contract: "disks.md#growth-of-a-disk",
+			asks: "Does the usable range of a GPT follow a disk that grows?",
+			does: "grows a disk, which Windows has to detach for that, and calls IOCTL_DISK_GROW_PARTITION",
+			ask:  func(p *place) string { end, _ := p.growGPT(); return end },
+		},
+		{
+			name: "refused growth", option: "growRefused", contract: "disks.md#growth-of-a-disk",
+			asks: "With which error is growth beyond that range refused?",
+			does: "the same",
+			ask: func(p *place) string {
+				end, err := p.growGPT()
+				if end == nodespec.GPTEndMoves {
+					p.Skip("it is not refused here")
+				}
+				return refusedGrowth(err)
+			},
+		},
+		{
+			name: "length of a grown volume", option: "volumeGrowth", contract: "disks.md#growth-of-a-disk",
+			asks: "When does a volume have the new length of its partition?",
+			does: "grows a partition into free space and reads the length of its volume, then again after IOCTL_VOLUME_UPDATE_PROPERTIES",
+			ask:  volumeGrowth,
+		},
+		{
+			name: "volume of a read-only disk", option: "writeProtected", contract: "disks.md#online-offline-read-only",
+			asks: "Does an NTFS volume on a write-protected disk open for writing?",
+			does: "attaches a formatted disk read-only and opens its volume for reading and writing",
+			ask:  writeProtected,
+		},
+		{
+			name: "offline in use", contract: "disks.md#online-offline-read-only",
+			asks: "Can a disk be taken offline while a file on it is open?",
+			does: "mounts a volume, opens a directory on it, and sets DISK_ATTRIBUTE_OFFLINE",
+			ask:  offlineInUse,
+		},
+		{
+			name: "reading an offline disk", contract: "disks.md#online-offline-read-only",
+			asks: "Can an offline disk be read?",
+			does: "takes a blank disk offline and reads its first sectors",
+			ask:  readOffline,
+		},
+		{
+			name: "new GPT", option: "newGPT", contract: "disks.md#creating-a-partition",
+			asks: "Does IOCTL_DISK_CREATE_DISK add a Microsoft reserved partition?",
+			does: "calls it on a blank disk and reads the layout",
+			ask:  newGPT,
+		},
+		{
+			name: "symbolic links", option: "privileges", contract: "files.md#making-a-link",
+			asks: "Is the privilege to make symbolic links enabled for an elevated administrator?",
+			does: "makes a link with FSCTL_SET_REPARSE_POINT, without enabling the privilege",
+			ask:  symbolicLinks,
+		},
+		{
+			name: "failed mapping", option: "smbErrors", contract: "smb.md#errors-of-a-mapping",
+			asks: "Does the error of a failed SMB mapping say why it failed?",
+			does: "maps a share of a server that does not exist, through WMI",
+			ask:  failedMapping,
+		},
+		{
+			name: "pipe with an old client", contract: "pipes.md#named-pipes", pipes: true,
+			asks: "Can a pipe be made again while a client of its old server is open?",
+			does: "makes a pipe of its own, connects to it, closes the server's end, and makes it again as its first instance",
+			ask:  pipeWithOldClient,
+		},
+	}
+}
+
+// notAsked are the options of the simulated node that no question is about, and why.
+var notAsked = map[string]string{
+	"sanPolicy":      "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
+	"attach":         "Windows attaches a virtual disk itself, so it needs no rescan",
+	"smbUsers":       "needs a share with an account of its own: TestGlobalMappings of test/windows",
+	"smbServerGone":  "needs an SMB server that can be switched off",
+	"smbCalls":       "needs an SMB server that can be switched off",
+	"smbReconnect":   "needs an SMB server that can be switched off",
+	"smbAfterReboot": "needs a restart of Windows, with a share",
+}
+
+// runQuestions asks each question in a test of its own. The answer is the attribute
+// "answer" of the test.
+func runQuestions(t *testing.T, o options) {
+	for _, q := range questions() {
+		t.Run(q.name, func(t *testing.T) {
+			switch {
+			case q.settings && !o.MachineSettings:
+				t.Skip("changes a setting of the machine: needs -machine-settings")
+			case o.Wine && !q.pipes:
+				t.Skip("needs Windows: " + wineLacks)
+			case q.pipes && o.Simulated:
+				t.Skip("needs Windows: a simulated node has sockets in place of pipes")
+			}
+			answer := q.ask(newPlaceOn(t, o, backends[0], q.settings))
+			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
+			if i := slices.IndexFunc(nodespec.Options(), func(k nodespec.Option) bool { return k.Key == q.option }); i >= 0 {
+				known := slices.ContainsFunc(nodespec.Options()[i].Values, func(v nodespec.Value) bool { return v.Name == answer })
+				if !known {
+					t.Errorf("the answer %q is none that the simulated node can have", answer)
+				}
+			}
+		})
+	}
+}
+
+const gib = 1 << 30
+
+// need ends the test on an error.
+func (p *place) need(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// onDisk calls f with an open disk.
+func (p *place) onDisk(number uint32, f func(context.Context, *storage.Disk) error) {
+	p.Helper()
+	d, err := storage.OpenDisk(p.Context(), p.node, number, win32.GENERIC_READ|win32.GENERIC_WRITE)
+	p.need(err)
+	defer d.Close()
+	p.need(f(p.Context(), d))
+}
+
+// openVolume opens a volume by any of its names, without a final backslash. It waits for
+// it.
+func (p *place) openVolume(path string, access uint32) win32.Handle {
+	p.Helper()
+	var h win32.Handle
+	p.need(p.wait(func() (err error) {
+		h, err = p.node.API.CreateFile(path, access, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+		return err
+	}))
+	p.Cleanup(func() { p.node.API.CloseHandle(h) })
+	return h
+}
+
+// wait calls f until it succeeds, for at most half a minute.
+func (p *place) wait(f func() error) error {
+	pace := node.Pace{Pause: 5 * time.Millisecond, Longest: 500 * time.Millisecond, Limit: 30 * time.Second}
+	return node.Poll(p.Context(), p.node.Clock, pace, func() (bool, error) {
+		err := f()
+		return err == nil, err
+	})
+}
+
+func blankDisk(p *place) (answer string) {
+	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
+		l, err := d.Layout(ctx)
+		used := storage.Used(l)
+		switch {
+		case err != nil:
+			return err
+		case l.Style == win32.PARTITION_STYLE_RAW:
+			answer = nodespec.BlankRaw
+		case l.Style == win32.PARTITION_STYLE_MBR && l.Signature == 0 && len(used) == 0:
+			answer = nodespec.BlankMBR
+		case l.Style == win32.PARTITION_STYLE_MBR && l.Signature <= 1 && storage.Uninitialized(l):
+			answer = nodespec.BlankSuperfloppy
+		default:
+			answer = fmt.Sprintf("style %d, signature %#x, %d entries: %+v", l.Style, l.Signature, len(l.Partitions), l.Partitions)
+		}
+		return nil
+	})
+	return answer
+}
+
+func newGPT(p *place) (answer string) {
+	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
+		l, err := p.createGPT(ctx, d)
+		answer = nodespec.NewGPTBare
+		if slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.Type == win32.PARTITION_MSFT_RESERVED_GUID }) {
+			answer = nodespec.NewGPTMSR
+		}
+		return err
+	})
+	return answer
+}
+
+func (p *place) createGPT(ctx context.Context, d *storage.Disk) (win32.Layout, error) {
+	id, err := storage.NewID(p.node.Rand)
+	if err != nil {
+		return win32.Layout{}, err
+	}
+	if err := errors.Join(d.MakeUsable(ctx), d.CreateGPT(ctx, id)); err != nil {
+		return win32.Layout{}, err
+	}
+	return d.Layout(ctx)
+}
+
+// partition makes a partition on a new disk of 2 GiB, in its first size bytes, with
+// control codes only. It returns the number of the disk, the partition as Windows then
+// has it, and a path of its volume.
+func (p *place) partition(size uint64) (number uint32, made win32.Partition, path string) {
+	p.Helper()
+	number = p.attach(conformance.Disk{Size: 2 * gib})
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		l, err := p.createGPT(ctx, d)
+		if err != nil {
+			return err
+		}
+		l, offset, err := storage.AddPartition(l, size, 512, p.node.Rand)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.SetLayout(ctx, l), d.UpdateProperties(ctx)); err != nil {
+			return err
+		}
+		if l, err = d.Layout(ctx); err != nil {
+			return err
+		}
+		var ok bool
+		if made, ok = storage.At(l, offset); !ok {
+			return fmt.Errorf("the new partition is not in the layout: %+v", l)
+		}
+		return nil
+	})
+	return number, made, fmt.Sprintf(`\\?\Harddisk%dPartition%d`, number, made.Number)
+}
+
+// newVolume makes a volume, and says whether the node mounts new volumes.
+func (p *place) newVolume() (h win32.Handle, automount string) {
+	p.Helper()
+	_, _, path := p.partition(2 * gib)
+	h = p.openVolume(path, 0)
+	_, err := p.node.API.DeviceIoControl(h, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil)
+	switch {
+	case err == nil:
+		return h, nodespec.AutomountDisabled
+	case win32.IsCode(err, win32.ERROR_GEN_FAILURE):
+		return h, nodespec.AutomountEnabled
+	}
+	return h, "IOCTL_VOLUME_IS_OFFLINE fails: " + err.Error()
+}
+
+// data attaches a disk with a formatted volume.
+func (p *place) data(d conformance.Disk) (number uint32, id string) {
+	p.Helper()
+	d.Size, d.Content, d.Partitions = gib, nodespec.ContentGPT, []conformance.Partition{{FileSystem: "NTFS"}}
+	number = p.attach(d)
+	list, err := p.services.Volume.ListVolumesOnDisk(p.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	p.need(err)
+	if len(list.VolumeIDs) != 1 {
+		p.Fatalf("volumes of a disk with one: %q", list.VolumeIDs)
+	}
+	return number, list.VolumeIDs[0]
+}
+
+func (p *place) directory(name string) string {
+	p.Helper()
+	path := p.dir + `\` + name
+	_, err := p.services.Filesystem.Mkdir(p.Context(), &filesystem.MkdirRequest{Path: path})
+	p.need(err)
+	return path
+}
+
+func offlineVolume(p *place) string {
+	_, id := p.data(conformance.Disk{})
+	path := strings.TrimSuffix(id, `\`)
+	h := p.openVolume(path, win32.GENERIC_READ|win32.GENERIC_WRITE)
+	if _, err := p.node.API.DeviceIoControl(h, win32.IOCTL_VOLUME_OFFLINE, nil, nil); err != nil {
+		return "IOCTL_VOLUME_OFFLINE fails: " + err.Error()
+	}
+	_, err := p.node.API.DeviceIoControl(p.openVolume(path, 0), win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, make([]byte, 1024))
+	if _, back := p.node.API.DeviceIoControl(h, win32.IOCTL_VOLUME_ONLINE, nil, nil); back != nil {
+		p.Errorf("back online: %v", back)
+	}
+	switch {
+	case err == nil:
+		return nodespec.OfflineLocated
+	case win32.IsCode(err, win32.ERROR_NOT_READY):
+		return nodespec.OfflineSilent
+	}
+	return err.Error()
+}
+
+func mountOpens(p *place) string {
+	_, id := p.data(conformance.Disk{})
+	target := p.directory("target")
+	h, err := p.node.API.NtCreateFile(0, `\??\`+target, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, 0,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+	p.need(err)
+	err = p.node.API.SetMountPoint(target+`\`, id)
+	p.need(p.node.API.CloseHandle(h))
+	if err == nil {
+		p.need(p.node.API.DeleteMountPoint(target + `\`))
+		return nodespec.MountOpensSharing
+	}
+	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
+		return nodespec.MountOpensAlone
+	}
+	return err.Error()
+}
+
+func formatAtOnce(p *place) string {
+	number := p.attach(conformance.Disk{Size: gib})
+	_, err := p.services.Disk.PartitionDisk(p.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
+	p.need(err)
+	list, err := p.services.Volume.ListVolumesOnDisk(p.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	p.need(err)
+	if len(list.VolumeIDs) != 1 {
+		p.Fatalf("volumes of a new partition: %q", list.VolumeIDs)
+	}
+	start := time.Now()
+	p.need(p.node.API.Format(list.VolumeIDs[0], win32.FormatOptions{FileSystem: "NTFS", Quick: true}))
+	return fmt.Sprintf("formatted after %v", time.Since(start).Round(100*time.Millisecond))
+}
+
+// growGPT grows a disk and then its partition. It returns whether the usable range moved,
+// and the error of growing the partition.
+func (p *place) growGPT() (end string, refused error) {
+	number := p.attach(conformance.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []conformance.Partition{{}}})
+	p.need(p.Grow(number, 2*gib))
+	end = nodespec.GPTEndMoves
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		if err := errors.Join(d.UpdateSize(ctx), d.UpdateProperties(ctx)); err != nil {
+			return err
+		}
+		l, err := d.Layout(ctx)
+		if err != nil {
+			return err
+		}
+		data, ok := storage.SingleData(l)
+		if !ok {
+			return fmt.Errorf("no data partition in %+v", l)
+		}
+		if refused = d.WithoutRetry().Grow(ctx, data.Number, gib/2); refused != nil {
+			end = nodespec.GPTEndStays
+		}
+		return nil
+	})
+	return end, refused
+}
+
+func refusedGrowth(err error) string {
+	for code, answer := range map[win32.Errno]string{
+		win32.ERROR_DISK_FULL: nodespec.GrowDiskFull, win32.ERROR_GEN_FAILURE: nodespec.GrowUnsuccessful,
+		win32.ERROR_IO_DEVICE: nodespec.GrowInternalError, win32.ERROR_INVALID_PARAMETER: nodespec.GrowInvalidParameter,
+	} {
+		if win32.IsCode(err, code) {
+			return answer
+		}
+	}
+	return err.Error()
+}
+
+func volumeGrowth(p *place) string {
+	number, part, path := p.partition(gib)
+	w := p.openVolume(path, win32.GENERIC_READ|win32.GENERIC_WRITE)
+	if _, err := p.node.API.DeviceIoControl(w, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); err == nil {
+		_, err := p.node.API.DeviceIoControl(w, win32.IOCTL_VOLUME_ONLINE, nil, nil)
+		p.need(err)
+	}
+	length := func() uint64 {
+		out := make([]byte, 8)
+		n, err := p.node.API.DeviceIoControl(w, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, out)
+		p.need(err)
+		bytes, err := win32.DecodeLength(out[:n])
+		p.need(err)
+		return bytes
+	}
+	before := length()
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error { return d.Grow(ctx, part.Number, gib/2) })
+	if length() == before+gib/2 {
+		return nodespec.GrowthFollows
+	}
+	if _, err := p.node.API.DeviceIoControl(w, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, nil); err != nil {
+		return "IOCTL_VOLUME_UPDATE_PROPERTIES fails: " + err.Error()
+	}
+	if length() == before+gib/2 {
+		return nodespec.GrowthUpdated
+	}
+	return "not after IOCTL_VOLUME_UPDATE_PROPERTIES"
+}
+
+func writeProtected(p *place) string {
+	_, id := p.data(conformance.Disk{WriteProtected: true})
+	h, err := p.node.API.CreateFile(strings.TrimSuffix(id, `\`), win32.GENERIC_READ|win32.GENERIC_WRITE,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	if err == nil {
+		p.need(p.node.API.CloseHandle(h))
+		return nodespec.WriteProtectedOpens
+	}
+	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
+		return nodespec.WriteProtectedRefused
+	}
+	return err.Error()
+}
+
+func offlineInUse(p *place) (answer string) {
+	number, id := p.data(conformance.Disk{})
+	target := p.directory("target")
+	p.need(p.node.API.SetMountPoint(target+`\`, id))
+	p.Cleanup(func() {
+		if err := p.node.API.DeleteMountPoint(target + `\`); err != nil {
+			p.Error(err)
+		}
+	})
+	h, err := p.node.API.NtCreateFile(0, `\??\`+target+`\`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, 0,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+	p.need(err)
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		answer = "yes"
+		if err := d.WithoutRetry().SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE); err != nil {
+			answer = "no: " + err.Error()
+		}
+		p.need(p.node.API.CloseHandle(h))
+		return d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+	})
+	return answer
+}
+
+func readOffline(p *place) (answer string) {
+	number := p.attach(conformance.Disk{Size: gib})
+	path := fmt.Sprintf(`\\.\PhysicalDrive%d`, number)
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+	})
+	h := p.openVolume(path, win32.GENERIC_READ)
+	if _, err := p.node.API.ReadAt(h, make([]byte, 4096), 0); err != nil {
+		return "no: " + err.Error()
+	}
+	return "yes"
+}
+
+func symbolicLinks(p *place) string {
+	const openReparse = win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_OPEN_REPARSE_POINT | win32.FILE_DIRECTORY_FILE
+	h, err := p.node.API.NtCreateFile(0, `\??\`+p.dir+`\link`, win32.DELETE|win32.FILE_WRITE_ATTRIBUTES|win32.SYNCHRONIZE, 0,
+		0, win32.FILE_CREATE, openReparse)
+	p.need(err)
+	defer p.node.API.CloseHandle(h)
+	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\??\` + p.dir, Print: p.dir}.Encode()
+	_, err = p.node.API.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link, nil)
+	if err == nil {
+		return nodespec.PrivilegesEnabled
+	}
+	if !win32.IsCode(err, win32.ERROR_PRIVILEGE_NOT_HELD) {
+		return err.Error()
+	}
+	err = p.node.API.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, func(api win32.API) error {
+		_, err := api.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link, nil)
+		return err
+	})
+	if err != nil {
+		return "not held: " + err.Error()
+	}
+	return nodespec.PrivilegesDisabled
+}
+
+func failedMapping(p *place) string {
+	const nowhere = `\\csi-proxy-verify.invalid\share`
+	err := p.node.API.UseAdd(win32.NewUse{Remote: nowhere, User: "nobody", Domain: "invalid", Password: win32.NewSecret("wrong"), Flags: win32.REQUIRE_CONNECTION_PRIVACY})
+	if err == nil {
+		p.need(p.node.API.UseDel(nowhere, win32.USE_LOTS_OF_FORCE))
+		p.Fatal("a share of a server that does not exist was mapped")
+	}
+	p.Logf("the error: %v", err)
+	if win32.IsCode(err, win32.ERROR_GEN_FAILURE) {
+		return nodespec.SMBErrorsBare
+	}
+	return nodespec.SMBErrorsNumbered
+}

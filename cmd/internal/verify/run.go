@@ -1,0 +1,244 @@
+package verify
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
+)
+
+// Exit codes.
+const (
+	exitFailed  = 1 // a case failed, or something could not be cleaned up
+	exitRefused = 2 // or wrong flags
+)
+
+// childCommand is the first argument of the child that runs a section.
+const childCommand = "section"
+
+// sectionLimit is how long a section may take.
+const sectionLimit = 40 * time.Minute
+
+// IsChild reports whether the arguments are those of a process that [Run] started, or
+// that the service manager started for it.
+func IsChild(args []string) bool {
+	return len(args) > 0 && (args[0] == childCommand || args[0] == node.FormatHelper || args[0] == testbed.IdleService)
+}
+
+// Run is the program. It returns the exit code.
+func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if IsChild(args) {
+		return runChild(args, stdin, stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "import" {
+		if err := importReports(".", args[1:]); err != nil {
+			fmt.Fprintln(stderr, "csi-proxy-verify import:", err)
+			return exitFailed
+		}
+		return 0
+	}
+	o, err := parse(args, stderr)
+	if err != nil {
+		return exitRefused
+	}
+	f, err := facts{Elevated: true, Windows: simulatedWindows}, error(nil)
+	if !o.Simulated {
+		f, err = look()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "csi-proxy-verify:", err)
+		return exitRefused
+	}
+	reason := refusal(o, f)
+	if o.DryRun {
+		dryRun(stdout, o, reason)
+		return 0
+	}
+	if reason != "" {
+		fmt.Fprintln(stderr, "csi-proxy-verify:", reason)
+		return exitRefused
+	}
+	r := &runner{o: o, out: stdout, report: newReport(version, o, f)}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	if err := r.run(ctx); err != nil {
+		fmt.Fprintln(stderr, "csi-proxy-verify:", err)
+		return exitFailed
+	}
+	if r.report.failed() {
+		return exitFailed
+	}
+	return 0
+}
+
+func runChild(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var err error
+	switch {
+	case args[0] == node.FormatHelper:
+		return node.RunFormatHelper(args[1:], stdin, stdout)
+	case len(args) < 2:
+		err = fmt.Errorf("%s needs an argument", args[0])
+	case args[0] == testbed.IdleService:
+		err = runIdleService(args[1])
+	default:
+		var o options
+		if err = json.Unmarshal([]byte(args[1]), &o); err == nil {
+			go func() { // the parent died
+				io.Copy(io.Discard, stdin)
+				os.Exit(exitFailed)
+			}()
+			os.Args = append(os.Args[:1], testFlags(o)...)
+			err = child(o)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	return 0
+}
+
+// testFlags are the flags of package testing for a child.
+func testFlags(o options) []string {
+	flags := []string{"-test.v=test2json", "-test.timeout=" + sectionLimit.String()}
+	if _, tests, _ := strings.Cut(o.Only, "/"); tests != "" {
+		flags = append(flags, "-test.run=^"+regexp.QuoteMeta(o.Section)+"$/"+tests)
+	}
+	return flags
+}
+
+// matches is how package testing matches names and -test.run.
+func matches(pattern, name string) (bool, error) { return regexp.MatchString(pattern, name) }
+
+// runner runs all sections.
+type runner struct {
+	o      options
+	out    io.Writer
+	report *report
+}
+
+func (r *runner) run(ctx context.Context) (err error) {
+	state, err := stateDir(r.o)
+	if err != nil {
+		return err
+	}
+	if r.o.Simulated {
+		defer os.RemoveAll(state)
+	}
+	lock := flock.New(filepath.Join(state, "lock"))
+	if ok, err := lock.TryLock(); err != nil || !ok {
+		return errors.Join(errors.New("another run is in progress on this machine"), err)
+	}
+	defer lock.Unlock()
+	j := &journal{filepath.Join(state, "journal")}
+	if n, err := j.undo(undo); err != nil {
+		return fmt.Errorf("clean up after an earlier run: %w", err)
+	} else if n > 0 {
+		fmt.Fprintf(r.out, "Removed what an earlier run left: %d things\n", n)
+	}
+	temp, err := systemTemp()
+	if err != nil {
+		return err
+	}
+	r.o.Journal, r.o.Wine = j.file, r.report.Windows == wine
+	r.o.Dir = fmt.Sprintf(`%s\%s%d`, temp, directoryPrefix, os.Getpid())
+	if err := j.add(entry{kindDirectory, r.o.Dir}); err != nil {
+		return err
+	}
+	defer func() {
+		if _, left := j.undo(undo); left != nil {
+			err = errors.Join(err, fmt.Errorf("clean up (the next run tries again): %w", left))
+		}
+	}()
+	for _, s := range sections(r.o) {
+		if ok, err := r.wanted(s); !ok || err != nil {
+			continue
+		}
+		err := r.section(ctx, s)
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		if err != nil {
+			return errors.Join(err, r.report.write(r.o.Report))
+		}
+	}
+	r.report.summary(r.out)
+	return r.report.write(r.o.Report)
+}
+
+// wanted reports whether -only has a section.
+func (r *runner) wanted(s section) (bool, error) {
+	pattern, _, _ := strings.Cut(r.o.Only, "/")
+	return regexp.MatchString(pattern, s.name)
+}
+
+// section runs a section in a child, and prints and records its results.
+func (r *runner) section(ctx context.Context, s section) error {
+	fmt.Fprintf(r.out, "\n%s\n", s.name)
+	o := r.o
+	o.Section = s.name
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, self, childCommand, string(text))
+	c.WaitDelay = 10 * time.Second
+	in, err := c.StdinPipe() // stays open as long as this process lives
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	var trouble strings.Builder
+	c.Stderr = &trouble
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("section %s: %w", s.name, err)
+	}
+	p := newParser(s.name, func(res result) {
+		r.report.add(res)
+		if res.shown() {
+			res.print(r.out)
+		}
+	})
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		p.line(lines.Text())
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
+		return fmt.Errorf("section %s: %w", s.name, err)
+	}
+	p.end(trouble.String())
+	return nil
+}
+
+// stateDir is the directory of the journal, which the next run has to find.
+func stateDir(o options) (string, error) {
+	if o.Simulated {
+		return os.MkdirTemp("", directoryPrefix)
+	}
+	dir := filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
+	return dir, os.MkdirAll(dir, 0o700)
+}

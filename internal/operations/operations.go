@@ -1,0 +1,206 @@
+// Package operations is the life of a volume as a list of calls, one of each kind, each
+// with a check of its answer. Tests and csi-proxy-verify run it on the emulated node, on
+// Wine and on Windows; docs/evidence/operations.md shows the results.
+package operations
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// What an operation needs, which not every Windows has.
+const (
+	Nothing   = ""
+	Disk      = "a disk that supports control codes"
+	Mounts    = "a mount manager"
+	Reparse   = "reparse points"
+	Formatter = "MSFT_Volume or fmifs.dll"
+)
+
+// World is a node and its services. It records the successful calls.
+type World struct {
+	disk   *disk.Disk
+	volume *volume.Volume
+	files  *filesystem.Filesystem
+	system *system.System
+
+	number uint32 // of the disk to use
+	dir    string // does not exist
+	id     string // of the volume
+	letter string // the volume of C:
+
+	mu    sync.Mutex
+	calls map[string]bool
+}
+
+// New creates the services over api. The operations use the blank disk with the given
+// number, and the directory dir, which they make and remove.
+func New(api win32.API, number uint32, dir string) (*World, error) {
+	w := &World{calls: map[string]bool{}, number: number, dir: dir}
+	s, err := services.Open(node.New(win32.Observe(api, w.record)), services.Options{})
+	if err != nil {
+		return nil, err
+	}
+	w.disk, w.volume, w.files, w.system = s.Disk, s.Volume, s.Filesystem, s.System
+	w.letter, err = api.VolumeNameForMountPoint(`C:\`)
+	return w, err
+}
+
+func (w *World) record(c *win32.Call) error {
+	err := c.Do()
+	if err != nil || c.Name == "CloseHandle" {
+		return err
+	}
+	name := c.Name
+	if name == "DeviceIoControl" {
+		name = win32.ControlCodeName(c.Code)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[name] = true
+	return nil
+}
+
+// Operation is a call, with a check of its answer.
+type Operation struct {
+	Name  string
+	Needs string // one of the constants
+	run   func(context.Context, *World) error
+}
+
+// Run makes the call. It returns the names of the successful Win32 calls, sorted.
+func (o Operation) Run(ctx context.Context, w *World) (calls []string, err error) {
+	w.mu.Lock()
+	clear(w.calls)
+	w.mu.Unlock()
+	if err := o.run(ctx, w); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.calls)), nil
+}
+
+// does returns a run of a service's method.
+func does[S, In, Out any](of func(*World) S, method func(S, context.Context, *In) (*Out, error), in func(*World) *In, check func(*World, *Out) bool) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		out, err := method(of(w), ctx, in(w))
+		if err == nil && check != nil && !check(w, out) {
+			return fmt.Errorf("returned %+v", out)
+		}
+		return err
+	}
+}
+
+func disks(w *World) *disk.Disk               { return w.disk }
+func volumes(w *World) *volume.Volume         { return w.volume }
+func files(w *World) *filesystem.Filesystem   { return w.files }
+func systems(w *World) *system.System         { return w.system }
+func constant[In any](in In) func(*World) *In { return func(*World) *In { return &in } }
+
+// All returns the life of a volume, in an order in which each operation finds what it
+// needs.
+func All() []Operation {
+	return []Operation{
+		{"disk ListDiskIDs", Disk, does(disks, (*disk.Disk).ListDiskIDs, constant(disk.ListDiskIDsRequest{}),
+			func(w *World, out *disk.ListDiskIDsResponse) bool { return out.DiskIDs[w.number] != nil })},
+		{"disk ListDiskLocations", Disk, does(disks, (*disk.Disk).ListDiskLocations, constant(disk.ListDiskLocationsRequest{}), nil)},
+		{"disk Rescan", Disk, does(disks, (*disk.Disk).Rescan, constant(disk.RescanRequest{}), nil)},
+		{"disk GetDiskStats", Disk, does(disks, (*disk.Disk).GetDiskStats, func(w *World) *disk.GetDiskStatsRequest { return &disk.GetDiskStatsRequest{DiskNumber: w.number} },
+			func(_ *World, out *disk.GetDiskStatsResponse) bool { return out.TotalBytes > 0 })},
+		{"disk SetDiskState, offline", Disk, does(disks, (*disk.Disk).SetDiskState, func(w *World) *disk.SetDiskStateRequest { return &disk.SetDiskStateRequest{DiskNumber: w.number} }, nil)},
+		{"disk SetDiskState, online", Disk, does(disks, (*disk.Disk).SetDiskState, func(w *World) *disk.SetDiskStateRequest {
+			return &disk.SetDiskStateRequest{DiskNumber: w.number, IsOnline: true}
+		}, nil)},
+		{"disk GetDiskState", Disk, does(disks, (*disk.Disk).GetDiskState, func(w *World) *disk.GetDiskStateRequest { return &disk.GetDiskStateRequest{DiskNumber: w.number} },
+			func(_ *World, out *disk.GetDiskStateResponse) bool { return out.IsOnline })},
+		{"disk SetDiskReadOnly", Disk, does(disks, (*disk.Disk).SetDiskReadOnly, func(w *World) *disk.SetDiskReadOnlyRequest {
+			return &disk.SetDiskReadOnlyRequest{DiskNumber: w.number, IsReadOnly: true}
+		}, nil)},
+		{"disk SetDiskReadOnly, writable", Disk, does(disks, (*disk.Disk).SetDiskReadOnly, func(w *World) *disk.SetDiskReadOnlyRequest { return &disk.SetDiskReadOnlyRequest{DiskNumber: w.number} }, nil)},
+		{"disk GetDiskReadOnly", Disk, does(disks, (*disk.Disk).GetDiskReadOnly, func(w *World) *disk.GetDiskReadOnlyRequest { return &disk.GetDiskReadOnlyRequest{DiskNumber: w.number} },
+			func(_ *World, out *disk.GetDiskReadOnlyResponse) bool { return !out.IsReadOnly })},
+		{"disk PartitionDisk", Disk, does(disks, (*disk.Disk).PartitionDisk, func(w *World) *disk.PartitionDiskRequest { return &disk.PartitionDiskRequest{DiskNumber: w.number} }, nil)},
+		{"volume ListVolumesOnDisk", Disk, does(volumes, (*volume.Volume).ListVolumesOnDisk, func(w *World) *volume.ListVolumesOnDiskRequest {
+			return &volume.ListVolumesOnDiskRequest{DiskNumber: w.number}
+		},
+			func(w *World, out *volume.ListVolumesOnDiskResponse) bool {
+				if len(out.VolumeIDs) == 1 {
+					w.id = out.VolumeIDs[0]
+				}
+				return w.id != ""
+			})},
+		{"volume IsVolumeFormatted", Nothing, does(volumes, (*volume.Volume).IsVolumeFormatted,
+			func(w *World) *volume.IsVolumeFormattedRequest {
+				return &volume.IsVolumeFormattedRequest{VolumeID: w.letter}
+			},
+			func(_ *World, out *volume.IsVolumeFormattedResponse) bool { return out.Formatted })},
+		{"volume FormatVolume", Formatter, does(volumes, (*volume.Volume).FormatVolume,
+			func(w *World) *volume.FormatVolumeRequest { return &volume.FormatVolumeRequest{VolumeID: w.id} }, nil)},
+		{"filesystem Mkdir", Nothing, does(files, (*filesystem.Filesystem).Mkdir, func(w *World) *filesystem.MkdirRequest { return &filesystem.MkdirRequest{Path: w.dir + `\a\b`} }, nil)},
+		{"filesystem PathExists", Nothing, does(files, (*filesystem.Filesystem).PathExists, func(w *World) *filesystem.PathExistsRequest {
+			return &filesystem.PathExistsRequest{Path: w.dir + `\a\b`}
+		},
+			func(_ *World, out *filesystem.PathExistsResponse) bool { return out.Exists })},
+		{"filesystem PathValid", Nothing, does(files, (*filesystem.Filesystem).PathValid, func(w *World) *filesystem.PathValidRequest { return &filesystem.PathValidRequest{Path: w.dir + `\a`} },
+			func(_ *World, out *filesystem.PathValidResponse) bool { return out.Valid })},
+		{"volume MountVolume", Mounts, does(volumes, (*volume.Volume).MountVolume,
+			func(w *World) *volume.MountVolumeRequest {
+				return &volume.MountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\b`}
+			}, nil)},
+		{"volume GetVolumeIDFromTargetPath", Mounts, does(volumes, (*volume.Volume).GetVolumeIDFromTargetPath,
+			func(w *World) *volume.GetVolumeIDFromTargetPathRequest {
+				return &volume.GetVolumeIDFromTargetPathRequest{TargetPath: w.dir + `\a\b`}
+			},
+			func(w *World, out *volume.GetVolumeIDFromTargetPathResponse) bool { return out.VolumeID == w.id })},
+		{"volume GetClosestVolumeIDFromTargetPath", Nothing, does(volumes, (*volume.Volume).GetClosestVolumeIDFromTargetPath,
+			func(w *World) *volume.GetClosestVolumeIDFromTargetPathRequest {
+				return &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: w.dir}
+			},
+			func(w *World, out *volume.GetClosestVolumeIDFromTargetPathResponse) bool {
+				return out.VolumeID == w.letter
+			})},
+		{"volume GetDiskNumberFromVolumeID", Disk, does(volumes, (*volume.Volume).GetDiskNumberFromVolumeID,
+			func(w *World) *volume.GetDiskNumberFromVolumeIDRequest {
+				return &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: w.id}
+			}, func(w *World, out *volume.GetDiskNumberFromVolumeIDResponse) bool { return out.DiskNumber == w.number })},
+		{"volume GetVolumeStats", Nothing, does(volumes, (*volume.Volume).GetVolumeStats,
+			func(w *World) *volume.GetVolumeStatsRequest { return &volume.GetVolumeStatsRequest{VolumeID: w.letter} },
+			func(_ *World, out *volume.GetVolumeStatsResponse) bool { return out.TotalBytes > out.UsedBytes })},
+		{"volume ResizeVolume", Disk, does(volumes, (*volume.Volume).ResizeVolume,
+			func(w *World) *volume.ResizeVolumeRequest { return &volume.ResizeVolumeRequest{VolumeID: w.id} }, nil)},
+		{"volume WriteVolumeCache", Disk, does(volumes, (*volume.Volume).WriteVolumeCache,
+			func(w *World) *volume.WriteVolumeCacheRequest { return &volume.WriteVolumeCacheRequest{VolumeID: w.id} }, nil)},
+		{"filesystem CreateSymlink", Reparse, does(files, (*filesystem.Filesystem).CreateSymlink,
+			func(w *World) *filesystem.CreateSymlinkRequest {
+				return &filesystem.CreateSymlinkRequest{SourcePath: w.dir + `\a\b`, TargetPath: w.dir + `\link`}
+			}, nil)},
+		{"filesystem IsSymlink, of a link", Reparse, does(files, (*filesystem.Filesystem).IsSymlink, func(w *World) *filesystem.IsSymlinkRequest {
+			return &filesystem.IsSymlinkRequest{Path: w.dir + `\link`}
+		},
+			func(_ *World, out *filesystem.IsSymlinkResponse) bool { return out.IsSymlink })},
+		{"filesystem IsSymlink, of a directory", Nothing, does(files, (*filesystem.Filesystem).IsSymlink, func(w *World) *filesystem.IsSymlinkRequest { return &filesystem.IsSymlinkRequest{Path: w.dir + `\a`} },
+			func(_ *World, out *filesystem.IsSymlinkResponse) bool { return !out.IsSymlink })},
+		{"volume UnmountVolume", Mounts, does(volumes, (*volume.Volume).UnmountVolume,
+			func(w *World) *volume.UnmountVolumeRequest {
+				return &volume.UnmountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\b`}
+			}, nil)},
+		{"filesystem RmdirContents", Nothing, does(files, (*filesystem.Filesystem).RmdirContents, func(w *World) *filesystem.RmdirContentsRequest {
+			return &filesystem.RmdirContentsRequest{Path: w.dir + `\a`}
+		}, nil)},
+		{"filesystem Rmdir", Nothing, does(files, (*filesystem.Filesystem).Rmdir, func(w *World) *filesystem.RmdirRequest { return &filesystem.RmdirRequest{Path: w.dir, Force: true} }, nil)},
+		{"system GetBIOSSerialNumber", Nothing, does(systems, (*system.System).GetBIOSSerialNumber, constant(system.GetBIOSSerialNumberRequest{}), nil)},
+		{"system GetService", Nothing, does(systems, (*system.System).GetService, constant(system.GetServiceRequest{Name: "RpcSs"}), nil)},
+	}
+}
