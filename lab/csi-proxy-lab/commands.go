@@ -109,7 +109,7 @@ func driven(ctx context.Context, o *options) (state, *remote.Filesystem, error) 
 	case err != nil:
 		return s, nil, err
 	case s.Endpoint == "":
-		return s, nil, errors.New("no driver runs; start one with: csi-proxy-lab run DRIVER.exe")
+		return s, nil, errors.New("no driver runs; start one with: csi-proxy-lab run DRIVER.exe (csi-proxy-lab logs shows the output of the last one)")
 	case s.Cloud == "":
 		return s, nil, fmt.Errorf("no cloud attaches disks; name one with --cloud: %s", strings.Join(clouds(), ", "))
 	}

@@ -68,7 +68,7 @@ type running struct {
 // state is what commands need to know of the lab.
 type state struct {
 	Process    int    // ID of the process in the background
-	Endpoint   string // of the driver; empty before run
+	Endpoint   string // of the driver; empty if none runs
 	Cloud      string
 	Controller string   // address of the cloud's controller
 	Env        []string // with which drivers ask the cloud's metadata server

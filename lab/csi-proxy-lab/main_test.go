@@ -93,6 +93,23 @@ func TestPage(t *testing.T) {
 			t.Errorf("csi-sanity: %s", out)
 		}
 	}
+	for _, c := range []struct{ command, want string }{
+		{"up", "The lab is up"},
+		{"sanity --cloud example", "no driver runs"},
+		{"run --cloud example bin/csi-driver.exe -no-such-flag", "csi-driver.exe ended with exit status 2"},
+		{"sanity", "no driver runs"},
+		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
+		{"kill", ""},
+		{"story", "no driver runs"},
+		{"logs", "Serving CSI"},
+		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
+		{"story", "NodeUnstageVolume"},
+		{"down", ""},
+	} {
+		if out, _ := shell(t.Context(), "bin/csi-proxy-lab "+c.command); !strings.Contains(out, c.want) {
+			t.Errorf("csi-proxy-lab %s: %s, want %q", c.command, out, c.want)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(dir, "lab")); !os.IsNotExist(err) {
 		t.Errorf("the lab's directory is left: %v", err)
 	}

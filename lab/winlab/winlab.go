@@ -269,11 +269,20 @@ func (l *Lab) start(ctx context.Context) error {
 	}
 }
 
-// Endpoint returns the address of the driver, as host:port.
+// Endpoint returns the address of the driver, as host:port. It is empty unless a driver
+// runs.
 func (l *Lab) Endpoint() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.endpoint
+	if l.process == nil {
+		return ""
+	}
+	select {
+	case <-l.process.Ended():
+		return ""
+	default:
+		return l.endpoint
+	}
 }
 
 // Output returns what the driver has written since it was started.
