@@ -212,6 +212,7 @@ func concurrencyCases() []testCase {
 		}},
 		{name: "canceled context changes nothing", run: func(e *env) {
 			number := e.blank(gib)
+			e.ok(e.setOnline(number, true))
 			_, id := e.fresh(gib)
 			_, formatted := e.data(gib)
 			dir, kept := e.dir("m"), e.dir("kept")
@@ -281,7 +282,6 @@ func concurrencyCases() []testCase {
 			}
 			partition := func(v volume) error { return e.partition(v.number) }
 			size := func(v volume) error { _, err := e.size(v.number); return err }
-			offline := func(v volume) error { return e.setOnline(v.number, false) }
 			online := func(v volume) error { return e.setOnline(v.number, true) }
 			partitionedOffline := func() volume {
 				number := e.blank(gib)
@@ -304,7 +304,7 @@ func concurrencyCases() []testCase {
 				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
 				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
 				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
-				{"SetDiskState", "DeviceIoControl", setAttributes, blank, offline},
+				{"SetDiskState", "DeviceIoControl", setAttributes, blank, online},
 				{"SetDiskState", "VolumeNames", 0, partitionedOffline, online},
 				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
 				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},

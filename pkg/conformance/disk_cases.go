@@ -206,6 +206,7 @@ func readOnlyCases() []testCase {
 		}},
 		{name: "online disk becomes read-only and writable again", run: func(e *env) {
 			number := e.blank(gib)
+			e.ok(e.partition(number))
 			for _, readOnly := range []bool{true, true, false, false} {
 				e.ok(e.setReadOnly(number, readOnly))
 				e.wantReadOnly(number, readOnly)
@@ -214,6 +215,7 @@ func readOnlyCases() []testCase {
 		}},
 		{name: "setting the current state makes no Windows call", run: func(e *env) {
 			number := e.blank(gib)
+			e.ok(e.partition(number))
 			changes := e.count("DeviceIoControl", setAttributes)
 			e.ok(e.setReadOnly(number, false))
 			if changes() != 0 {
@@ -222,6 +224,7 @@ func readOnlyCases() []testCase {
 		}},
 		{name: "online disk that stays read-only is an error", run: func(e *env) {
 			number := e.attach(Disk{Size: gib, WriteProtected: true})
+			e.ok(e.setOnline(number, true))
 			e.want("SetDiskReadOnly", e.setReadOnly(number, false), hosterr.ErrFailedPrecondition)
 			e.wantReadOnly(number, true)
 		}},
@@ -247,6 +250,7 @@ func stateCases() []testCase {
 		}},
 		{name: "setting the current state makes no Windows call", run: func(e *env) {
 			number := e.blank(gib)
+			e.ok(e.setOnline(number, true))
 			changes := e.count("DeviceIoControl", setAttributes)
 			e.ok(e.setOnline(number, true))
 			if changes() != 0 {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,10 +231,17 @@ func (e *env) wantText(what string, err, kind error, text string) {
 	}
 }
 
+// attach attaches a disk. A new disk may arrive offline and read-only, and no method in
+// a published version makes one with partitions writable. So a disk with content arrives as
+// an administrator has left it, online and writable, unless the case says otherwise.
 func (e *env) attach(d Disk) uint32 {
 	e.Helper()
 	if e.n.Attach == nil {
 		e.lacks("attach disks")
+	}
+	if d.Content != "" {
+		no := false
+		d.Offline, d.ReadOnly = cmp.Or(d.Offline, &no), cmp.Or(d.ReadOnly, &no)
 	}
 	number, err := e.n.Attach(d)
 	e.need("attach such a disk", err)

@@ -97,6 +97,18 @@ func (f *fixture) online(n uint32) bool {
 	return out.IsOnline
 }
 
+// bringOnline makes a disk online and writable without the service, which would also
+// bring its volume online.
+func (f *fixture) bringOnline(n uint32) {
+	f.t.Helper()
+	f.raw(n, func(h win32.Handle) {
+		in := win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode()
+		if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+}
+
 // raw runs a function on the open disk, without the service and the host.
 func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
 	f.t.Helper()
@@ -1280,9 +1292,11 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 			f := newFixture(t, nodespec.Config{Windows: c.w})
 			// Another disk, whose volume is new too, has to stay as it is.
 			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
-				if _, err := f.Windows.Attach(d); err != nil {
+				n, err := f.Windows.Attach(d)
+				if err != nil {
 					t.Fatal(err)
 				}
+				f.bringOnline(n)
 			}
 			online := 0
 			f.Observe(func(c *win32.Call) error {
@@ -1306,6 +1320,7 @@ func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
 	if _, err := f.Windows.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}); err != nil {
 		t.Fatal(err)
 	}
+	f.bringOnline(1)
 	if err := f.setState(1, false); err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ func TestInvalidConfigs(t *testing.T) {
 		config simnode.Config
 		want   string
 	}{
-		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want offlineAll, offlineShared or onlineAll`},
+		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want offlineShared, offlineAll or onlineAll`},
 		{"world", simnode.Config{World: "nice"}, `world "nice", want default, strict or kind`},
 		{"content", simnode.Config{Disks: []simnode.Disk{{Content: "ext4"}}}, `"ext4"`},
 		{"size", simnode.Config{Disks: []simnode.Disk{{Size: 12}}}, "12 bytes"},

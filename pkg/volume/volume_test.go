@@ -166,6 +166,24 @@ func (f *fixture) link(path, target string) {
 	}
 }
 
+// attach attaches a disk and makes it online and writable, as a driver has to.
+func (f *fixture) attach(d nodespec.Disk) {
+	f.t.Helper()
+	n, err := f.Windows.Attach(d)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer f.Windows.CloseHandle(h)
+	in := win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode()
+	if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // write writes text to the disk at an offset, without the service, the host or the volume.
 func (f *fixture) write(disk uint32, at int64, text string) {
 	f.t.Helper()
@@ -993,9 +1011,7 @@ func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
 		two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
 		windows := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib, Type: "recovery"}, {}}}
 		for _, d := range []nodespec.Disk{two, two, windows} {
-			if _, err := f.Windows.Attach(d); err != nil {
-				t.Fatal(err)
-			}
+			f.attach(d)
 		}
 		var online []string
 		f.Observe(func(c *win32.Call) error {
@@ -1040,9 +1056,7 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineVolumes: nodespec.OfflineLocated}})
 			f.mkdir(target)
-			if _, err := f.Windows.Attach(data(gib, "NTFS")); err != nil {
-				t.Fatal(err)
-			}
+			f.attach(data(gib, "NTFS"))
 			id := f.id(1)
 			if _, err := f.Windows.VolumeInformation(id); !errors.Is(err, win32.ERROR_NOT_READY) {
 				t.Fatalf("VolumeInformation = %v, want an offline volume", err)

@@ -323,6 +323,11 @@ func format(t *testing.T, template string, offset int64, file string) error {
 	}
 	n, number := nodeWith(t, image)
 	defer n.Close()
+	_, online := n.Disk().SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: true})
+	_, writable := n.Disk().SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: number})
+	if err := errors.Join(online, writable); err != nil {
+		t.Fatal(err)
+	}
 	vols, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
 	if err != nil || len(vols.VolumeIDs) != 1 {
 		t.Fatalf("volumes %v, %v, want one", vols, err)

@@ -149,8 +149,10 @@ func (c *caller) restart() {
 	c.must(err)
 }
 
-// replacement is a disk with a volume that no request names.
-var replacement = simnode.Disk{ID: "replacement", Size: gib, Content: "gpt", Partitions: []simnode.Partition{{Size: 300 << 20, FileSystem: "NTFS"}}}
+// replacement is a disk with a volume that no request names. It is online, because a
+// change of an offline disk could not be seen.
+var replacement = simnode.Disk{ID: "replacement", Size: gib, Content: "gpt", Partitions: []simnode.Partition{{Size: 300 << 20, FileSystem: "NTFS"}},
+	Offline: new(bool), ReadOnly: new(bool)}
 
 // untouched checks that the replacement disk was not changed.
 func untouched(c *caller) {

@@ -137,7 +137,8 @@ func TestMountersOfDisks(t *testing.T) {
 // The new mounter does not format a volume that it cannot read.
 func TestForeignContentIsKept(t *testing.T) {
 	n := node(t)
-	_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}})
+	no := false // the new mounter would not get as far with an offline disk
+	_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}, Offline: &no, ReadOnly: &no})
 	must(t, err)
 	_, err = n.Fail(simnode.Fault{Call: winapi.VolumeInformation, Error: winapi.ERROR_GEN_FAILURE})
 	must(t, err)

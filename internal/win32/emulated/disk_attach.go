@@ -249,7 +249,10 @@ func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
 	case nodespec.SANOfflineShared:
 		held = sharedBus(s.Bus)
 	}
-	if held && !back && !s.System {
+	// The policy is about new disks; a disk that the node was made with is not new to it.
+	_, made := n.store.Get(nodeKey)
+	if held && made && !back && !s.System {
+		n.chosen("sanPolicy", "a disk arrives offline and read-only", s.ID)
 		s.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	}
 	set := func(want *bool, bit uint64) {

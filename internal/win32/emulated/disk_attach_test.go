@@ -146,6 +146,7 @@ func TestImageContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	online(t, n, number)
 	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
 		t.Errorf("volumes of the copy %v, want one with its own name", vs)
 	}
@@ -192,6 +193,7 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if err := rescan(n); err != nil {
 		t.Fatal(err)
 	}
+	online(t, n, 3)
 	one(t, n, 3)
 	missing(n, `\\.\PhysicalDrive4`)
 	if err := rescan(n); err != nil {

@@ -368,7 +368,7 @@ func TestSANPolicy(t *testing.T) {
 		disk    nodespec.Disk
 		offline bool
 	}{
-		{"", nodespec.Disk{Bus: "iscsi"}, false},
+		{"", nodespec.Disk{Bus: "iscsi"}, true},
 		{"onlineAll", nodespec.Disk{Bus: "iscsi"}, false},
 		{"offlineShared", nodespec.Disk{Bus: "iscsi"}, true},
 		{"offlineShared", nodespec.Disk{Bus: "nvme"}, false},
@@ -384,6 +384,9 @@ func TestSANPolicy(t *testing.T) {
 		readOnly := d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0
 		if d.offline() != c.offline || readOnly != c.offline {
 			t.Errorf("policy %q, disk %+v: offline %t, read-only %t, want both %t", c.policy, c.disk, d.offline(), readOnly, c.offline)
+		}
+		if d := n.diskByNumber(1); d.offline() {
+			t.Errorf("policy %q: a disk that the node was made with is offline", c.policy)
 		}
 	}
 }

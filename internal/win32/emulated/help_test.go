@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -262,4 +263,15 @@ func image(t testing.TB, n *Node, number uint32) string {
 	}
 	t.Fatalf("no disk %d", number)
 	return ""
+}
+
+// online makes a disk online and writable, as a program has to where disks arrive
+// otherwise.
+func online(t testing.TB, n *Node, number uint32) {
+	t.Helper()
+	h := openPath(t, n, fmt.Sprintf(`\\.\PhysicalDrive%d`, number), readWrite)
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode(), 0)
+	if err := n.CloseHandle(h); err != nil {
+		t.Error(err)
+	}
 }

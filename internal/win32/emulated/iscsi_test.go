@@ -138,6 +138,7 @@ func TestLUNsKeepContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := login(t, n, testIQN)
+	online(t, n, 3)
 	h := openPath(t, n, `\\.\PhysicalDrive3`, readWrite)
 	want := append([]byte("kept"), make([]byte, 508)...)
 	if _, err := n.WriteAt(h, want, 0); err != nil {

@@ -31,5 +31,11 @@ func TestReboot(t *testing.T) {
 	if d := n.diskByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
 		t.Errorf("disk 1 has %d and %d visible bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
 	}
-	one(t, n, 3) // the attached disk is visible, and its volume exists once Windows runs
+	// The attached disk is visible. Once it is online for good, its volume exists as soon
+	// as Windows runs.
+	online(t, n, 3)
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	one(t, n, 3)
 }

@@ -179,6 +179,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 			if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}); err != nil {
 				t.Fatal(err)
 			}
+			online(t, n, 2)
 			const place = `\\?\Harddisk2Partition2`
 			if number, err := win32.DecodeDeviceNumber(ioctl(t, n, openPath(t, n, `\\?\harddisk1partition2`, 0), win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12)); err != nil || number.DeviceNumber != 1 || number.PartitionNumber != 2 {
 				t.Errorf("device number %+v, %v", number, err)

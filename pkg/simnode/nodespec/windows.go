@@ -71,8 +71,8 @@ type Value struct {
 func Options() []Option {
 	return []Option{
 		{"sanPolicy", "in which state disks arrive", []Value{
+			{SANOfflineShared, "disks on buses that machines can share arrive offline and read-only; the disks that the node was made with are not new to it", "document: diskpart, san; default of Windows Server"},
 			{SANOfflineAll, "all disks arrive offline and read-only", "document: diskpart, san"},
-			{SANOfflineShared, "disks on buses that machines can share arrive offline and read-only", "document: diskpart, san; default of Windows Server"},
 			{SANOnlineAll, "all disks arrive online", "document: diskpart, san"},
 		}},
 		{"attach", "when the node sees an attached disk", []Value{
@@ -274,14 +274,14 @@ type World struct {
 
 // The names of worlds.
 const (
-	WorldDefault = "default" // strict, but disks arrive online and at once
+	WorldDefault = "default" // strict, but disks are seen at once
 	WorldStrict  = "strict"  // the first value of each option
 	WorldKind    = "kind"    // the last value of each option
 )
 
 // Worlds returns the named worlds, the default one first. Every option has a value in each.
 func Worlds() []World {
-	usual := World{Name: WorldDefault, Does: "strict, but disks arrive online and at once"}
+	usual := World{Name: WorldDefault, Does: "strict, but disks are seen at once"}
 	strict := World{Name: WorldStrict, Does: "for each open question the answer that more programs fail with"}
 	kind := World{Name: WorldKind, Does: "for each open question the answer that most programs work with"}
 	for _, o := range Options() {
@@ -289,7 +289,7 @@ func Worlds() []World {
 		strict.Set(o.Key, o.Values[0].Name)
 		kind.Set(o.Key, o.Values[len(o.Values)-1].Name)
 	}
-	usual.SANPolicy, usual.Attach = SANOnlineAll, AttachSeen
+	usual.Attach = AttachSeen
 	return []World{usual, strict, kind}
 }
 

@@ -105,7 +105,7 @@ func TestControlCodesMatchModel(t *testing.T) {
 		{"a size update with a short buffer", blank, readWrite, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, 0xFFFF},
 		{"an unknown code", blank, readWrite, 0x7FFFC, nil, 8, win32.ERROR_INVALID_FUNCTION},
 		{"extents", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, 0},
-		{"extents, too short", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INSUFFICIENT_BUFFER},
+		{"extents, too short", ntfs, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 31, win32.ERROR_INVALID_PARAMETER},
 		{"the first of two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 32, win32.ERROR_MORE_DATA},
 		{"two extents", spanned, query, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 56, 0},
 		{"the disk of a volume on two disks", spanned, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION},

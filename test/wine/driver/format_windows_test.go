@@ -16,7 +16,8 @@ func rawVolume(t *testing.T, h *host) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}})
+	no := false // how disks arrive is not what these tests are about
+	_, err = h.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: &no, ReadOnly: &no})
 	if err := h.changed(err); err != nil {
 		t.Fatal(err)
 	}

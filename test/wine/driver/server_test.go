@@ -107,7 +107,8 @@ func TestServerFollowsModel(t *testing.T) {
 		t.Errorf("the system disk's interface is %q, want a name of PhysicalDrive0", a.driver.paths)
 	}
 	before := len(a.driver.devices)
-	number, err := a.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
+	no := false // how disks arrive is not what the test is about
+	number, err := a.model.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}, Offline: &no, ReadOnly: &no})
 	if err := errors.Join(err, a.server.Sync()); err != nil || len(a.driver.devices) != before+3 { // the disk, and the volume by two names
 		t.Fatalf("%d devices after attaching a disk with a volume, %v, want %d", len(a.driver.devices), err, before+3)
 	}
