@@ -287,7 +287,7 @@ func raceTests(ctx context.Context, r *report) error {
 	return errors.Join(
 		r.goTest(ctx, ".", env, "-race", quick, "./internal/...", "./pkg/..."),
 		r.goTest(ctx, "client", env, "-race", "./..."),
-		r.goTest(ctx, "cmd", env, "-race", "-skip", "^TestRehearsal$", "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
+		r.goTest(ctx, "cmd", env, "-race", quick, "-skip", "^TestRehearsal$", "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
 	)
 }
 

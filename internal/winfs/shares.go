@@ -30,7 +30,7 @@ func sharesOf(n *node.Node) *shares {
 	return node.Shared(n, "mapped shares", func() *shares { return &shares{} })
 }
 
-// ShareMapped tells the file operations of the node that this process has mapped a share.
+// ShareMapped informs the file operations of the node that this process has mapped a share.
 func ShareMapped(n *node.Node, share string) {
 	s := sharesOf(n)
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func ShareMapped(n *node.Node, share string) {
 	s.made = append(without(s.made, share), share)
 }
 
-// ShareUnmapped tells the file operations of the node that a share is no longer mapped.
+// ShareUnmapped informs the file operations of the node that a share is no longer mapped.
 func ShareUnmapped(n *node.Node, share string) {
 	s := sharesOf(n)
 	s.mu.Lock()

@@ -43,7 +43,7 @@ import (
 
 // Suite is one run of csi-sanity.
 type Suite struct {
-	// Name tells suites apart. It may be empty if there is only one.
+	// Name distinguishes suites. It may be empty if there is only one.
 	Name string
 	// Endpoint is where the driver listens: host:port, or unix: and the path of a socket.
 	Endpoint string
@@ -188,7 +188,7 @@ func (o *ran) take() error {
 	return nil
 }
 
-// ignore is told by Ginkgo that a spec failed, which the results have.
+// ignore gets from Ginkgo that a spec failed, which the results have.
 type ignore struct{}
 
 // Fail implements ginkgo.GinkgoTestingT.

@@ -86,7 +86,7 @@ func RemoveLink(s *session.Session, path string) error {
 	return nil
 }
 
-// Removed tells the program that removed a link, and waits, that the link is gone.
+// Removed lets the program that removed a link continue: it waits until the link is gone.
 func Removed(s *session.Session, path string) error {
 	return os.WriteFile(on(s, path)+".gone", nil, 0o644)
 }

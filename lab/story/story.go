@@ -123,7 +123,7 @@ func connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }
 
-// teller tells the story.
+// teller makes the calls of the story.
 type teller struct {
 	Config
 	ctx        context.Context

@@ -253,6 +253,9 @@ func (rawCodec) Name() string                    { return "proto" }
 // wrong. Each call must fail with an error that describes the problem. The first request
 // without a portal crashes the published CSI Proxy (docs/contract/defects.md#d1).
 func TestInvalidFieldsAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("calls every method with every wrong value, which takes up to a minute; runs without -short")
+	}
 	sockets(t)
 	p := start(t, "-node-config="+targetsConfig(t))
 	p.await(t, "Serving ")
