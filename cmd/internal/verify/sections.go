@@ -33,7 +33,10 @@ const (
 // sections returns all sections, in the order in which they run. A simulated node has one
 // way to format, so one backend is enough there.
 func sections(o options) []section {
-	all := []section{{questionsSection, "asks the questions below", runQuestions}}
+	all := []section{
+		{questionsSection, "asks the questions below", runQuestions},
+		{"pipes", "serves every version of the API on pipes of its own, and calls some through clients", runPipes},
+	}
 	for i, b := range backends {
 		if o.Simulated && i > 0 {
 			break

@@ -63,7 +63,7 @@ func lastLine(text string) string {
 // A question answers with what the simulated node was told to be, in each world.
 func TestQuestionsFindTheWorld(t *testing.T) {
 	for _, world := range nodespec.Worlds() {
-		exit, r, out := rehearse(t, "-machine-settings", "-world", world.Name, "-only", "^(questions|operations)")
+		exit, r, out := rehearse(t, "-machine-settings", "-world", world.Name, "-only", "^(questions|operations|pipes)")
 		if exit != 0 {
 			t.Errorf("world %s: exit code %d:\n%s", world.Name, exit, out)
 		}

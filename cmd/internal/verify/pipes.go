@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	diskpb "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	filespb "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	filesclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+)
+
+// server serves a place on pipes of its own, or on sockets where there are none.
+type server struct {
+	p     *place
+	at    func(name string) string // path of a pipe
+	pipes []apiserver.Pipe
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func newServer(p *place) *server {
+	p.Helper()
+	s := &server{p: p}
+	prefix := directoryPrefix + rand.Text() + "-"
+	s.at = func(name string) string { return pipe.Path(prefix + name) }
+	if runtime.GOOS != "windows" {
+		dir, err := os.MkdirTemp("", "csi") // short enough for a socket
+		p.need(err)
+		p.Cleanup(func() { os.RemoveAll(dir) })
+		s.at = func(name string) string { return filepath.Join(dir, name+".sock") }
+	}
+	s.pipes = apiserver.Pipes(wire.Services(wire.Groups{
+		Disk: p.services.Disk, Volume: p.services.Volume, Filesystem: p.services.Filesystem,
+		SMB: p.services.SMB, ISCSI: p.services.ISCSI, System: p.services.System,
+	}))
+	return s
+}
+
+// start returns when all pipes accept connections.
+func (s *server) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ready := make(chan struct{})
+	server, err := apiserver.Open(ctx, apiserver.Config{
+		Log:    slog.New(slog.DiscardHandler),
+		Listen: func(name string) (net.Listener, error) { return apiserver.ListenAt(s.at(name)) },
+		Ready:  func() { close(ready) },
+	}, s.pipes...)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop, s.ended = stop, make(chan error, 1)
+	go func() { s.ended <- server.Serve(running) }()
+	select {
+	case <-ready:
+		return nil
+	case err := <-s.ended:
+		stop()
+		return fmt.Errorf("stopped before it was ready: %w", err)
+	}
+}
+
+// end stops the server.
+func (s *server) end() error {
+	s.stop()
+	return <-s.ended
+}
+
+// runPipes serves the node as the daemon does, and calls it with clients.
+func runPipes(t *testing.T, o options) {
+	p := newPlace(t, o, backends[0])
+	s := newServer(p)
+	p.need(s.start())
+	files, err := filesclient.NewClientWithPipePath(s.at("csi-proxy-filesystem-v1"))
+	p.need(err)
+	p.Cleanup(func() { files.Close() })
+	answers := func(t *testing.T) {
+		t.Helper()
+		dir := p.dir + `\pipes`
+		if _, err := files.Mkdir(t.Context(), &filespb.MkdirRequest{Path: dir}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := files.PathExists(t.Context(), &filespb.PathExistsRequest{Path: dir})
+		if err != nil || !out.Exists {
+			t.Errorf("PathExists: %v, %v", out, err)
+		}
+	}
+	t.Run("every version has a pipe", func(t *testing.T) {
+		for _, served := range s.pipes {
+			c, err := pipe.Dial(t.Context(), s.at(served.Name))
+			if err != nil {
+				t.Errorf("%s: %v", served.Name, err)
+				continue
+			}
+			c.Close()
+		}
+	})
+	t.Run("a client opens its pipe and is served", answers)
+	t.Run("a disk is listed", func(t *testing.T) {
+		if o.Wine {
+			t.Skip("needs Windows: " + wineLacks)
+		}
+		number := p.attach(conformance.Disk{Size: gib})
+		c, err := diskclient.NewClientWithPipePath(s.at("csi-proxy-disk-v1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		out, err := c.ListDiskIDs(t.Context(), &diskpb.ListDiskIDsRequest{})
+		if err != nil || out.DiskIDs[number] == nil {
+			t.Errorf("ListDiskIDs: %+v, %v, want disk %d", out, err, number)
+		}
+	})
+	t.Run("a proxy restarts while a client is connected", func(t *testing.T) {
+		if err := s.end(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if err := s.start(); err != nil {
+			t.Fatalf("start again: %v", err)
+		}
+		answers(t)
+	})
+	p.need(s.end())
+}
