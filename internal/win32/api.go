@@ -85,8 +85,15 @@ type Volumes interface {
 	DeleteMountPoint(dir string) error
 	// Format creates a file system on vol and destroys its content. Windows has
 	// no documented flat call for this, so the native side chooses between WMI
-	// and fmifs.dll.
+	// and fmifs.dll. WMI's storage provider has a cache: the error is
+	// ERROR_NOT_READY for a volume that is not in it yet, and
+	// ERROR_SERVICE_DISABLED if it lists no volumes at all. For a new volume it
+	// may also be ERROR_INVALID_PARAMETER, although nothing is wrong.
 	Format(vol string, o FormatOptions) error
+	// UpdateStorageCache makes WMI's storage provider look for disks and volumes
+	// (MSFT_StorageSetting.UpdateHostStorageCache). It does nothing if Format does
+	// not use WMI.
+	UpdateStorageCache() error
 }
 
 // VolumeInfo is the result of VolumeInformation.
@@ -104,6 +111,9 @@ type FormatOptions struct {
 	Label       string
 	Quick       bool
 	ClusterSize uint32 // bytes; 0 lets Windows choose
+	// Direct formats without WMI. The error is ERROR_NOT_SUPPORTED if this program
+	// or this Windows cannot.
+	Direct bool
 }
 
 // Files is the file namespace. Its calls are relative to handles (ntdll), so that

@@ -12,7 +12,7 @@ func CallNames() []string {
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",
-		"SetMountPoint", "StartService", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",
+		"SetMountPoint", "StartService", "UpdateStorageCache", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",
 		"VolumeNameForMountPoint", "VolumeNames", "VolumePathName", "VolumePathNames", "WindowsDirectory", "WithPrivilege", "WriteAt",
 	}
 }

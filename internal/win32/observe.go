@@ -203,6 +203,10 @@ func (o *observed) Format(vol string, opts FormatOptions) error {
 	return o.call(Call{Name: "Format", Path: vol}, func(*Call) error { return o.api.Format(vol, opts) })
 }
 
+func (o *observed) UpdateStorageCache() error {
+	return o.call(Call{Name: "UpdateStorageCache"}, func(*Call) error { return o.api.UpdateStorageCache() })
+}
+
 func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (h Handle, err error) {
 	path := name
 	if root != 0 {

@@ -94,6 +94,8 @@ func (a *recorder) Format(vol string, o FormatOptions) error {
 	return a.err
 }
 
+func (a *recorder) UpdateStorageCache() error { a.record("UpdateStorageCache"); return a.err }
+
 func (a *recorder) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
 	a.record("NtCreateFile", root, name, access, objAttr, share, disposition, options)
 	return 12, a.err
@@ -197,7 +199,7 @@ func arguments(t *testing.T, m reflect.Method) []reflect.Value {
 		case reflect.TypeFor[func(API) error]():
 			v = func(API) error { return nil }
 		case reflect.TypeFor[FormatOptions]():
-			v = FormatOptions{"NTFS", "label", true, 4096}
+			v = FormatOptions{"NTFS", "label", true, 4096, true}
 		default:
 			if v = iscsiArgument(typ.String()); v != nil {
 				break

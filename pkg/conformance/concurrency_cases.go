@@ -75,7 +75,7 @@ func concurrencyCases() []testCase {
 					return err
 				}
 				id := e.volume(number)
-				return errors.Join(e.format(id), e.mkdir(dir), e.mount(id, dir))
+				return errors.Join(e.rescan(), e.format(id), e.mkdir(dir), e.mount(id, dir))
 			})
 			if formats() != 1 || mounts() != 1 {
 				e.Errorf("%d formats and %d mounts, want one of each", formats(), mounts())
@@ -123,6 +123,7 @@ func concurrencyCases() []testCase {
 		}},
 		{name: "retry joins a format whose caller left", run: func(e *env) {
 			_, id := e.fresh(gib)
+			e.ok(e.rescan()) // so that the first format knows the volume
 			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
 			ctx, cancel := context.WithCancel(e.ctx)
 			first := make(chan error, 1)

@@ -563,6 +563,28 @@ func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 	})
 }
 
+// While Windows waits for a server that is down, shares of other servers are mapped, used and
+// removed, unless Windows itself makes the calls take turns.
+func TestOtherServersDoNotWaitForOneThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: nodespec.SMBCallsParallel}})
+		for i := range 20 {
+			go f.mount(fmt.Sprintf(`\\gone%d\data`, i), "", "ann", "ann-1")
+		}
+		synctest.Wait()
+		begun := time.Now()
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.read(v)
+		f.unlink(v)
+		f.ok(f.unmap(`\\files\data`))
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("a volume's life took %v", took)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
 // A mapping that another program removed is missed at once: drivers map the share again if
 // its link is no link to a mapped share.
 func TestRemovedMappingIsMissedAtOnce(t *testing.T) {

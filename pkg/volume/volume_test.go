@@ -1,9 +1,11 @@
 package volume_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -539,7 +541,7 @@ func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 			if calls++; calls == k {
 				before = c.Name
 				// This fails while the service has the volume open.
-				if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err == nil {
+				if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true, Direct: true}); err == nil {
 					h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
 						win32.FILE_SHARE_READ, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 					if err := errors.Join(err, f.Windows.CloseHandle(h)); err != nil {
@@ -1563,4 +1565,110 @@ func TestResizeVolumeWaitsForVolume(t *testing.T) {
 			t.Errorf("the file system has %d bytes after the retry, want about 3 GiB", total)
 		}
 	}
+}
+
+// freshVolume partitions disk 1 and returns its new volume, which no program has asked for.
+func freshVolume(f *fixture) string {
+	f.t.Helper()
+	if _, err := f.disk.PartitionDisk(f.t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.id(1)
+}
+
+// A volume that was made by control codes is formatted although WMI's storage provider does
+// not know it yet, whatever Windows says about it then.
+func TestFormatVolumeThatWMIDoesNotKnow(t *testing.T) {
+	for _, c := range []struct {
+		knows           string
+		delay, want     time.Duration // of the provider's cache, and of FormatVolume
+		formats, direct int
+	}{
+		{nodespec.FormatAtOnce, 0, 0, 1, 0},
+		{nodespec.FormatUpdated, 0, 0, 2, 0},
+		{nodespec.FormatUpdated, 20 * time.Second, 25 * time.Second, 20, 0},
+		{nodespec.FormatUpdated, time.Hour, 50 * time.Second, 40, 1},
+		{nodespec.FormatRefuses, 0, 0, 2, 0},
+		{nodespec.FormatRefuses, time.Hour, 0, 3, 1},
+		{nodespec.FormatNever, 0, 0, 2, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(c.delay), Windows: nodespec.Windows{FormatKnows: c.knows}}, nodespec.Disk{Size: gib})
+			id := freshVolume(f)
+			var log bytes.Buffer
+			f.Node.Node.Log = slog.New(slog.NewTextHandler(&log, nil))
+			formats, unchecked := 0, true
+			f.Observe(func(call *win32.Call) error {
+				switch call.Name {
+				case "VolumeInformation":
+					unchecked = false
+				case "Format":
+					if formats++; unchecked {
+						t.Errorf("%s: format %d without a check of the volume right before", c.knows, formats)
+					}
+					unchecked = true
+				}
+				return call.Do()
+			})
+			clock := f.Node.Node.Clock
+			begin := clock.Now()
+			err := f.format(id)
+			took := clock.Now().Sub(begin)
+			if err != nil || formats < 1 || formats > c.formats || took > c.want || took < c.delay && c.direct == 0 {
+				t.Errorf("%s, after %s: %v in %s with %d formats, want none in %s with at most %d", c.knows, c.delay, err, took, formats, c.want, c.formats)
+			}
+			if got := strings.Count(log.String(), "Formatting without WMI"); got != c.direct {
+				t.Errorf("%s, after %s: the log says %d times that WMI is not used, want %d:\n%s", c.knows, c.delay, got, c.direct, &log)
+			}
+			if ok, err := f.formatted(id); err != nil || !ok {
+				t.Errorf("%s: formatted: %t, %v", c.knows, ok, err)
+			}
+		})
+	}
+}
+
+// A driver in process has no other way to format than WMI: the error has its reason.
+func TestFormatVolumeThatOnlyWMIFormats(t *testing.T) {
+	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{FormatKnows: nodespec.FormatNever}}, nodespec.Disk{Size: gib})
+	id := freshVolume(f)
+	formats := 0
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "Format" {
+			if formats++; formats > 1 {
+				return win32.ERROR_NOT_SUPPORTED
+			}
+		}
+		return c.Do()
+	})
+	err := f.format(id)
+	wantKind(t, err, hosterr.ErrUnavailable, "without WMI: ")
+	if !errors.Is(err, win32.ERROR_SERVICE_DISABLED) || !strings.Contains(hosterr.HintOf(err), "smphost") || formats != 2 {
+		t.Errorf("%v after %d formats, want the reason of WMI after 2", err, formats)
+	}
+}
+
+// A Rescan makes WMI know new volumes, and does not wait for long for a storage provider
+// that does not respond.
+func TestRescanUpdatesStorageCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+		id := freshVolume(f)
+		if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+			t.Errorf("format after a rescan: %v", err)
+		}
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == "UpdateStorageCache" {
+				time.Sleep(10 * time.Minute)
+			}
+			return c.Do()
+		})
+		begin := time.Now()
+		if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil || time.Since(begin) > 20*time.Second {
+			t.Errorf("rescan with a storage provider that hangs: %v after %s", err, time.Since(begin))
+		}
+		time.Sleep(10 * time.Minute)
+	})
 }

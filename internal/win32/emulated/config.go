@@ -83,7 +83,7 @@ func sharedBus(bus uint32) bool {
 }
 
 func validate(c nodespec.Config) error {
-	if c.VolumeArrivalDelay < 0 || c.FormatDuration < 0 || c.SMBTimeout < 0 {
+	if c.VolumeArrivalDelay < 0 || c.StorageCacheDelay < 0 || c.FormatDuration < 0 || c.SMBTimeout < 0 {
 		return errors.New("the configuration has a negative delay")
 	}
 	if err := checkSMB(c.SMBServers); err != nil {

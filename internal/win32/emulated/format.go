@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
@@ -21,6 +22,8 @@ import (
 //
 //   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for
 //     an unknown volume,
+//   - without FormatOptions.Direct, ERROR_NOT_READY, ERROR_INVALID_PARAMETER or
+//     ERROR_SERVICE_DISABLED as nodespec.Windows.FormatKnows says,
 //   - ERROR_NOT_SUPPORTED for a file system other than NTFS, which this node
 //     does not create, and for a volume on several disks,
 //   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot
@@ -124,7 +127,12 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	if v == nil {
 		return nil, win32.ERROR_FILE_NOT_FOUND
 	}
-	if v.offline {
+	if !o.Direct {
+		if err := n.listed(v); err != nil {
+			return nil, err
+		}
+	}
+	if v.offline && !o.Direct {
 		// MSFT_Volume.Format returns 5, invalid parameter (docs/contract/volumes.md#format).
 		return nil, win32.ERROR_INVALID_PARAMETER
 	}
@@ -146,6 +154,43 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 		}
 	}
 	return v, nil
+}
+
+// listed returns an error if a format through WMI does not know the volume.
+func (n *Node) listed(v *volume) error {
+	known := !v.cached.IsZero() && !n.now().Before(v.cached)
+	switch n.cfg.FormatKnows {
+	case nodespec.FormatNever:
+		n.chosen("formatKnows", "no volumes in WMI", v.name())
+		return win32.ERROR_SERVICE_DISABLED
+	case nodespec.FormatAtOnce:
+		return nil
+	case nodespec.FormatRefuses:
+		if !known {
+			n.chosen("formatKnows", "invalid parameter for a new volume", v.name())
+			return win32.ERROR_INVALID_PARAMETER
+		}
+	default:
+		if !known {
+			n.chosen("formatKnows", "no row for a new volume in WMI", v.name())
+			return win32.ERROR_NOT_READY
+		}
+	}
+	return nil
+}
+
+// UpdateStorageCache implements [win32.Volumes]. WMI knows the volumes of the node after
+// nodespec.Config.StorageCacheDelay.
+func (n *Node) UpdateStorageCache() error {
+	return n.do(func(t *tx) error {
+		at := n.now().Add(time.Duration(n.cfg.StorageCacheDelay))
+		for _, v := range n.volumes {
+			if v.cached.IsZero() && v.visible() {
+				t.onCommit(func() { v.cached = at })
+			}
+		}
+		return nil
+	})
 }
 
 // plan returns what a format writes to the range of a disk.

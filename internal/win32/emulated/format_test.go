@@ -292,3 +292,56 @@ func TestFormatDeletesFiles(t *testing.T) {
 		t.Errorf("stored files %q, want only the root", keys)
 	}
 }
+
+// A format through WMI knows a new volume as the option says, and a direct one at once.
+func TestFormatKnowsNewVolumes(t *testing.T) {
+	const delay = 20 * time.Second
+	for knows, c := range map[string]struct{ new, updated, later win32.Errno }{
+		"":                     {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
+		nodespec.FormatUpdated: {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
+		nodespec.FormatRefuses: {win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_PARAMETER, 0},
+		nodespec.FormatNever:   {win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED},
+		nodespec.FormatAtOnce:  {},
+	} {
+		now := time.Unix(1e9, 0)
+		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), Windows: nodespec.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
+		names, err := n.VolumeNames()
+		if err != nil {
+			t.Fatal(err)
+		}
+		vol := names[len(names)-1]
+		try := func(when string, want win32.Errno) {
+			if err := n.Format(vol, quick); (err == nil) != (want == 0) || err != nil && !errors.Is(err, want) {
+				t.Errorf("%q: format of %s: %v, want %v", knows, when, err, want)
+			}
+		}
+		try("a new volume", c.new)
+		now = now.Add(time.Hour)
+		try("a volume that is there for long", c.new)
+		if err := n.UpdateStorageCache(); err != nil {
+			t.Fatal(err)
+		}
+		try("a volume after the update", c.updated)
+		now = now.Add(delay)
+		try("a volume after the delay", c.later)
+		if err := n.Reboot(); err != nil {
+			t.Fatal(err)
+		}
+		try("a volume after a restart of Windows", c.later)
+		direct := quick
+		direct.Direct = true
+		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib), data(2, 600*mib, 300*mib))
+		all, err := n.VolumeNames()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all {
+			if !slices.Contains(names, name) {
+				if err := n.Format(name, direct); err != nil {
+					t.Errorf("%q: direct format of a new volume: %v", knows, err)
+				}
+			}
+		}
+	}
+}

@@ -174,6 +174,9 @@ func bringOnline(t testing.TB, n win32.API, name string) {
 // volumesOn brings the volumes of the node online and returns those of a disk, by offset.
 func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 	t.Helper()
+	if err := n.UpdateStorageCache(); err != nil { // for a format
+		t.Fatal(err)
+	}
 	names, err := n.VolumeNames()
 	if err != nil {
 		t.Fatal(err)

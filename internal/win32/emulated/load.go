@@ -69,10 +69,10 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 }
 
 // settle makes every volume arrive at once, as they have all arrived when a node
-// starts.
+// starts. WMI knows them too.
 func (n *Node) settle() {
 	for _, v := range n.volumes {
-		v.arrives = n.now()
+		v.arrives, v.cached = n.now(), n.now()
 	}
 }
 

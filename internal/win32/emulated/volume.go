@@ -59,6 +59,7 @@ type volume struct {
 	extents   []extent
 	partition win32.Partition // of a volume on one disk
 	arrives   time.Time
+	cached    time.Time // when the storage provider of WMI knows the volume; zero if it does not
 
 	opens      []*deviceHandle
 	gone       bool           // removed: its handles can only be closed

@@ -219,7 +219,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 				if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_NOT_READY) {
 					t.Errorf("VolumeInformation = %v, want ERROR_NOT_READY", err)
 				}
-				if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+				if err := errors.Join(n.UpdateStorageCache(), n.Format(vol, quick)); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
 					t.Errorf("Format = %v, want ERROR_INVALID_PARAMETER", err)
 				}
 			}

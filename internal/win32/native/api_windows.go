@@ -21,6 +21,7 @@ import (
 // API calls the Windows that the program runs on. It is safe for concurrent use.
 type API struct {
 	formats *backend.Choice[formatter]
+	direct  fmifs.Helper
 	uses    *backend.Choice[win32.SMB]
 }
 
@@ -29,15 +30,18 @@ var _ win32.API = (*API)(nil)
 // formatter is a backend of Format.
 type formatter interface {
 	Format(vol string, o win32.FormatOptions) error
+	UpdateCache() error
 }
 
 // New returns the API of this Windows. It starts nothing before the first call.
 func New(o Options) win32.API {
 	o = o.defaults()
+	direct := fmifs.Helper{Executable: o.FormatHelper}
 	return &API{
+		direct: direct,
 		formats: backend.Choose("formatting", o.Log, o.Format,
 			backend.Option[formatter]{Name: backend.WMI, Use: wmi.New(wmi.StorageNamespace)},
-			backend.Option[formatter]{Name: backend.Native, Use: fmifs.Helper{Executable: o.FormatHelper}}),
+			backend.Option[formatter]{Name: backend.Native, Use: direct}),
 		uses: backend.Choose("SMB mappings", o.Log, o.SMB,
 			backend.Option[win32.SMB]{Name: backend.WMI, Use: wmi.New(wmi.SMBNamespace)},
 			backend.Option[win32.SMB]{Name: backend.Native, Use: netUse{}}),

@@ -6,12 +6,21 @@ import (
 )
 
 // Format uses MSFT_Volume.Format of WMI (package wmi), or FormatEx2 of fmifs.dll
-// in a child process (package fmifs). It returns when the format is done.
+// in a child process (package fmifs), which is also the direct way. It returns when
+// the format is done.
 func (a *API) Format(vol string, o win32.FormatOptions) error {
 	if err := fmifs.Check(vol, o); err != nil {
 		return err
 	}
+	if o.Direct {
+		return a.direct.Format(vol, o)
+	}
 	return a.formats.Do(func(f formatter) error { return f.Format(vol, o) })
+}
+
+// UpdateStorageCache uses WMI, unless formatting uses fmifs.dll, which has no cache.
+func (a *API) UpdateStorageCache() error {
+	return a.formats.Do(formatter.UpdateCache)
 }
 
 // UseAdd maps a share, with WMI's MSFT_SmbGlobalMapping or NetUseAdd.

@@ -124,5 +124,7 @@ func (d DiskAPI) rescan(ctx context.Context) error {
 	// The disks that are there already may have grown, whether or not Windows finds new
 	// ones.
 	scan := hosterr.Wrap("scan for new devices", "", d.host.Node.API.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate))
-	return errors.Join(scan, storage.UpdateDisks(ctx, d.host.Node))
+	sizes := storage.UpdateDisks(ctx, d.host.Node)
+	storage.UpdateCache(ctx, d.host.Node)
+	return errors.Join(scan, sizes)
 }

@@ -43,6 +43,9 @@ type Config struct {
 	// VolumeArrivalDelay is the time from when a partition is made, or its disk goes
 	// online, until its volume appears.
 	VolumeArrivalDelay Duration `json:"volumeArrivalDelay,omitempty"`
+	// StorageCacheDelay is the time from when the cache of WMI's storage provider is
+	// updated until a format through WMI knows a new volume. Formatters wait up to 30 s.
+	StorageCacheDelay Duration `json:"storageCacheDelay,omitempty"`
 	// FormatDuration is how long a format takes.
 	FormatDuration Duration `json:"formatDuration,omitempty"`
 	// SMBTimeout is how long calls wait for an SMB server that is down or does not exist.

@@ -35,6 +35,8 @@ type Windows struct {
 	// GrowRefused is how IOCTL_DISK_GROW_PARTITION refuses to go beyond the usable range of
 	// a GPT that did not follow its disk.
 	GrowRefused string `json:"growRefused,omitempty"`
+	// FormatKnows is when a format through WMI knows a new volume.
+	FormatKnows string `json:"formatKnows,omitempty"`
 	// SMBUsers is whether the list of SMB mappings says whose credentials they have.
 	SMBUsers string `json:"smbUsers,omitempty"`
 	// SMBErrors is whether the error of a failed SMB mapping says why it failed.
@@ -113,6 +115,12 @@ func Options() []Option {
 			{GrowUnsuccessful, "with ERROR_GEN_FAILURE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_UNSUCCESSFUL"},
 			{GrowInternalError, "with ERROR_IO_DEVICE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_DRIVER_INTERNAL_ERROR"},
 			{GrowInvalidParameter, "with ERROR_INVALID_PARAMETER", "document: IOCTL_DISK_GROW_PARTITION (DDI)"},
+		}},
+		{"formatKnows", "when a format through WMI knows a new volume", []Value{
+			{FormatUpdated, "after MSFT_StorageSetting.UpdateHostStorageCache; until then MSFT_Volume has no row for it", "code: a formatter that repeats Update-HostStorageCache; StorageDsc waits for new volumes"},
+			{FormatRefuses, "after MSFT_StorageSetting.UpdateHostStorageCache; until then it returns 5 (invalid parameter)", "Windows printed it: PowerShell, issue 7771"},
+			{FormatNever, "never, because the service smphost is disabled: MSFT_Volume has no rows at all", "Windows printed it: AutomatedLab, issue 1067"},
+			{FormatAtOnce, "at once", "inference"},
 		}},
 		{"smbUsers", "whether the list of SMB mappings says whose credentials they have", []Value{
 			{SMBUsersHidden, "it does not", "document: MSFT_SmbGlobalMapping has no user"},
@@ -205,6 +213,14 @@ const (
 const (
 	GPTEndMoves = "moves"
 	GPTEndStays = "stays"
+)
+
+// The values of [Windows.FormatKnows].
+const (
+	FormatUpdated = "updated"
+	FormatRefuses = "refuses"
+	FormatNever   = "never"
+	FormatAtOnce  = "atOnce"
 )
 
 // The values of [Windows.SMBUsers].

@@ -27,6 +27,7 @@ const (
 	SetMountPoint           = "SetMountPoint"           // mounts a volume on a directory (SetVolumeMountPointW)
 	DeleteMountPoint        = "DeleteMountPoint"        // unmounts a volume from a directory (DeleteVolumeMountPointW)
 	Format                  = "Format"                  // makes a file system; Windows has several ways and no single function
+	UpdateStorageCache      = "UpdateStorageCache"      // makes WMI look for disks and volumes (MSFT_StorageSetting.UpdateHostStorageCache)
 )
 
 // Files and directories.

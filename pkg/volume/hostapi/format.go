@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -102,31 +101,126 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 }
 
 func (v volumeAPI) format(volumeID string) error {
-	return v.host.Poll(node.Pace{Pause: time.Second, Tries: 3}, func() (bool, error) {
-		if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID); err != nil {
-			return true, err
+	t := &formatTries{api: v, volume: volumeID}
+	for {
+		done, err := t.try()
+		if done {
+			return err
 		}
-		// Each try checks the volume first: the last one may have formatted it although
-		// it failed.
-		if done, err := v.formatted(volumeID); err != nil || done {
-			return true, err
+		pause, again := t.next(err)
+		if !again {
+			return t.error(err)
 		}
-		if err := v.formattable(volumeID); err != nil {
-			return true, err
+		if err := v.host.Node.Clock.Sleep(v.host.Ctx, pause); err != nil {
+			return err
 		}
-		// In the meantime another program may have formatted and filled the volume, so
-		// check again right before the format.
-		if done, err := v.formatted(volumeID); err != nil || done {
-			return true, err
+	}
+}
+
+// formatTries are the tries of one FormatVolume.
+type formatTries struct {
+	api    volumeAPI
+	volume string
+
+	inUse   int       // how many tries failed because the volume was in use
+	unknown time.Time // since when WMI does not know the volume; zero if it does
+	pause   time.Duration
+	refused bool  // WMI said that a parameter is invalid
+	direct  bool  // WMI is not used any more
+	wmi     error // of its last try
+}
+
+const (
+	// unknownLimit is how long WMI may take to know a new volume. Other formatters wait
+	// for up to 30 s.
+	unknownLimit = 45 * time.Second
+	firstPause   = 20 * time.Millisecond
+	longestPause = 2 * time.Second
+	maxInUse     = 3 // tries of a volume that is in use
+	pauseInUse   = time.Second
+	hintNoFormat = "see whether the service smphost is disabled on the node, and whether PowerShell's Get-Volume lists the volume"
+)
+
+// try formats the volume unless it has an empty NTFS file system. If done is false, the
+// format failed with err, which is Windows' error.
+func (t *formatTries) try() (done bool, err error) {
+	v := t.api
+	if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, t.volume); err != nil {
+		return true, err
+	}
+	// Each try checks the volume first: the last one may have formatted it although
+	// it failed.
+	if done, err := v.formatted(t.volume); err != nil || done {
+		return true, err
+	}
+	if err := v.formattable(t.volume); err != nil {
+		return true, err
+	}
+	// In the meantime another program may have formatted and filled the volume, so
+	// check again right before the format.
+	if done, err := v.formatted(t.volume); err != nil || done {
+		return true, err
+	}
+	err = v.host.Node.API.Format(t.volume, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: t.direct})
+	if err == nil {
+		return true, v.verify(t.volume)
+	}
+	return false, err
+}
+
+// next decides whether to try again after Windows' error, and after which pause. It updates
+// the cache of WMI's storage provider if the provider does not know the volume, and turns to
+// formatting without WMI if that does not help.
+func (t *formatTries) next(err error) (pause time.Duration, again bool) {
+	now := t.api.host.Node.Clock.Now()
+	switch {
+	case t.direct && win32.IsCode(err, win32.ERROR_NOT_SUPPORTED):
+		return 0, false
+	case !t.direct && win32.IsCode(err, win32.ERROR_SERVICE_DISABLED):
+		return 0, t.turn(err)
+	case !t.direct && win32.IsCode(err, win32.ERROR_INVALID_PARAMETER):
+		if t.refused {
+			return 0, t.turn(err)
 		}
-		err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true})
-		if err == nil {
-			return true, v.verify(volumeID)
+		t.refused = true
+		t.update()
+		return 0, true
+	case !t.direct && win32.IsCode(err, win32.ERROR_NOT_READY):
+		if t.unknown.IsZero() {
+			t.unknown = now
+		} else if now.Sub(t.unknown) >= unknownLimit {
+			return 0, t.turn(err)
+		} else if t.pause == 0 {
+			t.pause = firstPause
+		} else {
+			t.pause = min(2*t.pause, longestPause)
 		}
-		// Other programs may have a new volume open for a moment.
-		inUse := win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY)
-		return !inUse, hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
-	})
+		t.update()
+		return t.pause, true
+	// Other programs may have a new volume open for a moment.
+	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY):
+		t.inUse++
+		return pauseInUse, t.inUse < maxInUse
+	}
+	return 0, false
+}
+
+// turn goes on without WMI.
+func (t *formatTries) turn(why error) bool {
+	t.direct, t.wmi = true, why
+	t.api.host.Node.Log.Warn("Formatting without WMI", "volume", t.volume, "err", why)
+	return true
+}
+
+// update updates the cache of WMI's storage provider. The next try shows whether it helped.
+func (t *formatTries) update() { storage.UpdateCache(t.api.host.Ctx, t.api.host.Node) }
+
+// error returns the error of the last try.
+func (t *formatTries) error(err error) error {
+	if t.direct && win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
+		return hosterr.WithHint("make an NTFS file system", "", hosterr.Text(hosterr.ErrUnavailable, "WMI: %w; without WMI: %w", t.wmi, err), hintNoFormat)
+	}
+	return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
 }
 
 // formatted reports whether the volume has an empty NTFS file system. Other content is an

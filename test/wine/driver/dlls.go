@@ -178,6 +178,7 @@ func (s *Server) format(a *arguments) ([]byte, error) {
 		return nil, a.err
 	}
 	err := s.api.Format(drive+`\`, win32.FormatOptions{
+		Direct:     true,
 		FileSystem: fs, Label: label, Quick: flags&formatQuick != 0,
 		ClusterSize: binary.LittleEndian.Uint32(param[formatParamCluster:]),
 	})

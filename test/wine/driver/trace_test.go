@@ -34,7 +34,9 @@ func tracedConfig() nodespec.Config {
 			{ID: "disk-0", Content: nodespec.ContentSystem, Serial: "0"},
 			{ID: "disk-1", Size: gib, Serial: "1", Offline: &offline, Address: &nodespec.Address{Port: 2, Target: 1, Lun: 3}},
 		},
-		Log: slog.New(slog.DiscardHandler),
+		// Wine has no WMI storage provider whose cache a format could wait for.
+		Windows: nodespec.Windows{FormatKnows: nodespec.FormatAtOnce},
+		Log:     slog.New(slog.DiscardHandler),
 	}
 }
 

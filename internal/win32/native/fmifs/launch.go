@@ -31,6 +31,9 @@ type Helper struct {
 // errSilent is the cause of killing a silent helper.
 var errSilent = errors.New("the format helper was silent")
 
+// UpdateCache does nothing: there is no cache.
+func (Helper) UpdateCache() error { return nil }
+
 // Format creates a file system on vol, and returns when the helper has ended. It
 // returns [backend.ErrUnavailable] if there is no helper or no FormatEx2. All
 // other errors wrap a Windows error number.

@@ -20,6 +20,13 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 			}
 			rows = append(rows, r)
 		}
+		if len(rows) == 0 {
+			all, err := s.instances(query{class: volumeClass})
+			if err != nil {
+				return err
+			}
+			return unknownVolume(vol, len(all))
+		}
 		if err := checkVolume(rows, vol); err != nil {
 			return err
 		}
@@ -27,8 +34,22 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 		if err != nil {
 			return err
 		}
-		return formatResult(out)
+		return storageResult(out)
 	})
+}
+
+// UpdateCache makes the storage provider look for disks and volumes. The client must be one
+// of [StorageNamespace]. Its error never means that MSFT_Volume is missing.
+// https://learn.microsoft.com/windows-hardware/drivers/storage/msft-storagesetting-updatehoststoragecache
+func (c *Client) UpdateCache() error {
+	const class = "MSFT_StorageSetting"
+	return begunError(c.change(class+".UpdateHostStorageCache", callLimit, func(s *session) error {
+		out, err := s.invoke(class, nil, "UpdateHostStorageCache", nil, "ReturnValue")
+		if err != nil {
+			return err
+		}
+		return storageResult(out)
+	}))
 }
 
 // UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one

@@ -42,7 +42,7 @@ func New(namespace string) *Client {
 	return &Client{
 		namespace: namespace,
 		lists:     pool{threads: 2, spares: 4, begin: enterApartment},
-		changes:   pool{threads: 8, spares: 8, begin: enterApartment},
+		changes:   pool{threads: 16, spares: 16, begin: enterApartment},
 	}
 }
 

@@ -220,6 +220,9 @@ func TestMissingBackends(t *testing.T) {
 	if err == nil {
 		t.Skip("needs a Windows without MSFT_Volume, such as Wine")
 	}
+	if err := storage.UpdateCache(); err == nil || errors.Is(err, backend.ErrUnavailable) {
+		t.Errorf("UpdateCache: %v, want an error that does not make formatting use the other backend", err)
+	}
 	for name, err := range map[string]error{
 		"Format":  storage.Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{FileSystem: "NTFS", Quick: true}),
 		"UseAdd":  smb.UseAdd(win32.NewUse{Remote: `\\server\share`, User: "ann", Password: win32.NewSecret("for-tests")}),

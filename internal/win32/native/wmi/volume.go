@@ -18,12 +18,18 @@ func volumeQuery(vol string) query {
 	return query{class: volumeClass, where: []condition{{"UniqueId", vol}}}
 }
 
-// checkVolume refuses a result that is not exactly the volume in question. A
-// volume that the provider does not know yet may just have arrived.
-func checkVolume(rows []row, vol string) error {
-	if len(rows) == 0 {
-		return fmt.Errorf("WMI has no volume %q: %w", vol, win32.ERROR_NOT_READY)
+// unknownVolume is the error about a volume that the storage provider does not list. It may
+// just have arrived. The provider lists no volumes at all if its service, smphost, is
+// disabled (AutomatedLab issue 1067); no query fails then.
+func unknownVolume(vol string, others int) error {
+	if others == 0 {
+		return fmt.Errorf("WMI lists no volumes, as if the service smphost was disabled: %w", win32.ERROR_SERVICE_DISABLED)
 	}
+	return fmt.Errorf("WMI has no volume %q: %w", vol, win32.ERROR_NOT_READY)
+}
+
+// checkVolume refuses a result that is not exactly the volume in question.
+func checkVolume(rows []row, vol string) error {
 	if len(rows) > 1 {
 		return fmt.Errorf("WMI has %d volumes %q: %w", len(rows), vol, win32.ERROR_GEN_FAILURE)
 	}
@@ -51,8 +57,8 @@ func formatParameters(o win32.FormatOptions) []parameter {
 	return p
 }
 
-// formatResult returns the error of MSFT_Volume.Format.
-func formatResult(out row) error {
+// storageResult returns the error of a method of the Storage Management API.
+func storageResult(out row) error {
 	code, err := out.uint32("ReturnValue")
 	if err != nil || code == 0 {
 		return err

@@ -258,7 +258,6 @@ func TestCheckVolume(t *testing.T) {
 	}{
 		{"the volume", []row{id(vol)}, 0},
 		{"in upper case", []row{id(strings.ToUpper(vol))}, 0},
-		{"none", nil, win32.ERROR_NOT_READY},
 		{"another one", []row{id(strings.Replace(vol, "4444", "5555", 1))}, win32.ERROR_GEN_FAILURE},
 		{"two", []row{id(vol), id(vol)}, win32.ERROR_GEN_FAILURE},
 		{"one without a name", []row{id(nil)}, win32.ERROR_GEN_FAILURE},
@@ -266,6 +265,15 @@ func TestCheckVolume(t *testing.T) {
 		err := checkVolume(c.rows, vol)
 		if code, _ := win32.Code(err); code != c.want || (err == nil) != (c.want == 0) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// A new volume is not listed yet; a list without any volume has another cause.
+func TestUnknownVolume(t *testing.T) {
+	for others, want := range map[int]win32.Errno{0: win32.ERROR_SERVICE_DISABLED, 1: win32.ERROR_NOT_READY, 7: win32.ERROR_NOT_READY} {
+		if err := unknownVolume(`\\?\Volume{1}\`, others); !win32.IsCode(err, want) || errors.Is(err, backend.ErrUnavailable) || strings.Contains(err.Error(), "smphost") != (others == 0) {
+			t.Errorf("with %d other volumes: %v, want %s", others, err, want.Name())
 		}
 	}
 }
@@ -291,16 +299,16 @@ func TestReturnValues(t *testing.T) {
 		v    any
 		want win32.Errno // 0: success
 	}{
-		{formatResult, int64(0), 0},
-		{formatResult, nil, win32.ERROR_GEN_FAILURE},
-		{formatResult, "", win32.ERROR_GEN_FAILURE},
-		{formatResult, int64(5), win32.ERROR_INVALID_PARAMETER},
-		{formatResult, int64(40001), win32.ERROR_ACCESS_DENIED},
-		{formatResult, int64(40004), win32.ERROR_IO_DEVICE},
-		{formatResult, int64(42010), win32.ERROR_ACCESS_DENIED},
-		{formatResult, int64(43006), win32.ERROR_WRITE_PROTECT},
-		{formatResult, int64(4096), win32.ERROR_GEN_FAILURE}, // a job was started, although none was requested
-		{formatResult, int64(-1), win32.ERROR_GEN_FAILURE},
+		{storageResult, int64(0), 0},
+		{storageResult, nil, win32.ERROR_GEN_FAILURE},
+		{storageResult, "", win32.ERROR_GEN_FAILURE},
+		{storageResult, int64(5), win32.ERROR_INVALID_PARAMETER},
+		{storageResult, int64(40001), win32.ERROR_ACCESS_DENIED},
+		{storageResult, int64(40004), win32.ERROR_IO_DEVICE},
+		{storageResult, int64(42010), win32.ERROR_ACCESS_DENIED},
+		{storageResult, int64(43006), win32.ERROR_WRITE_PROTECT},
+		{storageResult, int64(4096), win32.ERROR_GEN_FAILURE}, // a job was started, although none was requested
+		{storageResult, int64(-1), win32.ERROR_GEN_FAILURE},
 		{mappingResult, int64(0), 0},
 		{mappingResult, nil, win32.ERROR_GEN_FAILURE},
 		{mappingResult, int64(1219), win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
