@@ -88,17 +88,20 @@ func (d device) Close() {
 	}
 }
 
+// retry is [Retry], unless the device was opened without.
+func (d device) retry(ctx context.Context, f func() error) error {
+	if d.noRetry {
+		return f()
+	}
+	return Retry(ctx, d.node, f)
+}
+
 // control sends a control code. It retries transient failures.
 func (d device) control(ctx context.Context, code uint32, in, out []byte) (n int, err error) {
-	call := func() (err error) {
+	err = d.retry(ctx, func() (err error) {
 		n, err = d.node.API.DeviceIoControl(d.h, code, in, out)
 		return err
-	}
-	if d.noRetry {
-		err = call()
-	} else {
-		err = Retry(ctx, d.node, call)
-	}
+	})
 	if err == nil && n > len(out) {
 		return 0, fmt.Errorf("control code %#x: %w: %d bytes in a buffer of %d", code, win32.ErrLayout, n, len(out))
 	}
@@ -145,7 +148,7 @@ func (d device) Length(ctx context.Context) (uint64, error) {
 // readAt reads len(b) bytes at an offset. It needs [Read].
 func (d device) readAt(ctx context.Context, b []byte, offset uint64) error {
 	for done := 0; done < len(b); {
-		err := Retry(ctx, d.node, func() error {
+		err := d.retry(ctx, func() error {
 			n, err := d.node.API.ReadAt(d.h, b[done:], int64(offset)+int64(done))
 			if err == nil && n <= 0 {
 				err = win32.ERROR_HANDLE_EOF

@@ -359,7 +359,9 @@ func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 				if c.name == "superfloppy" {
 					d.Content = nodespec.ContentSuperfloppy
 				}
-				f := newFixture(t, nodespec.Config{}, d)
+				// Where an offline disk cannot be read, its attributes change for the look; see
+				// TestPartitionDiskWhereOfflineDisksCannotBeRead.
+				f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: nodespec.OfflineReadsAllowed}}, d)
 				switch c.name {
 				case "LUKS":
 					f.write(1, 0, "LUKS\xba\xbe")
@@ -1343,5 +1345,76 @@ func TestPartitionDiskWithWriteProtectedVolume(t *testing.T) {
 		if err := f.partition(1); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}
+	}
+}
+
+// Where Windows refuses to read an offline disk, its content is looked at all the same: a
+// blank disk is partitioned, and one with data is offline and read-only again.
+func TestPartitionDiskWhereOfflineDisksCannotBeRead(t *testing.T) {
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	yes := true
+	for _, reads := range []string{nodespec.OfflineReadsRefused, nodespec.OfflineReadsAllowed} {
+		for _, content := range []string{"", nodespec.ContentMBR} {
+			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: reads}},
+				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes},
+				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes, Bytes: []nodespec.Bytes{{At: 4096, Data: []byte("data")}}})
+			if err := f.partition(1); err != nil || f.attributes(1) != 0 {
+				t.Errorf("%s, %q: PartitionDisk = %v with attributes %#x, want a disk that is online and writable", reads, content, err, f.attributes(1))
+			}
+			written := false
+			f.Observe(func(c *win32.Call) error {
+				written = written || c.Name == "WriteAt" || c.Code == win32.IOCTL_DISK_CREATE_DISK || c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX
+				return c.Do()
+			})
+			wantKind(t, f.partition(2), hosterr.ErrFailedPrecondition, "it contains data")
+			f.Observe(nil)
+			if f.attributes(2) != both || written {
+				t.Errorf("%s, %q: attributes %#x of a disk with data, written %t; want it offline, read-only and unchanged", reads, content, f.attributes(2), written)
+			}
+		}
+	}
+}
+
+// Windows may add the reserved partition a moment after it has made the table.
+func TestPartitionDiskWaitsForTheReservedPartition(t *testing.T) {
+	for _, size := range []nodespec.Size{512 * mib, 10 * gib} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: nodespec.NewGPTLate}}, nodespec.Disk{Size: size})
+		if err := f.partition(1); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Sleep(t.Context(), time.Second)
+		if l := f.layout(1); len(l.Partitions) != 2 || l.Partitions[1].Offset != 16*mib || f.volumes() != 1 {
+			t.Errorf("layout %+v, %d volumes; want a reserved and a data partition", l, f.volumes())
+		}
+	}
+}
+
+// If the reserved partition arrives even later, the partition goes behind it, and its place
+// is looked at and erased again.
+func TestPartitionDiskMovesBehindALateReservedPartition(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 512 * mib})
+	var erased []string
+	f.Observe(func(c *win32.Call) error {
+		err := c.Do()
+		if c.Name == "WriteAt" {
+			if erased = append(erased, c.Path); len(erased) == 2 {
+				l := f.layout(1)
+				id := l.DiskID
+				id.Data1++
+				l.Partitions = []win32.Partition{{Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset, Length: 16*mib - l.UsableOffset, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: id}}
+				f.raw(1, func(h win32.Handle) {
+					if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		return err
+	})
+	if err := f.partition(1); err != nil {
+		t.Fatal(err)
+	}
+	if l := f.layout(1); len(l.Partitions) != 2 || l.Partitions[1].Offset != 16*mib || len(erased) != 4 {
+		t.Errorf("layout %+v after %d writes, want the data partition at 16 MiB, and its ends erased twice", l, len(erased))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
@@ -57,6 +58,8 @@ type disk struct {
 	table win32.Layout // the partition manager's copy
 	opens []*deviceHandle
 	gone  bool // detached: its handles can only be closed
+
+	reserves time.Time // when its GPT gets a reserved partition; zero for never
 }
 
 // geometry returns the disk's size and sectors as the partition manager knows

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
@@ -180,6 +181,9 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
 			return win32.ERROR_INVALID_PARAMETER
 		}
+		if t.n.cfg.NewGPT == nodespec.NewGPTLate {
+			t.onCommit(func() { d.reserves = t.n.now().Add(reservedDelay) })
+		}
 		if t.n.cfg.NewGPT == nodespec.NewGPTMSR {
 			msr, err := t.n.reserved(l, d.geometry())
 			if err != nil {
@@ -194,6 +198,39 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		t.zeroImage(d, r[0], r[1])
 	}
 	return d.writeTable(t, l, nil)
+}
+
+// reservedDelay is when the reserved partition arrives after IOCTL_DISK_CREATE_DISK, with
+// the option "late".
+const reservedDelay = 20 * time.Millisecond
+
+// addReserved adds the reserved partitions of new GPTs whose time has come. Each replaces
+// what was written before it, as the caller had to wait. The caller holds the node's lock.
+func (n *Node) addReserved() {
+	for _, d := range n.disks {
+		if d.reserves.IsZero() || n.now().Before(d.reserves) {
+			continue
+		}
+		d.reserves = time.Time{}
+		l := d.table
+		if l.Style != win32.PARTITION_STYLE_GPT {
+			continue
+		}
+		if len(l.Partitions) > 0 {
+			n.chosen("newGPT", "replace partitions by the reserved one, which arrives late", d.ID)
+		}
+		err := n.transact(func(t *tx) error {
+			msr, err := n.reserved(l, d.geometry())
+			if err != nil {
+				return err
+			}
+			l.Partitions = []win32.Partition{msr}
+			return d.writeTable(t, l, nil)
+		})
+		if err != nil {
+			n.log.Error("Failed to add a reserved partition", "disk", d.ID, "err", err)
+		}
+	}
 }
 
 // reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
@@ -355,6 +392,10 @@ func (d *disk) updateProperties(t *tx) error {
 func (d *disk) readAt(p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
+	}
+	if d.offline() && d.n.cfg.OfflineReads == nodespec.OfflineReadsRefused {
+		d.n.chosen("offlineReads", "refuse to read an offline disk", d.ID)
+		return 0, win32.ERROR_NOT_READY
 	}
 	return d.readImage(p, off)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -642,3 +643,37 @@ func TestRawIO(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A reserved partition that arrives late replaces what was written too early.
+func TestReservedPartitionArrivesLate(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: nodespec.NewGPTLate}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, 16*mib, 100*mib))
+	if vs := volumesOn(t, n, 1); len(vs) != 1 {
+		t.Errorf("volumes %v, want one", vs)
+	}
+	now = now.Add(time.Second)
+	if l := layout(t, n, h); len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID {
+		t.Errorf("layout %+v, want the reserved partition only", l)
+	}
+	if vs := volumesOn(t, n, 1); len(vs) != 0 {
+		t.Errorf("volumes %v, want none", vs)
+	}
+}
+
+func TestReadsOfOfflineDisks(t *testing.T) {
+	for reads, want := range map[string]win32.Errno{nodespec.OfflineReadsRefused: win32.ERROR_NOT_READY, nodespec.OfflineReadsAllowed: 0} {
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: reads}}, nodespec.Disk{Size: gib})
+		h := drive(t, n, readWrite)
+		set := func(attributes uint64) {
+			ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode(), 0)
+		}
+		read := func() error { _, err := n.ReadAt(h, make([]byte, 512), 0); return err }
+		wantErrno(t, "online", read(), 0)
+		set(win32.DISK_ATTRIBUTE_OFFLINE)
+		wantErrno(t, "offline", read(), want)
+		set(0)
+		wantErrno(t, "online again", read(), 0)
+	}
+}

@@ -188,6 +188,7 @@ func (n *Node) locked(call func(t *tx) error) (wait time.Duration, err error) {
 		return 0, win32.ERROR_IO_DEVICE
 	}
 	n.applyISCSIEvents()
+	n.addReserved()
 	n.wait = 0
 	err = n.transact(call)
 	return n.wait, err

@@ -1,6 +1,12 @@
 package api
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -53,7 +59,8 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := d.vacant(diskNumber, disk, size); err != nil {
+	look := func(disk *storage.Disk) error { return d.vacant(diskNumber, disk, size) }
+	if err := d.inspect(diskNumber, disk, look); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
 	if err := disk.MakeUsable(d.host.Ctx); err != nil {
@@ -63,7 +70,64 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err != nil || !made {
 		return err
 	}
-	return disk.UpdateProperties(d.host.Ctx)
+	if err := disk.UpdateProperties(d.host.Ctx); err != nil {
+		return err
+	}
+	return d.settled(disk)
+}
+
+// inspect calls look, which reads the disk. Windows may refuse to read an offline disk.
+// Then inspect takes it online, but read-only, so that no file system writes to it, and
+// calls look again. If that fails, the disk gets back the attributes that it had.
+func (d DiskAPI) inspect(number uint32, disk *storage.Disk, look func(*storage.Disk) error) error {
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	attrs, err := disk.Attributes(d.host.Ctx)
+	if err != nil {
+		return err
+	}
+	if attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
+		return look(disk)
+	}
+	err = look(disk.WithoutRetry())
+	if _, failed := win32.Code(err); !failed {
+		return err
+	}
+	if !win32.IsCode(err, win32.ERROR_NOT_READY) {
+		return look(disk)
+	}
+	d.host.Node.Log.Info("Taking an offline disk online to read it", "disk", number)
+	if err := disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both); err != nil {
+		return err
+	}
+	if err = look(disk); err == nil {
+		return nil
+	}
+	if failed := disk.SetAttributes(context.WithoutCancel(d.host.Ctx), attrs, both); failed != nil {
+		d.host.Node.Log.Warn("Failed to take a disk offline again", "disk", number, "err", failed)
+	}
+	return err
+}
+
+// How often settled looks, and the pause between two looks.
+const (
+	settlePause = 50 * time.Millisecond
+	settleTries = 20
+)
+
+// settled waits until two looks at a new table agree: Windows may add a reserved partition
+// a moment after the table was made (docs/contract/disks.md#creating-a-partition).
+func (d DiskAPI) settled(disk *storage.Disk) error {
+	var last []byte
+	return node.Poll(d.host.Ctx, d.host.Node.Clock, node.Pace{Pause: settlePause, Tries: settleTries}, func() (bool, error) {
+		l, err := disk.Layout(d.host.Ctx)
+		if err != nil {
+			return true, err
+		}
+		now := l.Encode()
+		same := bytes.Equal(now, last)
+		last = now
+		return same, nil
+	})
 }
 
 // unlessInitialized returns err, or nil if the disk has a table by now: then another
@@ -183,7 +247,8 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, err
 	}
 	if l.Style == win32.PARTITION_STYLE_MBR {
-		if err := d.emptyMBR(diskNumber, l, disk); err != nil {
+		look := func(disk *storage.Disk) error { return d.emptyMBR(diskNumber, l, disk) }
+		if err := d.inspect(diskNumber, disk, look); err != nil {
 			return win32.Layout{}, 0, err
 		}
 	}
@@ -194,17 +259,38 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	plan, offset, err := d.planned(disk, size)
+	var offset uint64
+	err = errMoved
+	for i := 0; i < placings && errors.Is(err, errMoved); i++ {
+		l, offset, err = d.place(diskNumber, disk, size)
+	}
 	if err != nil || offset == 0 {
 		return win32.Layout{}, 0, err
+	}
+	return l, offset, disk.UpdateProperties(d.host.Ctx)
+}
+
+// placings is how often addPartition looks for the place of the partition. A reserved
+// partition that Windows adds late moves it once.
+const placings = 3
+
+var errMoved = hosterr.Text(hosterr.ErrUnavailable, "the partition table changed during the operation; try again")
+
+// place makes the partition. It returns the new table and where the partition begins, or 0
+// if another program has made one. It returns errMoved if, once its place was erased, the
+// table has changed so that it has to be elsewhere.
+func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64) (l win32.Layout, offset uint64, err error) {
+	plan, offset, err := d.planned(disk, size)
+	if err != nil || offset == 0 {
+		return plan, 0, err
 	}
 	p, _ := storage.At(plan, offset)
 	if err := d.free(diskNumber, disk, p); err != nil {
 		// Windows refuses to write into the volume of another program's new partition.
 		if l, failed := disk.Layout(d.host.Ctx); failed == nil && len(storage.Partitions(l)) > 0 {
-			return win32.Layout{}, 0, nil
+			return l, 0, nil
 		}
-		return win32.Layout{}, 0, err
+		return plan, 0, err
 	}
 	once := disk.WithoutRetry()
 	err = storage.Retry(d.host.Ctx, d.host.Node, func() (err error) { // as in createGPT
@@ -212,14 +298,11 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 			return err
 		}
 		if now, _ := storage.At(l, offset); now.Offset != p.Offset || now.Length != p.Length {
-			return hosterr.Text(hosterr.ErrUnavailable, "the partition table changed during the operation; try again")
+			return errMoved
 		}
 		return once.SetLayout(d.host.Ctx, l)
 	})
-	if err != nil || offset == 0 {
-		return win32.Layout{}, 0, err
-	}
-	return l, offset, disk.UpdateProperties(d.host.Ctx)
+	return l, offset, err
 }
 
 // emptyMBR returns an error if the disk's first sector is not an MBR although Windows

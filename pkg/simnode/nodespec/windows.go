@@ -25,6 +25,8 @@ type Windows struct {
 	VolumeGrowth string `json:"volumeGrowth,omitempty"`
 	// WriteProtected is whether a volume on a write-protected disk opens for writing.
 	WriteProtected string `json:"writeProtected,omitempty"`
+	// OfflineReads is whether a disk that is offline can be read.
+	OfflineReads string `json:"offlineReads,omitempty"`
 	// BlankDisks is what IOCTL_DISK_GET_DRIVE_LAYOUT_EX says of a disk without a partition
 	// table.
 	BlankDisks string `json:"blankDisks,omitempty"`
@@ -97,6 +99,10 @@ func Options() []Option {
 			{WriteProtectedRefused, "with a file system, it fails with ERROR_WRITE_PROTECT", "inference; without a file system it opens: logs of programs on Windows"},
 			{WriteProtectedOpens, "it opens, and only writing fails", "logs of programs on Windows"},
 		}},
+		{"offlineReads", "whether a disk that is offline can be read", []Value{
+			{OfflineReadsRefused, "reading fails with ERROR_NOT_READY", "inference"},
+			{OfflineReadsAllowed, "it can be read", "document: VDS_SAN_POLICY; code: ceph's tests on Windows"},
+		}},
 		{"blankDisks", "what the layout of a disk without a partition table is", []Value{
 			{BlankMBR, "MBR with signature 0 and no entries", "logs of Rufus on Windows (issue 301); code: Qubes' tools"},
 			{BlankSuperfloppy, "MBR with signature 1 and one entry of type 4 at offset 0", "logs of Rufus on Windows (issues 709, 2365), of removable media"},
@@ -104,6 +110,7 @@ func Options() []Option {
 		}},
 		{"newGPT", "what IOCTL_DISK_CREATE_DISK writes", []Value{
 			{NewGPTBare, "a GPT without partitions", "logs of programs on Windows"},
+			{NewGPTLate, "a GPT without partitions, which a moment later is replaced by one with a Microsoft reserved partition", "document: IOCTL_DISK_CREATE_DISK, \"wait for the MSR partition arrival before sending the IOCTL_DISK_SET_DRIVE_LAYOUT_EX\"; what happens otherwise is inference"},
 			{NewGPTMSR, "a GPT with a Microsoft reserved partition", "document: IOCTL_DISK_CREATE_DISK"},
 		}},
 		{"gptEnd", "whether the usable range of a GPT follows a disk that grows", []Value{
@@ -196,6 +203,12 @@ const (
 	WriteProtectedOpens   = "opens"
 )
 
+// The values of [Windows.OfflineReads].
+const (
+	OfflineReadsRefused = "refused"
+	OfflineReadsAllowed = "allowed"
+)
+
 // The values of [Windows.BlankDisks].
 const (
 	BlankMBR         = "mbr"
@@ -206,6 +219,7 @@ const (
 // The values of [Windows.NewGPT].
 const (
 	NewGPTBare = "bare"
+	NewGPTLate = "late"
 	NewGPTMSR  = "msr"
 )
 
