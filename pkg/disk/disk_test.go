@@ -1418,3 +1418,51 @@ func TestPartitionDiskMovesBehindALateReservedPartition(t *testing.T) {
 		t.Errorf("layout %+v after %d writes, want the data partition at 16 MiB, and its ends erased twice", l, len(erased))
 	}
 }
+
+// A clone has the identity of its original, so it is offline, and Windows gives it a new
+// identity when it comes online. It cannot do so while the disk is read-only.
+func TestSetDiskStateOfACloneBesideItsOriginal(t *testing.T) {
+	for _, content := range []string{nodespec.ContentGPT, nodespec.ContentMBR} {
+		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOnlineAll}},
+			nodespec.Disk{Size: gib, Content: content, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
+		var bytes []nodespec.Bytes
+		f.raw(1, func(h win32.Handle) {
+			for _, at := range []int64{0, gib - mib} {
+				b := make([]byte, mib)
+				if _, err := f.Windows.ReadAt(h, b, at); err != nil {
+					t.Fatal(err)
+				}
+				bytes = append(bytes, nodespec.Bytes{At: nodespec.Size(at), Data: b})
+			}
+		})
+		for _, readOnly := range []bool{true, false} {
+			clone, err := f.Windows.Attach(nodespec.Disk{Size: gib, Bytes: bytes, ReadOnly: &readOnly})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.online(clone) || !f.online(1) {
+				t.Errorf("%s: the clone is online: %t, its original: %t", content, f.online(clone), f.online(1))
+			}
+			if readOnly {
+				before := f.layout(clone)
+				wantKind(t, f.setState(clone, true), hosterr.ErrFailedPrecondition, "identity of its own")
+				if l := f.layout(clone); l.DiskID != before.DiskID || l.Signature != before.Signature || f.online(clone) {
+					t.Errorf("%s: the read-only clone was changed", content)
+				}
+				if _, err := f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: clone}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.setState(clone, true); err != nil {
+				t.Fatalf("%s: %v", content, err)
+			}
+			l, original := f.layout(clone), f.layout(1)
+			if !f.online(clone) || l.DiskID == original.DiskID && l.Signature == original.Signature {
+				t.Errorf("%s: the clone is online: %t, with identity %v %#x, want one of its own", content, f.online(clone), l.DiskID, l.Signature)
+			}
+			if err := f.Windows.Detach(clone); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

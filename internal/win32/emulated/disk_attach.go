@@ -159,6 +159,10 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		} else if table, err = n.content(t, d, c, letters); err != nil {
 			return err
 		}
+		if status != statusWaiting && !state.System && n.collides(d, table) {
+			state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+			d.diskState = state
+		}
 		t.Put(diskKey(state.ID), state)
 		if status == statusWaiting {
 			t.onCommit(func() { n.waiting = append(n.waiting, d) })
@@ -272,6 +276,10 @@ func (n *Node) arrive(t *tx, d *disk, state diskState) error {
 	table, err := ptable.Read(d.image, state.geometry())
 	if err != nil {
 		return t.n.breakDown("read a disk image", err)
+	}
+	if !state.System && n.collides(d, table) {
+		state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+		d.change(t, state)
 	}
 	if err := n.arrange(t, arrangement{disk: d, state: state, table: table}); err != nil {
 		return err

@@ -28,6 +28,7 @@ func TestBytesOfADisk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			online(t, n, number)
 			check := func(n *Node) {
 				t.Helper()
 				state, err := n.Show()
@@ -234,5 +235,46 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 	}
 	if _, err := n.VolumeNameForMountPoint(`E:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("VolumeNameForMountPoint of the letter of a removed volume = %v, want ERROR_FILE_NOT_FOUND", err)
+	}
+}
+
+// A disk that has the identity of another one is offline until it is made online, and
+// then gets a new identity, unless it is read-only.
+func TestCollision(t *testing.T) {
+	for _, content := range []string{nodespec.ContentGPT, nodespec.ContentMBR} {
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOnlineAll}}, nodespec.Disk{Size: gib, Content: content, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
+		file := filepath.Join(t.TempDir(), "clone")
+		f, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(copyImage(f, image(t, n, 1)), f.Truncate(gib), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		number, err := n.Attach(nodespec.Disk{Image: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, original := n.diskByNumber(number), n.diskByNumber(1)
+		if !d.offline() || d.writable() == nil || len(volumesOn(t, n, number)) != 0 || original.offline() {
+			t.Fatalf("%s: the clone has attributes %#x, its original %#x", content, d.Attributes, original.Attributes)
+		}
+		set := func(attributes, mask uint64) error {
+			h := openPath(t, n, fmt.Sprintf(`\\.\PhysicalDrive%d`, number), readWrite)
+			defer n.CloseHandle(h)
+			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: mask}.Encode(), nil)
+			return err
+		}
+		wantErrno(t, "read-only", set(win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY), 0)
+		wantErrno(t, "online while read-only", set(0, win32.DISK_ATTRIBUTE_OFFLINE), win32.ERROR_INVALID_PARAMETER)
+		if !d.offline() || !sameIdentity(d.table, original.table) {
+			t.Errorf("%s: the read-only clone was changed", content)
+		}
+		wantErrno(t, "online and writable in one call", set(0, win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY), 0)
+		if d.offline() || sameIdentity(d.table, original.table) || len(volumesOn(t, n, number)) != 1 {
+			t.Errorf("%s: the clone has attributes %#x and table %+v", content, d.Attributes, d.table)
+		}
+		wantErrno(t, "offline", set(win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE), 0)
+		wantErrno(t, "online again", set(0, win32.DISK_ATTRIBUTE_OFFLINE), 0)
 	}
 }

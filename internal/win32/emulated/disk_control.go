@@ -152,6 +152,9 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 	if set.Persist {
 		state.Persistent = state.Persistent&^set.Mask | set.Attributes&set.Mask
 	}
+	if d.offline() && !state.offline() && t.n.collides(d, d.table) {
+		return d.newIdentity(t, state)
+	}
 	if state.Attributes == d.Attributes && state.Persistent == d.Persistent {
 		return nil
 	}

@@ -295,7 +295,7 @@ func TestWriteProtection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Size, c.Content = gib, nodespec.ContentGPT
-			n := blank(t, nodespec.Config{}, c)
+			n := blank(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: nodespec.OfflineReadsAllowed}}, c) // about writes
 			h := drive(t, n, readWrite)
 			l := layout(t, n, h)
 			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)

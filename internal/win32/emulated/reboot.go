@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
@@ -58,6 +59,10 @@ func (n *Node) reboot() error {
 				table, err := ptable.Read(d.image, state.geometry())
 				if err != nil {
 					return n.breakDown("read a disk image", err)
+				}
+				if !state.System && n.collides(d, table) {
+					state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+					d.change(t, state)
 				}
 				return n.arrange(t, arrangement{disk: d, state: state, table: table})
 			})

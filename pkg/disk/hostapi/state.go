@@ -69,7 +69,7 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	}
 	defer disk.Close()
 	if isOnline {
-		return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+		return d.bringOnline(disk)
 	}
 	l, err := disk.Layout(d.host.Ctx)
 	if err != nil {
@@ -88,6 +88,23 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	}
 	defer released()
 	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+}
+
+// bringOnline makes the disk online. Windows writes a new identity to a disk that has the
+// one of another disk, such as a clone, so it refuses if that disk is read-only. It stays
+// so: the caller of SetDiskState asked for nothing else.
+func (d DiskAPI) bringOnline(disk *storage.Disk) error {
+	err := disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
+		return err
+	}
+	attrs, failed := disk.Attributes(d.host.Ctx)
+	if failed != nil || attrs&win32.DISK_ATTRIBUTE_READ_ONLY == 0 {
+		return err
+	}
+	return hosterr.WithHint("take the disk online", "",
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it is read-only, so Windows cannot give it an identity of its own: %w", err),
+		"if it is a copy of another disk, make it writable first: SetDiskReadOnly, or Set-Disk -IsReadOnly $false")
 }
 
 // rescanLimit is how long a caller waits for a rescan. The rescan continues after it,

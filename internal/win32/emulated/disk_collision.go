@@ -1,0 +1,66 @@
+package emulated
+
+import (
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+)
+
+// Windows identifies a disk by the GUID in its GPT or the signature in its MBR. A disk that
+// arrives with the identity of another one, such as a clone, stays offline with the reason
+// "collision", whatever the SAN policy says. When it is made online, Windows writes a new
+// identity, which fails if the disk is read-only (docs/contract/disks.md#online-offline-read-only).
+
+// sameIdentity reports whether two tables identify their disk alike.
+func sameIdentity(a, b win32.Layout) bool {
+	if a.Style != b.Style {
+		return false
+	}
+	switch a.Style {
+	case win32.PARTITION_STYLE_GPT:
+		return a.DiskID == b.DiskID
+	case win32.PARTITION_STYLE_MBR:
+		return a.Signature != 0 && a.Signature == b.Signature
+	}
+	return false
+}
+
+// collides reports whether d, with this table, has the identity of another disk that is
+// online.
+func (n *Node) collides(d *disk, table win32.Layout) bool {
+	for _, o := range n.disks {
+		if o != d && !o.offline() && sameIdentity(o.table, table) {
+			n.log.Info("Another disk has the same identity", "disk", d.Number, "other", o.Number)
+			return true
+		}
+	}
+	return false
+}
+
+// newIdentity writes a new identity to d, which gets this state: it is online again. The
+// error is ERROR_INVALID_PARAMETER if that cannot be written (hpe-storage,
+// common-host-libs issue 40).
+func (d *disk) newIdentity(t *tx, state diskState) error {
+	if state.writable() != nil {
+		return win32.ERROR_INVALID_PARAMETER
+	}
+	id, err := t.n.newGUID()
+	if err != nil {
+		return err
+	}
+	first := make([]byte, d.Sector)
+	if _, err := d.image.ReadAt(first, 0); err != nil {
+		return t.n.breakDown("read a disk image", err)
+	}
+	l := d.table
+	l.DiskID, l.Signature = id, id.Data1
+	if l.Style == win32.PARTITION_STYLE_GPT {
+		l.Signature = d.table.Signature
+	} else {
+		l.DiskID = d.table.DiskID
+	}
+	for _, w := range ptable.Encode(l, d.geometry(), first) {
+		t.writeImage(d, w.Offset, w.Data)
+	}
+	d.change(t, state)
+	return t.n.arrange(t, arrangement{disk: d, state: state, table: ptable.Normal(l, d.geometry())})
+}
