@@ -264,6 +264,9 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	for i := 0; i < placings && errors.Is(err, errMoved); i++ {
 		l, offset, err = d.place(diskNumber, disk, size)
 	}
+	if errors.Is(err, errMoved) {
+		err = hosterr.Text(hosterr.ErrUnavailable, "%w; try again", errMoved)
+	}
 	if err != nil || offset == 0 {
 		return win32.Layout{}, 0, err
 	}
@@ -274,7 +277,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 // partition that Windows adds late moves it once.
 const placings = 3
 
-var errMoved = hosterr.Text(hosterr.ErrUnavailable, "the partition table changed during the operation; try again")
+var errMoved = errors.New("the partition table changed during the operation")
 
 // place makes the partition. It returns the new table and where the partition begins, or 0
 // if another program has made one. It returns errMoved if, once its place was erased, the
