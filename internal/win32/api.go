@@ -138,7 +138,8 @@ type Files interface {
 	QueryInformation(h Handle, class uint32, buf []byte) (int, error)
 	// SetInformation is NtSetInformationFile.
 	SetInformation(h Handle, class uint32, in []byte) error
-	// FinalPath is GetFinalPathNameByHandleW with one of the VOLUME_NAME_ flags.
+	// FinalPath is GetFinalPathNameByHandleW with one of the VOLUME_NAME_ flags, and
+	// perhaps FILE_NAME_OPENED.
 	FinalPath(h Handle, flags uint32) (string, error)
 	// Attributes is GetFileAttributesW. It follows links in the path, but not a
 	// link that is the last component.

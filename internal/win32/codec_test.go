@@ -93,6 +93,8 @@ var codecs = map[string]codec{
 		}
 		return names
 	}),
+	"DecodeFileStandard": of(DecodeFileStandard, FileStandard.Encode,
+		FileStandard{EndOfFile: 5, Links: 1, DeletePending: true, Directory: true}),
 	"DecodeAttributeTag": of(DecodeAttributeTag, AttributeTag.Encode,
 		AttributeTag{FILE_ATTRIBUTE_REPARSE_POINT, IO_REPARSE_TAG_SYMLINK}),
 }

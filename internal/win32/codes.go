@@ -52,6 +52,7 @@ const (
 	VOLUME_NAME_GUID = 1
 	VOLUME_NAME_NT   = 2
 	VOLUME_NAME_NONE = 4
+	FILE_NAME_OPENED = 8 // the name with which the file was opened, not the normalized one
 
 	// VolumeInfo.Flags.
 	FILE_CASE_PRESERVED_NAMES    = 0x00000002

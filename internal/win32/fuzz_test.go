@@ -73,6 +73,7 @@ func FuzzDecodeNTFSVolumeData(f *testing.F)    { fuzz(f, "DecodeNTFSVolumeData")
 func FuzzDecodeSectors(f *testing.F)           { fuzz(f, "DecodeSectors") }
 func FuzzDecodeReparse(f *testing.F)           { fuzz(f, "DecodeReparse") }
 func FuzzDecodeDirectory(f *testing.F)         { fuzz(f, "DecodeDirectory") }
+func FuzzDecodeFileStandard(f *testing.F)      { fuzz(f, "DecodeFileStandard") }
 func FuzzDecodeAttributeTag(f *testing.F)      { fuzz(f, "DecodeAttributeTag") }
 
 // A GUID that was parsed prints as the same text, except for braces and case.

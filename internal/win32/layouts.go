@@ -872,6 +872,14 @@ func (f FileStandard) Encode() []byte {
 	return b
 }
 
+// DecodeFileStandard reads a FILE_STANDARD_INFORMATION.
+func DecodeFileStandard(b []byte) (FileStandard, error) {
+	if len(b) < SizeofFileStandard {
+		return FileStandard{}, short("FILE_STANDARD_INFORMATION", len(b), SizeofFileStandard)
+	}
+	return FileStandard{EndOfFile: int64(le.Uint64(b[8:])), Links: le.Uint32(b[16:]), DeletePending: b[20] != 0, Directory: b[21] != 0}, nil
+}
+
 // EncodeDisposition returns FILE_DISPOSITION_INFORMATION_EX with
 // FILE_DISPOSITION_ flags.
 func EncodeDisposition(flags uint32) []byte { return le.AppendUint32(nil, flags) }

@@ -85,9 +85,18 @@ func (o *op) denied(p winpath.Path, why string) error {
 }
 
 // finalPath returns the location of h. ok is false if it has no name of that kind: a
-// share has no volume name, and a volume that is not mounted has no DOS name.
+// share has no volume name, and a volume that is not mounted has no DOS name. For a file
+// that was deleted, the error is STATUS_FILE_DELETED; if its volume is mounted on a
+// folder, that is so for VOLUME_NAME_GUID only.
 func (o *op) finalPath(h win32.Handle, kind uint32) (p winpath.Path, ok bool, err error) {
 	s, err := o.n.API.FinalPath(h, kind)
+	if kind == win32.VOLUME_NAME_DOS && win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+		// A normalized path needs the right to list each directory above. On a share,
+		// where a location only has to be on it, the path as it was opened will do.
+		if p, ok := o.openedOnShare(h); ok {
+			return p, true, nil
+		}
+	}
 	if win32.IsCode(err, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 		return winpath.Path{}, false, nil
 	}
@@ -95,7 +104,20 @@ func (o *op) finalPath(h win32.Handle, kind uint32) (p winpath.Path, ok bool, er
 		return winpath.Path{}, false, err
 	}
 	p, err = winpath.Parse(s)
+	if err == nil && len(p.Elems) >= 2 && winpath.Fold(p.Elems[0]) == winpath.Fold("$Extend") && winpath.Fold(p.Elems[1]) == winpath.Fold("$Deleted") {
+		return winpath.Path{}, false, win32.STATUS_FILE_DELETED
+	}
 	return p, err == nil, err
+}
+
+// openedOnShare returns the path with which h was opened, if h is on a share.
+func (o *op) openedOnShare(h win32.Handle) (winpath.Path, bool) {
+	s, err := o.n.API.FinalPath(h, win32.VOLUME_NAME_DOS|win32.FILE_NAME_OPENED)
+	if err != nil {
+		return winpath.Path{}, false
+	}
+	p, err := winpath.Parse(s)
+	return p, err == nil && p.IsUNC()
 }
 
 // dirNames returns all names of the working directories: as configured and, if they

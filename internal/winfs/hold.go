@@ -2,6 +2,9 @@ package winfs
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -30,6 +33,63 @@ func (h *Held) Close() { h.e.close() }
 func (h *Held) Mounted() (string, error) {
 	link, _, err := h.o.link(h.e.h)
 	return link.Volume, err
+}
+
+// Unmount removes the mount point, and leaves an empty directory. It succeeds if another
+// program has unmounted the volume or removed the directory.
+//
+// DeleteVolumeMountPoint may fail for a volume that does not exist any more. Then the
+// mount point is removed like any other link; the mount manager has nothing to forget.
+func (h *Held) Unmount() error {
+	err := h.o.n.API.DeleteMountPoint(strings.TrimSuffix(h.Path, `\`) + `\`)
+	if !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_ACCESS_DENIED) {
+		return err
+	}
+	if h.Link == nil || h.dirless() {
+		return err
+	}
+	volume, linkErr := h.Mounted()
+	switch {
+	case linkErr != nil:
+		return err
+	case volume == "":
+		return nil
+	case volume != h.Link.Volume:
+		return err // another volume is mounted now
+	}
+	if _, live := h.o.n.API.VolumeNameForMountPoint(volume); live == nil {
+		return err
+	}
+	if linkErr := h.unlink(); linkErr != nil && !win32.IsCode(linkErr, win32.ERROR_NOT_A_REPARSE_POINT) {
+		return errors.Join(err, linkErr)
+	}
+	return nil
+}
+
+// dirless reports whether h is the root of a volume, which has no name in a directory.
+func (h *Held) dirless() bool { return h.e.dir == 0 }
+
+// unlink removes the reparse point of a mount point of h's volume.
+func (h *Held) unlink() error {
+	if err := h.o.ctx.Err(); err != nil {
+		return err
+	}
+	e, err := h.o.open(h.e.dir, h.e.at.Base(), win32.FILE_WRITE_ATTRIBUTES|look, shareAll, openReparse)
+	if err != nil {
+		return err
+	}
+	defer h.o.close(e)
+	link, _, err := h.o.link(e)
+	if err != nil {
+		return err
+	}
+	if link.Volume != h.Link.Volume {
+		return win32.ERROR_NOT_A_REPARSE_POINT // it was replaced
+	}
+	// A REPARSE_DATA_BUFFER without data.
+	header := binary.LittleEndian.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT)
+	_, err = h.o.n.API.DeviceIoControl(e, win32.FSCTL_DELETE_REPARSE_POINT, append(header, 0, 0, 0, 0), nil)
+	return err
 }
 
 // Hold opens the directory at path and checks that it may be changed. It follows links

@@ -26,6 +26,23 @@ const (
 
 const remove = win32.DELETE | win32.FILE_WRITE_ATTRIBUTES | look
 
+// opening calls open with the rights with which an entry is removed, and with fewer while
+// its access control list does not grant them. The right to write attributes is needed
+// only by file systems without POSIX deletes, the others only for directories with entries.
+// Removing needs nothing but DELETE.
+func opening(extra uint32, open func(access uint32) error) error {
+	var err error
+	for i, access := range []uint32{remove | extra, win32.DELETE | look | extra, win32.DELETE | win32.SYNCHRONIZE} {
+		if next := open(access); i == 0 || next == nil {
+			err = next
+		}
+		if !errors.Is(err, win32.STATUS_ACCESS_DENIED) {
+			break
+		}
+	}
+	return err
+}
+
 // Remove removes the file, empty directory, link or mount point at path. It follows
 // links in the directory part of path, but not a link at path itself. It fails with
 // hosterr.ErrNotFound if path does not exist, and with hosterr.ErrFailedPrecondition
@@ -96,9 +113,11 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 	for {
 		var e entry
-		err := o.retry(func() (err error) {
-			e, err = o.entry(p, remove|list, shareAll, changing)
-			return err
+		err := o.retry(func() error {
+			return opening(list, func(access uint32) (err error) {
+				e, err = o.entry(p, access, shareAll, changing)
+				return err
+			})
 		})
 		if err != nil {
 			return err
@@ -140,7 +159,7 @@ func (o *op) unmount(p winpath.Path) error {
 	if err := o.ctx.Err(); err != nil {
 		return err
 	}
-	return o.n.API.DeleteMountPoint(held.Path + `\`)
+	return held.Unmount()
 }
 
 func errMounted(p winpath.Path) error {
@@ -294,9 +313,17 @@ func (r *removal) failed(p winpath.Path, err error) {
 
 // clear removes the contents of dir and reports whether dir is empty.
 func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
+	clean, err := r.empty(dir, p, depth)
+	if err != nil {
+		r.failed(p, err)
+	}
+	return clean
+}
+
+// empty is clear, but returns the error if dir itself cannot be listed.
+func (r *removal) empty(dir win32.Handle, p winpath.Path, depth int) (bool, error) {
 	if depth > MaxDepth {
-		r.failed(p, errDeep(p))
-		return false
+		return false, errDeep(p)
 	}
 	for {
 		clean, found := true, false
@@ -311,16 +338,15 @@ func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
 			return nil
 		})
 		if r.stop {
-			return false
+			return false, nil
 		}
 		if err != nil {
-			r.failed(p, err)
-			return false
+			return false, err
 		}
 		// Some file systems skip entries while others are removed, so list dir again
 		// until it is empty.
 		if !found || !clean {
-			return clean
+			return clean, nil
 		}
 	}
 }
@@ -332,14 +358,17 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 		r.stop = true
 		return false
 	}
-	access := uint32(remove)
+	extra := uint32(0)
 	if d.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 {
-		access |= list
+		extra = list
 	}
 	var h win32.Handle
 	missing := false
 	err := r.poll(func() (_ bool, err error) {
-		h, err = r.open(dir, d.Name, access, shareAll, openReparse)
+		err = opening(extra, func(access uint32) (err error) {
+			h, err = r.open(dir, d.Name, access, shareAll, openReparse)
+			return err
+		})
 		missing = isMissing(err) || errors.Is(err, win32.STATUS_DELETE_PENDING) && r.gone(dir)
 		return missing || !inUse(err), err
 	})
@@ -376,18 +405,26 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 
 // gone reports whether another process has removed dir itself.
 func (r *removal) gone(dir win32.Handle) bool {
-	_, _, err := r.finalPath(dir, win32.VOLUME_NAME_DOS)
-	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
+	_, _, err := r.finalPath(dir, win32.VOLUME_NAME_GUID)
+	return errors.Is(err, win32.STATUS_FILE_DELETED)
 }
 
 // directory removes the directory h with everything below it.
 func (r *removal) directory(h win32.Handle, p winpath.Path, depth int) bool {
 	cleared := false
 	err := r.poll(func() (bool, error) {
-		if cleared = r.clear(h, p, depth); !cleared {
-			return true, nil
+		var unlisted error
+		if cleared, unlisted = r.empty(h, p, depth); !cleared && !errors.Is(unlisted, win32.STATUS_ACCESS_DENIED) {
+			return true, unlisted
 		}
 		err := r.delete(h)
+		if unlisted != nil {
+			// Without the right to list it, only an empty directory can be removed.
+			if cleared = err == nil; !cleared {
+				err = unlisted
+			}
+			return true, err
+		}
 		// If it is not empty, another process created an entry, or has an open handle
 		// to a deleted one.
 		return !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY), err

@@ -259,6 +259,89 @@ func TestRemoveReadOnlyFiles(t *testing.T) {
 	}
 }
 
+// Access control lists of files that a container made may grant the node's account nothing
+// but deleting them.
+func TestRemoveWithRightToDeleteOnly(t *testing.T) {
+	const only = win32.DELETE | win32.SYNCHRONIZE
+	w := newWorld(t)
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\empty`))
+	w.file(pods + `\a\file`)
+	w.file(pods + `\file`)
+	w.dir(pods + `\empty`)
+	w.plant(pods+`\link`, symlink(outside), true)
+	w.plant(pods+`\a\junction`, junction(outside), true)
+	for _, p := range []string{`\a\empty`, `\a\file`, `\a\junction`, `\file`, `\empty`, `\link`} {
+		must(t, "set rights", w.em.SetRights(pods+p, only))
+	}
+	must(t, "a file", winfs.Remove(t.Context(), w.Node, pods+`\file`))
+	must(t, "an empty directory", winfs.Remove(t.Context(), w.Node, pods+`\empty`))
+	must(t, "a link", winfs.RemoveAll(t.Context(), w.Node, pods+`\link`))
+	must(t, "a tree", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
+	w.wantTree(pods)
+	w.intact()
+
+	// A directory that cannot be listed stays if it is not empty.
+	w.dir(pods + `\a`)
+	w.file(pods + `\a\file`)
+	must(t, "set rights", w.em.SetRights(pods+`\a`, only))
+	wantErr(t, "a directory that cannot be listed", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`), hosterr.ErrPermissionDenied)
+	must(t, "set rights", w.em.SetRights(pods+`\a`, 0))
+	w.wantTree(pods, `a`, `a\file`)
+	// Nothing is removed that does not even grant that.
+	must(t, "set rights", w.em.SetRights(pods+`\a\file`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE))
+	wantErr(t, "a file that may not be deleted", winfs.Remove(t.Context(), w.Node, pods+`\a\file`), hosterr.ErrPermissionDenied)
+	w.wantTree(pods, `a`, `a\file`)
+}
+
+// A directory that another process removes meanwhile has a path as long as it is open, in
+// NTFS' directory of deleted files.
+func TestRemoveDirectoryRemovedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
+	w.file(pods + `\a\b\file`)
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, `b\file`) {
+			w.hook = nil
+			must(t, "remove the file", w.em.RemoveFile(pods+`\a\b\file`))
+			must(t, "remove the directory", w.em.RemoveFile(pods+`\a\b`))
+			return win32.STATUS_DELETE_PENDING
+		}
+		return c.Do()
+	}
+	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, pods+`\a`))
+	if w.slept != 0 {
+		t.Errorf("waited %v for a directory that is gone", w.slept)
+	}
+	w.wantTree(pods)
+}
+
+// DeleteVolumeMountPoint may fail for a mount point whose disk was removed.
+func TestRemoveMountPointOfGoneVolume(t *testing.T) {
+	for _, refusal := range []win32.Errno{0, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_ACCESS_DENIED} {
+		for _, value := range []string{nodespec.GoneMountPointRefused, nodespec.GoneMountPointRemoved} {
+			w := newWorldOn(t, nodespec.Windows{GoneMountPoint: value})
+			w.plant(pods+`\gone`, junction(`Volume{00000000-1111-2222-3333-444444444444}\`), true)
+			_, bare, _ := w.volumes()
+			w.dir(pods + `\live`)
+			w.mount(pods+`\live`, bare)
+			w.hook = func(c *win32.Call) error {
+				if c.Name == "DeleteMountPoint" && refusal != 0 {
+					return refusal
+				}
+				return c.Do()
+			}
+			must(t, fmt.Sprintf("remove where Windows says %v", refusal), winfs.Remove(t.Context(), w.Node, pods+`\gone`))
+			w.wantTree(pods, `live`)
+			if refusal != 0 {
+				if err := winfs.Remove(t.Context(), w.Node, pods+`\live`); err == nil {
+					t.Errorf("the mount point of a volume that exists was removed, although Windows said %v", refusal)
+				}
+				w.wantTree(pods, `live`)
+			}
+		}
+	}
+}
+
 func TestRemoveRetriesTemporaryErrors(t *testing.T) {
 	w := newWorld(t)
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))

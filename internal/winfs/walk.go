@@ -1,6 +1,7 @@
 package winfs
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -197,6 +198,9 @@ func (o *op) linkIn(dir win32.Handle, name string) (*Link, error) {
 func (o *op) info(h win32.Handle) (Info, error) {
 	buf := make([]byte, win32.SizeofAttributeTag)
 	n, err := o.n.API.QueryInformation(h, win32.FileAttributeTagInformation, buf)
+	if errors.Is(err, win32.STATUS_ACCESS_DENIED) {
+		return o.kind(h)
+	}
 	if err != nil {
 		return Info{}, err
 	}
@@ -208,6 +212,36 @@ func (o *op) info(h win32.Handle) (Info, error) {
 		tag.ReparseTag = 0
 	}
 	return Info(tag), nil
+}
+
+// kind returns the Info of an h without the right to read attributes, from what needs no
+// right: whether it is a directory, and its reparse tag.
+func (o *op) kind(h win32.Handle) (Info, error) {
+	buf := make([]byte, win32.SizeofFileStandard)
+	n, err := o.n.API.QueryInformation(h, win32.FileStandardInformation, buf)
+	if err != nil {
+		return Info{}, err
+	}
+	standard, err := win32.DecodeFileStandard(buf[:n])
+	if err != nil {
+		return Info{}, err
+	}
+	var info Info
+	if standard.Directory {
+		info.Attributes = win32.FILE_ATTRIBUTE_DIRECTORY
+	}
+	data := make([]byte, win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
+	n, err = o.n.API.DeviceIoControl(h, win32.FSCTL_GET_REPARSE_POINT, nil, data)
+	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT) {
+		return info, nil
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	r, err := win32.DecodeReparse(data[:n])
+	info.Attributes |= win32.FILE_ATTRIBUTE_REPARSE_POINT
+	info.ReparseTag = r.Tag
+	return info, err
 }
 
 // link returns the target of h if h is a link that was opened with openReparse.

@@ -602,7 +602,42 @@ func TestUnmappedShareIsNotContacted(t *testing.T) {
 }
 
 func TestSharesAreReadOnly(t *testing.T) {
+	for _, names := range []string{nodespec.ShareNamesClosed, nodespec.ShareNamesOpen} {
+		t.Run("normalized paths are "+names, func(t *testing.T) { testSharesAreReadOnly(t, nodespec.Windows{ShareNames: names}) })
+	}
+}
+
+// The path with which a file was opened counts on shares only: elsewhere, a refusal to
+// return the normalized path refuses the request, even where the opened path is within a
+// working directory.
+func TestOpenedPathCountsOnlyOnShares(t *testing.T) {
 	w := newWorld(t)
+	w.file(pods + `\file`)
+	opened := 0
+	w.hook = func(c *win32.Call) error {
+		if c.Name != "FinalPath" {
+			return c.Do()
+		}
+		if c.Code&win32.FILE_NAME_OPENED == 0 {
+			return win32.ERROR_ACCESS_DENIED
+		}
+		opened++
+		return c.Do()
+	}
+	for _, op := range operations() {
+		if err := op.do(w, pods+`\file`); err == nil {
+			t.Errorf("%s succeeds", op.name)
+		}
+	}
+	if opened == 0 {
+		t.Error("the opened path was never asked for")
+	}
+	w.hook = nil
+	w.wantTree(pods, `file`)
+}
+
+func testSharesAreReadOnly(t *testing.T, windows nodespec.Windows) {
+	w := newWorldOn(t, windows)
 	w.away()
 	w.plant(pods+`\share`, symlink(`UNC\server\share`), true)
 	for _, op := range operations() {

@@ -152,8 +152,9 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 }
 
 // grant returns the access rights of a new handle to e. Generic rights become the
-// corresponding rights of files (winnt.h). There are no access control lists: the
-// node's services run as LocalSystem, and get what they ask for.
+// corresponding rights of files (winnt.h). The node's services run as LocalSystem, to
+// which access control lists grant everything unless [Node.SetRights] says otherwise. On
+// Windows, rights to the directory can grant more: DELETE, and reading attributes.
 func grant(access uint32, e *filetree.Entry) uint32 {
 	for _, g := range []struct{ generic, means uint32 }{
 		{win32.GENERIC_READ, fileGenericRead},
@@ -169,6 +170,9 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 		access = access&^maximumAllowed | fileAllAccess
 		if e != nil && !e.IsDir() && e.Attributes()&win32.FILE_ATTRIBUTE_READONLY != 0 {
 			access &^= fileWriteData | fileAppendData
+		}
+		if e != nil {
+			access &= e.Rights()
 		}
 	}
 	return access

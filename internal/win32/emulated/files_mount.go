@@ -100,12 +100,17 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 }
 
 // clearMountReparse makes the mount point at p an ordinary directory, as
-// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount), whether or not
-// the volume still exists. Errors are those of mountedHere, ERROR_WRITE_PROTECT
-// and ERROR_SHARING_VIOLATION.
+// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount). What it does if the
+// volume no longer exists is an option of the node. Errors are those of mountedHere,
+// ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
 func (n *Node) clearMountReparse(t *tx, p place) error {
-	if _, err := mountedHere(p); err != nil {
+	guid, err := mountedHere(p)
+	if err != nil {
 		return err
+	}
+	if n.volumeByGUID(guid) == nil && n.cfg.GoneMountPoint == nodespec.GoneMountPointRefused {
+		n.chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
+		return win32.ERROR_FILE_NOT_FOUND
 	}
 	if p.vol.writable() != nil {
 		return win32.ERROR_WRITE_PROTECT

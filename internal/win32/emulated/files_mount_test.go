@@ -82,6 +82,18 @@ func TestMountOpensDirectory(t *testing.T) {
 	}
 }
 
+func TestDeleteMountPointOfGoneVolume(t *testing.T) {
+	for value, errno := range map[string]win32.Errno{nodespec.GoneMountPointRefused: win32.ERROR_FILE_NOT_FOUND, nodespec.GoneMountPointRemoved: 0} {
+		n := newFileNodeOn(t, nodespec.Windows{GoneMountPoint: value})
+		n.link(`C:\gone`, win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume{00000000-1111-2222-3333-444444444444}\`})
+		wantErrno(t, "with "+value, n.DeleteMountPoint(`C:\gone\`), errno)
+		attr, err := n.Attributes(`C:\gone`)
+		if left := attr&win32.FILE_ATTRIBUTE_REPARSE_POINT != 0; err != nil || left != (errno != 0) {
+			t.Errorf("with %s: attributes %#x, %v", value, attr, err)
+		}
+	}
+}
+
 // The reparse point has the data that users of the mount manager read.
 func TestMountPointData(t *testing.T) {
 	n := newFileNode(t)

@@ -1,10 +1,12 @@
 package emulated
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
@@ -70,10 +72,10 @@ func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) 
 // finalPath follows the page of GetFinalPathNameByHandleW. It returns
 // ERROR_PATH_NOT_FOUND for a request for a drive letter or folder if the volume
 // has none, and ERROR_INVALID_PARAMETER for unknown flags. A handle that is not
-// of a file fails with ERROR_INVALID_FUNCTION. A deleted file fails with
-// ERROR_ACCESS_DENIED (STATUS_FILE_DELETED; general knowledge).
+// of a file fails with ERROR_INVALID_FUNCTION. A deleted file that is still open has a
+// name in a directory of NTFS (docs/contract/files.md#where-a-handle-is). Whether the
+// normalized name on a share can be asked for is an option of the node.
 func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
-	const fileNameOpened = 8 // FILE_NAME_OPENED; the normalized name is the same here
 	f, err := n.file(h)
 	if err != nil {
 		return "", err.(win32.NTStatus).Errno()
@@ -81,11 +83,16 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	if err := f.check(0); err != nil {
 		return "", err.(win32.NTStatus).Errno()
 	}
-	if f.open.Entry().Gone() {
-		return "", win32.STATUS_FILE_DELETED.Errno()
-	}
 	path := f.open.Entry().Path()
-	switch flags &^ fileNameOpened {
+	if f.open.Entry().Gone() {
+		path = fmt.Sprintf(`\$Extend\$Deleted\%016X%08X`, uint64(f.open.Entry().ID()), 0)
+	}
+	// Apart from that, the normalized name is the one with which the file was opened.
+	if f.vol.share != nil && flags == win32.VOLUME_NAME_DOS && n.cfg.ShareNames == nodespec.ShareNamesClosed {
+		n.chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
+		return "", win32.ERROR_ACCESS_DENIED
+	}
+	switch flags &^ win32.FILE_NAME_OPENED {
 	case win32.VOLUME_NAME_DOS:
 		if f.vol.share != nil {
 			return `\\?\UNC` + f.vol.share.String()[1:] + path, nil

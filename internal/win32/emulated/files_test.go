@@ -566,6 +566,48 @@ func TestWindowsDirectory(t *testing.T) {
 	}
 }
 
+// An access control list that grants only DELETE grants neither generic rights nor reading
+// attributes.
+func TestRights(t *testing.T) {
+	const only = win32.DELETE | win32.SYNCHRONIZE
+	n := newFileNode(t)
+	n.populate()
+	if err := n.SetRights(`C:\dir\file`, only); err != nil {
+		t.Fatal(err)
+	}
+	for access, status := range map[uint32]win32.NTStatus{
+		only: 0, maximumAllowed | win32.SYNCHRONIZE: 0,
+		only | win32.FILE_READ_ATTRIBUTES: win32.STATUS_ACCESS_DENIED, win32.GENERIC_READ | win32.SYNCHRONIZE: win32.STATUS_ACCESS_DENIED,
+	} {
+		h, err := n.create(0, n.nt(`C:\dir\file`), access, shareAll, win32.FILE_OPEN, synch)
+		wantStatus(t, fmt.Sprintf("open with %#x", access), err, status)
+		if err == nil {
+			_, err := n.QueryInformation(h, win32.FileAttributeTagInformation, make([]byte, 8))
+			wantStatus(t, fmt.Sprintf("read attributes with %#x", access), err, win32.STATUS_ACCESS_DENIED)
+			_, err = n.QueryInformation(h, win32.FileStandardInformation, make([]byte, win32.SizeofFileStandard))
+			wantStatus(t, "read what needs no right", err, 0)
+			n.shut(h)
+		}
+	}
+	if err := n.SetRights(`C:\dir\missing`, only); err == nil {
+		t.Error("set the rights of a missing file")
+	}
+}
+
+// A file that was deleted and is still open has a name in a directory of NTFS.
+func TestFinalPathOfDeletedFile(t *testing.T) {
+	n := newFileNode(t)
+	n.populate()
+	h := n.must(`C:\dir\file`, readable, win32.FILE_OPEN, synch)
+	defer n.shut(h)
+	if err := n.RemoveFile(`C:\dir\file`); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.final(h); !strings.HasPrefix(got, `C:\$Extend\$Deleted\`) {
+		t.Errorf("it is %q", got)
+	}
+}
+
 func TestComputerName(t *testing.T) {
 	n := newFileNode(t)
 	for kind, want := range map[uint32]string{

@@ -151,6 +151,22 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 	})
 }
 
+// SetRights makes the access control list of a file or directory grant these access rights
+// to the account of the services, and nothing else.
+func (n *Node) SetRights(path string, rights uint32) error {
+	return n.outside("set rights", path, func(t *tx) error {
+		p, err := n.place(path)
+		if err == nil {
+			err = p.exists()
+		}
+		if err != nil {
+			return err
+		}
+		p.vol.tree.SetRights(t.files(p.vol), p.entry, rights)
+		return nil
+	})
+}
+
 // RenameFile gives a file, directory or link another path.
 func (n *Node) RenameFile(from, to string) error {
 	return n.outside("rename", from, func(t *tx) error {

@@ -218,10 +218,14 @@ func TestShareFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for flags, want := range map[uint32]string{win32.VOLUME_NAME_DOS: `\\?\UNC\NAS\Data\dir`, win32.VOLUME_NAME_NT: `\Device\Mup\NAS\Data\dir`, win32.VOLUME_NAME_NONE: `\dir`} {
+	for flags, want := range map[uint32]string{win32.VOLUME_NAME_DOS | win32.FILE_NAME_OPENED: `\\?\UNC\NAS\Data\dir`, win32.VOLUME_NAME_NT: `\Device\Mup\NAS\Data\dir`, win32.VOLUME_NAME_NONE: `\dir`} {
 		if got, err := n.FinalPath(h, flags); got != want || err != nil {
 			t.Errorf("FinalPath %d = %q, %v, want %q", flags, got, err, want)
 		}
+	}
+	// This user cannot list a directory above (GetFinalPathNameByHandle).
+	if got, err := n.FinalPath(h, win32.VOLUME_NAME_DOS); err != win32.ERROR_ACCESS_DENIED {
+		t.Errorf("the normalized FinalPath = %q, %v, want ERROR_ACCESS_DENIED", got, err)
 	}
 	if _, err := n.FinalPath(h, win32.VOLUME_NAME_GUID); err != win32.ERROR_PATH_NOT_FOUND {
 		t.Errorf("FinalPath with a volume name = %v, want ERROR_PATH_NOT_FOUND", err)

@@ -90,7 +90,7 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 func (a *API) FinalPath(h win32.Handle, flags uint32) (string, error) {
 	u, err := grow(windows.MAX_PATH, func(u []uint16) (int, bool, error) {
 		n, err := windows.GetFinalPathNameByHandle(windows.Handle(h), &u[0], uint32(len(u)), flags)
-		return int(n), err == nil && int(n) > len(u), err
+		return int(n), err == nil && int(n) >= len(u), err
 	})
 	if err != nil {
 		return "", err

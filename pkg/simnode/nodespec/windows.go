@@ -55,6 +55,10 @@ type Windows struct {
 	Privileges string `json:"privileges,omitempty"`
 	// MountOpens is how SetVolumeMountPoint opens the directory.
 	MountOpens string `json:"mountOpens,omitempty"`
+	// GoneMountPoint is what DeleteVolumeMountPoint does where the mounted volume is gone.
+	GoneMountPoint string `json:"goneMountPoint,omitempty"`
+	// ShareNames is whether the normalized path of a file on a share can be asked for.
+	ShareNames string `json:"shareNames,omitempty"`
 }
 
 // An Option is a field of [Windows].
@@ -162,6 +166,14 @@ func Options() []Option {
 		{"mountOpens", "how SetVolumeMountPoint opens the directory", []Value{
 			{MountOpensAlone, "it shares nothing: it fails while another handle can read, write or delete the directory", "inference: the share mode is documented nowhere"},
 			{MountOpensSharing, "it shares reading and writing", "inference"},
+		}},
+		{"goneMountPoint", "what DeleteVolumeMountPoint does where the mounted volume is gone", []Value{
+			{GoneMountPointRefused, "it fails with ERROR_FILE_NOT_FOUND, and the mount point stays", "behavior of .NET on Windows (dotnet/runtime issue 86249)"},
+			{GoneMountPointRemoved, "it removes the mount point", "document: DeleteVolumeMountPoint has no condition"},
+		}},
+		{"shareNames", "whether GetFinalPathNameByHandle returns normalized paths on shares", []Value{
+			{ShareNamesClosed, "it fails with ERROR_ACCESS_DENIED, as where the user may not list a directory above, unless FILE_NAME_OPENED is given", "document: GetFinalPathNameByHandle"},
+			{ShareNamesOpen, "it returns them", "document: GetFinalPathNameByHandle"},
 		}},
 	}
 }
@@ -285,6 +297,18 @@ const (
 const (
 	MountOpensAlone   = "alone"
 	MountOpensSharing = "sharing"
+)
+
+// The values of [Windows.GoneMountPoint].
+const (
+	GoneMountPointRefused = "refused"
+	GoneMountPointRemoved = "removed"
+)
+
+// The values of [Windows.ShareNames].
+const (
+	ShareNamesClosed = "closed"
+	ShareNamesOpen   = "open"
 )
 
 // The values of [Windows.GrowRefused].

@@ -120,10 +120,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.host.Ctx.Err(); err != nil {
 		return err
 	}
-	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.DeleteMountPoint(root(held.Path)) })
-	if win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
-		return nil // already removed by another program
-	}
+	err = storage.Retry(v.host.Ctx, v.host.Node, held.Unmount)
 	return hosterr.Wrap("delete mount point", hosterr.Quote(held.Path), err)
 }
 

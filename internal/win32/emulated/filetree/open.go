@@ -38,7 +38,8 @@ func (o *Open) Access() uint32 { return o.access }
 // Open opens e with the specific rights access (no GENERIC_ bits). It returns
 //
 //   - STATUS_DELETE_PENDING if e is being deleted ([MS-FSA] 2.1.5.1.2),
-//   - STATUS_ACCESS_DENIED for write access to the data of a read-only file (same),
+//   - STATUS_ACCESS_DENIED for rights that its access control list does not grant, and
+//     for write access to the data of a read-only file (same),
 //   - STATUS_CANNOT_DELETE for deleteOnClose on a read-only entry or the root
 //     (same),
 //   - STATUS_SHARING_VIOLATION if the share mode of this open or of another open of
@@ -48,6 +49,8 @@ func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, 
 	switch {
 	case e.DeletePending():
 		return nil, win32.STATUS_DELETE_PENDING
+	case access&^e.Rights() != 0:
+		return nil, win32.STATUS_ACCESS_DENIED
 	case readOnly && !e.IsDir() && access&writes != 0:
 		return nil, win32.STATUS_ACCESS_DENIED
 	case deleteOnClose && (readOnly || e == t.root):

@@ -31,6 +31,7 @@ type Record struct {
 	Attributes uint32 `json:"attributes,omitempty"` // without REPARSE_POINT and NORMAL, which are derived
 	Size       int64  `json:"size,omitempty"`       // bytes; 0 for a directory
 	Reparse    []byte `json:"reparse,omitempty"`    // REPARSE_DATA_BUFFER, including its header
+	Rights     uint32 `json:"rights,omitempty"`     // what its access control list grants; 0 means all
 }
 
 // Changes receives the changed records of a mutation. Keys are decimal IDs,
@@ -183,6 +184,20 @@ func (e *Entry) Parent() *Entry { return e.parent }
 
 // IsDir reports whether the entry is a directory, which may be a link.
 func (e *Entry) IsDir() bool { return e.rec.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 }
+
+// Rights returns the access rights that e's access control list grants.
+func (e *Entry) Rights() uint32 {
+	if e.rec.Rights == 0 {
+		return ^uint32(0)
+	}
+	return e.rec.Rights
+}
+
+// SetRights makes e's access control list grant these rights, and 0 all.
+func (t *Tree) SetRights(c Changes, e *Entry, rights uint32) {
+	e.rec.Rights = rights
+	t.put(c, e)
+}
 
 // Size returns the size in bytes.
 func (e *Entry) Size() int64 { return e.rec.Size }
