@@ -733,6 +733,37 @@ func TestUnreadableLinksKeepMapping(t *testing.T) {
 	f.mappings(`\\files\data ann ok`)
 }
 
+// Windows fails once to read a link or a directory of the kubelet's. A volume was unstaged
+// after a restart, so no later request would remove its mapping.
+func TestOneFailureDoesNotKeepMapping(t *testing.T) {
+	for call, code := range map[string]win32.Errno{"DeviceIoControl": win32.ERROR_GEN_FAILURE, "NtCreateFile": win32.ERROR_NOT_READY, "QueryDirectory": win32.ERROR_GEN_FAILURE} {
+		t.Run(call, func(t *testing.T) {
+			f := begin(t)
+			v := f.volume("v1")
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+			other := f.volume("v2")
+			f.ok(f.mount(`\\files\logs`, other, "ann", "ann-1"))
+			f.start()
+			f.ok(winfs.Remove(t.Context(), f.node, v))
+			failed := false
+			hook := func(c *win32.Call) error {
+				if c.Name == call && !failed {
+					failed = true
+					return code
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			f.ok(f.unmap(`\\files\data`))
+			f.heal()
+			if !failed {
+				t.Errorf("no %s was called", call)
+			}
+			f.mappings(`\\files\logs ann ok`)
+		})
+	}
+}
+
 // A link that leads to itself, or a directory that cannot be read, among the kubelet's
 // directories: all shares can be mapped and removed, and the links around it are found.
 func TestSearchGoesOnAfterABadDirectory(t *testing.T) {

@@ -316,7 +316,7 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 	if err := s.host.Ready(); err != nil {
 		return "", err
 	}
-	link, ok, err := winfs.Readlink(s.host.Ctx, s.host.Node, path)
+	link, ok, err := s.readlink(path)
 	switch {
 	case errors.Is(err, hosterr.ErrNotFound):
 		return "", nil
@@ -330,6 +330,16 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 	return target.Volume, nil
 }
 
+// readlink reads a link. It tries again if Windows cannot read it, because a link that
+// cannot be read keeps a mapping with its credentials.
+func (s SMBAPI) readlink(path string) (link winfs.Link, ok bool, err error) {
+	err = s.host.Poll(node.Pace{Pause: pause, Tries: tries}, func() (_ bool, err error) {
+		link, ok, err = winfs.Readlink(s.host.Ctx, s.host.Node, path)
+		return err == nil || absent(err), err
+	})
+	return link, ok, err
+}
+
 // defaultKubelet is the directory to search on a node without working directories.
 const defaultKubelet = `C:\var\lib\kubelet`
 
@@ -338,6 +348,7 @@ const (
 	maxDirectories = 100_000
 	maxWaiting     = 2 * time.Second // for directories that other programs have open
 	pause          = 20 * time.Millisecond
+	tries          = 3 // of a directory or link that Windows cannot read
 	maxDepth       = 6 // plugins\kubernetes.io\csi\<driver>\<volume>\globalmount
 )
 
@@ -400,19 +411,25 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 		return nil, fmt.Errorf("more than %d directories may contain links to shares: %w", maxDirectories, ErrIncomplete)
 	}
 	var entries []winfs.Entry
+	looks := 0
 	err := s.api.host.Poll(node.Pace{Pause: pause, Left: &s.waiting}, func() (_ bool, err error) {
 		entries, err = winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
-		return !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
+		looks++
+		return err == nil || empty(err) || looks >= tries && !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
 	})
 	switch {
-	case absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_UNRECOGNIZED_VOLUME):
-		// The last two are a link to itself and a volume without a file system: there is
-		// nothing in them.
+	case empty(err):
 		return nil, nil
 	case err != nil:
 		return nil, s.skip(dir, err)
 	}
 	return entries, nil
+}
+
+// empty reports whether err says that a directory has no entries: it is [absent], leads to
+// itself, or is a volume without a file system.
+func empty(err error) bool {
+	return absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_UNRECOGNIZED_VOLUME)
 }
 
 // absent reports whether err says that something does not exist, is being removed, or is
@@ -464,7 +481,7 @@ func (s *search) plugins(dir string, depth int) error {
 }
 
 func (s *search) link(path string) error {
-	link, ok, err := winfs.Readlink(s.api.host.Ctx, s.api.host.Node, path)
+	link, ok, err := s.api.readlink(path)
 	if absent(err) {
 		return nil
 	}
