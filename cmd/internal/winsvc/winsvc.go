@@ -34,11 +34,8 @@ func (s Shutdown) Error() string { return fmt.Sprintf("Windows shuts down in %v"
 // StopWithin returns the time that the program has to stop.
 func (s Shutdown) StopWithin() time.Duration { return s.Limit }
 
-// Times that Windows gives a service when it shuts down (docs/contract/pipes.md).
+// Times that Windows gives a service before it shuts down (docs/contract/pipes.md).
 const (
-	// shutdownTime is for a service that was not asked before, with
-	// SERVICE_CONTROL_SHUTDOWN.
-	shutdownTime = 5 * time.Second
 	// preshutdownTime is the default with SERVICE_CONTROL_PRESHUTDOWN since build 15063.
 	preshutdownTime = 10 * time.Second
 	// oldPreshutdownTime was the default before. Windows may still return it as the

@@ -10,6 +10,10 @@ import (
 	"golang.org/x/sys/windows/svc"
 )
 
+// shutdownTime is what Windows gives a service that does not stop before the shutdown begins,
+// with SERVICE_CONTROL_SHUTDOWN (docs/contract/pipes.md).
+const shutdownTime = 5 * time.Second
+
 const (
 	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptPreShutdown | svc.AcceptParamChange
 

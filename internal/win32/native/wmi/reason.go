@@ -19,11 +19,6 @@ type reason struct {
 	text  string      // Windows' text, in Windows' language
 }
 
-// reasonProperties are the properties of error objects that are read. An object has some of
-// them. ParameterInfo of an __ExtendedStatus is none of them, because it can contain the
-// arguments of the call, and so a password.
-var reasonProperties = []string{"__CLASS", "error_Type", "error_Code", "error_WindowsErrorMessage", "MessageID", "Message", "StatusCode", "Description"}
-
 // reasonOf returns what an error object says. Properties that it lacks are null in r.
 func reasonOf(r row) reason {
 	text := func(property string) string {

@@ -15,6 +15,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
+// reasonProperties are the properties of error objects that are read. An object has some of
+// them. ParameterInfo of an __ExtendedStatus is none of them, because it can contain the
+// arguments of the call, and so a password.
+var reasonProperties = []string{"__CLASS", "error_Type", "error_Code", "error_WindowsErrorMessage", "MessageID", "Message", "StatusCode", "Description"}
+
 // object is a COM object of any interface.
 type object = ole.IUnknown
 
