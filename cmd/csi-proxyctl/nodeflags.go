@@ -26,6 +26,9 @@ func diskFlags(f *pflag.FlagSet, d *nodespec.Disk) {
 		return nodespec.Identifier{CodeSet: "ascii", Text: text}, nil
 	}}, "page83", "SCSI page 83h `identifier`; repeatable")
 	f.Var(&list[nodespec.Identifier]{&d.Identifiers, func(text string) (nodespec.Identifier, error) {
+		return nodespec.Identifier{CodeSet: "binary", Type: 3, Hex: text}, nil
+	}}, "naa", "SCSI NAA `identifier` of page 83h, in hexadecimal, such as 600224801fe42a5c; repeatable")
+	f.Var(&list[nodespec.Identifier]{&d.Identifiers, func(text string) (nodespec.Identifier, error) {
 		return nodespec.Identifier{CodeSet: "binary", Type: 2, Hex: text}, nil
 	}}, "eui64", "NVMe or SCSI EUI-64 `identifier`, in hexadecimal; repeatable")
 	f.StringVar(&d.Bus, "bus", "", "`bus`: sas, scsi, iscsi, nvme, sata, ata, virtual or vhd (default sas)")
