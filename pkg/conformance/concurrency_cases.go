@@ -284,6 +284,11 @@ func concurrencyCases() []testCase {
 			partition := func(v volume) error { return e.partition(v.number) }
 			size := func(v volume) error { _, err := e.size(v.number); return err }
 			online := func(v volume) error { return e.setOnline(v.number, true) }
+			offline := func() volume {
+				number := e.blank(gib)
+				e.ok(e.setOnline(number, false))
+				return volume{number: number}
+			}
 			partitionedOffline := func() volume {
 				number := e.blank(gib)
 				e.ok(e.partition(number))
@@ -305,7 +310,7 @@ func concurrencyCases() []testCase {
 				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
 				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
 				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
-				{"SetDiskState", "DeviceIoControl", setAttributes, blank, online},
+				{"SetDiskState", "DeviceIoControl", setAttributes, offline, online},
 				{"SetDiskState", "VolumeNames", 0, partitionedOffline, online},
 				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
 				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},

@@ -120,7 +120,8 @@ func (w *diskWorker) next(*rand.Rand) *request {
 			out, err := c.control.AttachDisk(ctx, nodespec.Disk{Size: 128 * mib, ID: w.id()})
 			number = out.Number
 			return err
-		}, apply: func() { w.attached, w.number, w.size = true, number, 128*mib }},
+		}, apply: func() { w.attached, w.number, w.size, w.offline = true, number, 128*mib, true }}, // the SAN policy
+		{name: "SetDiskState online", do: w.setOnline(true), apply: func() { w.offline = false }},
 		{name: "PartitionDisk", do: func(ctx context.Context, c *clients) error {
 			return ignore(c.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: w.number}))
 		}, apply: func() { w.parted, w.length = true, w.size }},

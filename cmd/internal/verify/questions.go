@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -111,10 +112,16 @@ func questions() []question {
 			ask:  offlineInUse,
 		},
 		{
-			name: "reading an offline disk", contract: "disks.md#online-offline-read-only",
+			name: "reading an offline disk", option: "offlineReads", contract: "disks.md#online-offline-read-only",
 			asks: "Can an offline disk be read?",
 			does: "takes a blank disk offline and reads its first sectors",
 			ask:  readOffline,
+		},
+		{
+			name: "mount point of a removed disk", option: "goneMountPoint", contract: "volumes.md#unmount",
+			asks: "Can a volume be unmounted whose disk was removed?",
+			does: "mounts a volume, detaches its disk, and calls DeleteVolumeMountPoint",
+			ask:  goneMountPoint,
 		},
 		{
 			name: "new GPT", option: "newGPT", contract: "disks.md#creating-a-partition",
@@ -148,6 +155,7 @@ var notAsked = map[string]string{
 	"sanPolicy":      "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
 	"attach":         "Windows attaches a virtual disk itself, so it needs no rescan",
 	"smbUsers":       "needs a share with an account of its own: TestGlobalMappings of test/windows",
+	"shareNames":     "needs a share with a directory that its user may not list",
 	"smbServerGone":  "needs an SMB server that can be switched off",
 	"formatKnows":    "the answer depends on how long ago the volume was made",
 	"smbCalls":       "needs an SMB server that can be switched off",
@@ -496,9 +504,32 @@ func readOffline(p *place) (answer string) {
 	})
 	h := p.openVolume(path, win32.GENERIC_READ)
 	if _, err := p.node.API.ReadAt(h, make([]byte, 4096), 0); err != nil {
-		return "no: " + err.Error()
+		if win32.IsCode(err, win32.ERROR_NOT_READY) {
+			return nodespec.OfflineReadsRefused
+		}
+		return err.Error()
 	}
-	return "yes"
+	return nodespec.OfflineReadsAllowed
+}
+
+// goneMountPoint looks at the directory afterwards: what the call returns does not say
+// whether the mount point is gone.
+func goneMountPoint(p *place) string {
+	number, id := p.data(conformance.Disk{})
+	target := p.directory("target")
+	p.need(p.node.API.SetMountPoint(target+`\`, id))
+	_, err := p.Detach(number)
+	p.need(err)
+	err = p.node.API.DeleteMountPoint(target + `\`)
+	_, left, lookErr := winfs.Readlink(p.Context(), p.node, target)
+	p.need(lookErr)
+	switch {
+	case err == nil && !left:
+		return nodespec.GoneMountPointRemoved
+	case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) && left:
+		return nodespec.GoneMountPointRefused
+	}
+	return fmt.Sprintf("error %v, mount point left: %t", err, left)
 }
 
 func symbolicLinks(p *place) string {

@@ -86,7 +86,14 @@ func (d DiskAPI) inspect(number uint32, disk *storage.Disk, look func(*storage.D
 		return err
 	}
 	if attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
-		return look(disk)
+		failed := look(disk)
+		if !win32.IsCode(failed, win32.ERROR_NOT_READY) {
+			return failed
+		}
+		// Another program may have taken it offline meanwhile.
+		if attrs, err = disk.Attributes(d.host.Ctx); err != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
+			return failed
+		}
 	}
 	err = look(disk.WithoutRetry())
 	if _, failed := win32.Code(err); !failed {

@@ -46,6 +46,9 @@ func TestGetVolumeLabel(t *testing.T) {
 		t.Fatalf("ListVolumesOnDisk = %+v, %v, want one volume", list, err)
 	}
 	id := list.VolumeIDs[0]
+	if err := n.Windows.UpdateStorageCache(); err != nil {
+		t.Fatal(err)
+	}
 	if err := n.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Label: "Daten", Quick: true}); err != nil {
 		t.Fatal(err)
 	}
