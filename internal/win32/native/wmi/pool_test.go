@@ -122,6 +122,8 @@ func TestPoolBegin(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if len(p.idle) != 0 || len(p.running) != 0 {
 			t.Errorf("%d idle threads, %d running", len(p.idle), len(p.running))
 		}
