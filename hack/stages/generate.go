@@ -50,6 +50,11 @@ func generators() []generator {
 			check: goRun("./hack/evidence", "-check"),
 		},
 		{
+			name: "sources", does: "docs/contract/sources.md, from the comments beside the errors of the emulated side", budget: 10 * time.Second,
+			write: goRun("./hack/sources"),
+			check: goRun("./hack/sources", "-check"),
+		},
+		{
 			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
 			write: goRun("./hack/screens"),
 			check: goRun("./hack/screens", "-check"),

@@ -43,21 +43,23 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 		return 0, err
 	}
 	if code>>14&1 != 0 && !h.read || code>>15&1 != 0 && !h.write {
-		return 0, win32.ERROR_ACCESS_DENIED
+		return 0, win32.ERROR_ACCESS_DENIED // Source: document, "Defining I/O Control Codes", RequiredAccess
 	}
 	if isFileSystemControl(code) && !h.read && !h.write {
 		// A handle without access to data is open on the device and not on its file
 		// system (docs/contract/calls.md#handles-and-access; IoCreateFile, "direct
 		// device open").
-		return 0, win32.ERROR_INVALID_FUNCTION
+		return 0, win32.ERROR_INVALID_FUNCTION // Source: inference, from "direct device open" (IoCreateFile)
 	}
 	if v, ok := h.device.(*volume); ok {
 		if err := v.answers(code, !h.read && !h.write); err != nil {
 			return 0, err
 		}
 		switch code {
+		// Source: document, FSCTL_LOCK_VOLUME.
 		case win32.FSCTL_LOCK_VOLUME:
 			return 0, v.lock(h)
+		// Source: document, FSCTL_DISMOUNT_VOLUME; that the cache is not flushed is inference.
 		case win32.FSCTL_DISMOUNT_VOLUME:
 			return 0, v.dismount(t)
 		}
@@ -74,6 +76,8 @@ func (h *deviceHandle) readAt(_ *tx, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if !h.read {
+		// Source: document, ReadFile, "must have been created with read access"; the number is
+		// inference.
 		return 0, win32.ERROR_ACCESS_DENIED
 	}
 	return h.device.readAt(p, off)
@@ -84,9 +88,12 @@ func (h *deviceHandle) writeAt(t *tx, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if !h.write {
+		// Source: document, WriteFile, "must have been created with the write access"; the
+		// number is inference.
 		return 0, win32.ERROR_ACCESS_DENIED
 	}
 	if len(p) > maxTransfer {
+		// Source: inference, drivers limit how much memory one request locks.
 		return 0, win32.ERROR_NO_SYSTEM_RESOURCES
 	}
 	return h.device.writeAt(t, p, off)
@@ -103,6 +110,8 @@ func (h *deviceHandle) flush(*tx) error {
 		return err
 	}
 	if !h.write {
+		// Source: document, FlushFileBuffers, "must have the GENERIC_WRITE access right"; the
+		// number is inference.
 		return win32.ERROR_ACCESS_DENIED
 	}
 	return h.device.flush()
@@ -132,6 +141,8 @@ func (h *deviceHandle) usedVolume() *volume {
 // Two handles with data access to one device must allow each other in their
 // share modes. A handle without data access conflicts with none
 // (docs/contract/calls.md#handles-and-access).
+//
+// Source: document, CreateFileW, "Physical Disks and Volumes".
 func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {
 	err = n.do(func(t *tx) error {
 		name, reserved, err := ntName(path)
@@ -139,7 +150,7 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 			return err
 		}
 		if reserved {
-			return win32.ERROR_FILE_NOT_FOUND // the node has no consoles or ports
+			return win32.ERROR_FILE_NOT_FOUND // Source: node, it has no consoles or ports
 		}
 		d := n.deviceForNT(name)
 		if d == nil {
@@ -150,9 +161,9 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself,
 			// STATUS_OBJECT_PATH_NOT_FOUND for a path on it.
 			if strings.Contains(strings.TrimPrefix(name, `\??\`), `\`) {
-				return win32.ERROR_PATH_NOT_FOUND
+				return win32.ERROR_PATH_NOT_FOUND // Source: inference, by the text of the code in ntstatus.h
 			}
-			return win32.ERROR_FILE_NOT_FOUND
+			return win32.ERROR_FILE_NOT_FOUND // Source: inference, by the text of the code in ntstatus.h
 		}
 		h, err = n.openDevice(d, path, access, share, disposition)
 		return err
@@ -167,6 +178,7 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	if disposition != win32.OPEN_EXISTING || access&^known != 0 ||
 		share&^(win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE) != 0 {
 		// A device cannot be created (Microsoft: CreateFileW, dwCreationDisposition).
+		// Source: document, CreateFileW, dwCreationDisposition; the number is inference.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
 	h := &deviceHandle{
@@ -178,15 +190,17 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	list := d.handles()
 	if h.read || h.write {
 		if v, ok := d.(*volume); ok && (v.formatting != 0 || v.locked != nil) {
+			// Source: code, fastfat create.c, of a locked volume.
 			return 0, win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
 		}
 		if v, ok := d.(*volume); ok && h.write && !v.offline && v.writable() != nil && n.cfg.WriteProtected == nodespec.WriteProtectedRefused && v.mounted(&n.tx) {
 			n.chosen("writeProtected", "refuse to open a volume for writing", path)
+			// Source: inference, of a mounted file system; see the option writeProtected.
 			return 0, win32.ERROR_WRITE_PROTECT
 		}
 		for _, o := range *list {
 			if !h.allows(o) || !o.allows(h) {
-				return 0, win32.ERROR_SHARING_VIOLATION
+				return 0, win32.ERROR_SHARING_VIOLATION // Source: document, CreateFileW, dwShareMode
 			}
 		}
 	}
@@ -203,6 +217,8 @@ func (h *deviceHandle) allows(o *deviceHandle) bool {
 }
 
 // Interfaces implements [win32.Devices]. A class without devices has an empty list.
+//
+// Source: document, SetupDiEnumDeviceInterfaces.
 func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	err = n.do(func(*tx) error {
 		switch class {
@@ -224,6 +240,8 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 
 // Reenumerate implements [win32.Devices]. It makes disks that wait for a rescan
 // visible.
+//
+// Source: document, CM_Reenumerate_DevNode.
 func (n *Node) Reenumerate() error { return n.do(n.reenumerate) }
 
 func (n *Node) reenumerate(t *tx) error {
@@ -231,6 +249,8 @@ func (n *Node) reenumerate(t *tx) error {
 	// SeLoadDriverPrivilege").
 	if t.privilege != win32.SE_LOAD_DRIVER_NAME && n.cfg.Privileges == nodespec.PrivilegesDisabled {
 		n.chosen("privileges", "CM_Reenumerate_DevNode fails, because SeLoadDriverPrivilege is not enabled", "the device tree")
+		// Source: document, CM_Reenumerate_DevNode, "must have SeLoadDriverPrivilege"; the
+		// number is inference.
 		return win32.ERROR_ACCESS_DENIED
 	}
 	for _, d := range n.waiting {

@@ -70,6 +70,9 @@ func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OF
 
 // writable returns ERROR_WRITE_PROTECT for a disk that is offline, read-only or
 // write-protected (docs/contract/disks.md#creating-a-partition).
+//
+// Source: program, ceph's tests on Windows and Qubes clear both attributes before they write;
+// the number is that of IOCTL_DISK_IS_WRITABLE (STATUS_MEDIA_WRITE_PROTECTED).
 func (s *diskState) writable() error {
 	if s.Protected || s.Attributes&(win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY) != 0 {
 		return win32.ERROR_WRITE_PROTECT

@@ -41,6 +41,7 @@ func (n *Node) collides(d *disk, table win32.Layout) bool {
 // common-host-libs issue 40).
 func (d *disk) newIdentity(t *tx, state diskState) error {
 	if state.writable() != nil {
+		// Source: program, hpe-storage/common-host-libs issue 40; the number is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	id, err := t.n.newGUID()

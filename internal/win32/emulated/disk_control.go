@@ -13,6 +13,8 @@ import (
 
 // control handles the control codes of a disk. The handle's access has been
 // checked.
+//
+// Source: document, the page of each control code.
 func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
@@ -21,6 +23,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return d.queryProperty(in, out)
 	case win32.IOCTL_SCSI_GET_ADDRESS:
 		if d.Address == nil {
+			// Source: inference, no driver of the stack knows the code.
 			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/contract/disks.md#location)
 		}
 		return output(out, d.Address.Encode())
@@ -30,25 +33,34 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
 		return 0, d.writable()
+	// Source: document, IOCTL_DISK_GET_DRIVE_LAYOUT_EX. For a blank disk see the option
+	// blankDisks.
 	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
 		return output(out, d.layout().Encode())
+	// Source: document, IOCTL_DISK_GET_DISK_ATTRIBUTES.
 	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
 		return output(out, win32.EncodeDiskAttributes(d.Attributes))
+	// Source: code, WSL disk.cpp: also while the disk is in use.
 	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
 		return 0, d.setAttributes(t, in)
+	// Source: document, IOCTL_DISK_CREATE_DISK. For its partitions see the option newGPT.
 	case win32.IOCTL_DISK_CREATE_DISK:
 		return 0, d.createDisk(t, in)
+	// Source: document, IOCTL_DISK_SET_DRIVE_LAYOUT_EX.
 	case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
 		return 0, d.setLayout(t, in)
+	// Source: document, IOCTL_DISK_GROW_PARTITION. For the end of a GPT see the option gptEnd.
 	case win32.IOCTL_DISK_GROW_PARTITION:
 		return 0, d.growPartition(t, in)
+	// Source: code, disk.c (Windows-driver-samples).
 	case win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:
 		return d.updateSize(t, out)
+	// Source: document, IOCTL_DISK_UPDATE_PROPERTIES.
 	case win32.IOCTL_DISK_UPDATE_PROPERTIES:
 		return 0, d.updateProperties(t)
 	}
 	// STATUS_INVALID_DEVICE_REQUEST: no driver of the stack knows the code.
-	return 0, win32.ERROR_INVALID_FUNCTION
+	return 0, win32.ERROR_INVALID_FUNCTION // Source: inference, by the text of the code in ntstatus.h
 }
 
 // layout returns the table as IOCTL_DISK_GET_DRIVE_LAYOUT_EX spells it. How Windows spells
@@ -72,6 +84,8 @@ func (d *disk) layout() win32.Layout {
 // error is STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
 func output(out, b []byte) (int, error) {
 	if len(out) < len(b) {
+		// Source: document, STATUS_BUFFER_TOO_SMALL on the pages of the control codes; code, WSL
+		// grows its buffer on 122.
 		return 0, win32.ERROR_INSUFFICIENT_BUFFER
 	}
 	return copy(out, b), nil
@@ -83,9 +97,11 @@ func output(out, b []byte) (int, error) {
 // storage/class/disk).
 func inputError(in []byte, want int) error {
 	if len(in) < want {
+		// Source: document, STATUS_INFO_LENGTH_MISMATCH (IOCTL_DISK_CREATE_DISK); the page of
+		// IOCTL_DISK_GROW_PARTITION has STATUS_BUFFER_TOO_SMALL.
 		return win32.ERROR_BAD_LENGTH
 	}
-	return win32.ERROR_INVALID_PARAMETER
+	return win32.ERROR_INVALID_PARAMETER // Source: inference, of an input that is long enough and cannot be decoded
 }
 
 // queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets the
@@ -103,6 +119,8 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 		}.Encode()
 	case win32.StorageDeviceIdProperty:
 		if len(d.Identifiers) == 0 {
+			// Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_INVALID_DEVICE_REQUEST; for
+			// which property is inference.
 			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/contract/disks.md#page-83-identifier)
 		}
 		b = win32.EncodeIdentifiers(d.Identifiers)
@@ -110,22 +128,24 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 		b = win32.Alignment{LogicalSector: d.Sector, PhysicalSector: max(d.Sector, 4096)}.Encode()
 	case win32.StorageDeviceLocationProperty:
 		if d.Location == "" {
+			// Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED; for which
+			// property is inference.
 			return 0, win32.ERROR_NOT_SUPPORTED // docs/contract/disks.md#location
 		}
 		b = win32.EncodeLocation(d.Location)
 	default:
-		return 0, win32.ERROR_NOT_SUPPORTED
+		return 0, win32.ERROR_NOT_SUPPORTED // Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED
 	}
 	switch q.QueryType {
 	case 0: // PropertyStandardQuery
 	case 1: // PropertyExistsQuery: yes, without data
 		return 0, nil
 	default:
-		return 0, win32.ERROR_NOT_SUPPORTED
+		return 0, win32.ERROR_NOT_SUPPORTED // Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED
 	}
 	const header = 8 // STORAGE_DESCRIPTOR_HEADER
 	if len(out) < header {
-		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER // Source: inference, by the pages of other control codes
 	}
 	return copy(out, b), nil
 }
@@ -140,14 +160,14 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 		return inputError(in, win32.SizeofSetDiskAttributes)
 	}
 	if (set.Mask|set.Attributes)&^known != 0 {
-		return win32.ERROR_INVALID_PARAMETER
+		return win32.ERROR_INVALID_PARAMETER // Source: inference, of attributes that winioctl.h does not have
 	}
 	state := d.diskState
 	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
 	if d.System && state.Attributes != 0 {
 		// diskpart says "Disk attributes may not be changed on the current system
 		// disk"; the number is general knowledge.
-		return win32.ERROR_ACCESS_DENIED
+		return win32.ERROR_ACCESS_DENIED // Source: inference, diskpart refuses it on the system disk
 	}
 	if set.Persist {
 		state.Persistent = state.Persistent&^set.Mask | set.Attributes&set.Mask
@@ -179,10 +199,10 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		l.Signature = c.Signature
 	case win32.PARTITION_STYLE_GPT:
 		if c.DiskID.IsZero() {
-			return win32.ERROR_INVALID_PARAMETER
+			return win32.ERROR_INVALID_PARAMETER // Source: inference, a GPT needs an identifier
 		}
 		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
-			return win32.ERROR_INVALID_PARAMETER
+			return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
 		}
 		if t.n.cfg.NewGPT == nodespec.NewGPTLate {
 			t.onCommit(func() { d.reserves = t.n.now().Add(reservedDelay) })
@@ -195,6 +215,7 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 			l.Partitions = append(l.Partitions, msr)
 		}
 	default:
+		// Source: inference, the page of IOCTL_DISK_CREATE_DISK has STATUS_NOT_SUPPORTED.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	for _, r := range ptable.Wipe(d.geometry()) {
@@ -255,6 +276,9 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 // layout are removed. The input has room for one entry at least, used or not, which the
 // declaration of DRIVE_LAYOUT_INFORMATION_EX has (Windows-driver-samples,
 // storage/class/disk).
+//
+// Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
+// STATUS_INVALID_PARAMETER; for which layouts is inference.
 func (d *disk) setLayout(t *tx, in []byte) error {
 	const least = win32.SizeofLayout + win32.SizeofPartition
 	l, err := win32.DecodeLayout(in)
@@ -265,6 +289,8 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 		return err
 	}
 	if l.Style != d.table.Style || l.Style == win32.PARTITION_STYLE_RAW || ptable.Superfloppy(d.table) {
+		// Source: program, Rufus, which creates the disk before it writes a layout; the number
+		// is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	geometry := d.geometry()
@@ -296,6 +322,9 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 // free and, on a GPT disk, in the usable range. On a disk that has grown, the
 // header and its backup move to the new end, unless the configuration requires a
 // new layout first.
+//
+// Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_GROW_PARTITION,
+// STATUS_INVALID_PARAMETER and "the space after the specified partition must be free".
 func (d *disk) growPartition(t *tx, in []byte) error {
 	g, err := win32.DecodeGrowPartition(in)
 	if err != nil {
@@ -311,6 +340,8 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 	l.Partitions = slices.Clone(l.Partitions)
 	i := slices.IndexFunc(l.Partitions, func(p win32.Partition) bool { return p.Number == g.Number })
 	if i < 0 || uint64(g.Delta) > d.TableSize {
+		// Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_INVALID_PARAMETER; that no
+		// partition has the number is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	l.Partitions[i].Length += uint64(g.Delta)
@@ -331,18 +362,20 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 // nothing is in its way but the end of the usable range, that is the one of the options.
 func (d *disk) growthRefused(l win32.Layout) error {
 	if l.Style != win32.PARTITION_STYLE_GPT || ptable.Refit(&l, d.geometry()) != nil || ptable.Check(l, d.geometry()) != nil {
+		// Source: document, IOCTL_DISK_GROW_PARTITION, "the space after the specified partition
+		// must be free".
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	d.n.chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
 	switch d.n.cfg.GrowRefused {
 	case nodespec.GrowDiskFull:
-		return win32.ERROR_DISK_FULL
+		return win32.ERROR_DISK_FULL // Source: inference, see the option growRefused
 	case nodespec.GrowUnsuccessful:
-		return win32.ERROR_GEN_FAILURE
+		return win32.ERROR_GEN_FAILURE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_UNSUCCESSFUL
 	case nodespec.GrowInternalError:
-		return win32.ERROR_IO_DEVICE
+		return win32.ERROR_IO_DEVICE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_DRIVER_INTERNAL_ERROR
 	}
-	return win32.ERROR_INVALID_PARAMETER
+	return win32.ERROR_INVALID_PARAMETER // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_INVALID_PARAMETER
 }
 
 // writeTable makes the checked layout l the disk's table. first is the current
@@ -363,6 +396,7 @@ func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {
+		// Source: document, IOCTL_DISK_UPDATE_DRIVE_SIZE, STATUS_BUFFER_TOO_SMALL.
 		return 0, win32.ERROR_INSUFFICIENT_BUFFER
 	}
 	if d.SeenSize != d.Size {
@@ -398,14 +432,14 @@ func (d *disk) readAt(p []byte, off int64) (int, error) {
 	}
 	if d.offline() && d.n.cfg.OfflineReads == nodespec.OfflineReadsRefused {
 		d.n.chosen("offlineReads", "refuse to read an offline disk", d.ID)
-		return 0, win32.ERROR_NOT_READY
+		return 0, win32.ERROR_NOT_READY // Source: inference, see the option offlineReads
 	}
 	return d.readImage(p, off)
 }
 
 func (d *disk) wholeSectors(n int, off int64) error {
 	if off < 0 || off%int64(d.Sector) != 0 || n%int(d.Sector) != 0 || uint64(off) > d.SeenSize || uint64(n) > d.SeenSize-uint64(off) {
-		return win32.ERROR_INVALID_PARAMETER
+		return win32.ERROR_INVALID_PARAMETER // Source: code, ClassReadWrite (Windows-driver-samples)
 	}
 	return nil
 }
@@ -414,7 +448,7 @@ func (d *disk) readImage(p []byte, off int64) (int, error) {
 	size, err := d.image.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		d.n.log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
-		return size, win32.ERROR_IO_DEVICE
+		return size, win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read
 	}
 	return size, nil
 }
@@ -434,6 +468,8 @@ func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
 	for _, v := range d.n.volumes {
 		for _, e := range v.extents {
 			if e.disk == d && from < e.off+e.length && e.off < to && v.mounted(t) {
+				// Source: document, WriteFile, "a write on a disk handle"; the number is
+				// inference.
 				return 0, win32.ERROR_ACCESS_DENIED
 			}
 		}
@@ -445,6 +481,8 @@ func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
 // present implements device.
 func (d *disk) present() error {
 	if d.gone {
+		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
+		// the number is inference.
 		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/contract/calls.md#transient-errors
 	}
 	return nil

@@ -5,9 +5,11 @@
 //
 // A passing test over this package shows that our code fits our reading of Windows.
 // It does not show that Windows behaves this way: nothing here has been compared with
-// a run on Windows. Each refusal cites its source (a page of docs/contract or of
-// Microsoft, an open specification such as [MS-FSA], open source) or says that it is
-// general knowledge. An unknown call, path or control code is refused as Windows
+// a run on Windows. Each refusal, and each answer of a call that succeeds, has a label, a
+// comment such as "Source: document, CreateFileW", which says who says so: Windows printed
+// it, Microsoft's code, a document of Microsoft, a specification, another program, or
+// inference. hack/sources describes the labels and collects them in
+// docs/contract/sources.md. An unknown call, path or control code is refused as Windows
 // refuses unknown ones; it never succeeds.
 //
 // # What it models

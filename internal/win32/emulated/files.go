@@ -45,6 +45,8 @@ type file struct {
 }
 
 // NtCreateFile implements [win32.Files].
+//
+// Source: specification, [MS-FSA] 2.1.5.1; the page of NtCreateFile.
 func (n *Node) NtCreateFile(root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (h win32.Handle, err error) {
 	err = n.do(func(t *tx) error {
 		var f *file
@@ -61,6 +63,9 @@ func (n *Node) NtCreateFile(root win32.Handle, name string, access, objAttr, sha
 // 2.1.5.1, phase 1, in its order; for objAttr the page of OBJECT_ATTRIBUTES).
 // Parameters that Windows supports but this emulation does not fail with
 // STATUS_NOT_SUPPORTED, which Windows never returns here.
+//
+// Source: specification, [MS-FSA] 2.1.5.1, phase 1.
+// Source of STATUS_NOT_SUPPORTED: node, what it does not emulate.
 func checkCreate(access, objAttr, share, disposition, options uint32) error {
 	const (
 		emulated = win32.FILE_DIRECTORY_FILE | fileWriteThrough | fileSequentialOnly | fileSynchronousIOAlert |
@@ -101,10 +106,12 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 	if root != 0 {
 		o, ok := n.lookup(root)
 		if !ok {
-			return nil, win32.STATUS_INVALID_HANDLE
+			return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)
 		}
 		if from, ok = o.(*file); !ok {
-			return nil, win32.STATUS_INVALID_PARAMETER // there are no names below a disk or a volume's device (general knowledge)
+			// Source: inference, there are no names below a disk or the device of a volume;
+			// fastfat create.c has STATUS_OBJECT_PATH_NOT_FOUND.
+			return nil, win32.STATUS_INVALID_PARAMETER
 		}
 		if err := from.check(0); err != nil {
 			return nil, err
@@ -121,14 +128,14 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 	// 2.1.5.1.1.
 	wantDir, wantFile := options&win32.FILE_DIRECTORY_FILE != 0, options&win32.FILE_NON_DIRECTORY_FILE != 0
 	if p.slash && wantFile {
-		return nil, win32.STATUS_OBJECT_NAME_INVALID
+		return nil, win32.STATUS_OBJECT_NAME_INVALID // Source: specification, [MS-FSA] 2.1.5.1, phase 1
 	}
 	access = grant(access, p.entry)
 	switch {
 	case p.entry == nil && disposition == win32.FILE_OPEN:
-		return nil, win32.STATUS_OBJECT_NAME_NOT_FOUND
+		return nil, win32.STATUS_OBJECT_NAME_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1, phase 7
 	case p.vol.writable() != nil && (p.entry == nil || disposition == win32.FILE_CREATE || access&writesVolume != 0):
-		return nil, win32.STATUS_MEDIA_WRITE_PROTECTED
+		return nil, win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.1
 	case p.entry == nil:
 		attributes := uint32(win32.FILE_ATTRIBUTE_ARCHIVE)
 		if wantDir || p.slash {
@@ -138,11 +145,11 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 			return nil, err
 		}
 	case disposition == win32.FILE_CREATE:
-		return nil, win32.STATUS_OBJECT_NAME_COLLISION
+		return nil, win32.STATUS_OBJECT_NAME_COLLISION // Source: specification, [MS-FSA] 2.1.5.1.2
 	case (wantDir || p.slash) && !p.entry.IsDir():
-		return nil, win32.STATUS_NOT_A_DIRECTORY
+		return nil, win32.STATUS_NOT_A_DIRECTORY // Source: specification, [MS-FSA] 2.1.5.1, phase 7
 	case wantFile && p.entry.IsDir():
-		return nil, win32.STATUS_FILE_IS_A_DIRECTORY
+		return nil, win32.STATUS_FILE_IS_A_DIRECTORY // Source: specification, [MS-FSA] 2.1.5.1.2
 	}
 	open, err := p.tree.Open(p.entry, access, share, options&win32.FILE_DELETE_ON_CLOSE != 0)
 	if err != nil {
@@ -190,12 +197,15 @@ func (f *file) mounted() bool { return !f.vol.gone && !f.dismounted && f.vol.tre
 func (f *file) check(right uint32) error {
 	switch {
 	case !f.mounted():
-		return win32.STATUS_VOLUME_DISMOUNTED
+		return win32.STATUS_VOLUME_DISMOUNTED // Source: inference, by the text of the code in ntstatus.h
 	case f.vol.offline:
-		return win32.STATUS_DEVICE_NOT_READY // like volume.ready
+		return win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
 	case f.vol.share != nil && !f.reached():
-		return win32.STATUS_NETWORK_NAME_DELETED // [MS-SMB2]: the session of the open has ended
+		// Source: specification, [MS-SMB2]: the session of the open has ended; the number is
+		// inference.
+		return win32.STATUS_NETWORK_NAME_DELETED
 	case right != 0 && f.open.Access()&right == 0:
+		// Source: specification, [MS-FSA] 2.1.5, the right that each operation needs.
 		return win32.STATUS_ACCESS_DENIED
 	}
 	return nil
@@ -237,9 +247,9 @@ func (f *file) writeAt(*tx, []byte, int64) (int, error) { return 0, f.noContents
 
 func (f *file) noContents() error {
 	if f.open.Entry().IsDir() {
-		return win32.ERROR_INVALID_FUNCTION
+		return win32.ERROR_INVALID_FUNCTION // Source: inference, a directory cannot be read
 	}
-	return win32.ERROR_NOT_SUPPORTED
+	return win32.ERROR_NOT_SUPPORTED // Source: node, files have no contents
 }
 
 // flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE). It writes
@@ -272,6 +282,8 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 	dispositions := map[uint32]uint32{win32.CREATE_NEW: win32.FILE_CREATE, win32.OPEN_EXISTING: win32.FILE_OPEN, openAlways: win32.FILE_OPEN_IF}
 	nt, ok := dispositions[disposition]
 	if !ok || flags&^known != 0 {
+		// Source: document, CreateFileW, dwCreationDisposition; others that Windows has are not
+		// emulated.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
 	access |= win32.SYNCHRONIZE | win32.FILE_READ_ATTRIBUTES
@@ -296,6 +308,7 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 	f, err := n.ntCreateFile(t, 0, name, access, win32.OBJ_CASE_INSENSITIVE, share, nt, options)
 	switch {
 	case err == win32.STATUS_OBJECT_NAME_COLLISION:
+		// Source: document, CreateFileW, CREATE_NEW, ERROR_FILE_EXISTS.
 		return 0, win32.ERROR_FILE_EXISTS // not 183, the result of RtlNtStatusToDosError
 	case err != nil:
 		return 0, dosError(err)
@@ -310,11 +323,11 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 func (n *Node) file(h win32.Handle) (*file, error) {
 	o, ok := n.lookup(h)
 	if !ok {
-		return nil, win32.STATUS_INVALID_HANDLE
+		return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)
 	}
 	f, ok := o.(*file)
 	if !ok {
-		return nil, win32.STATUS_INVALID_DEVICE_REQUEST
+		return nil, win32.STATUS_INVALID_DEVICE_REQUEST // Source: inference, by the text of the code in ntstatus.h
 	}
 	return f, nil
 }

@@ -18,6 +18,8 @@ type dirScan struct {
 const minDirectoryBuffer = 72
 
 // QueryDirectory implements [win32.Files].
+//
+// Source: document, NtQueryDirectoryFile; specification, [MS-FSA] 2.1.5.6.3.5.
 func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size int, err error) {
 	err = n.do(func(*tx) error {
 		f, err := n.file(h)
@@ -44,6 +46,10 @@ func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size in
 //     a volume, which has neither "." nor ".."; STATUS_NO_MORE_FILES at the end.
 //
 // Even if the directory changes, the next call continues after the last name.
+//
+// Source: specification, [MS-FSA] 2.1.5.6.3.5.
+// Source of STATUS_ACCESS_DENIED: document, NtQueryDirectoryFile, FILE_LIST_DIRECTORY; the
+// number is inference.
 func (f *file) queryDirectory(restart bool, buf []byte) (int, error) {
 	dir := f.open.Entry()
 	if err := f.check(0); err != nil {

@@ -17,6 +17,8 @@ const (
 )
 
 // QueryInformation implements [win32.Files].
+//
+// Source: specification, [MS-FSA] 2.1.5.12; document, NtQueryInformationFile.
 func (n *Node) QueryInformation(h win32.Handle, class uint32, buf []byte) (size int, err error) {
 	err = n.do(func(*tx) error {
 		f, err := n.file(h)
@@ -33,6 +35,8 @@ func (n *Node) QueryInformation(h win32.Handle, class uint32, buf []byte) (size 
 // with STATUS_INVALID_INFO_CLASS, a short buffer with
 // STATUS_INFO_LENGTH_MISMATCH. Attributes need FILE_READ_ATTRIBUTES. Times are
 // not emulated; they are zero.
+//
+// Source: specification, [MS-FSA] 2.1.5.12.
 func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 	e := f.open.Entry()
 	var out []byte
@@ -64,6 +68,9 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 }
 
 // SetInformation implements [win32.Files].
+//
+// Source: specification, [MS-FSA] 2.1.5.15; document, NtSetInformationFile. Go's os.RemoveAll
+// relies on the flags of FileDispositionInformationEx.
 func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
 	return n.do(func(t *tx) error {
 		f, err := n.file(h)
@@ -78,6 +85,8 @@ func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
 // with STATUS_INVALID_INFO_CLASS, a short buffer with
 // STATUS_INFO_LENGTH_MISMATCH. For the other errors see the methods of
 // [filetree.Tree].
+//
+// Source: specification, [MS-FSA] 2.1.5.15.
 func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	want, right := 0, uint32(win32.DELETE)
 	switch class {

@@ -43,6 +43,9 @@ func parseVolumeName(name string) (win32.GUID, bool) {
 //   - ERROR_INVALID_NAME without the final backslash (ReactOS; the pages of the
 //     mount functions only say that it is needed),
 //   - those of ntName and of opening a directory: 2, 3, 267 …
+//
+// Source of ERROR_INVALID_NAME: Windows, kernel32/tests/volume.c of Wine, which runs on Windows:
+// without the backslash at the end.
 func (n *Node) mountFolder(root string) (place, error) {
 	if !strings.HasSuffix(root, `\`) {
 		return place{}, win32.ERROR_INVALID_NAME
@@ -52,7 +55,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 	case err != nil:
 		return place{}, err
 	case device:
-		return place{}, win32.ERROR_INVALID_NAME
+		return place{}, win32.ERROR_INVALID_NAME // Source: inference, a device has no directories
 	}
 	p, err := n.resolve(nil, name, lookupMode{openLast: true})
 	if err == nil {
@@ -81,11 +84,12 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	}
 	switch {
 	case p.vol.fs.Kind != bootsector.NTFS:
+		// Source: document, SetVolumeMountPointW, not on ReFS; the number is inference.
 		return win32.ERROR_NOT_SUPPORTED
 	case p.vol.writable() != nil:
-		return win32.ERROR_WRITE_PROTECT
+		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	case p.entry.Reparse() != nil || !p.entry.Empty():
-		return win32.ERROR_DIR_NOT_EMPTY
+		return win32.ERROR_DIR_NOT_EMPTY // Source: document, SetVolumeMountPointW, ERROR_DIR_NOT_EMPTY
 	}
 	open, err := p.tree.Open(p.entry, access, share, false)
 	if err != nil {
@@ -110,10 +114,10 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 	}
 	if n.volumeByGUID(guid) == nil && n.cfg.GoneMountPoint == nodespec.GoneMountPointRefused {
 		n.chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
-		return win32.ERROR_FILE_NOT_FOUND
+		return win32.ERROR_FILE_NOT_FOUND // Source: code, .NET goes on after this error (dotnet/runtime issue 86249)
 	}
 	if p.vol.writable() != nil {
-		return win32.ERROR_WRITE_PROTECT
+		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	}
 	open, err := p.tree.Open(p.entry, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {
@@ -130,10 +134,12 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 // (docs/contract/volumes.md#unmount).
 func mountedHere(p place) (win32.GUID, error) {
 	if p.entry.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
+		// Source: Windows, kernel32/tests/volume.c of Wine, which runs on Windows.
 		return win32.GUID{}, win32.ERROR_NOT_A_REPARSE_POINT
 	}
 	guid, ok := mountTarget(p.entry.Reparse())
 	if !ok {
+		// Source: inference, a junction to a directory is no mount point.
 		return win32.GUID{}, win32.ERROR_INVALID_PARAMETER
 	}
 	return guid, nil
@@ -172,7 +178,7 @@ func (n *Node) volumePathName(path string) (string, error) {
 		return "", err
 	}
 	if device {
-		return "", win32.ERROR_INVALID_NAME
+		return "", win32.ERROR_INVALID_NAME // Source: inference, a device has no directories
 	}
 	// root is the result so far, as a prefix of the path that is being followed.
 	prefix := ""
@@ -184,10 +190,10 @@ func (n *Node) volumePathName(path string) (string, error) {
 	for links := 0; links <= maxLinks; links++ {
 		rest, ok := cutPrefixFold(name, `\??\`)
 		if !ok {
-			return "", win32.ERROR_INVALID_NAME
+			return "", win32.ERROR_INVALID_NAME // Source: inference, a device has no directories
 		}
 		if _, network := cutPrefixFold(rest, `UNC\`); network {
-			return "", win32.ERROR_BAD_NETPATH
+			return "", win32.ERROR_BAD_NETPATH // Source: inference, a network path has no volume here
 		}
 		if _, named := cutPrefixFold(rest, `Volume{`); named && prefix == "" {
 			prefix = `\\?\`
@@ -195,6 +201,8 @@ func (n *Node) volumePathName(path string) (string, error) {
 		first, below, _ := strings.Cut(rest, `\`)
 		vol, _, ok := n.volumeForNT(`\??\` + first + `\`)
 		if !ok {
+			// Source: inference, of a drive letter that is not used, kernel32/tests/volume.c of
+			// Wine, which runs on Windows, has ERROR_FILE_NOT_FOUND.
 			return "", win32.ERROR_PATH_NOT_FOUND
 		}
 		var next string
@@ -203,7 +211,7 @@ func (n *Node) volumePathName(path string) (string, error) {
 		}
 		name, prefix = next, ""
 	}
-	return "", win32.ERROR_CANT_RESOLVE_FILENAME
+	return "", win32.ERROR_CANT_RESOLVE_FILENAME // Source: inference, by the text of the code in winerror.h
 }
 
 // mountPathBelow walks the names in below, from a volume mounted at root. If it

@@ -16,6 +16,8 @@ import (
 // share modes apply (general knowledge). A name that is empty, of an odd length
 // or longer than the buffer fails with STATUS_INVALID_PARAMETER, and one on
 // another volume with STATUS_NOT_SAME_DEVICE.
+//
+// Source of STATUS_INVALID_PARAMETER: inference, by FILE_RENAME_INFORMATION (ntifs.h).
 func (f *file) rename(t *tx, in []byte) error {
 	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
 	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
@@ -28,7 +30,8 @@ func (f *file) rename(t *tx, in []byte) error {
 	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, t.files(f.vol)
 	if root == 0 && !strings.Contains(name, `\`) {
 		if f.open.Entry().Parent() == nil {
-			return win32.STATUS_INVALID_PARAMETER // [MS-FSA] 2.1.5.15.11: the root has no other name
+			// Source: specification, [MS-FSA] 2.1.5.15.11: the root has no other name.
+			return win32.STATUS_INVALID_PARAMETER
 		}
 		return f.tree.Rename(changes, f.open, f.open.Entry().Parent(), name, replace)
 	}
@@ -48,9 +51,9 @@ func (f *file) rename(t *tx, in []byte) error {
 	case err != nil:
 		return err
 	case p.dir == nil:
-		return win32.STATUS_OBJECT_NAME_INVALID // the root of a volume, or the directory itself
+		return win32.STATUS_OBJECT_NAME_INVALID // Source: inference, the root of a volume, or the directory itself
 	case p.tree != f.tree:
-		return win32.STATUS_NOT_SAME_DEVICE
+		return win32.STATUS_NOT_SAME_DEVICE // Source: inference, by the text of the code in ntstatus.h
 	}
 	dir, err := f.tree.Open(p.dir, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {
@@ -61,6 +64,8 @@ func (f *file) rename(t *tx, in []byte) error {
 }
 
 // FinalPath implements [win32.Files].
+//
+// Source: document, GetFinalPathNameByHandleW; code, hcsshim and containerd.
 func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) {
 	err = n.do(func(*tx) error {
 		path, err = n.finalPath(h, flags)
@@ -90,6 +95,8 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	// Apart from that, the normalized name is the one with which the file was opened.
 	if f.vol.share != nil && flags == win32.VOLUME_NAME_DOS && n.cfg.ShareNames == nodespec.ShareNamesClosed {
 		n.chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
+		// Source: document, GetFinalPathNameByHandleW, "lacks access permission to any one of
+		// those components".
 		return "", win32.ERROR_ACCESS_DENIED
 	}
 	switch flags &^ win32.FILE_NAME_OPENED {
@@ -99,11 +106,12 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		}
 		root, ok := n.dosRoot(f.vol)
 		if !ok {
-			return "", win32.ERROR_PATH_NOT_FOUND
+			return "", win32.ERROR_PATH_NOT_FOUND // Source: document, GetFinalPathNameByHandleW, ERROR_PATH_NOT_FOUND
 		}
 		return `\\?\` + strings.TrimSuffix(root, `\`) + path, nil
 	case win32.VOLUME_NAME_GUID:
 		if f.vol.share != nil {
+			// Source: document, GetFinalPathNameByHandleW, "not created for network shares".
 			return "", win32.ERROR_PATH_NOT_FOUND // a share has no volume name (the function's page)
 		}
 		return strings.TrimSuffix(f.vol.name(), `\`) + path, nil
@@ -112,10 +120,12 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	case win32.VOLUME_NAME_NONE:
 		return path, nil
 	}
-	return "", win32.ERROR_INVALID_PARAMETER
+	return "", win32.ERROR_INVALID_PARAMETER // Source: document, GetFinalPathNameByHandleW, "invalid flags"
 }
 
 // Attributes implements [win32.Files].
+//
+// Source: document, GetFileAttributesW.
 func (n *Node) Attributes(path string) (attributes uint32, err error) {
 	err = n.do(func(*tx) error {
 		attributes, err = n.attributes(path)

@@ -20,31 +20,37 @@ func (f *file) control(t *tx, code uint32, in, out []byte) (int, error) {
 // codes in a file system.
 func (f *file) fsctl(t *tx, code uint32, in, out []byte) (int, error) {
 	if f.vol.fs.Kind != bootsector.NTFS && f.vol.fs.Kind != bootsector.ReFS {
+		// Source: specification, [MS-FSCC] 2.3.82.
 		return 0, win32.STATUS_INVALID_DEVICE_REQUEST // no reparse points there ([MS-FSCC] 2.3.82)
 	}
 	switch code {
+	// Source: specification, [MS-FSA] 2.1.5.10.14.
 	case win32.FSCTL_GET_REPARSE_POINT:
 		if err := f.check(0); err != nil {
 			return 0, err
 		}
 		return f.getReparse(out)
+	// Source: specification, [MS-FSA] 2.1.5.10.37 and 2.1.5.10.3.
 	case win32.FSCTL_SET_REPARSE_POINT, win32.FSCTL_DELETE_REPARSE_POINT:
 		if err := f.check(fileWriteData | win32.FILE_WRITE_ATTRIBUTES); err != nil {
 			return 0, err
 		}
 		if len(out) != 0 {
-			return 0, win32.STATUS_INVALID_PARAMETER // [MS-FSCC] 2.3.82
+			return 0, win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSCC] 2.3.82
 		}
 		if f.vol.writable() != nil {
-			return 0, win32.STATUS_MEDIA_WRITE_PROTECTED
+			return 0, win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.10.37 and .3
 		}
 	}
 	switch code {
+	// Source: specification, [MS-FSA] 2.1.5.10.37; program, Go makes links so.
 	case win32.FSCTL_SET_REPARSE_POINT:
 		return 0, f.setReparse(t, in)
+	// Source: specification, [MS-FSA] 2.1.5.10.3.
 	case win32.FSCTL_DELETE_REPARSE_POINT:
 		return 0, f.tree.DeleteReparse(t.files(f.vol), f.open.Entry(), in)
 	}
+	// Source: inference, as codes that a file system does not support ([MS-FSCC] 2.3).
 	return 0, win32.STATUS_INVALID_DEVICE_REQUEST
 }
 
@@ -53,18 +59,18 @@ func (f *file) fsctl(t *tx, code uint32, in, out []byte) (int, error) {
 func (f *file) getReparse(out []byte) (int, error) {
 	b := f.open.Entry().Reparse()
 	if b == nil {
-		return 0, win32.STATUS_NOT_A_REPARSE_POINT
+		return 0, win32.STATUS_NOT_A_REPARSE_POINT // Source: specification, [MS-FSA] 2.1.5.10.14
 	}
 	header := 8
 	if f.open.Entry().ReparseTag()&0x80000000 == 0 {
 		header = 24 // REPARSE_GUID_DATA_BUFFER
 	}
 	if len(out) < header {
-		return 0, win32.STATUS_BUFFER_TOO_SMALL
+		return 0, win32.STATUS_BUFFER_TOO_SMALL // Source: specification, [MS-FSA] 2.1.5.10.14
 	}
 	n := copy(out, b)
 	if n < len(b) {
-		return n, win32.STATUS_BUFFER_OVERFLOW
+		return n, win32.STATUS_BUFFER_OVERFLOW // Source: specification, [MS-FSA] 2.1.5.10.14
 	}
 	return n, nil
 }
@@ -74,13 +80,13 @@ func (f *file) getReparse(out []byte) (int, error) {
 func (f *file) setReparse(t *tx, b []byte) error {
 	r, err := win32.DecodeReparse(b)
 	if err != nil {
-		return win32.STATUS_IO_REPARSE_DATA_INVALID
+		return win32.STATUS_IO_REPARSE_DATA_INVALID // Source: specification, [MS-FSA] 2.1.5.10.37
 	}
 	if r.Tag == win32.IO_REPARSE_TAG_SYMLINK && t.privilege != win32.SE_CREATE_SYMBOLIC_LINK_NAME && f.n.cfg.Privileges == nodespec.PrivilegesDisabled {
 		// FSCTL_SET_REPARSE_POINT's page; Windows printed this number (rubyinstaller2,
 		// issue 466). Junctions need no privilege (Go's tests).
 		f.n.chosen("privileges", "FSCTL_SET_REPARSE_POINT of a symbolic link fails, because SeCreateSymbolicLinkPrivilege is not enabled", f.open.Entry().Path())
-		return win32.STATUS_PRIVILEGE_NOT_HELD
+		return win32.STATUS_PRIVILEGE_NOT_HELD // Source: Windows, rubyinstaller2 issue 466
 	}
 	return f.tree.SetReparse(t.files(f.vol), f.open.Entry(), b)
 }

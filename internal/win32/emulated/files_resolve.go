@@ -33,7 +33,7 @@ type lookupMode struct {
 // them. [MS-FSA] 2.1.5.1 refers to phases 1 and 6 of that section.
 func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	if units(name) > maxPath {
-		return place{}, win32.STATUS_NAME_TOO_LONG // RtlInitUnicodeStringEx
+		return place{}, win32.STATUS_NAME_TOO_LONG // Source: inference, RtlInitUnicodeStringEx
 	}
 	var at place
 	var err error
@@ -46,6 +46,8 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 		if strings.HasPrefix(name, `\`) {
 			// A relative name must not begin with a backslash (fastfat's
 			// create.c, in Microsoft's driver samples).
+			// Source: code, fastfat create.c, which has STATUS_OBJECT_NAME_INVALID; the number
+			// is inference.
 			return place{}, win32.STATUS_INVALID_PARAMETER
 		}
 	}
@@ -57,10 +59,13 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 		if m.dontReparse {
 			// docs/contract/files.md#opening-below-a-directory; ntdef.h says the
 			// same of OBJ_DONT_REPARSE.
+			// Source: code, hcsshim safefile; OBJ_DONT_REPARSE in ntdef.h.
 			return place{}, win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
 		if links == maxLinks {
-			return place{}, win32.STATUS_REPARSE_POINT_NOT_RESOLVED // ntstatus.h; general knowledge
+			// Source: inference, by the text of the code in ntstatus.h; the limit is in "Reparse
+			// Points".
+			return place{}, win32.STATUS_REPARSE_POINT_NOT_RESOLVED
 		}
 		if at, name, err = n.device(target, lookupMode{}); err != nil {
 			return place{}, err
@@ -72,12 +77,14 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 // root directory of the volume and the rest of the name, relative to it.
 func (n *Node) device(name string, m lookupMode) (at place, rest string, err error) {
 	if !strings.HasPrefix(name, `\`) {
-		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD // neither absolute nor relative to a handle (ntstatus.h)
+		// Source: inference, neither absolute nor relative to a handle (ntstatus.h).
+		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
 	short, link := cutPrefixFold(name, `\??\`)
 	if remote, network := cutPrefixFold(short, `UNC\`); link && network {
 		if m.dontReparse {
-			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED // like a drive, see below
+			// Source: inference, a link of the object manager, as a drive letter is.
+			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
 		return n.openShare(remote)
 	}
@@ -91,24 +98,30 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 			}
 		}
 		if strings.Contains(short, `\`) {
+			// Source: inference, by the text of the code in ntstatus.h.
 			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND
 		}
+		// Source: inference, by the text of the code in ntstatus.h.
 		return place{}, "", win32.STATUS_OBJECT_NAME_NOT_FOUND
 	}
 	if link && m.dontReparse {
 		// `\??\C:` is a symbolic link of the object manager to the volume's device, and
 		// OBJ_DONT_REPARSE means those too (general knowledge; ntdef.h speaks of "any
 		// reparses"). Windows' own callers use the flag with relative names only.
+		// Source: inference, by "any reparses" in ntdef.h: a drive letter is a link of the
+		// object manager.
 		return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED
 	}
 	switch {
 	case rest == "":
-		return place{}, "", win32.STATUS_NOT_SUPPORTED // the device itself, for which this project uses CreateFile
+		// Source: node, the device itself, for which this project uses CreateFile.
+		return place{}, "", win32.STATUS_NOT_SUPPORTED
 	case vol.offline:
-		return place{}, "", win32.STATUS_DEVICE_NOT_READY // like volume.ready
+		return place{}, "", win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
 	case vol.formatting != 0, vol.locked != nil:
-		return place{}, "", win32.STATUS_ACCESS_DENIED // Microsoft: FSCTL_LOCK_VOLUME
+		return place{}, "", win32.STATUS_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
 	case vol.tree == nil:
+		// Source: document, STATUS_UNRECOGNIZED_VOLUME (ntstatus.h).
 		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#is-it-formatted
 	}
 	rest = rest[1:]
@@ -146,14 +159,17 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 		last := i == len(names)-1
 		switch {
 		case !found.entry.IsDir() && i == 0:
-			return place{}, "", win32.STATUS_INVALID_PARAMETER // relative to a file ([MS-FSA] 2.1.5.1)
+			// Source: specification, [MS-FSA] 2.1.5.1, relative to a file.
+			return place{}, "", win32.STATUS_INVALID_PARAMETER
 		case !found.entry.IsDir():
 			// [MS-FSA] 2.1.5.1 has STATUS_NOT_A_DIRECTORY, which is what a client
 			// of SMB sees; NTFS itself answers this, and Win32 "path not found"
 			// (general knowledge).
+			// Source: code, fastfat create.c, "Cannot open file as subdirectory"; [MS-FSA]
+			// 2.1.5.1 has STATUS_NOT_A_DIRECTORY.
 			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND
 		case i > 0 && found.entry.DeletePending():
-			return place{}, "", win32.STATUS_DELETE_PENDING // [MS-FSA] 2.1.5.1
+			return place{}, "", win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.1
 		}
 		found.dir, found.name = found.entry, part
 		found.entry = found.dir.Lookup(part)
@@ -161,7 +177,7 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 		case found.entry == nil && last:
 			return found, "", nil
 		case found.entry == nil:
-			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND // [MS-FSA] 2.1.5.1
+			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1
 		case found.entry.Reparse() != nil && (!last || !m.openLast):
 			target, err = follow(found, names[i+1:], found.slash)
 			return place{}, target, err
@@ -175,12 +191,13 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 func follow(p place, rest []string, slash bool) (string, error) {
 	r, err := win32.DecodeReparse(p.entry.Reparse())
 	if err != nil {
-		return "", win32.STATUS_IO_REPARSE_DATA_INVALID // unreachable: the tree refuses such data
+		return "", win32.STATUS_IO_REPARSE_DATA_INVALID // Source: node, unreachable: the tree refuses such data
 	}
 	target := ""
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
-		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED // no driver handles the tag (ntstatus.h)
+		// Source: inference, no driver handles the tag (ntstatus.h).
+		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED
 	case !r.Relative:
 		target = r.Substitute
 	default:
@@ -213,7 +230,7 @@ func relativeTarget(p place, sub string) (string, error) {
 		case "", ".":
 		case "..":
 			if len(names) == 0 {
-				return "", win32.STATUS_IO_REPARSE_DATA_INVALID
+				return "", win32.STATUS_IO_REPARSE_DATA_INVALID // Source: inference, more ".." than names
 			}
 			names = names[:len(names)-1]
 		default:
@@ -228,11 +245,11 @@ func relativeTarget(p place, sub string) (string, error) {
 func (p place) exists() error {
 	switch {
 	case p.entry == nil:
-		return win32.STATUS_OBJECT_NAME_NOT_FOUND
+		return win32.STATUS_OBJECT_NAME_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1, phase 7
 	case p.slash && !p.entry.IsDir():
-		return win32.STATUS_NOT_A_DIRECTORY
+		return win32.STATUS_NOT_A_DIRECTORY // Source: specification, [MS-FSA] 2.1.5.1, phase 7
 	case p.entry.DeletePending():
-		return win32.STATUS_DELETE_PENDING
+		return win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.1.2
 	}
 	return nil
 }

@@ -10,9 +10,12 @@ import (
 // FirmwareTable implements [win32.Firmware]. There is one SMBIOS table. Another
 // provider is ERROR_INVALID_FUNCTION (Microsoft: GetSystemFirmwareTable, and
 // general knowledge for the number).
+//
+// Source: document, GetSystemFirmwareTable; specification, SMBIOS.
 func (n *Node) FirmwareTable(provider, id uint32) (table []byte, err error) {
 	err = n.do(func(*tx) error {
 		if provider != win32.FirmwareSMBIOS {
+			// Source: inference, of a provider that GetSystemFirmwareTable does not know.
 			return win32.ERROR_INVALID_FUNCTION
 		}
 		if f := n.cfg.Firmware; f.SMBIOS != "" {

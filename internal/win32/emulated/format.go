@@ -38,6 +38,10 @@ import (
 //
 // The numbers are this node's choice: Windows' own format functions report
 // callback packets (fmifs.dll) or their own return codes (WMI).
+//
+// Source: document, MSFT_Volume.Format.
+// Source of ERROR_NO_SUCH_DEVICE, ERROR_PROCESS_ABORTED: node, what the real functions report is
+// no Win32 number.
 func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	if n.cfg.FormatDuration == 0 {
 		return n.do(func(t *tx) error {
@@ -118,6 +122,10 @@ func (n *Node) forgetFiles(t *tx, v *volume) {
 }
 
 // formattable returns the volume to format, or an error if that is not possible.
+//
+// Source of ERROR_INVALID_NAME, ERROR_FILE_NOT_FOUND, ERROR_NOT_SUPPORTED: node, what the real
+// functions report is no Win32 number.
+// Source of ERROR_ACCESS_DENIED: program, winutils-rs and Rufus have "cannot lock" of fmifs.dll.
 func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	guid, ok := parseVolumeName(vol)
 	if !ok {
@@ -134,6 +142,8 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	}
 	if v.offline && !o.Direct {
 		// MSFT_Volume.Format returns 5, invalid parameter (docs/contract/volumes.md#format).
+		// Source: Windows, Format-Volume said 5 of an offline volume, as
+		// docs/contract/volumes.md says.
 		return nil, win32.ERROR_INVALID_PARAMETER
 	}
 	if err := v.ready(); err != nil {
@@ -162,18 +172,18 @@ func (n *Node) listed(v *volume) error {
 	switch n.cfg.FormatKnows {
 	case nodespec.FormatNever:
 		n.chosen("formatKnows", "no volumes in WMI", v.name())
-		return win32.ERROR_SERVICE_DISABLED
+		return win32.ERROR_SERVICE_DISABLED // Source: Windows, AutomatedLab issue 1067, without smphost
 	case nodespec.FormatAtOnce:
 		return nil
 	case nodespec.FormatRefuses:
 		if !known {
 			n.chosen("formatKnows", "invalid parameter for a new volume", v.name())
-			return win32.ERROR_INVALID_PARAMETER
+			return win32.ERROR_INVALID_PARAMETER // Source: Windows, PowerShell issue 7771
 		}
 	default:
 		if !known {
 			n.chosen("formatKnows", "no row for a new volume in WMI", v.name())
-			return win32.ERROR_NOT_READY
+			return win32.ERROR_NOT_READY // Source: code, StorageDsc waits for new volumes; see the option formatKnows
 		}
 	}
 	return nil
@@ -181,6 +191,8 @@ func (n *Node) listed(v *volume) error {
 
 // UpdateStorageCache implements [win32.Volumes]. WMI knows the volumes of the node after
 // nodespec.Config.StorageCacheDelay.
+//
+// Source: document, MSFT_StorageSetting.UpdateHostStorageCache.
 func (n *Node) UpdateStorageCache() error {
 	return n.do(func(t *tx) error {
 		at := n.now().Add(time.Duration(n.cfg.StorageCacheDelay))
@@ -196,16 +208,20 @@ func (n *Node) UpdateStorageCache() error {
 // plan returns what a format writes to the range of a disk.
 func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
 	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
-		return fs, nil, win32.ERROR_NOT_SUPPORTED
+		return fs, nil, win32.ERROR_NOT_SUPPORTED // Source: node, it makes no file system but NTFS
 	}
 	if len(utf16.Encode([]rune(o.Label))) > bootsector.MaxLabel || strings.ContainsAny(o.Label, "\x00\\/:*?\"<>|\t") {
-		return fs, nil, win32.ERROR_INVALID_PARAMETER
+		return fs, nil, win32.ERROR_INVALID_PARAMETER // Source: inference, by the limits of labels
 	}
 	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, o.ClusterSize, uint32(off/uint64(d.Sector)), serial, o.Label)
 	switch {
 	case errors.Is(err, bootsector.ErrTooSmall):
+		// Source: program, winutils-rs has "volume too small" of fmifs.dll; the number is
+		// inference.
 		return fs, nil, win32.ERROR_DISK_FULL
 	case err != nil:
+		// Source: program, winutils-rs has "cluster size is impossible" of fmifs.dll; the number
+		// is inference.
 		return fs, nil, win32.ERROR_INVALID_PARAMETER
 	}
 	return fs, writes, nil

@@ -66,6 +66,9 @@ func (n *Node) lookup(h win32.Handle) (object, bool) {
 }
 
 // CloseHandle implements [win32.Handles].
+//
+// Source: document, CloseHandle.
+// Source of ERROR_INVALID_HANDLE: document, STATUS_INVALID_HANDLE (ZwClose).
 func (n *Node) CloseHandle(h win32.Handle) error {
 	return n.do(func(t *tx) error {
 		e := n.handles[h]
@@ -79,6 +82,8 @@ func (n *Node) CloseHandle(h win32.Handle) error {
 }
 
 // DeviceIoControl implements [win32.Handles].
+//
+// Source: document, DeviceIoControl.
 func (n *Node) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (size int, err error) {
 	err = n.do(func(t *tx) error {
 		size, err = n.deviceIoControl(t, h, code, in, out)
@@ -87,6 +92,7 @@ func (n *Node) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (siz
 	return size, err
 }
 
+// Source of ERROR_INVALID_HANDLE: document, STATUS_INVALID_HANDLE (ZwClose).
 func (n *Node) deviceIoControl(t *tx, h win32.Handle, code uint32, in, out []byte) (int, error) {
 	o, ok := n.lookup(h)
 	if !ok {
@@ -96,6 +102,9 @@ func (n *Node) deviceIoControl(t *tx, h win32.Handle, code uint32, in, out []byt
 }
 
 // ReadAt implements [win32.Handles].
+//
+// Source: document, ReadFile.
+// Source of ERROR_INVALID_HANDLE: document, STATUS_INVALID_HANDLE (ZwClose).
 func (n *Node) ReadAt(h win32.Handle, p []byte, off int64) (size int, err error) {
 	err = n.do(func(t *tx) error {
 		o, ok := n.lookup(h)
@@ -109,6 +118,9 @@ func (n *Node) ReadAt(h win32.Handle, p []byte, off int64) (size int, err error)
 }
 
 // WriteAt implements [win32.Handles].
+//
+// Source: document, WriteFile.
+// Source of ERROR_INVALID_HANDLE: document, STATUS_INVALID_HANDLE (ZwClose).
 func (n *Node) WriteAt(h win32.Handle, p []byte, off int64) (size int, err error) {
 	err = n.do(func(t *tx) error {
 		o, ok := n.lookup(h)
@@ -122,6 +134,9 @@ func (n *Node) WriteAt(h win32.Handle, p []byte, off int64) (size int, err error
 }
 
 // FlushFileBuffers implements [win32.Handles].
+//
+// Source: document, FlushFileBuffers.
+// Source of ERROR_INVALID_HANDLE: document, STATUS_INVALID_HANDLE (ZwClose).
 func (n *Node) FlushFileBuffers(h win32.Handle) error {
 	return n.do(func(t *tx) error {
 		o, ok := n.lookup(h)

@@ -21,10 +21,11 @@ func (n *Node) initiator(call func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {
-		return win32.ERROR_IO_DEVICE
+		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
 	n.applyISCSIEvents()
 	if !n.iscsiRuns() {
+		// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 		return win32.ISDSC_SERVICE_NOT_RUNNING
 	}
 	return call()
@@ -47,7 +48,7 @@ func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
 func (n *Node) discover(p win32.ISCSIPortal) error {
 	targets, ok := n.targetsAt(p)
 	if !ok {
-		return win32.ISDSC_CONNECTION_FAILED
+		return win32.ISDSC_CONNECTION_FAILED // Source: inference, by the text of the code in iscsierr.h
 	}
 	r := iscsiRegistered{Address: p.Address, Socket: p.Socket}
 	for _, t := range targets {
@@ -60,9 +61,12 @@ func (n *Node) discover(p win32.ISCSIPortal) error {
 }
 
 // AddIScsiSendTargetPortal implements [win32.ISCSI].
+//
+// Source: document, AddIScsiSendTargetPortalW.
 func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
 	return n.initiator(func() error {
 		if _, twice := n.iscsi.registered[portalKey(p)]; twice {
+			// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 			return win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS
 		}
 		return n.discover(p)
@@ -70,6 +74,8 @@ func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
 }
 
 // ReportIScsiSendTargetPortals implements [win32.ISCSI].
+//
+// Source: document, ReportIScsiSendTargetPortalsW.
 func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPortal, err error) {
 	err = n.initiator(func() error {
 		for _, r := range n.iscsi.registered {
@@ -86,20 +92,24 @@ func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPorta
 }
 
 // RefreshIScsiSendTargetPortal implements [win32.ISCSI].
+//
+// Source: document, RefreshIScsiSendTargetPortalW.
 func (n *Node) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
 	return n.initiator(func() error {
 		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok {
-			return win32.ISDSC_PORTAL_NOT_FOUND
+			return win32.ISDSC_PORTAL_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.discover(p.ISCSIPortal)
 	})
 }
 
 // RemoveIScsiSendTargetPortal implements [win32.ISCSI]. Sessions stay.
+//
+// Source: document, RemoveIScsiSendTargetPortalW.
 func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
 	return n.initiator(func() error {
 		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != iscsiInitiator {
-			return win32.ISDSC_PORTAL_NOT_FOUND
+			return win32.ISDSC_PORTAL_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.transact(func(t *tx) error {
 			deleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
@@ -120,6 +130,8 @@ func (n *Node) discovered() map[string][]iscsiRegistered {
 }
 
 // ReportIScsiTargets implements [win32.ISCSI].
+//
+// Source: document, ReportIScsiTargetsW.
 func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
 	err = n.initiator(func() error {
 		for _, r := range n.iscsi.registered {
@@ -140,11 +152,13 @@ func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
 }
 
 // IScsiTargetDiscovery implements [win32.ISCSI].
+//
+// Source: program, NetApp's tools print such texts; their form is documented nowhere.
 func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 	err = n.initiator(func() error {
 		portals := n.discovered()[foldIQN(target)]
 		if portals == nil {
-			return win32.ISDSC_TARGET_NOT_FOUND
+			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, r := range portals {
 			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
@@ -156,10 +170,12 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 }
 
 // ReportIScsiTargetPortals implements [win32.ISCSI].
+//
+// Source: document, ReportIScsiTargetPortalsW.
 func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal, err error) {
 	err = n.initiator(func() error {
 		if n.discovered()[foldIQN(target)] == nil {
-			return win32.ISDSC_TARGET_NOT_FOUND
+			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, p := range n.iscsi.targets[foldIQN(target)].Portals {
 			list = append(list, portalOf(p))
@@ -178,22 +194,22 @@ const minCHAP, maxCHAP = 12, 16
 func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 	if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
 		if target.CHAP != nil {
-			return win32.ISDSC_AUTHENTICATION_FAILURE
+			return win32.ISDSC_AUTHENTICATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
 		}
 		return nil // a name without authentication is ignored (docs/contract/iscsi.md#chap)
 	}
 	if login.AuthType > win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
-		return win32.ERROR_INVALID_PARAMETER
+		return win32.ERROR_INVALID_PARAMETER // Source: inference, of a type that iscsidsc.h does not have
 	}
 	if login.Password == nil || len(login.Password.Reveal()) < minCHAP || len(login.Password.Reveal()) > maxCHAP {
-		return win32.ISDSC_LOGIN_USER_INFO_BAD
+		return win32.ISDSC_LOGIN_USER_INFO_BAD // Source: inference, by the text of the code in iscsierr.h
 	}
 	a := target.CHAP
 	if a == nil || login.User == nil || *login.User != a.User || !a.verify(login.Password) {
-		return win32.ISDSC_AUTHENTICATION_FAILURE
+		return win32.ISDSC_AUTHENTICATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
 	}
 	if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE && !n.proves(a) {
-		return win32.ISDSC_AUTHENTICATION_FAILURE
+		return win32.ISDSC_AUTHENTICATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
 	}
 	return nil
 }
@@ -205,24 +221,29 @@ func (n *Node) proves(a *chapAccount) bool {
 }
 
 // LoginIScsiTarget implements [win32.ISCSI].
+//
+// Source: document, LoginIScsiTargetW.
 func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (id win32.ISCSISessionID, err error) {
 	err = n.initiator(func() error {
 		if n.discovered()[foldIQN(target)] == nil {
+			// Source: document, LoginIScsiTargetW, "must already exist in the list of discovered
+			// targets"; the number is inference.
 			return win32.ISDSC_TARGET_NOT_FOUND
 		}
 		if len(n.sessionsOf(target)) > 0 {
+			// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 			return win32.ISDSC_TARGET_ALREADY_LOGGED_IN
 		}
 		there, ok := n.targetsAt(p)
 		if !ok {
-			return win32.ISDSC_CONNECTION_FAILED
+			return win32.ISDSC_CONNECTION_FAILED // Source: inference, by the text of the code in iscsierr.h
 		}
 		i := slices.IndexFunc(there, func(t iscsiTarget) bool { return strings.EqualFold(t.IQN, target) })
 		if i < 0 {
-			return win32.ISDSC_NOT_FOUND
+			return win32.ISDSC_NOT_FOUND // Source: inference, the portal does not report the target
 		}
 		if there[i].Refuses {
-			return win32.ISDSC_AUTHORIZATION_FAILURE
+			return win32.ISDSC_AUTHORIZATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
 		}
 		if err := n.authenticate(there[i], login); err != nil {
 			return err
@@ -235,18 +256,22 @@ func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.
 }
 
 // LogoutIScsiTarget implements [win32.ISCSI].
+//
+// Source: document, LogoutIScsiTarget.
 func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 	return n.initiator(func() error {
 		s, ok := n.iscsi.sessions[session.String()]
 		if !ok {
-			return win32.ISDSC_INVALID_SESSION_ID
+			return win32.ISDSC_INVALID_SESSION_ID // Source: inference, by the text of the code in iscsierr.h
 		}
 		target := n.iscsi.targets[foldIQN(s.IQN)]
 		if target.Busy {
+			// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 			return win32.ISDSC_DEVICE_BUSY_ON_SESSION
 		}
 		for _, c := range target.luns() {
 			if d := n.byDiskID(c.ID); d != nil && n.inUse(d) {
+				// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 				return win32.ISDSC_DEVICE_BUSY_ON_SESSION
 			}
 		}
@@ -255,6 +280,8 @@ func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 }
 
 // GetIScsiSessionList implements [win32.ISCSI].
+//
+// Source: document, GetIScsiSessionListW.
 func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
 	err = n.initiator(func() error {
 		for _, s := range n.iscsi.sessions {
@@ -270,11 +297,13 @@ func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
 }
 
 // GetDevicesForIScsiSession implements [win32.ISCSI].
+//
+// Source: document, GetDevicesForIScsiSessionW.
 func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []win32.ISCSIDevice, err error) {
 	err = n.initiator(func() error {
 		s, ok := n.iscsi.sessions[session.String()]
 		if !ok {
-			return win32.ISDSC_INVALID_SESSION_ID
+			return win32.ISDSC_INVALID_SESSION_ID // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
 			if d := n.byDiskID(c.ID); d != nil {
@@ -290,6 +319,8 @@ func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []w
 }
 
 // ReportIScsiPersistentLogins implements [win32.ISCSI].
+//
+// Source: document, ReportIScsiPersistentLoginsW.
 func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin, err error) {
 	err = n.initiator(func() error {
 		for _, p := range n.iscsi.persistent {
@@ -302,11 +333,13 @@ func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin,
 }
 
 // RemoveIScsiPersistentTarget implements [win32.ISCSI].
+//
+// Source: document, RemoveIScsiPersistentTargetW.
 func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 	return n.initiator(func() error {
 		key := foldIQN(l.TargetName)
 		if have, ok := n.iscsi.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
-			return win32.ISDSC_TARGET_NOT_FOUND
+			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.transact(func(t *tx) error {
 			deleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
@@ -317,11 +350,14 @@ func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 
 // SetIScsiInitiatorCHAPSharedSecret implements [win32.ISCSI]. An empty secret
 // removes it.
+//
+// Source: document, SetIScsiInitiatorCHAPSharedSecret.
 func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 	return n.initiator(func() error {
 		var hash []byte
 		if size := len(secret.Reveal()); size > 0 {
 			if size < minCHAP || size > maxCHAP {
+				// Source: inference, secrets have 12 to 16 bytes (ISCSI_LOGIN_OPTIONS).
 				return win32.ERROR_INVALID_PARAMETER
 			}
 			var err error

@@ -185,7 +185,7 @@ func (n *Node) locked(call func(t *tx) error) (wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.broken != nil {
-		return 0, win32.ERROR_IO_DEVICE
+		return 0, win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
 	n.applyISCSIEvents()
 	n.addReserved()
@@ -210,15 +210,19 @@ func (n *Node) transact(call func(t *tx) error) error {
 func (n *Node) breakDown(what string, err error) error {
 	n.broken = fmt.Errorf("%s: %w", what, err)
 	n.log.Error("Failed to store the state of the emulated node; all later calls will fail", "err", n.broken)
-	return win32.ERROR_IO_DEVICE
+	return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 }
 
 // WindowsDirectory implements [win32.Installation].
+//
+// Source: document, GetSystemWindowsDirectoryW.
 func (n *Node) WindowsDirectory() (string, error) {
 	return `C:\Windows`, n.do(func(*tx) error { return nil })
 }
 
 // ComputerName implements [win32.Installation]. The node is in no domain.
+//
+// Source: document, GetComputerNameExW.
 func (n *Node) ComputerName(kind uint32) (name string, err error) {
 	err = n.do(func(*tx) error {
 		switch kind {
@@ -227,7 +231,7 @@ func (n *Node) ComputerName(kind uint32) (name string, err error) {
 		case win32.ComputerNameDnsHostname, win32.ComputerNameDnsFullyQualified, win32.ComputerNamePhysicalDnsHostname, win32.ComputerNamePhysicalDnsFullyQualified:
 			name = "simulated-node"
 		default:
-			return win32.ERROR_INVALID_PARAMETER // the function's page
+			return win32.ERROR_INVALID_PARAMETER // Source: inference, of a kind that sysinfoapi.h does not have
 		}
 		return nil
 	})

@@ -33,13 +33,14 @@ const maxPath = 32767
 // be mistaken for a missing file.
 func ntName(path string) (name string, device bool, err error) {
 	if path == "" {
-		return "", false, win32.ERROR_PATH_NOT_FOUND // like GetFileAttributesW for ""
+		return "", false, win32.ERROR_PATH_NOT_FOUND // Source: inference, as of GetFileAttributesW
 	}
 	if strings.ContainsRune(path, 0) {
-		return "", false, win32.ERROR_INVALID_NAME // it would end the string in C; the native side refuses it too
+		// Source: node, it would end the string in C; the native side refuses it, too.
+		return "", false, win32.ERROR_INVALID_NAME
 	}
 	if units(path) > maxPath {
-		return "", false, win32.ERROR_FILENAME_EXCED_RANGE
+		return "", false, win32.ERROR_FILENAME_EXCED_RANGE // Source: inference, by the text of the code in winerror.h
 	}
 	if rest, ok := strings.CutPrefix(path, `\\?\`); ok {
 		return `\??\` + rest, false, nil
@@ -54,7 +55,7 @@ func ntName(path string) (name string, device bool, err error) {
 	case len(p) >= 3 && isLetter(p[0]) && p[1:3] == `:\`:
 		root, rest = `\??\`+p[:2]+`\`, p[3:]
 	default:
-		return "", false, win32.ERROR_BAD_PATHNAME
+		return "", false, win32.ERROR_BAD_PATHNAME // Source: node, it has no current directory
 	}
 	end := "" // the path's last backslash
 	if strings.HasSuffix(p, `\`) {

@@ -143,7 +143,7 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 		}
 		switch {
 		case p.entry.IsDir() != dir:
-			return win32.STATUS_OBJECT_NAME_COLLISION
+			return win32.STATUS_OBJECT_NAME_COLLISION // Source: node, only for tests
 		case dir || p.entry.Size() == size:
 			return nil
 		}
@@ -182,7 +182,7 @@ func (n *Node) RenameFile(from, to string) error {
 			return err
 		}
 		if target.vol != p.vol || target.dir == nil {
-			return win32.STATUS_NOT_SAME_DEVICE
+			return win32.STATUS_NOT_SAME_DEVICE // Source: node, only for tests
 		}
 		open, err := p.vol.tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
 		if err != nil {

@@ -3,6 +3,8 @@ package emulated
 import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 
 // WithPrivilege implements [win32.Privileges]. The account holds every privilege.
+//
+// Source: document, AdjustTokenPrivileges.
 func (n *Node) WithPrivilege(privilege string, f func(win32.API) error) error {
 	if err := n.do(func(*tx) error { return nil }); err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 )
 
 // openService is OpenServiceW.
+//
+// Source: document, OpenServiceW, ERROR_INVALID_NAME and ERROR_SERVICE_DOES_NOT_EXIST.
 func (n *Node) openService(name string) (*service, error) {
 	if !validServiceName(name) {
 		return nil, win32.ERROR_INVALID_NAME
@@ -22,6 +24,8 @@ func (n *Node) openService(name string) (*service, error) {
 }
 
 // ServiceStatus implements [win32.Services].
+//
+// Source: document, QueryServiceStatusEx.
 func (n *Node) ServiceStatus(name string) (status win32.ServiceStatus, err error) {
 	err = n.do(func(*tx) error {
 		s, err := n.openService(name)
@@ -34,6 +38,8 @@ func (n *Node) ServiceStatus(name string) (status win32.ServiceStatus, err error
 }
 
 // ServiceConfig implements [win32.Services].
+//
+// Source: document, QueryServiceConfigW.
 func (n *Node) ServiceConfig(name string) (config win32.ServiceConfig, err error) {
 	err = n.do(func(*tx) error {
 		s, err := n.openService(name)
@@ -48,6 +54,8 @@ func (n *Node) ServiceConfig(name string) (config win32.ServiceConfig, err error
 }
 
 // StartService implements [win32.Services].
+//
+// Source: document, StartServiceW.
 func (n *Node) StartService(name string) error {
 	return n.do(func(t *tx) error {
 		s, err := n.openService(name)
@@ -64,6 +72,9 @@ func (n *Node) StartService(name string) error {
 //
 // Errors are those of Microsoft's page of StartServiceW. A service that is start
 // or stop pending counts as running there.
+//
+// Source: document, StartServiceW, the table of errors.
+// Source of ERROR_CIRCULAR_DEPENDENCY: inference, by the text of the code in winerror.h.
 func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 	if slices.Contains(path, s) {
 		return time.Time{}, win32.ERROR_CIRCULAR_DEPENDENCY
@@ -85,6 +96,8 @@ func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 	for _, name := range s.DependsOn {
 		d := n.service(name)
 		if d == nil {
+			// Source: inference, the page of StartServiceW has ERROR_SERVICE_DEPENDENCY_DELETED
+			// for a service that does not exist.
 			return time.Time{}, win32.ERROR_SERVICE_DEPENDENCY_FAIL
 		}
 		up, err := n.start(t, d, append(slices.Clone(path), s))
@@ -92,7 +105,7 @@ func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 			return time.Time{}, err
 		}
 		if err != nil || d.Dies != 0 {
-			return time.Time{}, win32.ERROR_SERVICE_DEPENDENCY_FAIL
+			return time.Time{}, win32.ERROR_SERVICE_DEPENDENCY_FAIL // Source: document, StartServiceW
 		}
 		if up.After(ready) {
 			ready = up
@@ -109,6 +122,9 @@ func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 
 // ControlService implements [win32.Services] for SERVICE_CONTROL_STOP. Other
 // controls fail as for a service that does not accept them.
+//
+// Source: document, ControlService, the table of errors. Of a service that starts, the page says
+// both that it gets the control and that it does not.
 func (n *Node) ControlService(name string, control uint32) (status win32.ServiceStatus, err error) {
 	err = n.do(func(t *tx) error {
 		s, err := n.openService(name)
@@ -155,6 +171,8 @@ func (n *Node) dependents(s *service) []*service {
 // DependentServices implements [win32.Services]. It lists direct and indirect
 // dependents, those without dependents of their own first (Microsoft:
 // EnumDependentServicesW, "reverse sequence of start order").
+//
+// Source: document, EnumDependentServicesW.
 func (n *Node) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
 	err = n.do(func(*tx) error {
 		s, err := n.openService(name)

@@ -24,6 +24,10 @@ import (
 //     (docs/contract/smb.md#errors-of-a-mapping),
 //   - ERROR_ACCESS_DENIED for privacy on a server without encryption
 //     (docs/contract/smb.md#errors-of-a-mapping).
+//
+// Source: document, NetUseAdd; code, microsoft/wmi has MSFT_SmbGlobalMapping.Create.
+// Source of ERROR_GEN_FAILURE: Windows, Server 2019 printed 0x80041001 without a number; see the
+// option smbErrors.
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.client(func(t *tx) error {
 		err := n.useAdd(t, u)
@@ -40,10 +44,14 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 	ref, err := winpath.ParseShare(u.Remote)
 	switch {
 	case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
-		return win32.ERROR_INVALID_PARAMETER
+		return win32.ERROR_INVALID_PARAMETER // Source: inference, of flags that NetUseAdd does not know
 	case err != nil:
+		// Source: inference, Windows printed 87 for a backslash at the end
+		// (docs/contract/smb.md).
 		return win32.ERROR_BAD_NET_NAME
 	case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
+		// Source: Windows, System Error 1312, as docs/contract/smb.md says; for which names is
+		// inference.
 		return win32.ERROR_NO_SUCH_LOGON_SESSION
 	}
 	server, known := n.smb.servers[foldSMB(ref.Server)]
@@ -58,10 +66,12 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 		}
 		same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
 		if !same || o.Equal(ref) && other.Status != win32.USE_OK {
+			// Source: Windows, System Error 1219 (csi-driver-smb issue 219).
 			return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
 		}
 	}
 	if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
+		// Source: inference, Windows printed 65 (csi-proxy issue 311, csi-driver-smb issue 655).
 		return win32.ERROR_ACCESS_DENIED
 	}
 	key, err := server.logon(win32.Credentials{User: u.User, Domain: u.Domain, Password: u.Password})
@@ -72,6 +82,8 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 		m.Account, m.Changes = key, server.Accounts[key].Changes
 	}
 	if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
+		// Source: document, WNetAddConnection2W, ERROR_BAD_NET_NAME; that NetUseAdd and WMI have
+		// it is inference.
 		return win32.ERROR_BAD_NET_NAME
 	}
 	n.setMapping(t, m)
@@ -79,6 +91,8 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 }
 
 // UseEnum implements [win32.SMB]. Mappings are sorted by name.
+//
+// Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user; see the option smbUsers.
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
 	err = n.client(func(*tx) error {
 		for _, m := range n.smb.mappings {
@@ -96,16 +110,18 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 
 // UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated. Other values
 // fail with ERROR_NOT_SUPPORTED, which Windows does not return.
+//
+// Source: document, NetUseDel, USE_LOTS_OF_FORCE.
 func (n *Node) UseDel(remote string, force uint32) error {
 	return n.client(func(t *tx) error {
 		m, ok := n.smb.mappings[foldSMB(remote)]
 		switch {
 		case !ok:
-			return win32.ERROR_NOT_CONNECTED
+			return win32.ERROR_NOT_CONNECTED // Source: inference, by the text of the code in winerror.h
 		case force > win32.USE_LOTS_OF_FORCE:
-			return win32.ERROR_INVALID_PARAMETER
+			return win32.ERROR_INVALID_PARAMETER // Source: inference, of a value that lmuse.h does not have
 		case force != win32.USE_LOTS_OF_FORCE:
-			return win32.ERROR_NOT_SUPPORTED
+			return win32.ERROR_NOT_SUPPORTED // Source: node, only USE_LOTS_OF_FORCE is emulated
 		}
 		n.deleteMapping(t, m)
 		n.closeShare(t, m.Remote)
@@ -151,12 +167,18 @@ func (n *Node) gone(server string) serverGone {
 		switch n.cfg.SMBServerGone {
 		case nodespec.SMBGoneTimeout:
 			n.chosen("smbServerGone", "no response from an SMB server", server)
+			// Source: Windows, reports of csi-driver-smb and Azure File; see the option
+			// smbServerGone.
 			return serverGone{win32.ERROR_SEM_TIMEOUT, win32.STATUS_IO_TIMEOUT}
 		case nodespec.SMBGoneDropped:
 			n.chosen("smbServerGone", "no response from an SMB server", server)
+			// Source: Windows, reports of csi-driver-smb and Azure File; see the option
+			// smbServerGone.
 			return serverGone{win32.ERROR_NETNAME_DELETED, win32.STATUS_NETWORK_NAME_DELETED}
 		}
 	}
+	// Source: Windows, System Error 53 (csi-driver-smb issue 294); of NtCreateFile it is
+	// inference.
 	return serverGone{win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH}
 }
 
@@ -170,14 +192,14 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 	}
 	share, ok := server.Shares[foldSMB(ref.Name)]
 	if !ok {
-		return smbShare{}, win32.STATUS_BAD_NETWORK_NAME
+		return smbShare{}, win32.STATUS_BAD_NETWORK_NAME // Source: inference, by the text of the code in ntstatus.h
 	}
 	m, mapped := n.smb.mappings[foldSMB(ref.String())]
 	switch {
 	case !mapped && server.NodeAccount:
 		return share, nil // with the node's own account
 	case !mapped:
-		return smbShare{}, win32.STATUS_ACCESS_DENIED
+		return smbShare{}, win32.STATUS_ACCESS_DENIED // Source: inference, of a share without a mapping
 	case m.Status == win32.USE_OK:
 		return share, nil
 	case m.Status == win32.USE_DISCONN && m.Idle:
@@ -185,9 +207,9 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 		n.setMapping(&n.tx, m)
 		return share, nil
 	case m.Status == win32.USE_DISCONN:
-		return smbShare{}, win32.STATUS_LOGON_FAILURE
+		return smbShare{}, win32.STATUS_LOGON_FAILURE // Source: inference, of a mapping without its credentials
 	}
-	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR
+	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR // Source: inference, of a mapping in another state
 }
 
 // openShare returns the root of the share at the front of rest, the part of a
@@ -199,6 +221,7 @@ func (n *Node) openShare(rest string) (place, string, error) {
 	share, rest, _ := strings.Cut(rest, `\`)
 	ref := winpath.Share{Server: server, Name: share}
 	if server == "" || share == "" {
+		// Source: inference, of a name without a server or a share.
 		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
 	s, err := n.reach(ref)

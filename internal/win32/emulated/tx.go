@@ -115,7 +115,7 @@ func (t *tx) commit() error {
 	if t.err != nil {
 		t.rollback()
 		t.n.log.Error("Failed to store a change of the emulated node", "err", t.err)
-		return win32.ERROR_IO_DEVICE
+		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
 	if !t.record.Empty() {
 		if err := t.n.store.Commit(&t.record); err != nil {

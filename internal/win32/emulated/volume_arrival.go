@@ -179,7 +179,7 @@ func (n *Node) newVolume(t *tx, disk, part string, more uint32, offline bool) (v
 	guid, err := n.newGUID()
 	if err != nil {
 		n.log.Error("Failed to generate a volume GUID", "err", err)
-		return volumeRecord{}, win32.ERROR_GEN_FAILURE
+		return volumeRecord{}, win32.ERROR_GEN_FAILURE // Source: node, it cannot get random numbers
 	}
 	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1, Offline: offline}
 	t.Put(volumeKey(guid), r)

@@ -13,6 +13,9 @@ import (
 // answers returns the error of a request to a volume that is offline. Its state can
 // still be asked for and changed (Microsoft: IOCTL_VOLUME_OFFLINE). direct means that
 // the handle has no access to data.
+//
+// Source of ERROR_NOT_READY: document, winioctl.h and IOCTL_VOLUME_OFFLINE; Windows printed 21
+// (rufus issues 386, 2630).
 func (v *volume) answers(code uint32, direct bool) error {
 	switch {
 	case !v.offline, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE:
@@ -30,6 +33,9 @@ func (v *volume) answers(code uint32, direct bool) error {
 
 // control handles the control codes of a volume. Like the volume manager, it
 // passes storage and disk codes about the medium to the disk.
+//
+// Source: document, the page of each control code.
+// Source of ERROR_INVALID_FUNCTION: inference, by the text of the code in ntstatus.h.
 func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
@@ -50,17 +56,22 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 		if !v.offline {
 			// STATUS_UNSUCCESSFUL means that it is online (Microsoft:
 			// IOCTL_VOLUME_IS_OFFLINE).
-			return 0, win32.ERROR_GEN_FAILURE
+			return 0, win32.ERROR_GEN_FAILURE // Source: document, IOCTL_VOLUME_IS_OFFLINE, STATUS_UNSUCCESSFUL
 		}
 		return 0, nil
+	// Source: document, IOCTL_DISK_GET_LENGTH_INFO; code, hcsshim expandscratchsize.go asks the
+	// volume.
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
 		return output(out, win32.EncodeLength(v.length()))
 	case win32.FSCTL_GET_NTFS_VOLUME_DATA:
 		return v.ntfsData(t, out)
+	// Source: document, FSCTL_EXTEND_VOLUME; code, hcsshim expandscratchsize.go.
 	case win32.FSCTL_EXTEND_VOLUME:
 		return 0, v.extend(t, in)
 	}
 	if len(v.extents) != 1 {
+		// Source: code, hcsshim: a volume on several disks has no device number; the number of
+		// the error is inference.
 		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/contract/volumes.md#finding-volumes)
 	}
 	d := v.extents[0].disk
@@ -88,10 +99,10 @@ func (v *volume) diskExtents(out []byte) (int, error) {
 	b := win32.EncodeExtents(es)
 	switch {
 	case len(out) < one:
-		return 0, win32.ERROR_INVALID_PARAMETER // DDI: IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
+		return 0, win32.ERROR_INVALID_PARAMETER // Source: document, IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS (DDI)
 	case len(out) < len(b):
 		whole := (len(out)-(one-each))/each*each + one - each
-		return copy(out, b[:whole]), win32.ERROR_MORE_DATA
+		return copy(out, b[:whole]), win32.ERROR_MORE_DATA // Source: document, IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
 	}
 	return copy(out, b), nil
 }
@@ -103,6 +114,7 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 		return 0, err
 	}
 	if !v.mounted(t) || v.fs.Kind != bootsector.NTFS {
+		// Source: document, FSCTL_GET_NTFS_VOLUME_DATA, only of NTFS; the number is inference.
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
 	return output(out, win32.NTFSVolumeData{
@@ -127,21 +139,27 @@ func (v *volume) extend(t *tx, in []byte) error {
 	}
 	s := uint64(v.sector())
 	if sectors <= 0 || uint64(sectors) > v.length()/s {
+		// Source: document, FSCTL_EXTEND_VOLUME, "must have enough sectors"; the number is
+		// inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if !v.mounted(t) {
 		return nil // RAW accepts any size up to that of its partition
 	}
 	if v.fs.Kind != bootsector.NTFS {
+		// Source: document, FSCTL_EXTEND_VOLUME, "supported on NTFS, RAW, and ReFS"; the number
+		// is inference.
 		return win32.ERROR_INVALID_FUNCTION // FAT cannot grow
 	}
 	target := uint64(sectors) * s / uint64(v.fs.BytesPerCluster)
 	if target <= v.fs.Clusters+1 || target > math.MaxUint32 {
+		// Source: document, FSCTL_EXTEND_VOLUME, "at least one cluster larger"; the number is
+		// inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	boot := make([]byte, s)
 	if _, err := v.ReadAt(boot, 0); err != nil {
-		return win32.ERROR_IO_DEVICE
+		return win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read
 	}
 	fs, writes := bootsector.GrowNTFS(boot, v.fs, uint64(sectors))
 	for _, w := range writes {
@@ -154,6 +172,8 @@ func (v *volume) extend(t *tx, in []byte) error {
 // present implements device.
 func (v *volume) present() error {
 	if v.gone {
+		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
+		// the number is inference.
 		return win32.ERROR_NO_SUCH_DEVICE // docs/contract/calls.md#transient-errors
 	}
 	return nil
@@ -178,13 +198,16 @@ func (v *volume) flush() error {
 func (v *volume) readAt(p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 {
+		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
 	if v.offline {
+		// Source: document, IOCTL_VOLUME_OFFLINE, "read and write operations will fail"; Windows
+		// printed 21 (rufus issue 386).
 		return 0, win32.ERROR_NOT_READY
 	}
 	if uint64(off) >= v.length() {
-		return 0, win32.ERROR_HANDLE_EOF
+		return 0, win32.ERROR_HANDLE_EOF // Source: document, ReadFile, at the end of a file
 	}
 	size, err := v.ReadAt(p, off)
 	if errors.Is(err, io.EOF) {
@@ -198,15 +221,19 @@ func (v *volume) readAt(p []byte, off int64) (int, error) {
 func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.length() || uint64(len(p)) > v.length()-uint64(off) {
+		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
 	if v.offline {
+		// Source: document, IOCTL_VOLUME_OFFLINE, "read and write operations will fail"; Windows
+		// printed 21 (rufus issue 386).
 		return 0, win32.ERROR_NOT_READY
 	}
 	if err := v.writable(); err != nil {
 		return 0, err
 	}
 	if v.mounted(t) {
+		// Source: document, WriteFile, "a write on a volume handle"; the number is inference.
 		return 0, win32.ERROR_ACCESS_DENIED
 	}
 	v.write(t, uint64(off), p)

@@ -54,11 +54,14 @@ func (v *volume) mounted(t *tx) bool {
 func (v *volume) ready() error {
 	switch {
 	case v.gone:
+		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
+		// the number is inference.
 		return win32.ERROR_NO_SUCH_DEVICE
 	case v.offline:
+		// Source: document, IOCTL_VOLUME_OFFLINE; Windows printed 21 (rufus issues 386, 2630).
 		return win32.ERROR_NOT_READY
 	case v.formatting != 0:
-		return win32.ERROR_ACCESS_DENIED
+		return win32.ERROR_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
 	}
 	return nil
 }

@@ -14,15 +14,16 @@ import (
 // FSCTL_LOCK_VOLUME; code: WSL disk.cpp).
 func (v *volume) lock(h *deviceHandle) error {
 	if v.offline {
+		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
 	}
 	for _, o := range v.n.handles {
 		if u, ok := o.object.(volumeUser); ok && u.usedVolume() == v && o.object != object(h) {
-			return win32.ERROR_ACCESS_DENIED
+			return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
 		}
 	}
 	if v.locked != nil || v.formatting != 0 {
-		return win32.ERROR_ACCESS_DENIED
+		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
 	}
 	v.locked, v.unflushed = h, nil
 	return nil
@@ -33,6 +34,7 @@ func (v *volume) lock(h *deviceHandle) error {
 // FSCTL_DISMOUNT_VOLUME). The cache is not flushed; that is inference.
 func (v *volume) dismount(t *tx) error {
 	if v.offline {
+		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
 	}
 	if v.fsid == "" {

@@ -16,6 +16,8 @@ const MaxName = 255
 // a control character or one of "\ / : * ? < > | ([MS-FSCC] 2.1.5.2 and, for the
 // two dots, 2.1.5.1). A colon would begin a stream name, but this emulation has
 // no streams.
+//
+// Source: specification, [MS-FSCC] 2.1.5.2 and 2.1.5.1.
 func CheckName(name string) error {
 	if name == "" || name == "." || name == ".." {
 		return win32.STATUS_OBJECT_NAME_INVALID

@@ -44,6 +44,8 @@ func (o *Open) Access() uint32 { return o.access }
 //     (same),
 //   - STATUS_SHARING_VIOLATION if the share mode of this open or of another open of
 //     e does not allow the other's rights.
+//
+// Source: specification, [MS-FSA] 2.1.5.1.2.
 func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, error) {
 	readOnly := e.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0
 	switch {
@@ -127,6 +129,10 @@ func (t *Tree) Dismount() {
 //     says to ignore that,
 //   - STATUS_DIRECTORY_NOT_EMPTY,
 //   - STATUS_FILE_DELETED after the deletion.
+//
+// Source: specification, [MS-FSA] 2.1.5.15.3.
+// Source of STATUS_NOT_SUPPORTED: node, FILE_DISPOSITION_ON_CLOSE is not emulated.
+// Source of STATUS_FILE_DELETED: inference, by the text of the code in ntstatus.h.
 func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	const known = win32.FILE_DISPOSITION_DELETE | win32.FILE_DISPOSITION_POSIX_SEMANTICS |
 		win32.FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK | win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE
@@ -168,6 +174,8 @@ func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 //   - STATUS_INVALID_PARAMETER for the root,
 //   - the errors of [CheckName] and [Tree.Create] for name and dir,
 //   - STATUS_OBJECT_NAME_COLLISION if the name exists and replace is not set.
+//
+// Source: specification, [MS-FSA] 2.1.5.15.11.
 func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool) error {
 	name = clean(name)
 	e := o.entry
@@ -177,15 +185,15 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 	case e == t.root:
 		return win32.STATUS_INVALID_PARAMETER
 	case e.DeletePending():
-		return win32.STATUS_ACCESS_DENIED
+		return win32.STATUS_ACCESS_DENIED // Source: inference, of an entry that is being deleted
 	case err != nil:
 		return err
 	case !dir.IsDir():
-		return win32.STATUS_NOT_A_DIRECTORY
+		return win32.STATUS_NOT_A_DIRECTORY // Source: inference, by the text of the code in ntstatus.h
 	case dir.DeletePending():
-		return win32.STATUS_DELETE_PENDING
+		return win32.STATUS_DELETE_PENDING // Source: inference, by the text of the code in ntstatus.h
 	case dir.rec.Reparse != nil:
-		return win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT
+		return win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT // Source: inference, by the text of the code in ntstatus.h
 	case dir.within(e), t.opensBelow(e):
 		return win32.STATUS_ACCESS_DENIED
 	}
@@ -194,7 +202,7 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 		case !replace:
 			return win32.STATUS_OBJECT_NAME_COLLISION
 		case old.pending:
-			return win32.STATUS_DELETE_PENDING
+			return win32.STATUS_DELETE_PENDING // Source: inference, by the text of the code in ntstatus.h
 		case old.IsDir(), old.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0, len(old.opens) != 0:
 			return win32.STATUS_ACCESS_DENIED
 		}

@@ -26,6 +26,7 @@ const (
 //     FsRtlValidateReparsePointBuffer (ntifs.h) requires,
 //   - STATUS_NOT_A_DIRECTORY for a mount point on a file ([MS-FSA] 2.1.5.10.37).
 func CheckReparse(b []byte, dir bool) error {
+	// Source: specification, [MS-FSA] 2.1.5.10.37; [MS-FSCC] 2.3.82.
 	const invalid = win32.STATUS_IO_REPARSE_DATA_INVALID
 	if len(b) < reparseHeader || len(b) > win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE {
 		return invalid
@@ -42,7 +43,7 @@ func CheckReparse(b []byte, dir bool) error {
 	case len(b) != reparseHeader+n:
 		return invalid
 	case tag == win32.IO_REPARSE_TAG_MOUNT_POINT && !dir:
-		return win32.STATUS_NOT_A_DIRECTORY
+		return win32.STATUS_NOT_A_DIRECTORY // Source: specification, [MS-FSA] 2.1.5.10.37
 	case tag == win32.IO_REPARSE_TAG_MOUNT_POINT:
 		return checkMountPoint(b[reparseHeader:])
 	case tag == win32.IO_REPARSE_TAG_SYMLINK:
@@ -53,6 +54,8 @@ func CheckReparse(b []byte, dir bool) error {
 
 // checkMountPoint requires the substitute name at 0, the print name right after
 // its NUL, and the end of the data after the print name's NUL.
+//
+// Source: document, FsRtlValidateReparsePointBuffer (ntifs.h).
 func checkMountPoint(d []byte) error {
 	const names = 8
 	if len(d) < names {
@@ -71,6 +74,8 @@ func checkMountPoint(d []byte) error {
 
 // checkSymlink requires both names inside the data, in any order, and a
 // substitute name that is not empty.
+//
+// Source: document, FsRtlValidateReparsePointBuffer (ntifs.h).
 func checkSymlink(d []byte) error {
 	const names = 12
 	if len(d) < names {
@@ -99,6 +104,9 @@ func checkSymlink(d []byte) error {
 //   - STATUS_REPARSE_ATTRIBUTE_CONFLICT on one of another third party,
 //   - STATUS_ACCESS_DENIED for the root: Windows does not let the root of a mounted
 //     volume be redirected (general knowledge).
+//
+// Source: specification, [MS-FSA] 2.1.5.10.37.
+// Source of STATUS_ACCESS_DENIED: inference, the root of a volume cannot be a link.
 func (t *Tree) SetReparse(c Changes, e *Entry, b []byte) error {
 	if err := CheckReparse(b, e.IsDir()); err != nil {
 		return err
@@ -134,6 +142,8 @@ func sameOwner(a, b []byte) bool {
 // STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_NOT_A_REPARSE_POINT for
 // an ordinary entry, STATUS_IO_REPARSE_TAG_MISMATCH for another tag and
 // STATUS_REPARSE_ATTRIBUTE_CONFLICT for another GUID.
+//
+// Source: specification, [MS-FSA] 2.1.5.10.3.
 func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
 	if len(b) < reparseHeader || le.Uint16(b[4:]) != 0 {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID

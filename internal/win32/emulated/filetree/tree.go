@@ -324,6 +324,10 @@ func (t *Tree) remove(c Changes, e *Entry) {
 //   - STATUS_DIRECTORY_IS_A_REPARSE_POINT in a link or mount point, which has no
 //     entries of its own (ntstatus.h; general knowledge),
 //   - STATUS_OBJECT_NAME_COLLISION if the entry exists.
+//
+// Source: specification, [MS-FSA] 2.1.5.1.1.
+// Source of STATUS_NOT_A_DIRECTORY, STATUS_DIRECTORY_IS_A_REPARSE_POINT: inference, by the text
+// of the code in ntstatus.h.
 func (t *Tree) Create(c Changes, dir *Entry, name string, attributes uint32) (*Entry, error) {
 	name = clean(name)
 	switch err := CheckName(name); {
@@ -349,7 +353,7 @@ func (t *Tree) Create(c Changes, dir *Entry, name string, attributes uint32) (*E
 // STATUS_INVALID_PARAMETER).
 func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
 	if attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 && !e.IsDir() {
-		return win32.STATUS_INVALID_PARAMETER
+		return win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSA] 2.1.5.15.2
 	}
 	const settable = win32.FILE_ATTRIBUTE_READONLY | win32.FILE_ATTRIBUTE_HIDDEN | win32.FILE_ATTRIBUTE_SYSTEM | win32.FILE_ATTRIBUTE_ARCHIVE
 	e.rec.Attributes = e.rec.Attributes&^settable | attributes&settable
@@ -361,9 +365,9 @@ func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
 func (t *Tree) SetSize(c Changes, e *Entry, size int64) error {
 	switch {
 	case e.IsDir(), size < 0:
-		return win32.STATUS_INVALID_PARAMETER // [MS-FSA] 2.1.5.15.5
+		return win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSA] 2.1.5.15.5
 	case e.rec.Reparse != nil && size != 0:
-		return win32.STATUS_NOT_SUPPORTED // not emulated: the file of a link stays empty
+		return win32.STATUS_NOT_SUPPORTED // Source: node, the file of a link stays empty
 	}
 	e.rec.Size = size
 	t.put(c, e)
