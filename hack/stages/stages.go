@@ -285,7 +285,8 @@ func raceTests(ctx context.Context, r *report) error {
 	}
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
-		r.goTest(ctx, ".", env, "-race", quick, "./internal/...", "./pkg/..."),
+		// The contract runs through pipes only, which is the same code and more.
+		r.goTest(ctx, ".", env, "-race", quick, "-skip", "^TestInProcess$", "./internal/...", "./pkg/..."),
 		r.goTest(ctx, "client", env, "-race", "./..."),
 		r.goTest(ctx, "cmd", env, "-race", quick, "-skip", "^TestRehearsal$", "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
 	)
