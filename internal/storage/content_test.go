@@ -74,6 +74,11 @@ func TestContent(t *testing.T) {
 		{testSize - 512<<10 + 128<<10 + 5<<10, "\x0c\xb1\xba\x00\x00\x00\x00\x00", Content{Kind: "ZFS"}},
 		{testSize - 512 + 3, "NTFS    ", Content{Kind: "NTFS"}},
 		{testSize - 512, "EFI PART", Content{Kind: "GPT partition table"}},
+		{0xa0, "\x3b\x4d\xa8\x92\x80\xdd\x0e\x4d\x9e\x4e\xb1\xe3\x28\x4e\xae\xd8", Content{Kind: BitLocker}}, // used space only
+		{0x36, "FAT16\x00\x00\x00", Content{Kind: "FAT"}},
+		{testSize - 512, "JM\x01\x00", Content{Kind: "JMicron RAID"}}, // version 0.1
+		{0, "dmvdo001", Content{Kind: "VDO"}},
+		{0x2195000, "-FVE-FS-", Content{Kind: BitLocker}},
 		{510, "\x55\xaa", Content{Kind: BootSector}},
 		{100, "just some bytes", Content{At: 100}},
 		{Edge - 1, "x", Content{At: Edge - 1}},

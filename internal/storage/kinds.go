@@ -54,6 +54,10 @@ const (
 	libyal   = "libyal, documentation of the format"
 )
 
+// BitLocker is the kind of a volume that BitLocker encrypts. One for other machines
+// (BitLocker To Go) has a FAT file system in front, with a program that unlocks it.
+const BitLocker = "BitLocker"
+
 // BootSector is the kind of a first sector that ends in 55AAh and has no more specific
 // sign.
 const BootSector = "boot sector or MBR partition table"
@@ -70,7 +74,7 @@ func Kinds() []Kind {
 	return []Kind{
 		// Layers below a file system.
 		{"LUKS", onDisk, signs(at("LUKS\xba\xbe", 0), at("SKUL\xba\xbe", 0x4000, 0x8000, 0x10000, 0x20000, 0x40000, 0x80000, 0x100000, 0x200000, 0x400000))},
-		{"BitLocker", libyal, signs(at("-FVE-FS-", 3, 0x2100000), at("\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01", 0xa0, 0x1a8))},
+		{BitLocker, libyal, signs(at("-FVE-FS-", 3, 0x2100000, 0x2195000), at("\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01", 0xa0, 0x1a8), at("\x3b\x4d\xa8\x92\x80\xdd\x0e\x4d\x9e\x4e\xb1\xe3\x28\x4e\xae\xd8", 0xa0))},
 		{"LVM2 physical volume", onDisk, signs(at("LVM2 001", 0x18, 0x218, 0x418, 0x618), at(" LVM2 x[5A%r0N*>", 0x1004))},
 		{"LVM1 physical volume", blkid, at("HM\x01\x00", 0)},
 		{"Linux RAID", onDisk, signs(at("\xfc\x4e\x2b\xa9", 0, 0x1000), end("\xfc\x4e\x2b\xa9", 4096, 8192), end("\xfc\x4e\x2b\xa9", 64<<10, 64<<10), end("\xa9\x2b\x4e\xfc", 64<<10, 64<<10))},
@@ -80,10 +84,11 @@ func Kinds() []Kind {
 		{"NVIDIA RAID", blkid, end("NVIDIA  ", 512, 1024)},
 		{"Promise FastTrack RAID", blkid, end("Promise Technology, Inc.", 512, 63*512, 255*512, 256*512, 16*512, 399*512, 591*512, 675*512, 735*512, 911*512, 974*512, 991*512, 951*512)},
 		{"HighPoint RAID", blkid, signs(end("\xf3\x16\x78\x5a", 512, 11*512), end("\xfd\x16\x78\x5a", 512, 11*512), at("\xf0\x16\x78\x5a", 9*512+32), at("\xfd\x16\x78\x5a", 9*512+32))},
-		{"JMicron RAID", blkid, end("JM\x00", 512, 512)},
-		{"DRBD", blkid, signs(end("\x83\x74\x02\x67", 1, 4096-60), end("\x83\x74\x02\x6b", 1, 4096-60), end("\x83\x74\x02\x6d", 1, 4096-60))},
+		{"JMicron RAID", blkid, end("JM", 512, 512)},
+		{"DRBD", blkid, signs(end("\x83\x74\x02\x67", 1, 4096-60), end("\x83\x74\x02\x6b", 1, 4096-60), end("\x83\x74\x02\x6d", 1, 4096-60), at("$DRBDmgr=q", 0))},
 		{"bcache", blkid, at("\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", 0x1018)},
 		{"Stratis", blkid, at("!Stra0tis\x86\xff\x02^\x41rh", 0x204, 0x1204)},
+		{"VDO", blkid, at("dmvdo001", 0)},
 		{"dm-verity", blkid, at("verity\x00\x00", 0)},
 		{"dm-integrity", blkid, at("integrt\x00", 0)},
 		{"LVM2 snapshot", blkid, at("SnAp", 0)},
@@ -133,11 +138,12 @@ func Kinds() []Kind {
 		{"UDF", onDisk, signs(at("BEA01", 0x8001), at("NSR02", 0x8001, 0x8801, 0x9001), at("NSR03", 0x8001, 0x8801, 0x9001), at("BOOT2", 0x8001))},
 		{"ISO 9660", onDisk, signs(at("CD001", 0x8001), at("CDROM", 0x8009))},
 
-		// File systems of Windows. The FAT of an exFAT begins at 1 MiB if it is aligned.
+		// File systems of Windows. The FAT of an exFAT begins at 1 MiB if it is aligned. Some
+		// cameras end "FAT16" with zeros instead of spaces.
 		{"NTFS", msDocs, signs(at("NTFS    ", 3), end("NTFS    ", 512, 512-3, 4096-3))},
 		{"ReFS", libyal, signs(at("ReFS\x00\x00\x00\x00", 3), end("ReFS\x00\x00\x00\x00", 512, 512-3, 4096-3))},
 		{"exFAT", msDocs, signs(at("EXFAT   ", 3, 12*512+3, 12*4096+3), at("\xf8\xff\xff\xff\xff\xff\xff\xff", 0x100000))},
-		{"FAT", msDocs, signs(at("FAT32   ", 0x52, 6*512+0x52, 6*4096+0x52), at("FAT16   ", 0x36), at("FAT12   ", 0x36))},
+		{"FAT", msDocs, signs(at("FAT32   ", 0x52, 6*512+0x52, 6*4096+0x52), at("FAT16", 0x36), at("FAT12", 0x36))},
 
 		// Partition tables and images of disks.
 		{"GPT partition table", msDocs, signs(at("EFI PART", 512, 4096), end("EFI PART", 512, 512, 4096))},

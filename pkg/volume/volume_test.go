@@ -418,6 +418,46 @@ func TestIsVolumeFormattedForeignContent(t *testing.T) {
 	}
 }
 
+// Where Windows has BitLocker, it says that such a volume is locked. Where it has not, the
+// volume has no file system, or the FAT in front of BitLocker To Go.
+func TestBitLockerIsNamed(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, ""))
+	for disk, start := range map[uint32]string{
+		1: "\xeb\x58\x90-FVE-FS-",
+		2: "\xeb\x58\x90MSWIN4.1\x00\x02\x02\x21\x00\x02\x00\x00\x00\x00\xf8\x00\x00\x3f\x00\xff\x00\x00\x08\x00\x00\x00\x20\x03\x00\xd0\x07\x00\x00",
+	} {
+		ps := f.layout(disk).Partitions
+		at := int64(ps[len(ps)-1].Offset)
+		f.write(disk, at, start)
+		f.write(disk, at+0x1a8, "\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01")
+		f.write(disk, at+510, "\x55\xaa")
+	}
+	f.unchanged(func() {
+		_, err := f.formatted(f.id(1))
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "(BitLocker)")
+		wantKind(t, f.format(f.id(1)), hosterr.ErrFailedPrecondition, "(BitLocker)")
+		if is, err := f.formatted(f.id(2)); !is || err != nil {
+			t.Errorf("BitLocker To Go: formatted is %t, %v, want the FAT that Windows mounts", is, err)
+		}
+		wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "FAT32, in front of a BitLocker volume")
+		f.Observe(func(c *win32.Call) error {
+			if changes(c) {
+				t.Errorf("unexpected change: %v", c)
+			}
+			if c.Name == "VolumeInformation" {
+				return win32.Errno(0x80310000) // FVE_E_LOCKED_VOLUME
+			}
+			return c.Do()
+		})
+		for disk := range uint32(2) {
+			_, err := f.formatted(f.id(disk + 1))
+			wantKind(t, err, hosterr.ErrFailedPrecondition, "locked by BitLocker")
+			wantKind(t, f.format(f.id(disk+1)), hosterr.ErrFailedPrecondition, "locked by BitLocker")
+			wantKind(t, f.resize(f.id(disk+1), 0), hosterr.ErrFailedPrecondition, "locked by BitLocker")
+		}
+	})
+}
+
 func TestFormatVolumeWithUnknownContent(t *testing.T) {
 	for _, at := range []int64{0, 5000, mib - 1, -mib, -1} {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))

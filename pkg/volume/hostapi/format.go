@@ -13,6 +13,9 @@ import (
 
 const ntfs = "NTFS"
 
+// locked is FVE_E_LOCKED_VOLUME (winerror.h).
+const locked win32.Errno = 0x80310000
+
 // fileSystem returns the name of the volume's file system, or "" if Windows reports that
 // it recognizes none. Every other failure is an error, because the caller formats volumes
 // without a file system.
@@ -31,6 +34,10 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 		return "", hosterr.WithHint("get the file system", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
 			"repair it with chkdsk or, if the data is not needed, clear the whole disk with diskpart (select disk, clean all), and try again")
+	case win32.IsCode(err, locked):
+		return "", hosterr.WithHint("get the file system", "",
+			hosterr.Text(hosterr.ErrFailedPrecondition, "it is locked by BitLocker, so it was not changed: %w", err),
+			"unlock it with manage-bde -unlock or, if the data is not needed, clear the whole disk with diskpart (select disk, clean all), and try again")
 	case err != nil:
 		return "", hosterr.Wrap("get the file system", "", storage.Gone(err))
 	case info.FileSystem == "":
@@ -246,7 +253,22 @@ func (v volumeAPI) formatted(volumeID string) (bool, error) {
 			"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
 			"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
 	}
-	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", fs)
+	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
+}
+
+// behind returns the name of a file system for an error. Where Windows has no BitLocker, it
+// mounts the FAT that BitLocker To Go puts in front of its data.
+func (v volumeAPI) behind(volumeID, fs string) string {
+	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
+	if err != nil {
+		return fs
+	}
+	defer vol.Close()
+	const start = 4096 // at least a sector
+	if c, err := vol.Look(v.host.Ctx, storage.Area{Length: start}); err == nil && c.Kind == storage.BitLocker {
+		return fs + ", in front of a BitLocker volume"
+	}
+	return fs
 }
 
 // formattable returns an error if the volume is not a basic data partition, or if its

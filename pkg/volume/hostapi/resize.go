@@ -132,7 +132,7 @@ func (r resize) run() error {
 	}
 
 	if r.fs != ntfs && r.fs != "" {
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot grow; only NTFS can", r.fs)
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "its file system (%s) cannot grow; only NTFS can", r.v.behind(r.volumeID, r.fs))
 	}
 	if err := storage.Guard(r.v.host.Ctx, disk, l); err != nil {
 		return err
