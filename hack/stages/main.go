@@ -29,6 +29,7 @@ type stage struct {
 
 func lists() map[string][]stage {
 	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
+	images := stage{"images", "download the disk images that Windows wrote, of Debian's source packages, once", time.Minute, getImages}
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 3 * time.Minute, checkGenerated(true)}
 	generatedQuick := stage{"generated", generated.does, 2 * time.Minute, checkGenerated(false)}
@@ -59,7 +60,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
+		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, build, kills, volumes, longFlood, longFuzz},

@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// wineImpossible is the exit code of hack/wine.sh for a machine that cannot have Wine. The
-// last line of its output has the reason.
-const wineImpossible = 77
+// impossible is the exit code of hack/wine.sh for a machine that cannot have Wine, and of
+// hack/images.sh for one that cannot get the images. The last line of the output has the
+// reason.
+const impossible = 77
 
 // wine runs tests of Windows builds under Wine.
 type wine struct {
@@ -29,7 +30,24 @@ type wine struct {
 // missing, or built, which does not. If this machine cannot have Wine, or does not have it,
 // it returns the reason.
 func installWine(ctx context.Context, r *report, command string) (script, reason string, err error) {
-	script, err = filepath.Abs(filepath.Join("hack", "wine.sh"))
+	return install(ctx, r, "wine", command)
+}
+
+// getImages downloads the disk images for test/images, unless they are there.
+func getImages(ctx context.Context, r *report) error {
+	_, reason, err := install(ctx, r, "images", "get")
+	if err == nil && reason != "" {
+		r.skip("disks that Windows wrote", reason)
+	} else if err == nil {
+		r.pass()
+	}
+	return err
+}
+
+// install calls a script of hack with a command. If this machine cannot have what the
+// script installs, it returns the reason.
+func install(ctx context.Context, r *report, name, command string) (script, reason string, err error) {
+	script, err = filepath.Abs(filepath.Join("hack", name+".sh"))
 	if err != nil {
 		return "", "", err
 	}
@@ -37,8 +55,8 @@ func installWine(ctx context.Context, r *report, command string) (script, reason
 	said := strings.TrimSpace(string(out))
 	r.logf("%s", said)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == wineImpossible {
-		return "", strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], "wine: "), nil
+	if errors.As(err, &exit) && exit.ExitCode() == impossible {
+		return "", strings.TrimPrefix(said[strings.LastIndexByte(said, '\n')+1:], name+": "), nil
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("%s %s: %w", script, command, err)

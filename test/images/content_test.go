@@ -436,6 +436,7 @@ it is.
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", k.Name, strings.Join(places, ", "), k.Source)
 	}
+	b.WriteString(imagesPage())
 	if *update {
 		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
