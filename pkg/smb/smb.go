@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -660,33 +661,32 @@ func (s *SMB) sweepSoon(ctx context.Context, path string) {
 	defer cancel()
 	rest := context.WithoutCancel(ctx)
 	// sweep logs its errors.
-	_ = service.Do(wait, s.base, nil, func(smbapi.HostAPI) error { return s.sweep(rest, roots) })
+	_ = service.Do(wait, s.base, nil, func(smbapi.HostAPI) error { s.sweep(rest, roots); return nil })
 }
 
-// sweepLater sweeps after an interval if a removal is pending.
+// sweepLater sweeps after an interval if a removal is pending, and again until none is.
 func (s *SMB) sweepLater() {
 	s.armTimer(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sweepInterval)
-		defer cancel()
-		if s.sweep(ctx, s.unwanted("")) == nil {
-			s.sweepLater()
-		}
+		s.sweep(context.Background(), s.unwanted(""))
+		s.sweepLater()
 	})
 }
 
-// sweep removes the mappings of shares that are no longer used by a link. It logs errors and
-// returns the last one.
-func (s *SMB) sweep(ctx context.Context, roots []string) (err error) {
+// sweep removes the mappings of shares that are no longer used by a link, and logs errors.
+// Shares do not wait for each other: each has an interval of its own.
+func (s *SMB) sweep(ctx context.Context, roots []string) {
+	var all sync.WaitGroup
 	for _, root := range roots {
-		if failed := s.sweepOne(ctx, root); failed != nil {
-			err = failed
-			if ctx.Err() != nil {
-				return err
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, sweepInterval)
+			defer cancel()
+			err := service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.sweepOne(ctx, root) })
+			if err != nil {
+				s.base.Node.Log.Warn("Failed to remove an SMB mapping without links; it is tried again", "share", root, "err", err)
 			}
-			s.base.Node.Log.Warn("Failed to remove an SMB mapping without links", "share", root, "err", err)
-		}
+		})
 	}
-	return err
+	all.Wait()
 }
 
 func (s *SMB) sweepOne(ctx context.Context, root string) error {

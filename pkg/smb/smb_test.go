@@ -365,6 +365,72 @@ func TestMappingIsRemovedAfterOtherProgramRemovedLink(t *testing.T) {
 	})
 }
 
+// A removal that fails is repeated, and one that waits does not keep those of other shares
+// from being repeated.
+func TestFailedSweepIsRepeated(t *testing.T) {
+	other := nodespec.SMBServer{Name: "other", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "bob", Password: "bob-1"}}}
+	// pending makes two mappings whose removal is pending. The link of the first is gone.
+	pending := func(t *testing.T) (f *fixture, removeSecond func()) {
+		f = begin(t, other)
+		v1, v2 := f.volume("v1"), f.volume("v2")
+		f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+		f.ok(f.mount(`\\other\data`, v2, "bob", "bob-1"))
+		f.ok(f.unmap(`\\files\data`))
+		f.ok(f.unmap(`\\other\data`))
+		f.ok(winfs.Remove(t.Context(), f.node, v1))
+		return f, func() { f.ok(winfs.Remove(t.Context(), f.node, v2)) }
+	}
+	after := func(d time.Duration) {
+		time.Sleep(d)
+		synctest.Wait()
+	}
+	t.Run("failure", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f, removeSecond := pending(t)
+			var failed atomic.Int64
+			hook := func(c *win32.Call) error {
+				if c.Name == "UseDel" && failed.Add(1) == 1 {
+					return win32.ERROR_GEN_FAILURE
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			after(40 * time.Second)
+			f.mappings(`\\files\data ann ok`, `\\other\data bob ok`)
+			removeSecond()
+			after(time.Minute)
+			f.mappings()
+			if n := failed.Load(); n != 3 {
+				t.Errorf("%d calls of UseDel, want one that failed and two", n)
+			}
+		})
+	})
+	t.Run("server that does not respond", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f, removeSecond := pending(t)
+			answer := make(chan struct{})
+			hook := func(c *win32.Call) error {
+				if c.Name == "UseAdd" {
+					<-answer
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			done := make(chan error)
+			go func() { done <- f.mount(`\\files\logs`, "", "ann", "ann-1") }() // holds the server's lock
+			after(90 * time.Second)
+			f.mappings(`\\files\data ann ok`, `\\other\data bob ok`)
+			removeSecond()
+			after(time.Minute)
+			f.mappings(`\\files\data ann ok`)
+			close(answer)
+			f.ok(<-done)
+			after(time.Minute)
+			f.mappings(`\\files\logs ann ok`)
+		})
+	})
+}
+
 func TestRmdirDoesNotWaitForAMappingThatCannotBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t)

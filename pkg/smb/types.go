@@ -46,7 +46,8 @@
 // on a link, the service checks that the link still exists. RemoveSMBGlobalMapping does
 // not remove a mapping that a link uses. The mapping is removed when the filesystem service
 // removes the last link with Rmdir or RmdirContents, or within a minute after another
-// program removed it. A new request for the share cancels the removal. A process that was
+// program removed it. A removal that fails is repeated every 30 seconds, whatever happens to
+// other shares. A new request for the share cancels the removal. A process that was
 // restarted does not know which removals are pending: at its start it logs how many
 // mappings have no links, and removes none of them. A program that uses a share by its
 // UNC path is not known to the service: a driver that needs to keep its mapping when there
