@@ -143,6 +143,10 @@ func lifecycles(t *testing.T, s setup, n int) {
 	trouble.Wait()
 	e.node.ClearFaults()
 
+	// Fewer volumes can be done before the first of them.
+	if n >= atOnce && (faults == 0 || failed.Load() == 0 || restarts == 0) {
+		t.Errorf("%d faults, %d calls failed, %d restarts; want some of each", faults, failed.Load(), restarts)
+	}
 	left := e.left()
 	if len(left) > 0 {
 		t.Errorf("left on the node: %q", left)
