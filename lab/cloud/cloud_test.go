@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,6 +77,7 @@ func number(t *testing.T, n *simnode.Node, is func(number uint32, id *disk.DiskI
 }
 
 // A driver finds the disk of the second of three volumes by what its cloud presents.
+// For gce-nvme see TestNVMeNamespaces, for azure-nvme TestAzureNVMeDisksHaveNoLUN.
 func TestPresetsAreFound(t *testing.T) {
 	type finder func(v *csi.Volume, publish map[string]string, id *disk.DiskIDs, at *disk.DiskLocation) bool
 	serialHasID := func(v *csi.Volume, _ map[string]string, id *disk.DiskIDs, _ *disk.DiskLocation) bool {
@@ -117,12 +120,35 @@ func TestPresetsAreFound(t *testing.T) {
 	}
 }
 
+// Azure's driver cannot find these disks: it looks for the LUN, and no method of the
+// published API returns the number of a namespace.
+func TestAzureNVMeDisksHaveNoLUN(t *testing.T) {
+	n := simnode.New(t)
+	c := cloud.New(n, named(t, "azure-nvme"))
+	var luns []string
+	for _, name := range []string{"a", "b", "c"} {
+		luns = append(luns, publish(t, c, create(t, c, name).GetVolumeId())["LUN"])
+	}
+	if want := []string{"0", "1", "2"}; !slices.Equal(luns, want) {
+		t.Errorf("the cloud names the LUNs %q, want %q", luns, want)
+	}
+	without := number(t, n, func(_ uint32, _ *disk.DiskIDs, at *disk.DiskLocation) bool { return at.LUNID == "" })
+	slices.Sort(without)
+	if want := []uint32{3, 4, 5}; !slices.Equal(without, want) {
+		t.Errorf("disks without a LUN: %v, want those of the cloud, %v", without, want)
+	}
+}
+
 // The metadata server of GCE names the disks that the node has, as GCE PD looks for them.
 func TestNVMeNamespaces(t *testing.T) {
 	n := simnode.New(t)
 	c := cloud.New(n, named(t, "gce-nvme"))
-	id := create(t, c, "a").GetVolumeId()
-	publish(t, c, id)
+	var ids []string
+	for _, name := range []string{"a", "b", "c"} {
+		id := create(t, c, name).GetVolumeId()
+		publish(t, c, id)
+		ids = append(ids, id)
+	}
 	server := httptest.NewServer(c.Metadata())
 	defer server.Close()
 	var disks []struct {
@@ -144,20 +170,24 @@ func TestNVMeNamespaces(t *testing.T) {
 	if err := json.NewDecoder(answer.Body).Decode(&disks); err != nil {
 		t.Fatal(err)
 	}
-	if len(disks) != 2 || disks[1].Interface != "NVME" || !strings.HasSuffix(id, "/"+disks[1].DeviceName) {
-		t.Fatalf("the metadata server lists %+v, want the disk of the machine and that of %s", disks, id)
+	if len(disks) != 1+len(ids) {
+		t.Fatalf("the metadata server lists %+v, want the disk of the machine and those of %q", disks, ids)
 	}
-	var serials []string
-	found := number(t, n, func(_ uint32, d *disk.DiskIDs, _ *disk.DiskLocation) bool {
-		serials = append(serials, d.SerialNumber)
-		var high uint64
-		for _, digit := range strings.ReplaceAll(d.SerialNumber, "_", "")[:min(16, len(strings.ReplaceAll(d.SerialNumber, "_", "")))] {
-			high = high<<4 | uint64(strings.IndexRune("0123456789ABCDEF", digit)&15)
+	for i, id := range ids {
+		of := disks[1+i]
+		if of.Interface != "NVME" || !strings.HasSuffix(id, "/"+of.DeviceName) {
+			t.Fatalf("disk %d of the metadata server is %+v, want that of %s", 1+i, of, id)
 		}
-		return strings.HasSuffix(d.SerialNumber, "_0000_0000_0000_0000.") && high == disks[1].Namespace
-	})
-	if len(found) != 1 || found[0] != 3 {
-		t.Errorf("disks with the namespace %d: %v, want [3]; serial numbers: %q", disks[1].Namespace, found, serials)
+		var serials []string
+		found := number(t, n, func(_ uint32, d *disk.DiskIDs, _ *disk.DiskLocation) bool {
+			serials = append(serials, d.SerialNumber)
+			digits, ok := strings.CutSuffix(d.SerialNumber, "_0000_0000_0000_0000.")
+			namespace, err := strconv.ParseUint(strings.ReplaceAll(digits, "_", ""), 16, 64)
+			return ok && err == nil && namespace == of.Namespace
+		})
+		if want := uint32(3 + i); len(found) != 1 || found[0] != want {
+			t.Errorf("disks with the namespace %d: %v, want [%d]; serial numbers: %q", of.Namespace, found, want, serials)
+		}
 	}
 }
 
