@@ -294,7 +294,11 @@ var gce = driver{
 		if err != nil || !exists {
 			return err
 		}
-		return v.unmount(normal(v.staging))
+		err = v.unmount(normal(v.staging))
+		if err != nil && strings.Contains(err.Error(), "not a mounted folder") {
+			err = fmt.Errorf("the driver returns an error if the volume is already unmounted: %w", err)
+		}
+		return err
 	},
 }
 
@@ -375,7 +379,11 @@ var azureDisk = driver{
 		if err != nil || mounted {
 			return err
 		}
-		if err := v.formatAndMount(n, normal(v.staging), false); err != nil {
+		err = v.formatAndMount(n, normal(v.staging), false)
+		if errors.Is(err, errNoVolume) {
+			return errors.New("the driver panics: it leaves the disk offline, and uses the first of no volumes")
+		}
+		if err != nil {
 			return err
 		}
 		// It passes the number of the disk where the method wants the ID of a volume.
@@ -566,7 +574,7 @@ var smbDriver = driver{
 	unstage: func(v *visit) error {
 		if linked, err := v.node.Filesystem().IsSymlink(v.ctx, linkAt(v.staging)); err == nil && linked.IsSymlink {
 			if !v.referenced {
-				return errors.New("the driver's own note of the volume is missing")
+				return errors.New("the first call removed the driver's own note of the volume, which the second needs")
 			}
 			v.referenced = false
 			if _, err := v.smb.RemoveSMBGlobalMapping(v.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: share}); err != nil {
@@ -661,7 +669,7 @@ var local = driver{
 	stage: func(v *visit) error {
 		is, err := v.isLink(found)
 		if err == nil && !is {
-			err = errors.New("the path is not a link")
+			err = errors.New("the path is not a link: neither the driver nor the administrator took the disk online")
 		}
 		return err
 	},

@@ -227,7 +227,8 @@ In each step, the response to one call is lost: CSI Proxy does the work, and the
 gets an error. The step is then repeated. This is done for the first call of each step,
 then for the second, and so on; also for the steps after a restart. The table has what a
 road in the same world without a loss does not have. "As without a loss" means that the
-loss makes no difference to the result above.
+loss makes no difference to the result above. Each failure and each disk that is left online
+in this table is the driver's: CSI Proxy did the work, and the second call finds it done.
 
 | driver | through | world | result |
 |---|---|---|---|
@@ -237,7 +238,8 @@ loss makes no difference to the result above.
 ## Wrong order
 
 The volume is unstaged, unpublished, measured and expanded before anything was staged;
-then the road begins. Errors of the calls that came too early are listed.
+then the road begins. Errors of the calls that came too early are listed, and what is left
+at the end.
 
 | driver | through | result |
 |---|---|---|
