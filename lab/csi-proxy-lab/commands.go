@@ -31,10 +31,7 @@ func up(ctx context.Context, o *options) error {
 	if _, err := ask(ctx, "state", nil); err == nil {
 		return fmt.Errorf("a lab runs already in %s; end it with: csi-proxy-lab down", directory())
 	}
-	if err := os.RemoveAll(control()); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(directory(), 0o700); err != nil {
+	if err := makeDirectory(); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -197,5 +194,5 @@ func down(ctx context.Context, o *options) error {
 			return fmt.Errorf("the lab's process %d still runs after %v; its log is %s", s.Process, ending, logFile())
 		}
 	}
-	return os.RemoveAll(directory())
+	return removeDirectory()
 }

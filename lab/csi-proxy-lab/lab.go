@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -25,19 +24,6 @@ import (
 
 // background is the command of the process that has the lab. up starts it.
 const background = "in-background"
-
-// directory returns the directory of the lab's files.
-func directory() string {
-	if dir := os.Getenv("CSI_PROXY_LAB_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join(os.TempDir(), "csi-proxy-lab-"+strconv.Itoa(os.Getuid()))
-}
-
-// pipes returns the directory of CSI Proxy's sockets.
-func pipes() string   { return filepath.Join(directory(), "pipes") }
-func control() string { return filepath.Join(directory(), "control.sock") }
-func logFile() string { return filepath.Join(directory(), "log") }
 
 func clouds() []string {
 	var names []string
@@ -194,6 +180,13 @@ func (r *running) setCloud(name string) error {
 
 // ask calls the process in the background.
 func ask(ctx context.Context, name string, in any) ([]byte, error) {
+	none := fmt.Errorf("no lab runs in %s; start one with: csi-proxy-lab up", directory())
+	switch err := checkDirectory(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, none
+	case err != nil:
+		return nil, err
+	}
 	body, ok := in.(string)
 	if !ok && in != nil {
 		b, err := json.Marshal(in)
@@ -212,7 +205,7 @@ func ask(ctx context.Context, name string, in any) ([]byte, error) {
 	}
 	a, err := client.Do(q)
 	if err != nil {
-		return nil, fmt.Errorf("no lab runs in %s; start one with: csi-proxy-lab up", directory())
+		return nil, none
 	}
 	defer a.Body.Close()
 	out, err := io.ReadAll(a.Body)

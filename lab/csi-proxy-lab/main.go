@@ -145,5 +145,5 @@ func usage(w io.Writer) {
 		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.does)
 	}
 	t.Flush()
-	fmt.Fprint(w, "\ncsi-proxy-lab COMMAND --help shows the flags. The lab's files are in $CSI_PROXY_LAB_DIR,\nelse in csi-proxy-lab-<user ID> of the directory for temporary files.\n")
+	fmt.Fprint(w, "\ncsi-proxy-lab COMMAND --help shows the flags. The lab's files are in $CSI_PROXY_LAB_DIR,\na directory that is new or empty, else in csi-proxy-lab-<user ID> of the directory for\ntemporary files.\n")
 }

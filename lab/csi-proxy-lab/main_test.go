@@ -15,7 +15,7 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	t.Setenv("CSI_PROXY_LAB_DIR", t.TempDir())
+	t.Setenv("CSI_PROXY_LAB_DIR", filepath.Join(t.TempDir(), "lab"))
 	for _, c := range []struct {
 		args   []string
 		code   int
