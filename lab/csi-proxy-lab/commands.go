@@ -67,17 +67,32 @@ func up(ctx context.Context, o *options) error {
 		select {
 		case <-ended:
 			text, err := os.ReadFile(logFile())
-			return errors.Join(errors.New("the lab does not start: "+strings.TrimPrefix(strings.TrimSpace(string(text)), "csi-proxy-lab: ")), err)
+			return errors.Join(errors.New("the lab does not start: "+strings.TrimPrefix(strings.TrimSpace(string(text)), "csi-proxy-lab: ")), err, removeDirectory())
 		case <-limit:
 			return errors.Join(fmt.Errorf("the lab has not started after %v; its log is %s", starting, logFile()), cmd.Process.Kill())
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), cmd.Process.Signal(syscall.SIGTERM))
+			return interrupt(cmd.Process, ended)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	fmt.Fprintf(o.stdout, "The lab is up, after %.1f s. csi-proxyctl reaches its node with\n\n  export %s=%s\n", time.Since(start).Seconds(), pipe.DirVariable, pipes())
+	fmt.Fprintf(o.stdout, "The lab is up, after %.1f s. csi-proxyctl reaches its node with\n\n  export %s=%s\n", time.Since(start).Seconds(), pipe.DirVariable, quote(pipes()))
 	return nil
 }
+
+// interrupt ends a lab that starts, and removes its files.
+func interrupt(p *os.Process, ended <-chan error) error {
+	_ = p.Signal(syscall.SIGTERM) // fails if it has ended
+	select {
+	case <-ended:
+	case <-time.After(ending):
+		_ = p.Kill() // Wine ends with it
+		<-ended
+	}
+	return errors.Join(errors.New("interrupted; the lab was not started"), removeDirectory())
+}
+
+// quote returns a word of a shell command.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func runDriver(ctx context.Context, o *options) error {
 	s, err := current(ctx, o)

@@ -12,6 +12,9 @@ import (
 // directory returns the directory of the lab's files.
 func directory() string {
 	if dir := os.Getenv("CSI_PROXY_LAB_DIR"); dir != "" {
+		if abs, err := filepath.Abs(dir); err == nil {
+			return abs // up prints it, for any current directory
+		}
 		return dir
 	}
 	return filepath.Join(os.TempDir(), "csi-proxy-lab-"+strconv.Itoa(os.Getuid()))

@@ -40,6 +40,16 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A shell reads a quoted word as it was.
+func TestQuote(t *testing.T) {
+	for _, word := range []string{"", "/tmp/lab", "two words", `it's "$HOME" \n`} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quote(word)).Output()
+		if err != nil || string(out) != word {
+			t.Errorf("the shell reads %s as %q, %v, want %q", quote(word), out, err, word)
+		}
+	}
+}
+
 // TestPage runs the commands of docs/lab.md, and measures each.
 func TestPage(t *testing.T) {
 	s, err := session.Open(t.Context(), session.Options{})
@@ -93,6 +103,18 @@ func TestPage(t *testing.T) {
 			t.Errorf("csi-sanity: %s", out)
 		}
 	}
+	gone := func() {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(dir, "lab")); !os.IsNotExist(err) {
+			t.Errorf("the lab's directory is left: %v", err)
+		}
+	}
+	gone()
+	// Ctrl+C, while the lab starts.
+	if out, _ := shell(t.Context(), "timeout --foreground --signal INT 1 bin/csi-proxy-lab up"); !strings.Contains(out, "interrupted; the lab was not started") {
+		t.Errorf("csi-proxy-lab up, interrupted: %s", out)
+	}
+	gone()
 	for _, c := range []struct{ command, want string }{
 		{"up", "The lab is up"},
 		{"sanity --cloud example", "no driver runs"},
@@ -110,7 +132,5 @@ func TestPage(t *testing.T) {
 			t.Errorf("csi-proxy-lab %s: %s, want %q", c.command, out, c.want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "lab")); !os.IsNotExist(err) {
-		t.Errorf("the lab's directory is left: %v", err)
-	}
+	gone()
 }
