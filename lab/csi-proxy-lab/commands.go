@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,14 +201,22 @@ func down(ctx context.Context, o *options) error {
 	if _, err := ask(ctx, "down", nil); err != nil {
 		return err
 	}
-	process, err := os.FindProcess(s.Process)
-	if err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(ending); process.Signal(syscall.Signal(0)) == nil; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(ending); runs(s.Process); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the lab's process %d still runs after %v; its log is %s", s.Process, ending, logFile())
 		}
 	}
 	return removeDirectory()
+}
+
+// runs reports whether a process runs. One that has ended, and whose parent does not wait
+// for it, does not run.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// The state is after the name, which may have spaces and parentheses.
+	_, rest, _ := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), " ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }

@@ -100,12 +100,18 @@ func serveLab(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: r.handler()}
-	context.AfterFunc(ctx, func() { _ = s.Close() })
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	s := &http.Server{Handler: r.handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err := <-served:
 		return err
+	case <-ctx.Done():
 	}
-	return nil
+	// The answer to down is sent, and so is that of a run, which the context ends.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending/2)
+	defer cancel()
+	return s.Shutdown(last)
 }
 
 func (r *running) handler() http.Handler {
