@@ -25,6 +25,7 @@ package winlab
 
 import (
 	"context"
+	"debug/pe"
 	"errors"
 	"fmt"
 	"io"
@@ -74,9 +75,9 @@ type Lab struct {
 	mirror  *mirror.Mirror
 	links   bool
 
-	mu       sync.Mutex
+	mu       sync.Mutex // not held while a driver starts or ends
 	driver   Driver
-	endpoint string
+	endpoint string // empty until the driver accepts connections
 	process  *session.Process
 }
 
@@ -172,9 +173,7 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 // Close ends the driver, CSI Proxy and Wine. The node stays.
 func (l *Lab) Close() error {
 	var errs []error
-	if l.process != nil {
-		l.Kill()
-	}
+	l.Kill()
 	if l.relay != nil {
 		errs = append(errs, l.relay.Close())
 	}
@@ -205,12 +204,38 @@ func (l *Lab) Run(ctx context.Context, exe string, args ...string) error {
 	return l.RunWith(ctx, Driver{Exe: exe, Args: args})
 }
 
-// RunWith is Run for a driver with an environment of its own.
+// RunWith is Run for a driver with an environment of its own. If the context ends before
+// the driver accepts connections, the driver is killed.
 func (l *Lab) RunWith(ctx context.Context, d Driver) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.driver = d
-	return l.start(ctx)
+	if err := checkProgram(d.Exe); err != nil {
+		return fmt.Errorf("run %s: %w", d.Exe, err)
+	}
+	return l.run(ctx, d)
+}
+
+// errNotWindows is the error for a driver that Windows on amd64 does not run.
+var errNotWindows = errors.New("it is not a Windows amd64 program; build it with GOOS=windows GOARCH=amd64")
+
+// checkProgram returns an error unless Wine can run a file.
+func checkProgram(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errNotWindows
+	}
+	// An object file has no optional header.
+	program, err := pe.NewFile(f)
+	if err != nil || program.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || program.OptionalHeader == nil {
+		return errNotWindows
+	}
+	return nil
 }
 
 // freeAddress returns an address of this machine on which nothing listens.
@@ -222,55 +247,89 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// start starts the driver, and waits until it listens. It listens on a new port each time,
-// because Wine may still accept connections for a driver that was killed.
-func (l *Lab) start(ctx context.Context) error {
-	if l.process != nil {
-		l.process.Kill()
-	}
-	address, err := freeAddress()
+// run starts a driver in place of the one that runs, and waits until it listens.
+func (l *Lab) run(ctx context.Context, d Driver) error {
+	p, address, err := l.start(ctx, d)
 	if err != nil {
 		return err
 	}
+	if err := wait(ctx, d.Exe, p, address); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process != p {
+		return fmt.Errorf("run %s: another driver was run in its place", d.Exe)
+	}
 	l.endpoint = address
+	return nil
+}
+
+// start starts a driver in place of the one that runs. It is to listen on the address, a
+// new one each time, because Wine may still accept connections for a driver that was
+// killed.
+func (l *Lab) start(ctx context.Context, d Driver) (_ *session.Process, address string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, "", fmt.Errorf("run %s: %w", d.Exe, err)
+	}
+	if l.process != nil {
+		l.process.Kill()
+	}
+	l.driver, l.endpoint = d, ""
+	if address, err = freeAddress(); err != nil {
+		return nil, "", err
+	}
 	var args []string
 	placed := false
-	for _, arg := range l.driver.Args {
+	for _, arg := range d.Args {
 		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
 		args = append(args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
 	}
 	if !placed {
 		args = append(args, "--endpoint=tcp://"+address)
 	}
-	env := slices.Concat(l.config.Env, l.driver.Env)
+	env := slices.Concat(l.config.Env, d.Env)
 	if l.links {
 		env = append(env, shim.Env)
 	}
-	if l.process, err = l.session.Start(session.Program{Path: l.driver.Exe, Args: args, Env: env, Log: l.config.Log}); err != nil {
-		return err
+	p, err := l.session.Start(session.Program{Path: d.Exe, Args: args, Env: env, Log: l.config.Log})
+	if err != nil {
+		return nil, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, listening)
-	defer cancel()
+	l.process = p
+	return p, address, nil
+}
+
+// wait waits until a driver listens. If it does not, it is killed.
+func wait(ctx context.Context, exe string, p *session.Process, address string) error {
+	limit := time.After(listening)
+	dialer := net.Dialer{Timeout: time.Second}
 	for {
-		c, err := net.DialTimeout("tcp", l.endpoint, time.Second)
+		c, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
 			return c.Close()
 		}
 		select {
-		case <-l.process.Ended():
-			if err := l.process.Wait(ctx); err != nil {
+		case <-p.Ended():
+			if err := p.Wait(ctx); err != nil {
 				return err
 			}
-			return fmt.Errorf("%s ended; its output:\n%s", l.driver.Exe, l.process.Output())
+			return fmt.Errorf("%s ended; its output:\n%s", exe, p.Output())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not listen on %s after %v; its output:\n%s", l.driver.Exe, l.endpoint, listening, l.process.Output())
+			p.Kill()
+			return fmt.Errorf("run %s: it was killed before it listened on %s: %w", exe, address, ctx.Err())
+		case <-limit:
+			p.Kill()
+			return fmt.Errorf("run %s: it does not listen on %s after %v, and was killed; give it an argument with ENDPOINT or ADDRESS; its output:\n%s", exe, address, listening, p.Output())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 // Endpoint returns the address of the driver, as host:port. It is empty unless a driver
-// runs.
+// runs and accepts connections.
 func (l *Lab) Endpoint() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,9 +362,10 @@ func (l *Lab) Kill() { l.end((*session.Process).Kill) }
 
 func (l *Lab) end(how func(*session.Process)) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.process != nil {
-		how(l.process)
+	p := l.process
+	l.mu.Unlock()
+	if p != nil {
+		how(p)
 	}
 }
 
@@ -313,8 +373,9 @@ func (l *Lab) end(how func(*session.Process)) {
 // then, so callers must connect to [Lab.Endpoint] again.
 func (l *Lab) Restart(ctx context.Context) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.start(ctx)
+	d := l.driver
+	l.mu.Unlock()
+	return l.RunWith(ctx, d)
 }
 
 // ShowFiles writes a line about each file, directory and link that CSI Proxy and the

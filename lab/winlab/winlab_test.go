@@ -2,6 +2,10 @@ package winlab_test
 
 import (
 	"context"
+	"debug/pe"
+	"encoding/binary"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +154,84 @@ func TestRun(t *testing.T) {
 	}
 	if out := lab.Output(); !strings.Contains(out, "disk/v1beta3") {
 		t.Errorf("the driver has not found the versions that are served: %q", out)
+	}
+}
+
+// While a driver does not listen, the lab's other methods work. The end of the context, and
+// Kill, end the wait and the driver.
+func TestSilentDriver(t *testing.T) {
+	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
+	exe := exampledriver.Build(t)
+	for _, c := range []struct {
+		name, endpoint string
+		end            func(cancel func())
+		want           string
+	}{
+		{"canceled", "tcp://127.0.0.1:0", func(cancel func()) { cancel() }, "context canceled"},
+		{"killed", "tcp://0.0.0.0:0", func(func()) { lab.Kill() }, "ended with"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			result := make(chan error, 1)
+			// The driver gets the address, and listens on another.
+			go func() { result <- lab.Run(ctx, exe, "-endpoint="+c.endpoint, "-node-id=ADDRESS") }()
+			for !strings.Contains(lab.Output(), c.endpoint) {
+				select {
+				case err := <-result:
+					t.Fatalf("run returned early: %v", err)
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			if endpoint := lab.Endpoint(); endpoint != "" {
+				t.Errorf("the endpoint of a driver that does not listen is %q, want none", endpoint)
+			}
+			start := time.Now()
+			c.end(cancel)
+			if err := <-result; err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("run = %v, want %q", err, c.want)
+			}
+			if took := time.Since(start); took > limit/2 {
+				t.Errorf("run returned after %v", took)
+			}
+		})
+	}
+}
+
+// A path or a program that is wrong changes nothing for the driver that runs.
+func TestRunRefuses(t *testing.T) {
+	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
+	if err := lab.Run(t.Context(), exampledriver.Build(t), "-node-id=node-1"); err != nil {
+		t.Fatal(err)
+	}
+	endpoint, output := lab.Endpoint(), lab.Output()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arm := filepath.Join(t.TempDir(), "arm.exe")
+	header := make([]byte, 512)
+	copy(header, "MZ")
+	binary.LittleEndian.PutUint32(header[0x3c:], 64)
+	copy(header[64:], "PE\x00\x00")
+	binary.LittleEndian.PutUint16(header[68:], pe.IMAGE_FILE_MACHINE_ARM64)
+	if err := os.WriteFile(arm, header, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for exe, want := range map[string]string{
+		filepath.Join(t.TempDir(), "typo.exe"): "no such file",
+		t.TempDir():                            "not a Windows amd64 program",
+		self:                                   "not a Windows amd64 program; build it with GOOS=windows GOARCH=amd64",
+		arm:                                    "not a Windows amd64 program",
+	} {
+		if err := lab.Run(t.Context(), exe); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("run %s = %v, want %q", exe, err, want)
+		}
+	}
+	if lab.Endpoint() != endpoint || endpoint == "" {
+		t.Errorf("the endpoint is %q, want that of the driver, %q", lab.Endpoint(), endpoint)
+	}
+	if !strings.HasPrefix(lab.Output(), output) {
+		t.Errorf("the output of the driver is lost: %q", lab.Output())
 	}
 }
