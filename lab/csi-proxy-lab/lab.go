@@ -116,12 +116,12 @@ func serveLab(ctx context.Context, o *options) error {
 
 func (r *running) handler() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(name string, do func(w io.Writer, in []byte) error) {
+	handle := func(name string, do func(ctx context.Context, w io.Writer, in []byte) error) {
 		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, q *http.Request) {
 			in, err := io.ReadAll(q.Body)
 			var out bytes.Buffer
 			if err == nil {
-				err = do(&out, in)
+				err = do(q.Context(), &out, in)
 			}
 			if err != nil {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -131,27 +131,27 @@ func (r *running) handler() http.Handler {
 			_, _ = w.Write(out.Bytes())
 		})
 	}
-	handle("state", func(w io.Writer, _ []byte) error {
+	handle("state", func(_ context.Context, w io.Writer, _ []byte) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.state.Process, r.state.Endpoint = os.Getpid(), r.lab.Endpoint()
 		return json.NewEncoder(w).Encode(r.state)
 	})
-	handle("cloud", func(_ io.Writer, name []byte) error { return r.setCloud(string(name)) })
-	handle("run", func(_ io.Writer, in []byte) error {
+	handle("cloud", func(_ context.Context, _ io.Writer, name []byte) error { return r.setCloud(string(name)) })
+	handle("run", func(ctx context.Context, _ io.Writer, in []byte) error {
 		var q request
 		if err := json.Unmarshal(in, &q); err != nil {
 			return err
 		}
-		return r.lab.RunWith(r.ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
+		return r.lab.RunWith(ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
 	})
-	handle("logs", func(w io.Writer, _ []byte) error {
+	handle("logs", func(_ context.Context, w io.Writer, _ []byte) error {
 		_, err := io.WriteString(w, r.lab.Output())
 		return err
 	})
-	handle("files", func(w io.Writer, _ []byte) error { r.lab.ShowFiles(w); return nil })
-	handle("kill", func(io.Writer, []byte) error { r.lab.Kill(); return nil })
-	handle("down", func(io.Writer, []byte) error { r.cancel(); return nil })
+	handle("files", func(_ context.Context, w io.Writer, _ []byte) error { r.lab.ShowFiles(w); return nil })
+	handle("kill", func(context.Context, io.Writer, []byte) error { r.lab.Kill(); return nil })
+	handle("down", func(context.Context, io.Writer, []byte) error { r.cancel(); return nil })
 	return mux
 }
 
@@ -210,8 +210,15 @@ func ask(ctx context.Context, name string, in any) ([]byte, error) {
 		return nil, err
 	}
 	a, err := client.Do(q)
-	if err != nil {
+	var op *net.OpError
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s: %w", name, ctx.Err())
+	case errors.As(err, &op) && op.Op == "dial":
 		return nil, none
+	default:
+		return nil, fmt.Errorf("%s: the lab does not answer: %w; its log is %s", name, err, logFile())
 	}
 	defer a.Body.Close()
 	out, err := io.ReadAll(a.Body)

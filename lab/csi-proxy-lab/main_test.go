@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,44 @@ func TestUsage(t *testing.T) {
 		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("run(%q) = %d, stdout %q, stderr %q, want %d, %q, %q", c.args, code, stdout.String(), stderr.String(), c.code, c.stdout, c.stderr)
 		}
+	}
+}
+
+// The errors of an interrupted call, and of one without an answer, say so: a lab runs.
+func TestAsk(t *testing.T) {
+	// Short, because of the socket.
+	dir, err := os.MkdirTemp("", "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("CSI_PROXY_LAB_DIR", dir)
+	l, err := net.Listen("unix", control())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	accept := func() {
+		if c, err := l.Accept(); err == nil {
+			accepted <- c
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go accept()
+	go func() {
+		c := <-accepted
+		cancel()
+		<-t.Context().Done()
+		c.Close()
+	}()
+	if _, err := ask(ctx, "run", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted call = %v, want %v", err, context.Canceled)
+	}
+	go accept()
+	go func() { (<-accepted).Close() }()
+	if _, err := ask(t.Context(), "run", nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("a call without an answer = %v", err)
 	}
 }
 
