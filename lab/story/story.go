@@ -60,6 +60,8 @@ type Config struct {
 	Parameters map[string]string
 	// Secrets are the secrets of NodeStageVolume.
 	Secrets map[string]string
+	// Limit is how long a CSI call may take; 0 means two minutes, as for the kubelet.
+	Limit time.Duration
 	// Staged is called after the first NodeStageVolume of the story, if it is not nil.
 	Staged func() error
 }
@@ -95,12 +97,15 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 	if c.Larger == 0 {
 		c.Larger = c.Size + 5*gib
 	}
-	driver, err := connect(c.Endpoint)
+	if c.Limit == 0 {
+		c.Limit = 2 * time.Minute
+	}
+	driver, err := connect(c.Endpoint, c.Limit)
 	if err != nil {
 		return nil, err
 	}
 	defer driver.Close()
-	controller, err := connect(c.Controller)
+	controller, err := connect(c.Controller, c.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +120,17 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 	return t.steps, err
 }
 
-func connect(address string) (*grpc.ClientConn, error) {
+func connect(address string, limit time.Duration) (*grpc.ClientConn, error) {
 	if !strings.HasPrefix(address, "unix:") {
 		address = "passthrough:///" + address
 	}
+	limited := func(ctx context.Context, method string, in, out any, c *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return call(ctx, method, in, out, c, options...)
+	}
 	return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithUnaryInterceptor(limited))
 }
 
 // teller makes the calls of the story.

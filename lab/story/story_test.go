@@ -1,8 +1,13 @@
 package story_test
 
 import (
+	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/lab/internal/exampledriver"
@@ -82,5 +87,19 @@ func TestRunStops(t *testing.T) {
 	}
 	if last := steps[len(steps)-1]; last.Name != "NodeStageVolume" || last.Err == nil {
 		t.Errorf("the last step is %v, want the NodeStageVolume that failed", last)
+	}
+}
+
+// A driver that does not answer does not block the story.
+func TestRunLimit(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	silent := l.Addr().String()
+	steps, err := story.Run(t.Context(), story.Config{Endpoint: silent, Controller: silent, Name: "story", Limit: 100 * time.Millisecond})
+	if status.Code(err) != codes.DeadlineExceeded || len(steps) != 1 {
+		t.Errorf("a story with a driver that does not answer: %v, steps\n%s", err, story.String(steps))
 	}
 }
