@@ -258,9 +258,10 @@ func (s *Session) Start(p Program) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", p.Path, err)
 	}
 	dir := s.InWine(`C:\` + s.options.Dir)
-	args := append([]string{"chroot", s.root, "env", "-i", "PATH=/usr/bin:/bin", "HOME=/lab", "XDG_RUNTIME_DIR=/tmp", "WINEPREFIX=" + s.prefix, "WINEDEBUG=-all"}, p.Env...)
-	args = append(args, "sh", "-c", `cd "$1" && shift && exec /usr/lib/wine/wine64 "$@"`, "sh", dir, dir+"/"+name)
+	args := []string{"chroot", s.root, "sh", "-c", `cd "$1" && shift && exec /usr/lib/wine/wine64 "$@"`, "sh", dir, dir + "/" + name}
 	cmd := s.enter(append(args, p.Args...)...)
+	// All users can read the arguments of a process, but not its environment.
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/lab", "XDG_RUNTIME_DIR=/tmp", "WINEPREFIX=" + s.prefix, "WINEDEBUG=-all"}, p.Env...)
 	run := &Process{name: name, cmd: cmd, ended: make(chan struct{})}
 	run.output.also = p.Log
 	cmd.Stdout, cmd.Stderr = &run.output, &run.output

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -65,6 +66,24 @@ func TestSession(t *testing.T) {
 				t.Fatalf("the program does not start; its output is %q", p.Output())
 			}
 		}
+	}
+	// Other users can read the arguments of all processes.
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var programs int
+	for _, file := range lines {
+		line, _ := os.ReadFile(file) // fails if the process has ended
+		if bytes.Contains(line, []byte("LAB_TEST")) {
+			t.Errorf("%s shows the environment of a program: %q", file, line)
+		}
+		if bytes.Contains(line, []byte("program.exe")) {
+			programs++
+		}
+	}
+	if programs < 2 {
+		t.Errorf("%d processes have the name of the program in their arguments, want at least 2", programs)
 	}
 	short := start("hello", "two words", `back\slash "quote"`)
 	if err := wait(short); err != nil {
