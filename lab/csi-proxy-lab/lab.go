@@ -33,11 +33,6 @@ func clouds() []string {
 	return names
 }
 
-// betas are the versions before v1 that published drivers fall back to.
-func betas() []string {
-	return []string{"disk/v1beta3", "volume/v1beta3", "filesystem/v1beta2", "smb/v1beta2", "iscsi/v1alpha2", "system/v1alpha1"}
-}
-
 // running is the lab of the process in the background.
 type running struct {
 	ctx    context.Context
@@ -84,7 +79,7 @@ func serveLab(ctx context.Context, o *options) error {
 	defer n.Close()
 	config := winlab.Config{Plain: o.plain, Relay: o.relay, Log: os.Stderr, Serve: serve.Config{StandardPipes: true, Control: true}}
 	if o.beta {
-		config.Serve.APIs = betas()
+		config.Serve.APIs = winlab.BeforeV1()
 	}
 	r := &running{ctx: ctx, cancel: cancel, node: n, end: func() {}}
 	if r.lab, err = winlab.Open(ctx, n, config); err != nil {

@@ -164,7 +164,13 @@ func TestPage(t *testing.T) {
 		{"story", "no driver runs"},
 		{"logs", "Serving CSI"},
 		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
+		{"run bin/cis-driver.exe", "no such file"},
+		{"run bin/csi-proxy-lab", "not a Windows amd64 program"},
 		{"story", "NodeUnstageVolume"},
+		{"down", ""},
+		{"up --beta", "The lab is up"},
+		{"run --cloud gce bin/gce-pd.exe --run-controller-service=false", "serves CSI"},
+		{"story", "DeleteVolume, again"},
 		{"down", ""},
 	} {
 		if out, _ := shell(t.Context(), "bin/csi-proxy-lab "+c.command); !strings.Contains(out, c.want) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
+	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
@@ -51,7 +52,7 @@ func TestGCEPD(t *testing.T) {
 	l.mirror(n)
 	served := map[string]*serve.Server{
 		"v1":   serve.Start(t, n),
-		"beta": serve.Start(t, n, func(c *serve.Config) { c.APIs = betas }),
+		"beta": serve.Start(t, n, func(c *serve.Config) { c.APIs = winlab.BeforeV1() }),
 	}
 	r := report{stories: map[string]string{}}
 

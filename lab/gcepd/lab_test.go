@@ -17,13 +17,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// betas are the versions that a proxy before v1 served.
-var betas = []string{
-	"disk/v1beta1", "disk/v1beta2", "disk/v1beta3", "filesystem/v1beta1", "filesystem/v1beta2",
-	"smb/v1beta1", "smb/v1beta2", "volume/v1beta1", "volume/v1beta2", "volume/v1beta3",
-	"iscsi/v1alpha1", "iscsi/v1alpha2", "system/v1alpha1",
-}
-
 // lab is a Wine session in which one driver runs at a time.
 type lab struct {
 	t       *testing.T

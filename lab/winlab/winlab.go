@@ -62,6 +62,20 @@ type Config struct {
 	Log io.Writer
 }
 
+// BeforeV1 returns the published versions before v1, for [serve.Config.APIs]: what a proxy
+// before v1 served. A driver falls back to the one for which it was built, which need not
+// be the last. GCE PD asks for disk/v1beta2.
+func BeforeV1() []string {
+	return []string{
+		"disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "disk/v1beta3",
+		"filesystem/v1alpha1", "filesystem/v1beta1", "filesystem/v1beta2",
+		"iscsi/v1alpha1", "iscsi/v1alpha2",
+		"smb/v1alpha1", "smb/v1beta1", "smb/v1beta2",
+		"system/v1alpha1",
+		"volume/v1alpha1", "volume/v1beta1", "volume/v1beta2", "volume/v1beta3",
+	}
+}
+
 // Lab is a simulated node with Wine, and a driver in it. Its methods may be called
 // concurrently.
 type Lab struct {

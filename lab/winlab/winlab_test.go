@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
@@ -139,10 +141,33 @@ func TestDriver(t *testing.T) {
 	}
 }
 
+// BeforeV1 has all versions before v1 that CSI Proxy serves.
+func TestBeforeV1(t *testing.T) {
+	var want []string
+	sockets, err := os.ReadDir(serve.Start(t, simnode.New(t)).Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range sockets {
+		name, _ := strings.CutPrefix(strings.TrimSuffix(socket.Name(), ".sock"), "csi-proxy-")
+		group, text, _ := strings.Cut(name, "-")
+		version, err := apiversion.NewVersion(text)
+		if err != nil {
+			continue // another file
+		}
+		if version.Compare(apiversion.NewVersionOrPanic("v1")) == apiversion.Lesser {
+			want = append(want, group+"/"+text)
+		}
+	}
+	if have := winlab.BeforeV1(); !slices.Equal(have, want) {
+		t.Errorf("BeforeV1 is %q, want %q", have, want)
+	}
+}
+
 // A driver that ends is an error with its output; the proxy can be an older one.
 func TestRun(t *testing.T) {
 	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) {
-		c.Serve = serve.Config{APIs: []string{"disk/v1beta3", "volume/v1beta3", "filesystem/v1beta2", "smb/v1beta2", "iscsi/v1alpha2", "system/v1alpha1"}}
+		c.Serve = serve.Config{APIs: winlab.BeforeV1()}
 		c.Plain = true
 	})
 	exe := exampledriver.Build(t)
