@@ -266,6 +266,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"examples":                "a driver of its own, which measures shares",
 		"lab/relay":               "owns named pipes under Wine",
 		"lab/mirror":              "hears of changes of files, by inotify",
+		"lab/csi-proxy-lab":       "reads the owner of its directory",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {
