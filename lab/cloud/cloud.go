@@ -51,7 +51,7 @@ func (c Cloud) VolumeID(name string) string { return c.id(digestOf(c.Name, name)
 
 func digestOf(cloud, name string) digest { return sha256.Sum256([]byte(cloud + " " + name)) }
 
-// Attached says whether the disks of volumes are attached to the node. If not, the node
+// Attached reports whether the disks of volumes are attached to the node. If not, the node
 // reaches them through the network.
 func (c Cloud) Attached() bool { return c.disk != nil }
 

@@ -53,7 +53,7 @@ func publish(t *testing.T, c *cloud.Controller, id string) map[string]string {
 	return out.GetPublishContext()
 }
 
-// number returns the number of the disk for which is says yes.
+// number returns the number of the disk for which is returns true.
 func number(t *testing.T, n *simnode.Node, is func(number uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool) (found []uint32) {
 	t.Helper()
 	ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})

@@ -22,22 +22,22 @@ var failing = []struct{ spec, fault, why string }{
 	{"Node Service NodeExpandVolume should fail when volume is not found", "the driver", "it returns Internal for a disk that it does not find, and not NotFound"},
 }
 
-// told is a story of a volume: complete, or one that fails at a step with a text in its
-// error.
-type told struct {
+// expectation is what a story of a volume is to do: complete, or fail at a step with a text
+// in its error.
+type expectation struct {
 	cloud, versions string
 	step, text, why string
 }
 
-func (s told) expected() string {
+func (s expectation) expected() string {
 	if s.step == "" {
 		return "a complete story"
 	}
 	return fmt.Sprintf("%s to fail with %q", s.step, s.text)
 }
 
-// stories are the volumes whose life is played.
-var stories = []told{
+// stories are the stories that the test runs.
+var stories = []expectation{
 	{cloud: "gce", versions: "v1"},
 	{cloud: "gce", versions: "beta"},
 	{cloud: "gce-nvme", versions: "v1"},

@@ -30,8 +30,8 @@ import (
 //go:embed wine.sh
 var script []byte
 
-// ErrNoWine is the error on a machine that has no Wine for sessions. Its text says what
-// is missing.
+// ErrNoWine is the error on a machine that has no Wine for sessions. Its text names
+// what is missing.
 var ErrNoWine = errors.New("no Wine")
 
 // exitNoWine is the exit code of wine.sh for ErrNoWine.
@@ -41,7 +41,7 @@ const exitNoWine = 77
 type Options struct {
 	// Dir is a new directory of programs on C:, `C:\<Dir>`. Empty means "lab".
 	Dir string
-	// Log gets what the session says of itself. It may be nil.
+	// Log gets the messages of the session. It may be nil.
 	Log io.Writer
 }
 
@@ -93,9 +93,9 @@ func writeScript() (string, error) {
 }
 
 func (s *Session) open(ctx context.Context) error {
-	var said bytes.Buffer
+	var messages bytes.Buffer
 	cmd := exec.Command("sh", s.script, "session")
-	cmd.Stderr = io.MultiWriter(s.options.Log, &said)
+	cmd.Stderr = io.MultiWriter(s.options.Log, &messages)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *Session) open(ctx context.Context) error {
 	var ok bool
 	if s.root, s.prefix, ok = strings.Cut(strings.TrimSpace(text), " "); !ok {
 		<-s.ended
-		reason := strings.TrimPrefix(strings.TrimSpace(said.String()), "wine: ")
+		reason := strings.TrimPrefix(strings.TrimSpace(messages.String()), "wine: ")
 		if cmd.ProcessState.ExitCode() == exitNoWine {
 			return fmt.Errorf("%w: %s", ErrNoWine, reason)
 		}

@@ -66,11 +66,11 @@ type Config struct {
 	Staged func() error
 }
 
-// Step is a call of the story, or what the pod did.
+// Step is a call, or an action of the pod.
 type Step struct {
 	Name string // such as "NodeStageVolume, again"
 	Took time.Duration
-	Says string // what it returned, if that is of interest
+	Note string // what it returned, if that is of interest
 	Err  error
 }
 
@@ -80,15 +80,15 @@ func (s Step) String() string {
 	switch {
 	case s.Err != nil:
 		line += "  " + s.Err.Error()
-	case s.Says != "":
-		line += "  " + s.Says
+	case s.Note != "":
+		line += "  " + s.Note
 	}
 	return line
 }
 
 const gib = 1 << 30
 
-// Run plays the story and returns its steps. It stops at the first that fails, and returns
+// Run makes the calls and returns the steps. It stops at the first that fails, and returns
 // its error too.
 func Run(ctx context.Context, c Config) ([]Step, error) {
 	if c.Size == 0 {
@@ -110,14 +110,14 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 		return nil, err
 	}
 	defer controller.Close()
-	t := &teller{
+	r := &runner{
 		Config: c, ctx: ctx, node: csi.NewNodeClient(driver), controller: csi.NewControllerClient(controller),
 		staging: `\var\lib\kubelet\plugins\kubernetes.io\csi\lab\` + c.Name + `\globalmount`,
 		pod:     `c:\var\lib\kubelet\pods\` + c.Name + `\volumes\kubernetes.io~csi\pv`,
 	}
-	t.target = t.pod + `\mount`
-	err = t.tell()
-	return t.steps, err
+	r.target = r.pod + `\mount`
+	err = r.run()
+	return r.steps, err
 }
 
 func connect(address string, limit time.Duration) (*grpc.ClientConn, error) {
@@ -133,8 +133,8 @@ func connect(address string, limit time.Duration) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithUnaryInterceptor(limited))
 }
 
-// teller makes the calls of the story.
-type teller struct {
+// runner makes the calls of the story.
+type runner struct {
 	Config
 	ctx        context.Context
 	node       csi.NodeClient
@@ -154,10 +154,10 @@ type teller struct {
 }
 
 // do makes a step.
-func (t *teller) do(name string, call func() (says string, err error)) error {
+func (r *runner) do(name string, call func() (note string, err error)) error {
 	start := time.Now()
-	says, err := call()
-	t.steps = append(t.steps, Step{Name: name, Took: time.Since(start), Says: says, Err: err})
+	note, err := call()
+	r.steps = append(r.steps, Step{Name: name, Took: time.Since(start), Note: note, Err: err})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -165,12 +165,12 @@ func (t *teller) do(name string, call func() (says string, err error)) error {
 }
 
 // twice makes a step twice.
-func (t *teller) twice(name string, call func() error) error {
+func (r *runner) twice(name string, call func() error) error {
 	quiet := func() (string, error) { return "", call() }
-	if err := t.do(name, quiet); err != nil {
+	if err := r.do(name, quiet); err != nil {
 		return err
 	}
-	return t.do(name+", again", quiet)
+	return r.do(name+", again", quiet)
 }
 
 // all makes steps until one fails.
@@ -183,52 +183,52 @@ func all(steps ...func() error) error {
 	return nil
 }
 
-func (t *teller) tell() error {
+func (r *runner) run() error {
 	return all(
-		t.capabilities, t.create,
-		t.attach, t.stage, t.publish, t.write, t.stats(t.Size), t.expand, t.stats(t.Larger), t.read,
-		t.unpublish, t.unstage, t.detach,
+		r.capabilities, r.create,
+		r.attach, r.stage, r.publish, r.write, r.stats(r.Size), r.expand, r.stats(r.Larger), r.read,
+		r.unpublish, r.unstage, r.detach,
 		// The pod moves away and comes back: nothing is formatted.
-		t.attach, t.stage, t.publish, t.read, t.stats(t.Larger),
-		t.unpublish, t.unstage, t.detach,
-		t.delete,
+		r.attach, r.stage, r.publish, r.read, r.stats(r.Larger),
+		r.unpublish, r.unstage, r.detach,
+		r.delete,
 	)
 }
 
-func (t *teller) capabilities() error {
-	return t.do("capabilities", func() (string, error) {
-		info, err := t.node.NodeGetInfo(t.ctx, &csi.NodeGetInfoRequest{})
+func (r *runner) capabilities() error {
+	return r.do("capabilities", func() (string, error) {
+		info, err := r.node.NodeGetInfo(r.ctx, &csi.NodeGetInfoRequest{})
 		if err != nil {
 			return "", err
 		}
-		t.nodeID = info.GetNodeId()
-		node, err := t.node.NodeGetCapabilities(t.ctx, &csi.NodeGetCapabilitiesRequest{})
+		r.nodeID = info.GetNodeId()
+		node, err := r.node.NodeGetCapabilities(r.ctx, &csi.NodeGetCapabilitiesRequest{})
 		if err != nil {
 			return "", err
 		}
 		for _, c := range node.GetCapabilities() {
 			switch c.GetRpc().GetType() {
 			case csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
-				t.stages = true
+				r.stages = true
 			case csi.NodeServiceCapability_RPC_EXPAND_VOLUME:
-				t.nodeGrows = true
+				r.nodeGrows = true
 			case csi.NodeServiceCapability_RPC_GET_VOLUME_STATS:
-				t.statistics = true
+				r.statistics = true
 			}
 		}
-		controller, err := t.controller.ControllerGetCapabilities(t.ctx, &csi.ControllerGetCapabilitiesRequest{})
+		controller, err := r.controller.ControllerGetCapabilities(r.ctx, &csi.ControllerGetCapabilitiesRequest{})
 		if err != nil {
 			return "", err
 		}
 		for _, c := range controller.GetCapabilities() {
 			switch c.GetRpc().GetType() {
 			case csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME:
-				t.attaches = true
+				r.attaches = true
 			case csi.ControllerServiceCapability_RPC_EXPAND_VOLUME:
-				t.expands = true
+				r.expands = true
 			}
 		}
-		return "node " + t.nodeID, nil
+		return "node " + r.nodeID, nil
 	})
 }
 
@@ -239,112 +239,112 @@ func capability() *csi.VolumeCapability {
 	}
 }
 
-func (t *teller) create() error {
-	return t.do("CreateVolume", func() (string, error) {
-		out, err := t.controller.CreateVolume(t.ctx, &csi.CreateVolumeRequest{
-			Name: t.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: t.Size},
-			VolumeCapabilities: []*csi.VolumeCapability{capability()}, Parameters: t.Parameters,
+func (r *runner) create() error {
+	return r.do("CreateVolume", func() (string, error) {
+		out, err := r.controller.CreateVolume(r.ctx, &csi.CreateVolumeRequest{
+			Name: r.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size},
+			VolumeCapabilities: []*csi.VolumeCapability{capability()}, Parameters: r.Parameters,
 		})
 		if err != nil {
 			return "", err
 		}
-		t.volume = out.GetVolume()
-		return t.volume.GetVolumeId(), nil
+		r.volume = out.GetVolume()
+		return r.volume.GetVolumeId(), nil
 	})
 }
 
-func (t *teller) attach() error {
-	if !t.attaches {
+func (r *runner) attach() error {
+	if !r.attaches {
 		return nil
 	}
-	return t.twice("ControllerPublishVolume", func() error {
-		out, err := t.controller.ControllerPublishVolume(t.ctx, &csi.ControllerPublishVolumeRequest{
-			VolumeId: t.volume.GetVolumeId(), NodeId: t.nodeID, VolumeCapability: capability(), VolumeContext: t.volume.GetVolumeContext(),
+	return r.twice("ControllerPublishVolume", func() error {
+		out, err := r.controller.ControllerPublishVolume(r.ctx, &csi.ControllerPublishVolumeRequest{
+			VolumeId: r.volume.GetVolumeId(), NodeId: r.nodeID, VolumeCapability: capability(), VolumeContext: r.volume.GetVolumeContext(),
 		})
-		t.context = out.GetPublishContext()
+		r.context = out.GetPublishContext()
 		return err
 	})
 }
 
-func (t *teller) stage() error {
-	if !t.stages {
+func (r *runner) stage() error {
+	if !r.stages {
 		return nil
 	}
 	// The kubelet makes the directory.
-	if err := t.mkdir(t.staging); err != nil {
+	if err := r.mkdir(r.staging); err != nil {
 		return err
 	}
 	call := func() error {
-		_, err := t.node.NodeStageVolume(t.ctx, &csi.NodeStageVolumeRequest{
-			VolumeId: t.volume.GetVolumeId(), StagingTargetPath: t.staging, VolumeCapability: capability(),
-			VolumeContext: t.volume.GetVolumeContext(), PublishContext: t.context, Secrets: t.Secrets,
+		_, err := r.node.NodeStageVolume(r.ctx, &csi.NodeStageVolumeRequest{
+			VolumeId: r.volume.GetVolumeId(), StagingTargetPath: r.staging, VolumeCapability: capability(),
+			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context, Secrets: r.Secrets,
 		})
 		return err
 	}
-	if t.Staged == nil {
-		return t.twice("NodeStageVolume", call)
+	if r.Staged == nil {
+		return r.twice("NodeStageVolume", call)
 	}
-	once := t.Staged
-	t.Staged = nil
+	once := r.Staged
+	r.Staged = nil
 	return all(
-		func() error { return t.do("NodeStageVolume", func() (string, error) { return "", call() }) },
+		func() error { return r.do("NodeStageVolume", func() (string, error) { return "", call() }) },
 		once,
-		func() error { return t.do("NodeStageVolume, again", func() (string, error) { return "", call() }) },
+		func() error { return r.do("NodeStageVolume, again", func() (string, error) { return "", call() }) },
 	)
 }
 
-func (t *teller) mkdir(path string) error {
-	_, err := t.Files.Mkdir(t.ctx, &filesystem.MkdirRequest{Path: path})
+func (r *runner) mkdir(path string) error {
+	_, err := r.Files.Mkdir(r.ctx, &filesystem.MkdirRequest{Path: path})
 	return err
 }
 
-func (t *teller) publish() error {
-	if err := t.mkdir(t.pod); err != nil {
+func (r *runner) publish() error {
+	if err := r.mkdir(r.pod); err != nil {
 		return err
 	}
-	return t.twice("NodePublishVolume", func() error {
+	return r.twice("NodePublishVolume", func() error {
 		in := &csi.NodePublishVolumeRequest{
-			VolumeId: t.volume.GetVolumeId(), TargetPath: t.target, VolumeCapability: capability(),
-			VolumeContext: t.volume.GetVolumeContext(), PublishContext: t.context, Secrets: t.Secrets,
+			VolumeId: r.volume.GetVolumeId(), TargetPath: r.target, VolumeCapability: capability(),
+			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context, Secrets: r.Secrets,
 		}
-		if t.stages {
-			in.StagingTargetPath = t.staging
+		if r.stages {
+			in.StagingTargetPath = r.staging
 		}
-		_, err := t.node.NodePublishVolume(t.ctx, in)
+		_, err := r.node.NodePublishVolume(r.ctx, in)
 		return err
 	})
 }
 
-func (t *teller) file() string { return t.target + `\written.txt` }
+func (r *runner) file() string { return r.target + `\written.txt` }
 
-func (t *teller) write() error {
-	if t.Pod == nil {
+func (r *runner) write() error {
+	if r.Pod == nil {
 		return nil
 	}
-	return t.do("the pod writes", func() (string, error) { return "", t.Pod.Write(t.file()) })
+	return r.do("the pod writes", func() (string, error) { return "", r.Pod.Write(r.file()) })
 }
 
-func (t *teller) read() error {
-	if t.Pod == nil {
+func (r *runner) read() error {
+	if r.Pod == nil {
 		return nil
 	}
-	return t.do("the pod reads", func() (string, error) {
-		there, err := t.Pod.Exists(t.file())
+	return r.do("the pod reads", func() (string, error) {
+		there, err := r.Pod.Exists(r.file())
 		if err == nil && !there {
-			err = fmt.Errorf("the file %s is gone", t.file())
+			err = fmt.Errorf("the file %s is gone", r.file())
 		}
 		return "", err
 	})
 }
 
 // stats returns a step that wants a volume of that size, less what a file system keeps.
-func (t *teller) stats(size int64) func() error {
+func (r *runner) stats(size int64) func() error {
 	return func() error {
-		if !t.statistics {
+		if !r.statistics {
 			return nil
 		}
-		return t.do("NodeGetVolumeStats", func() (string, error) {
-			out, err := t.node.NodeGetVolumeStats(t.ctx, &csi.NodeGetVolumeStatsRequest{VolumeId: t.volume.GetVolumeId(), VolumePath: t.target})
+		return r.do("NodeGetVolumeStats", func() (string, error) {
+			out, err := r.node.NodeGetVolumeStats(r.ctx, &csi.NodeGetVolumeStatsRequest{VolumeId: r.volume.GetVolumeId(), VolumePath: r.target})
 			if err != nil {
 				return "", err
 			}
@@ -352,84 +352,84 @@ func (t *teller) stats(size int64) func() error {
 				if u.GetUnit() != csi.VolumeUsage_BYTES {
 					continue
 				}
-				says := fmt.Sprintf("%d bytes, %d available", u.GetTotal(), u.GetAvailable())
-				if total := u.GetTotal(); t.attaches && (total > size || total < size-size/20) {
-					return says, fmt.Errorf("the volume has %d bytes, want at most %d and no more than 5%% less", total, size)
+				note := fmt.Sprintf("%d bytes, %d available", u.GetTotal(), u.GetAvailable())
+				if total := u.GetTotal(); r.attaches && (total > size || total < size-size/20) {
+					return note, fmt.Errorf("the volume has %d bytes, want at most %d and no more than 5%% less", total, size)
 				}
-				return says, nil
+				return note, nil
 			}
 			return "", errors.New("no usage in bytes")
 		})
 	}
 }
 
-func (t *teller) expand() error {
-	if !t.expands {
+func (r *runner) expand() error {
+	if !r.expands {
 		return nil
 	}
-	capacity := &csi.CapacityRange{RequiredBytes: t.Larger}
+	capacity := &csi.CapacityRange{RequiredBytes: r.Larger}
 	var nodeToo bool
-	err := t.twice("ControllerExpandVolume", func() error {
-		out, err := t.controller.ControllerExpandVolume(t.ctx, &csi.ControllerExpandVolumeRequest{
-			VolumeId: t.volume.GetVolumeId(), CapacityRange: capacity, VolumeCapability: capability(),
+	err := r.twice("ControllerExpandVolume", func() error {
+		out, err := r.controller.ControllerExpandVolume(r.ctx, &csi.ControllerExpandVolumeRequest{
+			VolumeId: r.volume.GetVolumeId(), CapacityRange: capacity, VolumeCapability: capability(),
 		})
 		nodeToo = out.GetNodeExpansionRequired()
 		return err
 	})
-	if err != nil || !nodeToo || !t.nodeGrows {
+	if err != nil || !nodeToo || !r.nodeGrows {
 		return err
 	}
-	return t.twice("NodeExpandVolume", func() error {
-		_, err := t.node.NodeExpandVolume(t.ctx, &csi.NodeExpandVolumeRequest{
-			VolumeId: t.volume.GetVolumeId(), VolumePath: t.target, StagingTargetPath: t.staging, CapacityRange: capacity, VolumeCapability: capability(),
+	return r.twice("NodeExpandVolume", func() error {
+		_, err := r.node.NodeExpandVolume(r.ctx, &csi.NodeExpandVolumeRequest{
+			VolumeId: r.volume.GetVolumeId(), VolumePath: r.target, StagingTargetPath: r.staging, CapacityRange: capacity, VolumeCapability: capability(),
 		})
 		return err
 	})
 }
 
-func (t *teller) unpublish() error {
-	err := t.twice("NodeUnpublishVolume", func() error {
-		_, err := t.node.NodeUnpublishVolume(t.ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: t.volume.GetVolumeId(), TargetPath: t.target})
+func (r *runner) unpublish() error {
+	err := r.twice("NodeUnpublishVolume", func() error {
+		_, err := r.node.NodeUnpublishVolume(r.ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: r.volume.GetVolumeId(), TargetPath: r.target})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return t.gone(t.target)
+	return r.gone(r.target)
 }
 
 // gone checks that a driver has removed what it made, as the specification demands.
-func (t *teller) gone(path string) error {
-	out, err := t.Files.PathExists(t.ctx, &filesystem.PathExistsRequest{Path: path})
+func (r *runner) gone(path string) error {
+	out, err := r.Files.PathExists(r.ctx, &filesystem.PathExistsRequest{Path: path})
 	if err == nil && out.Exists {
 		err = fmt.Errorf("%s exists after NodeUnpublishVolume", path)
 	}
 	return err
 }
 
-func (t *teller) unstage() error {
-	if !t.stages {
+func (r *runner) unstage() error {
+	if !r.stages {
 		return nil
 	}
-	return t.twice("NodeUnstageVolume", func() error {
-		_, err := t.node.NodeUnstageVolume(t.ctx, &csi.NodeUnstageVolumeRequest{VolumeId: t.volume.GetVolumeId(), StagingTargetPath: t.staging})
+	return r.twice("NodeUnstageVolume", func() error {
+		_, err := r.node.NodeUnstageVolume(r.ctx, &csi.NodeUnstageVolumeRequest{VolumeId: r.volume.GetVolumeId(), StagingTargetPath: r.staging})
 		return err
 	})
 }
 
-func (t *teller) detach() error {
-	if !t.attaches {
+func (r *runner) detach() error {
+	if !r.attaches {
 		return nil
 	}
-	return t.twice("ControllerUnpublishVolume", func() error {
-		_, err := t.controller.ControllerUnpublishVolume(t.ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: t.volume.GetVolumeId(), NodeId: t.nodeID})
+	return r.twice("ControllerUnpublishVolume", func() error {
+		_, err := r.controller.ControllerUnpublishVolume(r.ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: r.volume.GetVolumeId(), NodeId: r.nodeID})
 		return err
 	})
 }
 
-func (t *teller) delete() error {
-	return t.twice("DeleteVolume", func() error {
-		_, err := t.controller.DeleteVolume(t.ctx, &csi.DeleteVolumeRequest{VolumeId: t.volume.GetVolumeId()})
+func (r *runner) delete() error {
+	return r.twice("DeleteVolume", func() error {
+		_, err := r.controller.DeleteVolume(r.ctx, &csi.DeleteVolumeRequest{VolumeId: r.volume.GetVolumeId()})
 		return err
 	})
 }

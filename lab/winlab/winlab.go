@@ -49,7 +49,7 @@ import (
 
 // Config configures a lab. Its zero value is good for most drivers.
 type Config struct {
-	// Serve says what CSI Proxy serves: for example the versions before v1 only.
+	// Serve configures what CSI Proxy serves: for example the versions before v1 only.
 	Serve serve.Config
 	// Env are more variables of the driver's environment, as "NAME=value".
 	Env []string
