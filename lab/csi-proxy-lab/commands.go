@@ -29,8 +29,11 @@ const ending = 30 * time.Second
 
 // up starts the process in the background.
 func up(ctx context.Context, o *options) error {
-	if _, err := ask(ctx, "state", nil); err == nil {
+	switch _, err := ask(ctx, "state", nil); {
+	case err == nil:
 		return fmt.Errorf("a lab runs already in %s; end it with: csi-proxy-lab down", directory())
+	case !errors.Is(err, errNoLab):
+		return err
 	}
 	if err := makeDirectory(); err != nil {
 		return err

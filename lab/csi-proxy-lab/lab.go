@@ -179,9 +179,12 @@ func (r *running) setCloud(name string) error {
 	return nil
 }
 
+// errNoLab is the error of ask if no process is in the background.
+var errNoLab = errors.New("no lab runs")
+
 // ask calls the process in the background.
 func ask(ctx context.Context, name string, in any) ([]byte, error) {
-	none := fmt.Errorf("no lab runs in %s; start one with: csi-proxy-lab up", directory())
+	none := fmt.Errorf("%w in %s; start one with: csi-proxy-lab up", errNoLab, directory())
 	switch err := checkDirectory(); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, none

@@ -77,6 +77,14 @@ func TestAsk(t *testing.T) {
 	if _, err := ask(t.Context(), "run", nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a call without an answer = %v", err)
 	}
+	go accept()
+	go func() { (<-accepted).Close() }()
+	if err := up(t.Context(), &options{}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("up where a lab does not answer = %v, want its error", err)
+	}
+	if _, err := os.Stat(control()); err != nil {
+		t.Errorf("up has removed the socket of a lab that does not answer: %v", err)
+	}
 }
 
 // A shell reads a quoted word as it was.
