@@ -39,7 +39,7 @@ func (r result) shown() bool {
 
 // line reads a line. A line that belongs to no event is in the log of the current test.
 func (p *parser) line(text string) {
-	text = strings.TrimPrefix(text, "\x16") // how test2json tells events from output
+	text = strings.TrimPrefix(text, "\x16") // by which test2json distinguishes events from output
 	if e := event.FindStringSubmatch(text); e != nil {
 		p.current = e[2]
 		switch e[1] {

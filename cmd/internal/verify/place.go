@@ -22,7 +22,7 @@ import (
 )
 
 // machine is the part of a node that no Win32 call of ours reaches: the disks that are
-// attached to it, and files and services that somebody else made.
+// attached to it, and files and services that another program made.
 type machine interface {
 	Attach(conformance.Disk) (number uint32, err error)
 	Detach(number uint32) (attach func() (uint32, error), err error)

@@ -60,7 +60,7 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// A question answers with what the simulated node was told to be, in each world.
+// A question finds the option of the simulated node, in each world.
 func TestQuestionsFindTheWorld(t *testing.T) {
 	for _, world := range nodespec.Worlds() {
 		exit, r, out := rehearse(t, "-machine-settings", "-world", world.Name, "-only", "^(questions|operations|pipes)")

@@ -84,6 +84,6 @@ func TestUndo(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(other); err != nil {
-		t.Errorf("a directory of somebody else: %v", err)
+		t.Errorf("a directory of another program: %v", err)
 	}
 }

@@ -6,7 +6,7 @@
 // the program has returned. Running calls finish first. When Windows shuts down, the cause
 // of the context is a [Shutdown], which says how much time there is.
 //
-// If the program fails without having been told to stop, the process ends without reporting
+// If the program fails without a request to stop, the process ends without reporting
 // that the service stopped: only then does Windows run the service's failure actions
 // whatever its failure-actions flag says (page of SERVICE_FAILURE_ACTIONS_FLAG).
 //

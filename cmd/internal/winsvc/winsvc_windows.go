@@ -24,7 +24,7 @@ const (
 )
 
 // Run runs p as the Windows service with this name until it is stopped, and returns 0. It
-// calls failed with the exit code if p fails without having been told to stop; failed must
+// calls failed with the exit code if p fails without a request to stop; failed must
 // end the process. It fails if the process was not started by the service manager.
 func Run(name string, p Program, failed func(code int)) (int, error) {
 	h := &handler{program: p, failed: failed, preshutdown: func() time.Duration { return preshutdownSetting(name) }}

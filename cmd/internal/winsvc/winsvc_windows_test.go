@@ -75,7 +75,7 @@ func TestFailureIsNotReportedAsStop(t *testing.T) {
 	}
 }
 
-// A service that was told to stop must not be started again, even if it had to cut off
+// A service that was asked to stop must not be started again, even if it had to cut off
 // calls.
 func TestWantedStopIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
