@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // Listen creates the unix socket that replaces the named pipe with this name.
@@ -43,7 +45,12 @@ func ListenAt(path string) (net.Listener, error) {
 	if err := removeStale(socket); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("unix", socket)
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// Linux gives the file of a socket the mode of the socket, so it is never wider.
+		// Other systems ignore or refuse this.
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
+	}}
+	l, err := config.Listen(context.Background(), "unix", socket)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +59,12 @@ func ListenAt(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// ListenWith fails, because sockets have no security descriptor.
+func ListenWith(sddl string) (func(name string) (net.Listener, error), error) {
+	const hint = "leave it out: only the user of the daemon can open its sockets"
+	return nil, hosterr.TextWithHint(hosterr.ErrInvalid, hint, "security descriptor %q: this system has no named pipes; %s", sddl, hint)
 }
 
 // remedy says what to do.

@@ -3,17 +3,21 @@
 package apiserver_test
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 func TestListenReplacesStaleSocket(t *testing.T) {
@@ -38,6 +42,53 @@ func TestListenReplacesStaleSocket(t *testing.T) {
 	if _, err := os.Stat(socket); err == nil {
 		t.Error("the socket outlived its listener")
 	}
+}
+
+// Another user must not be able to connect in the moment before a mode is set.
+func TestSocketIsNeverOpenToOthers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux makes the file of a socket with the mode of the socket: run it there")
+	}
+	dir := socketDir(t)
+	socket := filepath.Join(dir, "csi-proxy-disk-v1.sock")
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	stop := make(chan struct{})
+	looks := make(chan int, 1)
+	var wider atomic.Uint32
+	go func() {
+		n := 0
+		defer func() { looks <- n }()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if info, err := os.Lstat(socket); err == nil {
+				n++
+				if mode := info.Mode().Perm(); mode != 0o600 {
+					wider.Store(uint32(mode))
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		l, err := apiserver.Listen("csi-proxy-disk-v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
+	close(stop)
+	n := <-looks
+	if mode := wider.Load(); mode != 0 {
+		t.Errorf("the socket had the mode %o for a moment, want 600 from the start", mode)
+	}
+	if n == 0 {
+		t.Error("the socket was never seen")
+	}
+	t.Logf("%d looks at 2000 sockets", n)
 }
 
 // A stopping server may remove its socket while the next server checks whether the
@@ -158,5 +209,12 @@ func TestPipeThatServerCannotOpenIsServed(t *testing.T) {
 	<-ready
 	if got := log.String(); !strings.Contains(got, "Cannot connect to own pipe") || !strings.Contains(got, "pipe=csi-proxy-disk-v1 ") {
 		t.Errorf("log %q does not name the pipe", got)
+	}
+}
+
+func TestSocketsHaveNoSecurityDescriptor(t *testing.T) {
+	_, err := apiserver.ListenWith("D:P(A;;GA;;;SY)")
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "D:P(A;;GA;;;SY)") || !strings.Contains(err.Error(), "no named pipes") {
+		t.Errorf("ListenWith = %v, want an error with the descriptor and the reason", err)
 	}
 }

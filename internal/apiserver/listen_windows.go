@@ -1,29 +1,101 @@
 package apiserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"time"
+	"unsafe"
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Listen creates the named pipe with this name.
+// Listen creates the named pipe with this name, with the rights of [ListenAt].
 func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)) }
 
-// ListenAt creates the named pipe at a path, with the default access rights of
-// Windows and without access from other machines. It fails if the pipe exists: if
-// two servers had the same pipe, Windows would distribute clients over both.
+// clientRights are FILE_GENERIC_READ and FILE_GENERIC_WRITE without
+// FILE_CREATE_PIPE_INSTANCE. It is enough for a client that opens the pipe with
+// GENERIC_READ and GENERIC_WRITE; see docs/contract/pipes.md#rights.
+const clientRights = (windows.FILE_GENERIC_READ | windows.FILE_GENERIC_WRITE) &^ createPipeInstance
+
+// createPipeInstance is FILE_CREATE_PIPE_INSTANCE, which has the bit of appending data.
+const createPipeInstance = windows.FILE_APPEND_DATA
+
+// ListenAt creates the named pipe at a path, without access from other machines.
+// LocalSystem and the account of this process have all rights, and administrators may
+// connect, but not add an instance to the pipe. ListenAt fails if the pipe exists: if two
+// servers had the same pipe, Windows would distribute clients over both.
 func ListenAt(path string) (net.Listener, error) {
+	sddl, err := defaultSDDL()
+	if err != nil {
+		return nil, err
+	}
+	return listenAt(path, sddl)
+}
+
+// defaultSDDL returns the security descriptor that [ListenAt] describes.
+func defaultSDDL() (string, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return "", fmt.Errorf("find the account of this process: %w", err)
+	}
+	own := fmt.Sprintf("(A;;GA;;;%s)", user.User.Sid)
+	if user.User.Sid.IsWellKnown(windows.WinLocalSystemSid) {
+		own = ""
+	}
+	return fmt.Sprintf("D:P(A;;GA;;;SY)%s(A;;%#x;;;BA)", own, clientRights), nil
+}
+
+// ListenWith is [Listen] for pipes with another security descriptor. It fails with
+// hosterr.ErrInvalid if Windows does not accept sddl, if sddl has no access control list,
+// or if this process could not add instances to such a pipe.
+func ListenWith(sddl string) (func(name string) (net.Listener, error), error) {
+	if err := checkSDDL(sddl); err != nil {
+		return nil, hosterr.TextWithHint(hosterr.ErrInvalid, sddlHint, "security descriptor %q: %w; %s", sddl, err, sddlHint)
+	}
+	return func(name string) (net.Listener, error) { return listenAt(pipe.Path(name), sddl) }, nil
+}
+
+// sddlHint has the rights that administrators had in published versions.
+const sddlHint = "give one in which the account of csi-proxy has all rights (GA), such as D:P(A;;GA;;;SY)(A;;GA;;;BA)"
+
+// checkSDDL makes a pipe with the descriptor and adds an instance to it.
+func checkSDDL(sddl string) error {
+	sd, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		return err
+	}
+	if acl, _, err := sd.DACL(); err != nil || acl == nil {
+		return errors.New("it has no access control list, which would let everyone serve the pipe")
+	}
+	name, err := windows.UTF16PtrFromString(`\\.\pipe\csi-proxy-check-` + rand.Text())
+	if err != nil {
+		return err
+	}
+	attributes := &windows.SecurityAttributes{SecurityDescriptor: sd}
+	attributes.Length = uint32(unsafe.Sizeof(*attributes))
+	for _, flags := range []uint32{windows.FILE_FLAG_FIRST_PIPE_INSTANCE, 0} {
+		h, err := windows.CreateNamedPipe(name, windows.PIPE_ACCESS_DUPLEX|flags, windows.PIPE_REJECT_REMOTE_CLIENTS,
+			windows.PIPE_UNLIMITED_INSTANCES, 0, 0, 0, attributes)
+		if err != nil {
+			return fmt.Errorf("make a pipe with it and add an instance: %w", err)
+		}
+		defer windows.CloseHandle(h)
+	}
+	return nil
+}
+
+func listenAt(path, sddl string) (net.Listener, error) {
 	name, err := pipe.Name(path)
 	if err != nil {
 		return nil, err
 	}
-	l, err := winio.ListenPipe(`\\.\pipe\`+name, nil)
+	l, err := winio.ListenPipe(`\\.\pipe\`+name, &winio.PipeConfig{SecurityDescriptor: sddl})
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return nil, &inUseError{path, err}
 	}

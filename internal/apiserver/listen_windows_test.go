@@ -1,14 +1,20 @@
 package apiserver_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/windows"
+
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // Close must return even if clients connect and disconnect at the same time.
@@ -60,5 +66,113 @@ func TestCloseWhileClientsConnect(t *testing.T) {
 			t.Fatalf("round %d: Close does not return", i)
 		}
 		wg.Wait()
+	}
+}
+
+// rightsOf returns the access control list of a pipe as a client reads it.
+func rightsOf(t *testing.T, name string) string {
+	t.Helper()
+	path, err := windows.UTF16PtrFromString(`\\.\pipe\` + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := windows.CreateFile(path, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING, windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(h)
+	sd, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sd.String()
+}
+
+func wine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
+}
+
+// Administrators of containers may call, but must not serve the calls of other drivers.
+func TestAdministratorsCannotAddInstances(t *testing.T) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := user.User.Sid.String()
+	for _, test := range []struct {
+		name   string
+		listen func(name string) (net.Listener, error)
+		want   []string
+		no     string
+	}{
+		{"default", apiserver.Listen, []string{"D:P", "0x12019b;;;BA)", ";;;SY)"}, "FA;;;BA"},
+		{"wider", listenWith(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;"+own+")"), []string{"D:P", ";;;BA)", ";;;SY)"}, "0x12019b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := fmt.Sprintf("csi-proxy-rights-%s-%d", test.name, os.Getpid())
+			l, err := test.listen(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			accepted := make(chan net.Conn, 8)
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					accepted <- c
+				}
+			}()
+			// Several clients at once need several instances, which this process adds.
+			for range 3 {
+				c, err := pipe.Dial(t.Context(), pipe.Path(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+			for range 2 { // under Wine, the first client meets the instance that go-winio does not serve
+				c := <-accepted
+				defer c.Close()
+			}
+			rights := rightsOf(t, name)
+			t.Logf("rights: %s", rights)
+			for _, part := range test.want {
+				if !strings.Contains(rights, part) {
+					t.Errorf("rights %q have no %q", rights, part)
+				}
+			}
+			if strings.Contains(rights, test.no) {
+				t.Errorf("rights %q have %q", rights, test.no)
+			}
+		})
+	}
+}
+
+func listenWith(t *testing.T, sddl string) func(string) (net.Listener, error) {
+	t.Helper()
+	listen, err := apiserver.ListenWith(sddl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listen
+}
+
+func TestListenWithRefuses(t *testing.T) {
+	descriptors := map[string]string{
+		"no descriptor":          "administrators",
+		"no access control list": "O:SY",
+	}
+	if !wine() { // Wine reads the first as an empty list, and does not check rights when an instance is added
+		descriptors["everyone may serve"] = "D:NO_ACCESS_CONTROL"
+		descriptors["no right for this process to add an instance"] = "D:P(A;;0x12019b;;;WD)"
+	}
+	for name, sddl := range descriptors {
+		_, err := apiserver.ListenWith(sddl)
+		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), sddl) || !strings.Contains(err.Error(), "D:P(A;;GA;;;SY)(A;;GA;;;BA)") {
+			t.Errorf("%s: ListenWith(%q) = %v, want an error with the descriptor and one that works", name, sddl, err)
+		}
 	}
 }

@@ -93,6 +93,13 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	defer end()
 
 	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)}}
+	if o.pipeSDDL != "" {
+		listen, err := apiserver.ListenWith(o.pipeSDDL)
+		if err != nil {
+			return fmt.Errorf("flag -pipe-sddl: %w", err)
+		}
+		config.Listen = listen
+	}
 	if o.metricsAddress != "" {
 		m, err := metrics.Listen(o.metricsAddress)
 		if err != nil {

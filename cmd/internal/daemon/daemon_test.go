@@ -399,6 +399,7 @@ func TestStartFailureIsReported(t *testing.T) {
 		{"invalid address of metrics", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},
+		{"rights of pipes on this system", []string{"-pipe-sddl=D:P(A;;GA;;;SY)"}, `flag -pipe-sddl: security descriptor "D:P(A;;GA;;;SY)": this system has no named pipes`},
 		{"invalid working directory", []string{"-working-dir=kubelet"}, "kubelet"},
 	} {
 		p := start(t, c.args...)

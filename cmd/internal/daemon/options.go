@@ -23,6 +23,7 @@ type options struct {
 	anyPassword      bool
 	smb              policy.SMBRules
 	metricsAddress   string
+	pipeSDDL         string
 	windowsService   bool
 	logsToStderr     bool
 }
@@ -74,6 +75,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
+	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 
 	if err := f.Parse(args); err != nil {
