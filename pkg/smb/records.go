@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,11 +35,23 @@ type record struct {
 	made bool              // made or adopted by this process, with the credentials below
 	user string            // from the request
 	mark [sha256.Size]byte // HMAC of user and password
-	// links are the paths of links to the share, by folded path. They were made or
-	// found by this process, and may no longer exist.
-	links map[string]string
+	// inferred means that the credentials are those of the requests for all found links.
+	inferred bool
+	// links are the links to the share, by folded path. They were made or found by this
+	// process, and may no longer exist.
+	links map[string]link
 	// unwanted means that the removal was requested while links used the mapping.
 	unwanted bool
+}
+
+// link is what is known about one link to a share.
+type link struct {
+	path  string
+	found bool // by the search: the link is older than this process
+	// The credentials of a request for the link that the server accepted while it was
+	// not known whose credentials the mapping has. The zero mark: there was none.
+	user string
+	mark [sha256.Size]byte
 }
 
 func newRecords() *records {
@@ -68,28 +82,47 @@ func (r *records) credentials(root string) (user string, mark [sha256.Size]byte,
 }
 
 // adopted records that this process has adopted a mapping in use, which an earlier process
-// made. Its password stays unknown: if the password of the first request was recorded and
-// wrong, all other requests would be refused.
-func (r *records) adopted(root, user string) {
+// made, and whose credentials stay unknown.
+func (r *records) adopted(root string) {
 	r.change(root, func(rec *record) {
-		rec.made, rec.unwanted, rec.user, rec.mark = true, false, user, unknownMark
+		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = true, false, false, "", unknownMark
 	})
 }
 
-// unknownMark is the mark of credentials with an unknown password.
+// unknownMark is the mark of unknown credentials.
 var unknownMark [sha256.Size]byte
 
-// mapped records the credentials that a mapping was made with.
+// mapped records the credentials of a mapping.
 func (r *records) mapped(root, user, password string) {
 	r.change(root, func(rec *record) {
-		rec.made, rec.unwanted, rec.user, rec.mark = true, false, user, r.markOf(user, password)
+		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = true, false, false, user, r.markOf(user, password)
 	})
+}
+
+// inferred reports whether the credentials of a mapping are those of the requests for its
+// found links.
+func (r *records) inferred(root string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.shares[root]
+	return rec != nil && rec.inferred
+}
+
+// infer records that the credentials of a mapping are those of the requests for its found
+// links.
+func (r *records) infer(root, user, password string) {
+	r.mapped(root, user, password)
+	r.change(root, func(rec *record) { rec.inferred = true })
 }
 
 // removed forgets the credentials of a removed mapping.
 func (r *records) removed(root string) {
 	r.change(root, func(rec *record) {
-		rec.made, rec.unwanted, rec.user, rec.mark = false, false, "", [sha256.Size]byte{}
+		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = false, false, false, "", unknownMark
+		for key, l := range rec.links {
+			l.user, l.mark = "", unknownMark
+			rec.links[key] = l
+		}
 	})
 }
 
@@ -97,8 +130,22 @@ func (r *records) setUnwanted(root string, unwanted bool) {
 	r.change(root, func(rec *record) { rec.unwanted = unwanted })
 }
 
-func (r *records) addLink(root, path string) {
-	r.change(root, func(rec *record) { rec.links[linkKey(path)] = path })
+// addLink records a link. found says that the search found it.
+func (r *records) addLink(root, path string, found bool) {
+	r.change(root, func(rec *record) {
+		if _, known := rec.links[linkKey(path)]; !known {
+			rec.links[linkKey(path)] = link{path: path, found: found}
+		}
+	})
+}
+
+// accepted records that the server accepted credentials for a link.
+func (r *records) accepted(root, path, user, password string) {
+	r.change(root, func(rec *record) {
+		l := rec.links[linkKey(path)]
+		l.path, l.user, l.mark = path, user, r.markOf(user, password)
+		rec.links[linkKey(path)] = l
+	})
 }
 
 func (r *records) dropLink(root, path string) {
@@ -112,7 +159,7 @@ func (r *records) change(root string, change func(*record)) {
 	defer r.mu.Unlock()
 	rec := r.shares[root]
 	if rec == nil {
-		rec = &record{links: map[string]string{}}
+		rec = &record{links: map[string]link{}}
 	}
 	change(rec)
 	if rec.made || rec.unwanted || len(rec.links) > 0 {
@@ -167,18 +214,24 @@ func (r *records) armTimer(f func()) {
 }
 
 // linksTo returns the known links to a share. They may no longer exist.
-func (r *records) linksTo(root string) []string {
+func (r *records) linksTo(root string) []link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.shares[root]
 	if rec == nil {
 		return nil
 	}
-	var paths []string
-	for _, p := range rec.links {
-		paths = append(paths, p)
+	return slices.Collect(maps.Values(rec.links))
+}
+
+// link returns what is known about one link.
+func (r *records) link(root, path string) link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec := r.shares[root]; rec != nil {
+		return rec.links[linkKey(path)]
 	}
-	return paths
+	return link{}
 }
 
 func linkKey(path string) string {

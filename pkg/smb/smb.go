@@ -114,6 +114,9 @@ type call struct {
 	root, local    string
 	user, password string
 	host           host
+	// accepted means that the server accepted the credentials while it was not known
+	// whose credentials the mapping has.
+	accepted bool
 }
 
 // Format prints a call without its password.
@@ -211,9 +214,34 @@ func (c *call) newMapping() error {
 			}
 			return c.linkError(err)
 		}
+		c.s.dropLink(c.root, c.local) // an earlier one at this path
 	}
-	c.s.addLink(c.root, c.local)
+	c.s.addLink(c.root, c.local, false)
+	if c.accepted {
+		c.s.accepted(c.root, c.local, c.user, c.password)
+		c.infer()
+	}
 	return nil
+}
+
+// infer infers whose credentials a mapping of an earlier process has. Only links that are
+// older than this process say so, and only if the server accepted the same user for each of
+// them. It accepts other users for new links as long as that is not known.
+func (c *call) infer() {
+	if !c.s.link(c.root, c.local).found {
+		return
+	}
+	for _, l := range c.s.linksTo(c.root) {
+		if !l.found || l.mark != unknownMark && sameUser(l.user, c.user) {
+			continue
+		}
+		leads, err := c.host.shareOf(l.path)
+		if err != nil || winpath.SameShare(leads, c.root) {
+			return
+		}
+		c.s.dropLink(c.root, l.path)
+	}
+	c.s.infer(c.root, c.user, c.password)
 }
 
 // linkError returns the error with the published text.
@@ -261,20 +289,30 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
 		return false, c.repair(have.Status, failed)
 	}
-	if same {
+	local := c.s.link(c.root, c.local)
+	if same || linked && local.mark == c.s.markOf(c.user, c.password) {
 		return false, nil
 	}
 	known = known && mark != unknownMark
 	if !known {
 		user = have.User
-		if linked && (user == "" || sameUser(user, c.user)) {
-			// The mapping was made before this process started, and the link of this
-			// request uses it.
-			if verified, _ := c.host.verify(c.user, c.password); verified {
-				c.s.mapped(c.root, c.user, c.password)
-			} else {
-				c.s.adopted(c.root, c.user)
-			}
+	}
+	switch maybe := user == "" || sameUser(user, c.user); {
+	case linked && !known && maybe:
+		// The mapping was made before this process started, and the link of this
+		// request uses it.
+		switch verified, _ := c.host.verify(c.user, c.password); {
+		case verified && user == "":
+			c.accept()
+		case verified:
+			c.s.mapped(c.root, c.user, c.password)
+		default:
+			c.s.adopted(c.root)
+		}
+		return false, c.ctx.Err()
+	case linked && local.found && c.s.inferred(c.root) && !sameUser(user, c.user):
+		if verified, _ := c.host.verify(c.user, c.password); verified {
+			c.accept() // the inference was wrong, or is
 			return false, c.ctx.Err()
 		}
 	}
@@ -294,6 +332,13 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	return false, c.verify(userText(user), other)
 }
 
+// accept records that the server accepted the credentials of the call for a mapping whose
+// credentials are not known.
+func (c *call) accept() {
+	c.s.adopted(c.root)
+	c.accepted = true
+}
+
 // verify verifies the credentials of a request for a mapping that another link uses, and
 // whose password differs or is unknown. The mapping keeps its session. If the server accepts
 // the credentials, they are those of the mapping from now on, and its next session uses
@@ -307,14 +352,14 @@ func (c *call) verify(user, other string) error {
 	}
 	switch {
 	case verified && unknown:
-		c.s.adopted(c.root, "")
+		c.accept()
 		return nil
 	case verified:
 		c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.root, "user", c.user)
 		c.s.mapped(c.root, c.user, c.password)
 		return nil
 	case err == nil:
-		c.s.adopted(c.root, c.user)
+		c.s.adopted(c.root)
 		return nil
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
@@ -440,6 +485,7 @@ func (c *call) add() error {
 		}
 		return err
 	}
+	c.s.removed(c.root) // what was known about a mapping that another program removed
 	c.s.mapped(c.root, c.user, c.password)
 	c.s.base.Node.Log.Info("Mapped SMB share", "share", c.root, "user", c.user)
 	return nil
@@ -561,7 +607,8 @@ func (c *call) remove(root string) error {
 // usedBy returns an existing link to the share, other than except, or "". It forgets links
 // that no longer exist. A link that cannot be read counts as existing.
 func (c *call) usedBy(root, except string) (string, error) {
-	for _, path := range c.s.linksTo(root) {
+	for _, l := range c.s.linksTo(root) {
+		path := l.path
 		if except != "" && linkKey(path) == linkKey(except) {
 			continue
 		}
@@ -611,7 +658,7 @@ func (s *SMB) find(ctx context.Context, h host) error {
 	}
 	for _, l := range links {
 		if remote, err := ParseRemotePath(l.Remote); err == nil {
-			s.addLink(remote.root(), l.Path)
+			s.addLink(remote.root(), l.Path, true)
 		}
 	}
 	s.partly.Store(incomplete)

@@ -952,11 +952,131 @@ func TestUnknownUserAfterRestart(t *testing.T) {
 	f.read(v2)
 	f.refused(f.mount(`\\files\data`, f.volume("v4"), "ann", "wrong"), hosterr.ErrFailedPrecondition, "an unknown user")
 
-	// The volume whose link is there is staged again: now the user is known.
+	// The volumes whose links are there are staged again or unstaged: now the user is known.
 	f.start()
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data`, f.volume("v4"), "bob", "bob-1")) // v3 is bob's
+	f.unlink(f.volume("v4"))
+	f.unlink(f.volume("v3"))
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
 	f.refused(f.mount(`\\files\data`, f.volume("v4"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 	f.mappings(`\\files\data ann ok`)
+}
+
+// worlds calls test in each world of the options that SMB has.
+func worlds(t *testing.T, test func(t *testing.T, w nodespec.Windows)) {
+	all := []nodespec.Windows{{}}
+	for _, o := range nodespec.Options() {
+		if !strings.HasPrefix(o.Key, "smb") || o.Key == "smbAfterReboot" {
+			continue
+		}
+		var more []nodespec.Windows
+		for _, w := range all {
+			for _, v := range o.Values {
+				w.Set(o.Key, v.Name)
+				more = append(more, w)
+			}
+		}
+		all = more
+	}
+	if len(all) < 48 {
+		t.Fatalf("%d worlds", len(all))
+	}
+	for _, w := range all {
+		t.Run(strings.Join([]string{w.SMBUsers, w.SMBErrors, w.SMBServerGone, w.SMBCalls, w.SMBReconnect}, ","), func(t *testing.T) { test(t, w) })
+	}
+}
+
+// After a restart, while a share is in use: no wrong password gets a new link, and every
+// right one does, whoever else came first with a valid account of the server.
+func TestRestartWhileAShareIsInUse(t *testing.T) {
+	worlds(t, func(t *testing.T, w nodespec.Windows) {
+		f := beginOn(t, nodespec.Config{Windows: w})
+		hidden := w.SMBUsers == nodespec.SMBUsersHidden
+		old1, old2, bobs := f.volume("old1"), f.volume("old2"), f.volume("bobs")
+		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
+		number := 0
+		fresh := func() string { number++; return f.volume(fmt.Sprint("new", number)) }
+		strangers := func() {
+			t.Helper()
+			for _, c := range [][2]string{{"mallory", "x"}, {"ann", "wrong"}, {"bob", "wrong"}, {"", ""}} {
+				v := fresh()
+				f.refused(f.mount(`\\files\data`, v, c[0], c[1]), hosterr.ErrFailedPrecondition)
+				if exists, _ := winfs.Exists(t.Context(), f.node, v); exists {
+					t.Errorf("user %q with password %q has a new link", c[0], c[1])
+				}
+			}
+		}
+		refused := func(user, other string) {
+			t.Helper()
+			f.refused(f.mount(`\\files\data`, fresh(), user, user+"-1"), hosterr.ErrFailedPrecondition, `"`+user+`"`, `"`+other+`"`)
+		}
+
+		f.start()
+		strangers()
+		if !hidden {
+			refused("bob", "ann")
+			f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+			refused("bob", "ann")
+			f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+			strangers()
+			return
+		}
+		// Bob's new link, staged twice, says nothing about the mapping's user.
+		f.ok(f.mount(`\\files\data`, bobs, "bob", "bob-1"))
+		f.ok(f.mount(`\\files\data`, bobs, "bob", "bob-1"))
+		strangers()
+		f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+		// A wrong password for an old link says nothing either.
+		f.ok(f.mount(`\\files\data`, old1, "mallory", "x"))
+		f.ok(f.mount(`\\files\data`, old1, "ann", "wrong"))
+		strangers()
+		f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+		// All old links are ann's.
+		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, fresh(), "bob", "bob-1"))
+		f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
+		refused("bob", "ann")
+		strangers()
+		f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, bobs, "bob", "bob-1")) // as before
+
+		// Now bob's links are old, too. None of the two is refused, in any order.
+		f.start()
+		f.ok(f.mount(`\\files\data`, bobs, "bob", "bob-1"))
+		f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, fresh(), "bob", "bob-1"))
+		f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
+		f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+		strangers()
+		f.mappings(`\\files\data ann ok`)
+		f.read(bobs)
+		f.read(old1)
+	})
+}
+
+// After a restart, volumes that are unstaged do not keep the mapping's user unknown. A
+// single old link that another account gets later does not shut out the first one.
+func TestUserIsInferredFromOldLinksThatExist(t *testing.T) {
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	old1, old2 := f.volume("old1"), f.volume("old2")
+	f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
+	f.start()
+	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+	f.unlink(old2)
+	f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+	f.refused(f.mount(`\\files\data`, f.volume("v1"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+	f.ok(f.mount(`\\files\data`, f.volume("v2"), "ann", "ann-1"))
+
+	f.start()
+	f.unlink(f.volume("v2"))
+	f.ok(f.mount(`\\files\data`, old1, "bob", "bob-1"))
+	f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"))
+	f.refused(f.mount(`\\files\data`, f.volume("v1"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 }
 
 // Windows may not say why a mapping fails, and another user's unused mapping may be the

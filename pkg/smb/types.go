@@ -38,6 +38,12 @@
 // mapping, because replacing it would close the files that are open on it. Any other
 // request for a mapping in use must have credentials that the server accepts.
 //
+// If Windows does not report the user, the service infers it from the links that are older
+// than the process: once each of them was requested again, and the server accepted the same
+// user for all, that is the user of the mapping, and others are refused. Until then, links
+// of several users may come to use the mapping, so one user does not shut out another. A
+// request that succeeded in that time succeeds again.
+//
 // # Use of a mapping
 //
 // A mapping is used by the links to its share: the links that this service made, and
