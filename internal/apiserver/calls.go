@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -113,12 +114,19 @@ func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) {
 		s.config.Log.Log(ctx, LevelRequest, "Received request", "method", info.FullMethod, "request", redacted(m))
 	}
+	start := time.Now()
 	defer func() {
 		if err != nil {
 			out, err = nil, failed(err)
 		}
+		if c, ok := s.changes[info.FullMethod]; ok && s.config.Audit {
+			s.audit(ctx, c, in, time.Since(start), status.Code(err))
+		}
 	}()
 	defer recovered(&err)
+	if err := s.allow(info); err != nil {
+		return nil, err
+	}
 	return handle(ctx, in)
 }
 

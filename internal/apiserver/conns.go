@@ -100,7 +100,7 @@ func (l *conns) Accept() (net.Conn, error) {
 			continue
 		}
 		failing, pause = time.Time{}, 5*time.Millisecond
-		c := &conn{Conn: nc, listener: l}
+		c := &conn{Conn: nc, listener: l, caller: newCaller(nc)}
 		if !l.admit(c) {
 			nc.Close()
 			continue
@@ -161,9 +161,18 @@ func (l *conns) remove(c *conn) {
 type conn struct {
 	net.Conn
 	listener *conns
+	caller   *caller      // nil if unknown
 	received atomic.Int64 // bytes; not updated beyond greetingSize
 
 	element *list.Element // in listener.silent; nil after the greeting
+}
+
+// RemoteAddr returns the caller, which calls of the connection find as their peer.
+func (c *conn) RemoteAddr() net.Addr {
+	if c.caller == nil {
+		return c.Conn.RemoteAddr()
+	}
+	return c.caller
 }
 
 func (c *conn) Read(p []byte) (int, error) {

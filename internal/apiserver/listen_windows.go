@@ -135,18 +135,27 @@ func serverOf(path string) (pid uint32, image string, err error) {
 	return pid, imageOf(pid), nil
 }
 
+// clientOf returns the process that connected to a named pipe.
+func clientOf(c net.Conn) (pid uint32, ok bool) {
+	p, ok := c.(interface{ Fd() uintptr })
+	if !ok {
+		return 0, false
+	}
+	err := windows.GetNamedPipeClientProcessId(windows.Handle(p.Fd()), &pid)
+	return pid, err == nil
+}
+
 // imageOf returns the path of the program that a process runs.
 func imageOf(pid uint32) string {
-	const unknown = "its program cannot be determined"
 	p, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {
-		return unknown
+		return unknownProgram
 	}
 	defer windows.CloseHandle(p)
 	path := make([]uint16, windows.MAX_LONG_PATH)
 	size := uint32(len(path))
 	if err := windows.QueryFullProcessImageName(p, 0, &path[0], &size); err != nil {
-		return unknown
+		return unknownProgram
 	}
 	return windows.UTF16ToString(path)
 }

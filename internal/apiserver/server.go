@@ -56,6 +56,10 @@ type Pipe struct {
 	Name string // "csi-proxy-disk-v1", without the prefix \\.\pipe\
 	Desc *grpc.ServiceDesc
 	Impl any // of Desc.HandlerType
+
+	// Changes reports whether a method changes the node; see [Changes]. Methods of a nil
+	// Changes are neither audited nor refused.
+	Changes func(method string) bool
 }
 
 // Config configures a [Server]. The zero Config is usable.
@@ -73,6 +77,12 @@ type Config struct {
 	// Interceptors wrap every call; the first one is the outermost. The errors
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
+
+	// Audit logs each request that changes the node, with its caller and result.
+	Audit bool
+
+	// ReadOnly refuses requests that change the node.
+	ReadOnly bool
 
 	// Grace is the time that running calls get to finish when the server stops;
 	// 0 means one minute.
@@ -105,7 +115,8 @@ type Server struct {
 	config    Config
 	pipes     []*pipeServer
 	calls     *inFlight
-	callsDone chan struct{} // closed when all calls have finished and streams must end
+	changes   map[string]change // by full method
+	callsDone chan struct{}     // closed when all calls have finished and streams must end
 }
 
 // pipeServer is a pipe with its gRPC server.
@@ -136,7 +147,7 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
 	}
-	s := &Server{config: config, calls: newInFlight(), callsDone: make(chan struct{})}
+	s := &Server{config: config, calls: newInFlight(), changes: map[string]change{}, callsDone: make(chan struct{})}
 	var refused []error
 	waiting := OpenLimit
 	for _, p := range pipes {
@@ -206,6 +217,7 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Unwrap() []error { return e.Refused }
 
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
+	s.changesOf(p)
 	// A stop does not wait for the health and reflection services: clients use
 	// them to see that the server is stopping.
 	api, aux := newLimiter(p.Name, s.calls), newLimiter(p.Name, newInFlight())
@@ -360,7 +372,7 @@ func (s *Server) stop(limit time.Duration) error {
 func Pipes(services []wire.Service) []Pipe {
 	pipes := make([]Pipe, len(services))
 	for i, s := range services {
-		pipes[i] = Pipe{Name: "csi-proxy-" + s.Group + "-" + s.Version.String(), Desc: s.Desc, Impl: s.Impl}
+		pipes[i] = Pipe{Name: "csi-proxy-" + s.Group + "-" + s.Version.String(), Desc: s.Desc, Impl: s.Impl, Changes: Changes}
 	}
 	return pipes
 }

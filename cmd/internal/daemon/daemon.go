@@ -92,7 +92,10 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 
-	config := apiserver.Config{Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)}}
+	config := apiserver.Config{
+		Audit: o.audit, ReadOnly: o.readOnly,
+		Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)},
+	}
 	if o.pipeSDDL != "" {
 		listen, err := apiserver.ListenWith(o.pipeSDDL)
 		if err != nil {
@@ -122,13 +125,16 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	if err != nil {
 		return err
 	}
-	pipes := n.pipes(o, dirs)
 	defer func() {
 		if err := n.close(); err != nil {
 			klog.ErrorS(err, "Failed to close node")
 		}
 	}()
-	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy)
+	pipes, err := n.pipes(o, dirs)
+	if err != nil {
+		return err
+	}
+	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
 
 	config.Ready = func() {
 		klog.InfoS("Serving API", "pipes", len(pipes))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -19,22 +20,28 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/kubernetes-csi/csi-proxy/client"
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	olddisk "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	oldfilesystem "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
 	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
 	volumev1 "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	diskv1beta2 "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta2"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	oldfs "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1beta1"
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -172,7 +179,7 @@ func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	output, _ := p.output()
 	for _, want := range []string{
 		`"Starting CSI-Proxy Server" host="simulated" version="v0.0.0-test"`,
-		`"Opened node" workingDirs=["C:\\csi","C:\\var\\lib\\kubelet"] allowedServices=["MSiSCSI"] requirePrivacy=true`,
+		`"Opened node" workingDirs=["C:\\csi","C:\\var\\lib\\kubelet"] allowedServices=["MSiSCSI"] requirePrivacy=true readOnly=false`,
 	} {
 		if !strings.Contains(output, want) {
 			t.Errorf("the log does not contain %q:\n%s", want, output)
@@ -400,6 +407,7 @@ func TestStartFailureIsReported(t *testing.T) {
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},
 		{"rights of pipes on this system", []string{"-pipe-sddl=D:P(A;;GA;;;SY)"}, `flag -pipe-sddl: security descriptor "D:P(A;;GA;;;SY)": this system has no named pipes`},
+		{"unknown API", []string{"-enable-api=disk,volumes"}, `flag -enable-api: there is no API "volumes": want a group (disk, filesystem, iscsi, smb, system, volume) or one of its versions (disk/v1alpha1, `},
 		{"invalid working directory", []string{"-working-dir=kubelet"}, "kubelet"},
 	} {
 		p := start(t, c.args...)
@@ -468,4 +476,79 @@ func TestOrphanedMappingsAreLogged(t *testing.T) {
 
 	p = start(t, "-state-dir="+state)
 	p.await(t, `"Found SMB mappings" mappings=1 links=0 withoutLinks=1`)
+}
+
+// A driver meets a daemon that serves some versions as it meets an older daemon: it falls
+// back to a version that is served, or finds none.
+func TestEnabledAPIs(t *testing.T) {
+	sockets(t)
+	p := start(t, "-enable-api=disk/v1beta2,disk/v1beta3,filesystem", "-enable-api=volume/v1")
+	p.await(t, "Serving ")
+	output, _ := p.output()
+	if !strings.Contains(output, `"Serving API" pipes=`) {
+		t.Fatal(output)
+	}
+	find := func(group string, names ...string) (negotiate.Found, error) {
+		var wanted []apiversion.Version
+		for _, name := range names {
+			wanted = append(wanted, apiversion.NewVersionOrPanic(name))
+		}
+		return negotiate.Find(t.Context(), group, wanted)
+	}
+	if found, err := find("disk", "v1", "v1beta3", "v1beta1"); err != nil || found.Version.String() != "v1beta3" {
+		t.Errorf("negotiate disk: %v, %v, want v1beta3", found, err)
+	}
+	var e *negotiate.Error
+	if _, err := find("disk", "v1"); !errors.Is(err, negotiate.ErrTooOld) || !errors.As(err, &e) || len(e.Serves) != 2 {
+		t.Errorf("negotiate disk/v1: %v, want ErrTooOld with two versions", err)
+	}
+	if _, err := find("smb", "v1"); !errors.Is(err, negotiate.ErrNotServed) {
+		t.Errorf("negotiate smb: %v, want ErrNotServed", err)
+	}
+	// Published drivers call NewClient of each version, newest first, and take the first
+	// that does not fail.
+	if _, err := disk.NewClient(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("NewClient of disk/v1: %v, want fs.ErrNotExist", err)
+	}
+	old, err := diskv1beta2.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if _, err := old.ListDiskIDs(t.Context(), &olddisk.ListDiskIDsRequest{}); err != nil {
+		t.Errorf("ListDiskIDs of disk/v1beta2: %v", err)
+	}
+	if _, err := smb.NewClient(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("NewClient of smb/v1: %v, want fs.ErrNotExist", err)
+	}
+}
+
+// A read-only daemon answers what reads, and refuses what changes the node, in every version.
+func TestReadOnlyAPI(t *testing.T) {
+	sockets(t)
+	p := start(t, "-read-only-api")
+	p.await(t, "Serving ")
+	refused := 0
+	for _, s := range publishedServices(t) {
+		conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(string(s.ParentFile().Package()))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Methods().Len() {
+			m := s.Methods().Get(i)
+			err := conn.Invoke(t.Context(), fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output()))
+			byFlag := status.Code(err) == codes.PermissionDenied && strings.Contains(err.Error(), "-read-only-api")
+			if byFlag {
+				refused++
+			}
+			if byFlag != apiserver.Changes(string(m.Name())) {
+				t.Errorf("%s: %v", m.FullName(), err)
+			}
+		}
+		conn.Close()
+	}
+	t.Logf("%d of %d methods were refused", refused, len(publishedMethods(t)))
+	if refused == 0 || refused == len(publishedMethods(t)) {
+		t.Errorf("%d of %d methods were refused, want some", refused, len(publishedMethods(t)))
+	}
 }

@@ -24,6 +24,9 @@ type options struct {
 	smb              policy.SMBRules
 	metricsAddress   string
 	pipeSDDL         string
+	enabledAPIs      []string
+	readOnly         bool
+	audit            bool
 	windowsService   bool
 	logsToStderr     bool
 }
@@ -75,6 +78,12 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
+	f.Func("enable-api", "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(names string) error {
+		o.enabledAPIs = append(o.enabledAPIs, strings.Split(names, ",")...)
+		return nil
+	})
+	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
+	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 

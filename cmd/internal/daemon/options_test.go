@@ -46,6 +46,9 @@ func TestParse(t *testing.T) {
 		{"services that may be started and stopped", []string{"-service-allow=Own", "--service-allow", "Other"}, func(o *options) bool {
 			return slices.Equal(o.allowedServices(), []string{"MSiSCSI", "Own", "Other"})
 		}},
+		{"some groups and versions", []string{"-enable-api=disk/v1,volume", "--enable-api", "smb"}, func(o *options) bool {
+			return slices.Equal(o.enabledAPIs, []string{"disk/v1", "volume", "smb"}) && !o.readOnly && o.audit
+		}},
 		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",
 			"-legacy_stderr_threshold_behavior=false", "-one_output", "-skip_headers", "-skip_log_headers", "-add_dir_header", "-vmodule=a=1", "-log_backtrace_at=a.go:1"}, func(*options) bool { return true }},

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"flag"
+	"fmt"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
@@ -62,12 +63,16 @@ type Node struct {
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command
 // line, and the node's additional pipes.
-func (n *Node) pipes(o *options, dirs policy.Dirs) []apiserver.Pipe {
+func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
 	g.Check = rules.Check
-	return append(apiserver.Pipes(wire.Services(g)), n.Pipes...)
+	enabled, err := wire.Enabled(wire.Services(g), o.enabledAPIs)
+	if err != nil {
+		return nil, fmt.Errorf("flag -enable-api: %w", err)
+	}
+	return append(apiserver.Pipes(enabled), n.Pipes...), nil
 }
 
 func (n *Node) close() error {
