@@ -55,6 +55,10 @@ func generators() []generator {
 			check: goRun("./hack/sources", "-check"),
 		},
 		{
+			name: "statuses", does: "docs/contract/statuses.md, from the table of internal/win32/filestatus", budget: 30 * time.Second,
+			write: goTool("test", "./internal/win32/emulated", "-run", "^TestStatusesPage$", "-update"),
+		},
+		{
 			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
 			write: goRun("./hack/screens"),
 			check: goRun("./hack/screens", "-check"),

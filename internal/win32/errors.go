@@ -103,6 +103,7 @@ const (
 	ERROR_NOT_A_REPARSE_POINT         Errno = 4390
 	ERROR_REPARSE_ATTRIBUTE_CONFLICT  Errno = 4391
 	ERROR_INVALID_REPARSE_DATA        Errno = 4392
+	ERROR_REPARSE_TAG_INVALID         Errno = 4393
 	ERROR_REPARSE_TAG_MISMATCH        Errno = 4394
 	ERROR_REPARSE_POINT_ENCOUNTERED   Errno = 4395
 )
@@ -155,6 +156,7 @@ const (
 	STATUS_IO_DEVICE_ERROR              NTStatus = 0xC0000185
 	STATUS_VOLUME_DISMOUNTED            NTStatus = 0xC000026e
 	STATUS_NOT_A_REPARSE_POINT          NTStatus = 0xC0000275
+	STATUS_IO_REPARSE_TAG_INVALID       NTStatus = 0xC0000276
 	STATUS_IO_REPARSE_TAG_MISMATCH      NTStatus = 0xC0000277
 	STATUS_IO_REPARSE_DATA_INVALID      NTStatus = 0xC0000278
 	STATUS_IO_REPARSE_TAG_NOT_HANDLED   NTStatus = 0xC0000279
@@ -351,6 +353,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_REPARSE_ATTRIBUTE_CONFLICT", "The reparse point attribute cannot be set because it conflicts with an existing attribute."
 	case ERROR_INVALID_REPARSE_DATA:
 		return "ERROR_INVALID_REPARSE_DATA", "The data present in the reparse point buffer is invalid."
+	case ERROR_REPARSE_TAG_INVALID:
+		return "ERROR_REPARSE_TAG_INVALID", "The tag present in the reparse point buffer is invalid."
 	case ERROR_REPARSE_TAG_MISMATCH:
 		return "ERROR_REPARSE_TAG_MISMATCH", "There is a mismatch between the tag specified in the request and the tag present in the reparse point."
 	case ERROR_REPARSE_POINT_ENCOUNTERED:
@@ -451,6 +455,8 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 		return "STATUS_NOT_A_REPARSE_POINT", ERROR_NOT_A_REPARSE_POINT, true
 	case STATUS_IO_REPARSE_TAG_MISMATCH:
 		return "STATUS_IO_REPARSE_TAG_MISMATCH", ERROR_REPARSE_TAG_MISMATCH, true
+	case STATUS_IO_REPARSE_TAG_INVALID:
+		return "STATUS_IO_REPARSE_TAG_INVALID", ERROR_REPARSE_TAG_INVALID, true
 	case STATUS_IO_REPARSE_DATA_INVALID:
 		return "STATUS_IO_REPARSE_DATA_INVALID", ERROR_INVALID_REPARSE_DATA, true
 	case STATUS_IO_REPARSE_TAG_NOT_HANDLED:

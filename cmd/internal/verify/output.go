@@ -32,8 +32,12 @@ var (
 var verdicts = map[string]verdict{"PASS": passed, "FAIL": failed, "SKIP": skipped}
 
 // shown reports whether a result is printed while the program runs. The contract has many
-// cases that only the simulated node can run; the report lists them.
+// cases that only the simulated node can run, and there are many statuses; the report
+// lists them.
 func (r result) shown() bool {
+	if r.Section == statusesSection {
+		return r.Verdict == failed
+	}
 	return r.Verdict != skipped || !strings.HasPrefix(r.Section, contractPrefix)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/operations"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/filestatus"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
@@ -26,6 +27,7 @@ type section struct {
 // the end.
 const (
 	questionsSection = "questions"
+	statusesSection  = "statuses"
 	operationsPrefix = "operations-"
 	contractPrefix   = "contract-"
 )
@@ -35,6 +37,7 @@ const (
 func sections(o options) []section {
 	all := []section{
 		{questionsSection, "asks the questions below", runQuestions},
+		{statusesSection, "asks for the status of each row of docs/contract/statuses.md", runStatuses},
 		{"pipes", "serves every version of the API on pipes of its own, and calls some through clients", runPipes},
 	}
 	for i, b := range backends {
@@ -48,6 +51,24 @@ func sections(o options) []section {
 				func(t *testing.T, o options) { runContract(t, o, b) }})
 	}
 	return all
+}
+
+// runStatuses asks what calls of files return. A row that Wine answers in another way
+// counts as skipped there.
+func runStatuses(t *testing.T, o options) {
+	p := newPlace(t, o, backends[0])
+	for i, r := range filestatus.Rows() {
+		t.Run(r.Name, func(t *testing.T) {
+			dir := p.directory(fmt.Sprintf("row%d", i))
+			got := r.Got(p.node.API, dir)
+			switch {
+			case o.Wine && r.Wine != "" && got == r.Wine:
+				t.Skip("Wine returns " + got)
+			case got != r.Expected():
+				t.Errorf("%s, and %s says %s", got, r.Source, r.Expected())
+			}
+		})
+	}
 }
 
 // runOperations takes a disk through the life of a volume.

@@ -109,9 +109,9 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 			return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)
 		}
 		if from, ok = o.(*file); !ok {
-			// Source: inference, there are no names below a disk or the device of a volume;
-			// fastfat create.c has STATUS_OBJECT_PATH_NOT_FOUND.
-			return nil, win32.STATUS_INVALID_PARAMETER
+			// Source: code, fastfat create.c, "Invalid related file object", of a volume; of a disk
+			// it is inference.
+			return nil, win32.STATUS_OBJECT_PATH_NOT_FOUND
 		}
 		if err := from.check(0); err != nil {
 			return nil, err
@@ -144,6 +144,8 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 		if p.entry, err = p.tree.Create(t.files(p.vol), p.dir, p.name, attributes); err != nil {
 			return nil, err
 		}
+	case p.entry.DeletePending():
+		return nil, win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.1.2; code, fastfat create.c
 	case disposition == win32.FILE_CREATE:
 		return nil, win32.STATUS_OBJECT_NAME_COLLISION // Source: specification, [MS-FSA] 2.1.5.1.2
 	case (wantDir || p.slash) && !p.entry.IsDir():

@@ -19,7 +19,7 @@ const minDirectoryBuffer = 72
 
 // QueryDirectory implements [win32.Files].
 //
-// Source: document, NtQueryDirectoryFile; specification, [MS-FSA] 2.1.5.6.3.5.
+// Source: document, NtQueryDirectoryFile; specification, [MS-FSA] 2.1.5.6.3.3.
 func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size int, err error) {
 	err = n.do(func(*tx) error {
 		f, err := n.file(h)
@@ -32,7 +32,7 @@ func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size in
 	return size, err
 }
 
-// queryDirectory follows [MS-FSA] 2.1.5.6.3.5 (FileFullDirectoryInformation) and
+// queryDirectory follows [MS-FSA] 2.1.5.6.3.3 (FileFullDirectoryInformation) and
 // the page of NtQueryDirectoryFile. It returns
 //
 //   - STATUS_INVALID_PARAMETER for an entry that is not a directory,
@@ -47,7 +47,7 @@ func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size in
 //
 // Even if the directory changes, the next call continues after the last name.
 //
-// Source: specification, [MS-FSA] 2.1.5.6.3.5.
+// Source: specification, [MS-FSA] 2.1.5.6.3 and 2.1.5.6.3.3.
 // Source of STATUS_ACCESS_DENIED: document, NtQueryDirectoryFile, FILE_LIST_DIRECTORY; the
 // number is inference.
 func (f *file) queryDirectory(restart bool, buf []byte) (int, error) {

@@ -115,6 +115,11 @@ func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	changes := t.files(f.vol)
 	switch class {
 	case win32.FileBasicInformation:
+		for at := 0; at < basicAttributes; at += 8 {
+			if int64(le.Uint64(in[at:])) < -2 { // -1 and -2 stop and resume the updates of a time
+				return win32.STATUS_INVALID_PARAMETER
+			}
+		}
 		attributes := le.Uint32(in[basicAttributes:])
 		if attributes == 0 {
 			return nil // 0 leaves them unchanged

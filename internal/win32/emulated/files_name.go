@@ -17,7 +17,7 @@ import (
 // or longer than the buffer fails with STATUS_INVALID_PARAMETER, and one on
 // another volume with STATUS_NOT_SAME_DEVICE.
 //
-// Source of STATUS_INVALID_PARAMETER: inference, by FILE_RENAME_INFORMATION (ntifs.h).
+// Source of STATUS_INVALID_PARAMETER: specification, [MS-FSA] 2.1.5.15.11.
 func (f *file) rename(t *tx, in []byte) error {
 	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
 	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
@@ -53,7 +53,7 @@ func (f *file) rename(t *tx, in []byte) error {
 	case p.dir == nil:
 		return win32.STATUS_OBJECT_NAME_INVALID // Source: inference, the root of a volume, or the directory itself
 	case p.tree != f.tree:
-		return win32.STATUS_NOT_SAME_DEVICE // Source: inference, by the text of the code in ntstatus.h
+		return win32.STATUS_NOT_SAME_DEVICE // Source: specification, [MS-FSCC] 2.4.42
 	}
 	dir, err := f.tree.Open(p.dir, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {

@@ -44,11 +44,8 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 	} else {
 		at = place{vol: from.vol, tree: from.tree, entry: from.open.Entry()}
 		if strings.HasPrefix(name, `\`) {
-			// A relative name must not begin with a backslash (fastfat's
-			// create.c, in Microsoft's driver samples).
-			// Source: code, fastfat create.c, which has STATUS_OBJECT_NAME_INVALID; the number
-			// is inference.
-			return place{}, win32.STATUS_INVALID_PARAMETER
+			// Source: code, fastfat create.c, "A relative open must be via a relative path".
+			return place{}, win32.STATUS_OBJECT_NAME_INVALID
 		}
 	}
 	for links := 0; ; links++ {

@@ -372,16 +372,16 @@ func TestRelativeNames(t *testing.T) {
 
 		{root: dir, name: `missing`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
 		{root: dir, name: `missing\x`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
-		{root: dir, name: `\sub`, status: win32.STATUS_INVALID_PARAMETER},
+		{root: dir, name: `\sub`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: dir, name: `C:\dir`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{root: dir, name: `\??\C:\dir`, status: win32.STATUS_INVALID_PARAMETER},
+		{root: dir, name: `\??\C:\dir`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: dir, name: `..`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: dir, name: `sub\..`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: file, name: `x`, status: win32.STATUS_INVALID_PARAMETER},
 		{root: link, name: "", objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: link, name: "file", status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // a link has no entries of its own
 		{root: link, name: "x", create: true, status: win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT},
-		{root: disk, name: "x", status: win32.STATUS_INVALID_PARAMETER},
+		{root: disk, name: "x", status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{root: 0x1234, name: "x", status: win32.STATUS_INVALID_HANDLE},
 
 		// With OBJ_DONT_REPARSE no link is followed, neither in the path nor at

@@ -94,6 +94,7 @@ const (
 	ERROR_NOT_A_REPARSE_POINT         = "ERROR_NOT_A_REPARSE_POINT"         // 4390: The file or directory is not a reparse point.
 	ERROR_REPARSE_ATTRIBUTE_CONFLICT  = "ERROR_REPARSE_ATTRIBUTE_CONFLICT"  // 4391: The reparse point attribute cannot be set because it conflicts with an existing attribute.
 	ERROR_INVALID_REPARSE_DATA        = "ERROR_INVALID_REPARSE_DATA"        // 4392: The data present in the reparse point buffer is invalid.
+	ERROR_REPARSE_TAG_INVALID         = "ERROR_REPARSE_TAG_INVALID"         // 4393: The tag present in the reparse point buffer is invalid.
 	ERROR_REPARSE_TAG_MISMATCH        = "ERROR_REPARSE_TAG_MISMATCH"        // 4394: There is a mismatch between the tag specified in the request and the tag present in the reparse point.
 	ERROR_REPARSE_POINT_ENCOUNTERED   = "ERROR_REPARSE_POINT_ENCOUNTERED"   // 4395: The object manager encountered a reparse point while retrieving an object.
 )
@@ -145,6 +146,7 @@ const (
 	STATUS_IO_DEVICE_ERROR              = "STATUS_IO_DEVICE_ERROR"              // 0xc0000185: The request could not be performed because of an I/O device error.
 	STATUS_VOLUME_DISMOUNTED            = "STATUS_VOLUME_DISMOUNTED"            // 0xc000026e: The device is not ready.
 	STATUS_NOT_A_REPARSE_POINT          = "STATUS_NOT_A_REPARSE_POINT"          // 0xc0000275: The file or directory is not a reparse point.
+	STATUS_IO_REPARSE_TAG_INVALID       = "STATUS_IO_REPARSE_TAG_INVALID"       // 0xc0000276: The tag present in the reparse point buffer is invalid.
 	STATUS_IO_REPARSE_TAG_MISMATCH      = "STATUS_IO_REPARSE_TAG_MISMATCH"      // 0xc0000277: There is a mismatch between the tag specified in the request and the tag present in the reparse point.
 	STATUS_IO_REPARSE_DATA_INVALID      = "STATUS_IO_REPARSE_DATA_INVALID"      // 0xc0000278: The data present in the reparse point buffer is invalid.
 	STATUS_IO_REPARSE_TAG_NOT_HANDLED   = "STATUS_IO_REPARSE_TAG_NOT_HANDLED"   // 0xc0000279: The file cannot be accessed by the system.

@@ -520,8 +520,11 @@ func TestReparsePoints(t *testing.T) {
 		t.Errorf("attributes %#x, tag %#x", dir.Attributes(), dir.ReparseTag())
 	}
 	check(t, tr, j)
-	for _, b := range [][]byte{nil, header(win32.IO_REPARSE_TAG_MOUNT_POINT)[:7], junction("y"), header(0), append(header(win32.IO_REPARSE_TAG_MOUNT_POINT), 0)} {
+	for _, b := range [][]byte{nil, header(win32.IO_REPARSE_TAG_MOUNT_POINT)[:7], junction("y"), append(header(win32.IO_REPARSE_TAG_MOUNT_POINT), 0)} {
 		want(t, fmt.Sprintf("delete by %x", b), tr.DeleteReparse(j, dir, b), win32.STATUS_IO_REPARSE_DATA_INVALID)
+	}
+	for _, tag := range []uint32{0, 1} {
+		want(t, "delete a reserved tag", tr.DeleteReparse(j, dir, header(tag)), win32.STATUS_IO_REPARSE_TAG_INVALID)
 	}
 	want(t, "delete another tag", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_SYMLINK)), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
 	want(t, "delete", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), 0)

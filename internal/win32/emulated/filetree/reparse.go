@@ -139,11 +139,12 @@ func sameOwner(a, b []byte) bool {
 // DeleteReparse makes a reparse point an ordinary entry again
 // (FSCTL_DELETE_REPARSE_POINT, [MS-FSA] 2.1.5.10.3). b is only the header, with
 // the tag to delete and a data length of 0. It returns
-// STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_NOT_A_REPARSE_POINT for
-// an ordinary entry, STATUS_IO_REPARSE_TAG_MISMATCH for another tag and
+// STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_IO_REPARSE_TAG_INVALID for
+// the tags 0 and 1, STATUS_NOT_A_REPARSE_POINT for an ordinary entry,
+// STATUS_IO_REPARSE_TAG_MISMATCH for another tag and
 // STATUS_REPARSE_ATTRIBUTE_CONFLICT for another GUID.
 //
-// Source: specification, [MS-FSA] 2.1.5.10.3.
+// Source: specification, [MS-FSA] 2.1.5.10.3; [MS-FSCC] 2.3.6.
 func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
 	if len(b) < reparseHeader || le.Uint16(b[4:]) != 0 {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID
@@ -153,7 +154,9 @@ func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
 		want = guidHeader
 	}
 	switch {
-	case tag <= 1 || len(b) != want:
+	case tag <= 1:
+		return win32.STATUS_IO_REPARSE_TAG_INVALID
+	case len(b) != want:
 		return win32.STATUS_IO_REPARSE_DATA_INVALID
 	case e.rec.Reparse == nil:
 		return win32.STATUS_NOT_A_REPARSE_POINT

@@ -348,11 +348,13 @@ func (t *Tree) Create(c Changes, dir *Entry, name string, attributes uint32) (*E
 	return e, nil
 }
 
+const fileAttributeTemporary = 0x100 // winnt.h
+
 // SetAttributes replaces the attributes that can be set. DIRECTORY and
-// REPARSE_POINT cannot ([MS-FSA] 2.1.5.15.2: DIRECTORY for a file is
-// STATUS_INVALID_PARAMETER).
+// REPARSE_POINT cannot ([MS-FSA] 2.1.5.15.2: DIRECTORY for a file and TEMPORARY for
+// a directory are STATUS_INVALID_PARAMETER).
 func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
-	if attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 && !e.IsDir() {
+	if attributes&win32.FILE_ATTRIBUTE_DIRECTORY != 0 && !e.IsDir() || attributes&fileAttributeTemporary != 0 && e.IsDir() {
 		return win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSA] 2.1.5.15.2
 	}
 	const settable = win32.FILE_ATTRIBUTE_READONLY | win32.FILE_ATTRIBUTE_HIDDEN | win32.FILE_ATTRIBUTE_SYSTEM | win32.FILE_ATTRIBUTE_ARCHIVE
@@ -365,7 +367,7 @@ func (t *Tree) SetAttributes(c Changes, e *Entry, attributes uint32) error {
 func (t *Tree) SetSize(c Changes, e *Entry, size int64) error {
 	switch {
 	case e.IsDir(), size < 0:
-		return win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSA] 2.1.5.15.5
+		return win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSA] 2.1.5.15.4
 	case e.rec.Reparse != nil && size != 0:
 		return win32.STATUS_NOT_SUPPORTED // Source: node, the file of a link stays empty
 	}
