@@ -5,24 +5,38 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // caller is the process at the other end of a connection. It is the remote address of the
-// connection, so that gRPC passes it to calls. A nil caller is unknown.
+// connection, so that gRPC passes it to calls. Each connection has its own.
 type caller struct {
-	pid     uint32
+	pid     uint32 // 0 if unknown
 	program func() string
+	calls   atomic.Int32 // that run
+	idle    func()       // is called when one has ended; may be nil
 }
 
-// newCaller asks the system for the process at the other end of c. It returns nil if the
-// system does not know. A later process can have the same number, so the caller is read
-// when the connection is made.
-func newCaller(c net.Conn) *caller {
-	pid, ok := clientOf(c)
-	if !ok {
-		return nil
+// owner is who owns what callers share: a process, or a connection if its process is not
+// known.
+type owner struct {
+	pid        uint32
+	connection *caller
+}
+
+// owner returns whose share c has.
+func (c *caller) owner() owner {
+	if c == nil || c.pid == 0 {
+		return owner{connection: c}
 	}
-	return &caller{pid, sync.OnceValue(func() string { return imageOf(pid) })}
+	return owner{pid: c.pid}
+}
+
+// newCaller asks the system for the process at the other end of c. A later process can have
+// the same number, so the caller is read when the connection is made.
+func newCaller(c net.Conn) *caller {
+	pid, _ := clientOf(c)
+	return &caller{pid: pid, program: sync.OnceValue(func() string { return imageOf(pid) })}
 }
 
 // Network implements [net.Addr].
@@ -33,7 +47,7 @@ func (c *caller) String() string { return strconv.FormatUint(uint64(c.pid), 10) 
 
 // attrs are the attributes of log lines about the caller.
 func (c *caller) attrs() []slog.Attr {
-	if c == nil {
+	if c == nil || c.pid == 0 {
 		return []slog.Attr{slog.String("caller", "unknown")}
 	}
 	return []slog.Attr{slog.Uint64("caller", uint64(c.pid)), slog.String("program", c.program())}

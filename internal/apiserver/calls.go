@@ -54,23 +54,28 @@ func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.
 			return nil, failed(stopping(m.MethodName))
 		}
 		release := func() {}
+		from := callerOf(ctx)
 		ctx, end := node.WithSlot(ctx, func() { release(); ended() })
 		defer end()
 		// A call takes a slot only when its request has arrived: clients that are
 		// slow to send one must not make others wait.
 		admitted := func(in any) error {
-			arrived, err := l.arrive()
+			busy := func(err error) error { return failed(hosterr.WithHint("call", m.MethodName, err, busyHint)) }
+			lost, arrived, err := l.arrive(from)
 			if err != nil {
-				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+				return busy(err)
 			}
-			err = receive(ctx, full, decode, in)
+			err = receive(ctx, full, decode, in, lost)
 			arrived()
+			if err == errLost {
+				return busy(l.manyArriving())
+			}
 			if err != nil {
 				return err
 			}
-			slot, err := l.acquire(ctx)
+			slot, err := l.acquire(ctx, from)
 			if err != nil {
-				return failed(hosterr.WithHint("call", m.MethodName, err, busyHint))
+				return busy(err)
 			}
 			release = slot
 			return nil
@@ -81,8 +86,9 @@ func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.
 
 // receive reads the request of a call into in. A client that does not send its
 // request in time loses the call; gRPC then ends the read that is still running
-// in the background.
-func receive(ctx context.Context, method string, read func(any) error, in any) error {
+// in the background. So does one of a caller with too many calls, when lost is closed:
+// that is errLost.
+func receive(ctx context.Context, method string, read func(any) error, in any, lost <-chan struct{}) error {
 	got := new(request)
 	done := make(chan error, 1)
 	go func() {
@@ -100,6 +106,8 @@ func receive(ctx context.Context, method string, read func(any) error, in any) e
 		}
 	case <-ctx.Done():
 		return failed(hosterr.Wrap("receive the request of", method, ctx.Err()))
+	case <-lost:
+		return errLost
 	case <-t.C:
 		return failed(hosterr.Wrap("receive the request of", method, fmt.Errorf("%w: the client did not send it within %v", context.DeadlineExceeded, receiptLimit)))
 	}
@@ -108,6 +116,9 @@ func receive(ctx context.Context, method string, read func(any) error, in any) e
 	}
 	return nil
 }
+
+// errLost is the error of a call whose place another caller has taken.
+var errLost = errors.New("another caller has taken the place of the call")
 
 // invoke is the innermost interceptor: it calls the row.
 func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
@@ -142,7 +153,7 @@ func (s *Server) wrapStream(l *limiter) grpc.StreamServerInterceptor {
 				s.logFailure(stream.Context(), l, info.FullMethod, time.Since(start), err)
 			}
 		}()
-		closed, err := l.openStream()
+		lost, closed, err := l.openStream(callerOf(stream.Context()))
 		if err != nil {
 			return failed(err)
 		}
@@ -157,6 +168,8 @@ func (s *Server) wrapStream(l *limiter) grpc.StreamServerInterceptor {
 		select {
 		case err := <-done:
 			return err
+		case <-lost:
+			return failed(l.manyStreams())
 		case <-s.callsDone: // gRPC then ends the handler that is still running
 			return failed(stopping(info.FullMethod))
 		}

@@ -1,7 +1,7 @@
 package apiserver
 
 import (
-	"container/list"
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -19,10 +19,11 @@ const greetingSize = 24 + 9
 // conns is the listener of one pipe. It limits the number of connections and the
 // time that a client takes to read, and retries when accepting fails.
 //
-// When the limit is reached, a new connection replaces the oldest one that has not
-// sent its greeting. So the idle connections that published clients leave open
-// do not lock out other clients. If all have sent their greeting, the new
-// connection is closed.
+// When the limit is reached, a new connection replaces one of the process that has most:
+// one that has not sent its greeting, or the one that was not used for the longest time. So
+// a process that leaves connections open, as published clients do, locks out nobody. A
+// connection with a running call is not replaced; if there is no other, the new connection
+// is closed.
 type conns struct {
 	net.Listener
 	pipe string
@@ -33,13 +34,14 @@ type conns struct {
 
 	mu         sync.Mutex
 	open       map[*conn]struct{}
-	silent     *list.List // connections without a greeting (*conn), oldest first
+	shares     *shares // of open
 	refusedLog logLimiter
+	closedLog  logLimiter
 }
 
 func newConns(pipe string, l net.Listener, log *slog.Logger) *conns {
 	closed := make(chan struct{})
-	return &conns{Listener: l, pipe: pipe, log: log, open: map[*conn]struct{}{}, silent: list.New(),
+	return &conns{Listener: l, pipe: pipe, log: log, open: map[*conn]struct{}{}, shares: newShares(maxConnections),
 		closed: closed, closing: sync.OnceFunc(func() { close(closed) })}
 }
 
@@ -50,8 +52,10 @@ func (l *conns) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
 	var silent []*conn
-	for e := l.silent.Front(); e != nil; e = e.Next() {
-		silent = append(silent, e.Value.(*conn))
+	for c := range l.open {
+		if c.received.Load() < greetingSize {
+			silent = append(silent, c)
+		}
 	}
 	l.mu.Unlock()
 	for _, c := range silent {
@@ -117,73 +121,47 @@ func (l *conns) Accept() (net.Conn, error) {
 // admit reports whether c may stay. If not, it logs the reason before the caller
 // closes c, so that the reason is in the log when the client notices.
 func (l *conns) admit(c *conn) bool {
-	replaced, ok := l.add(c)
+	c.share = c.newShare()
+	c.caller.idle = func() { l.shares.use(c.share) }
+	replaced, ok := l.shares.take(c.share)
 	if !ok {
 		if suppressed, ok := l.refusedLog.allow(); ok {
 			l.log.Warn("Refused connection, too many are open", "pipe", l.pipe, "limit", maxConnections, "suppressed", suppressed)
 		}
 		return false
 	}
+	l.mu.Lock()
+	l.open[c] = struct{}{}
+	l.mu.Unlock()
 	if replaced != nil {
-		replaced.Close()
+		if suppressed, ok := l.closedLog.allow(); ok {
+			l.log.LogAttrs(context.Background(), slog.LevelWarn, "Closed an idle connection of the process that has most, too many are open",
+				append(replaced.of.attrs(), slog.String("pipe", l.pipe), slog.Int("limit", maxConnections), slog.Int("suppressed", suppressed))...)
+		}
+		replaced.conn.Close()
 	}
 	return true
-}
-
-// add registers c. If the limit is reached, c takes the place of another
-// connection, which the caller must close; ok is false if there is none.
-func (l *conns) add(c *conn) (replaced *conn, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.open) >= maxConnections {
-		oldest := l.silent.Front()
-		if oldest == nil {
-			return nil, false
-		}
-		replaced = oldest.Value.(*conn)
-		l.remove(replaced)
-	}
-	l.open[c] = struct{}{}
-	c.element = l.silent.PushBack(c)
-	return replaced, true
-}
-
-// remove unregisters c. The caller holds mu.
-func (l *conns) remove(c *conn) {
-	delete(l.open, c)
-	if c.element != nil {
-		l.silent.Remove(c.element)
-		c.element = nil
-	}
 }
 
 // conn is a connection.
 type conn struct {
 	net.Conn
 	listener *conns
-	caller   *caller      // nil if unknown
+	caller   *caller
+	share    *share
 	received atomic.Int64 // bytes; not updated beyond greetingSize
-
-	element *list.Element // in listener.silent; nil after the greeting
 }
+
+// newShare returns the share of the listener that c takes.
+func (c *conn) newShare() *share { return &share{of: c.caller, conn: c, unused: true} }
 
 // RemoteAddr returns the caller, which calls of the connection find as their peer.
-func (c *conn) RemoteAddr() net.Addr {
-	if c.caller == nil {
-		return c.Conn.RemoteAddr()
-	}
-	return c.caller
-}
+func (c *conn) RemoteAddr() net.Addr { return c.caller }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.received.Load() < greetingSize && c.received.Add(int64(n)) >= greetingSize {
-		c.listener.mu.Lock()
-		if c.element != nil {
-			c.listener.silent.Remove(c.element)
-			c.element = nil
-		}
-		c.listener.mu.Unlock()
+		c.listener.shares.use(c.share)
 	}
 	return n, err
 }
@@ -220,7 +198,8 @@ func (c *conn) disconnect() {
 
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
-	c.listener.remove(c)
+	delete(c.listener.open, c)
 	c.listener.mu.Unlock()
+	c.listener.shares.put(c.share)
 	return c.Conn.Close()
 }

@@ -4,70 +4,172 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
-// limiter bounds the calls and streams of one pipe. At most maxRunning calls
-// run at a time; the others wait in the order in which they arrived.
+// limiter bounds the calls and streams of one pipe. At most maxRunning calls run at a time.
+// Of the others, a call runs next whose caller has the fewest running; calls of one caller
+// run in the order in which they arrived.
 type limiter struct {
 	pipe     string
 	inFlight *inFlight
-	slots    *semaphore.Weighted
-	arriving atomic.Int32
-	waiting  atomic.Int32
-	streams  atomic.Int32
+	arriving *shares
+	waiting  *shares
+	streams  *shares
+
+	mu      sync.Mutex
+	free    int // slots
+	running map[owner]int
+	queue   []*waiter // in the order of arrival
 
 	// Limits on log lines: calls that were rejected, and calls that failed.
 	busyLog, failureLog logLimiter
 }
 
+// waiter is a call that waits for a slot.
+type waiter struct {
+	of   *caller
+	runs chan struct{} // closed when it has a slot
+}
+
 // newLimiter returns the limiter of a pipe. Its calls are counted in calls.
 func newLimiter(pipe string, calls *inFlight) *limiter {
-	return &limiter{pipe: pipe, inFlight: calls, slots: semaphore.NewWeighted(maxRunning), failureLog: logLimiter{most: maxFailureLines}}
+	waiting := newShares(maxWaiting)
+	waiting.queue = true
+	return &limiter{
+		pipe: pipe, inFlight: calls, free: maxRunning, running: map[owner]int{},
+		arriving: newShares(maxArriving), waiting: waiting, streams: newShares(maxStreams),
+		failureLog: logLimiter{most: maxFailureLines},
+	}
 }
 
-// openStream counts a new stream, unless too many are open.
-func (l *limiter) openStream() (done func(), err error) {
-	if l.streams.Add(1) > maxStreams {
-		l.streams.Add(-1)
-		return nil, &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d streams are open, which is the limit", maxStreams)}
+// Calls and streams are never busy, so a new one always gets a place, unless its caller has
+// more than every other.
+
+// openStream counts a new stream. It ends when lost is closed.
+func (l *limiter) openStream(c *caller) (lost <-chan struct{}, done func(), err error) {
+	s := &share{of: c}
+	if _, ok := l.streams.take(s); !ok {
+		return nil, nil, l.manyStreams()
 	}
-	return func() { l.streams.Add(-1) }, nil
+	return s.lost, func() { l.streams.put(s) }, nil
 }
 
-// arrive counts a call whose request is on its way, unless there are too many.
-func (l *limiter) arrive() (arrived func(), err error) {
-	if l.arriving.Add(1) > maxArriving {
-		l.arriving.Add(-1)
-		return nil, &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls have started without sending a request, which is the limit", maxArriving)}
+func (l *limiter) manyStreams() error {
+	return &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d streams are open, which is the limit", maxStreams)}
+}
+
+// arrive counts a call whose request is on its way. It fails when lost is closed.
+func (l *limiter) arrive(c *caller) (lost <-chan struct{}, arrived func(), err error) {
+	s := &share{of: c}
+	if _, ok := l.arriving.take(s); !ok {
+		return nil, nil, l.manyArriving()
 	}
-	return func() { l.arriving.Add(-1) }, nil
+	return s.lost, func() { l.arriving.put(s) }, nil
+}
+
+func (l *limiter) manyArriving() error {
+	return &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls have started without sending a request, which is the limit", maxArriving)}
 }
 
 // acquire waits for a slot. It fails with a [BusyError] if ctx reaches its
 // deadline first.
-func (l *limiter) acquire(ctx context.Context) (release func(), err error) {
-	release = func() { l.slots.Release(1) }
-	if l.slots.TryAcquire(1) {
+func (l *limiter) acquire(ctx context.Context, c *caller) (release func(), err error) {
+	w := &waiter{c, make(chan struct{})}
+	release = func() { l.release(c) }
+	l.mu.Lock()
+	if l.free > 0 {
+		l.start(c)
+		l.mu.Unlock()
 		return release, nil
 	}
-	if l.waiting.Add(1) > maxWaiting {
-		l.waiting.Add(-1)
-		return nil, &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running and %d are waiting, which is the limit", maxRunning, maxWaiting)}
+	l.mu.Unlock()
+	tooMany := &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running and %d are waiting, which is the limit", maxRunning, maxWaiting)}
+	s := &share{of: c}
+	if _, ok := l.waiting.take(s); !ok {
+		return nil, tooMany
 	}
-	defer l.waiting.Add(-1)
-	start := time.Now()
-	err = l.slots.Acquire(ctx, 1)
-	switch {
-	case err == nil:
+	defer l.waiting.put(s)
+	l.enqueue(w)
+	begun := time.Now()
+	select {
+	case <-w.runs:
 		return release, nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, time.Since(start).Round(time.Millisecond))}
+	case <-s.lost:
+		err = tooMany
+	case <-ctx.Done():
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			err = &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, time.Since(begun).Round(time.Millisecond))}
+		}
+	}
+	if !l.leave(w) {
+		release() // it got a slot in the meantime
 	}
 	return nil, err
+}
+
+// start takes a slot. The caller holds mu.
+func (l *limiter) start(c *caller) {
+	l.free--
+	l.running[c.owner()]++
+	if c != nil {
+		c.calls.Add(1)
+	}
+}
+
+// enqueue adds w to the queue, unless a slot has become free.
+func (l *limiter) enqueue(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, w)
+	l.next()
+}
+
+// leave removes w from the queue. It returns false if w is not in it.
+func (l *limiter) leave(w *waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.queue, w)
+	if i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	return i >= 0
+}
+
+// release gives a slot back.
+func (l *limiter) release(c *caller) {
+	if c != nil {
+		c.calls.Add(-1)
+		if c.idle != nil {
+			c.idle()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free++
+	of := c.owner()
+	if l.running[of]--; l.running[of] == 0 {
+		delete(l.running, of)
+	}
+	l.next()
+}
+
+// next gives free slots to calls that wait. The caller holds mu.
+func (l *limiter) next() {
+	for l.free > 0 && len(l.queue) > 0 {
+		least := 0
+		for i, w := range l.queue {
+			if l.running[w.of.owner()] < l.running[l.queue[least].of.owner()] {
+				least = i
+			}
+		}
+		w := l.queue[least]
+		l.queue = slices.Delete(l.queue, least, least+1)
+		l.start(w.of)
+		close(w.runs)
+	}
 }
 
 // BusyError rejects a call because its pipe reached a limit. Nothing was done

@@ -1,0 +1,83 @@
+package apiserver
+
+import "testing"
+
+// A caller that takes more and more loses what it has itself, the longest unused first.
+func TestSharesOfTheGreedyAreLost(t *testing.T) {
+	connection := func(pid uint32) *share { return (&conn{caller: &caller{pid: pid}}).newShare() }
+	r := newShares(8)
+	take := func(s *share) *share {
+		t.Helper()
+		replaced, ok := r.take(s)
+		if !ok {
+			t.Fatal("a new share is refused")
+		}
+		return replaced
+	}
+	honest := []*share{connection(1), connection(2), connection(3)}
+	for _, s := range honest {
+		take(s)
+		r.use(s)
+	}
+	var greedy []*share
+	for i := range 100 {
+		s := connection(9)
+		replaced := take(s)
+		r.use(s)
+		greedy = append(greedy, s)
+		if want := len(greedy) - 6; i < 5 && replaced != nil || i >= 5 && replaced != greedy[want] {
+			t.Fatalf("the share %d of the greedy took the place of %+v", i, replaced)
+		}
+	}
+	// A new caller takes one of the greedy: an unused one, or else the oldest that does
+	// not run a call.
+	r.use(greedy[95])
+	greedy[96].of.calls.Add(1)
+	if replaced := take(connection(4)); replaced != greedy[97] {
+		t.Errorf("a new caller took the place of %+v", replaced)
+	}
+	unused := connection(9)
+	if replaced := take(unused); replaced != greedy[98] {
+		t.Errorf("the greedy took the place of %+v", replaced)
+	}
+	if replaced := take(connection(5)); replaced != unused {
+		t.Errorf("a new caller took the place of %+v", replaced)
+	}
+	for _, s := range honest {
+		select {
+		case <-s.lost:
+			t.Error("an honest caller lost its share")
+		default:
+		}
+	}
+	// All that the greedy has left runs calls: it gets no more, from nobody.
+	for _, s := range greedy {
+		s.of.calls.Store(1)
+	}
+	if _, ok := r.take(connection(9)); ok {
+		t.Error("the greedy took the place of a smaller caller")
+	}
+}
+
+// In a queue, a caller takes the place of others only if they have more.
+func TestQueueKeepsItsOrder(t *testing.T) {
+	r := newShares(4)
+	r.queue = true
+	one, two := &caller{pid: 1}, &caller{pid: 1}
+	var first *share
+	for i := range 4 {
+		s := &share{of: one}
+		if _, ok := r.take(s); !ok {
+			t.Fatal("refused below the limit")
+		}
+		if i == 0 {
+			first = s
+		}
+	}
+	if _, ok := r.take(&share{of: two}); ok {
+		t.Error("a later call of the same process took the place of an earlier one")
+	}
+	if replaced, ok := r.take(&share{of: &caller{pid: 2}}); !ok || replaced != first {
+		t.Errorf("another process took the place of %+v, %t", replaced, ok)
+	}
+}
