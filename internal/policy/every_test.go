@@ -20,10 +20,17 @@ import (
 // ruled are fields with a rule, by the suffix of the field's name, with a value that the
 // rules of this test allow and one that they reject. A field with any other name is
 // taken for a path, unless free lists it.
-var ruled = []struct{ name, allowed, refused string }{
-	{"RemotePath", `\\files\data`, `\\localhost\data`},
-	{"Name", "MSiSCSI", "kubelet"},
-	{"", `C:\var\lib\kubelet\pods`, `C:\Windows`},
+var ruled = []rule{
+	{"RemotePath", `\\files\data`, []string{`\\localhost\data`}},
+	{"Name", "MSiSCSI", []string{"kubelet"}},
+	{"", `C:\var\lib\kubelet\pods\a`, []string{
+		`C:\Windows`, `C:\var\lib\kubelet\pki`, `\var\lib\kubelet\pki\kubelet-client-current.pem`, `c:/VAR/lib/Kubelet/PKI/x`, `/var/lib/kubelet/Pki/`,
+	}},
+}
+
+type rule struct {
+	name, allowed string
+	refused       []string
 }
 
 // free are the fields that need no rule, by request and field or by field alone, with
@@ -97,7 +104,8 @@ func TestCheckCoversEveryText(t *testing.T) {
 			request := service.Method(i).Type.In(1).Elem()
 			type value struct {
 				text
-				allowed, refused string // refused is empty if every value is allowed
+				allowed string
+				refused []string // empty if every value is allowed
 			}
 			var values []value
 		texts:
@@ -105,35 +113,34 @@ func TestCheckCoversEveryText(t *testing.T) {
 				for _, name := range x.names {
 					if free[name] != "" {
 						used[name] = true
-						values = append(values, value{x, "anything", ""})
+						values = append(values, value{x, "anything", nil})
 						continue texts
 					}
 				}
-				i := slices.IndexFunc(ruled, func(r struct{ name, allowed, refused string }) bool { return strings.HasSuffix(x.names[0], r.name) })
+				i := slices.IndexFunc(ruled, func(r rule) bool { return strings.HasSuffix(x.names[0], r.name) })
 				checked[ruled[i].name]++
 				values = append(values, value{x, ruled[i].allowed, ruled[i].refused})
 			}
 			// with returns the request with allowed values, except in one field.
-			with := func(bad int) any {
+			with := func(bad int, refused string) any {
 				in := reflect.New(request)
 				for i, v := range values {
 					if i == bad {
-						v.set(in, v.refused)
+						v.set(in, refused)
 						continue
 					}
 					v.set(in, v.allowed)
 				}
 				return in.Interface()
 			}
-			if err := r.Check(with(-1)); err != nil {
-				t.Errorf("Check(%+v) = %v, want nil", with(-1), err)
+			if err := r.Check(with(-1, "")); err != nil {
+				t.Errorf("Check(%+v) = %v, want nil", with(-1, ""), err)
 			}
 			for i, v := range values {
-				if v.refused == "" {
-					continue
-				}
-				if err := r.Check(with(i)); !errors.Is(err, hosterr.ErrPermissionDenied) {
-					t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check or, if callers may use any value, an entry to free in this test", v.names[0], v.refused, err)
+				for _, refused := range v.refused {
+					if err := r.Check(with(i, refused)); !errors.Is(err, hosterr.ErrPermissionDenied) {
+						t.Errorf("Check with %s %q = %v, want ErrPermissionDenied: add a rule to Check or, if callers may use any value, an entry to free in this test", v.names[0], refused, err)
+					}
 				}
 			}
 		}

@@ -38,18 +38,42 @@ func ParseDirs(dirs []string) (Dirs, error) {
 }
 
 // Check fails with hosterr.ErrInvalid if path is not valid in a request, and with
-// hosterr.ErrPermissionDenied if it is outside the working directories.
+// hosterr.ErrPermissionDenied if it is outside the working directories, or is or is in the
+// directory pki of one, where the kubelet has its keys.
 func (d Dirs) Check(path string) error {
 	p, err := winpath.Validate(path)
 	if err != nil {
 		return err
 	}
+	within := false
 	for _, dir := range d.paths {
-		if p.Within(dir) {
-			return nil
+		if p.KubeletKeys(dir) {
+			return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is in the directory of the kubelet's keys", path)
 		}
+		within = within || p.Within(dir)
+	}
+	if within {
+		return nil
 	}
 	return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is not within the working directories: %v", path, d.texts)
+}
+
+// checkRemoval is Check for a path that is removed or emptied. It also fails for the
+// directory pods of a working directory.
+func (d Dirs) checkRemoval(path string) error {
+	if err := d.Check(path); err != nil {
+		return err
+	}
+	p, err := winpath.Validate(path)
+	if err != nil {
+		return err
+	}
+	for _, dir := range d.paths {
+		if p.KubeletPods(dir) {
+			return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is the kubelet's directory of all pods, which is neither removed nor emptied", path)
+		}
+	}
+	return nil
 }
 
 // Rules are the rules for requests through pipes. The zero Rules allow no path, no
@@ -72,9 +96,9 @@ func (r *Rules) Check(request any) error {
 	case *filesystem.MkdirRequest:
 		return r.Dirs.Check(in.Path)
 	case *filesystem.RmdirRequest:
-		return r.Dirs.Check(in.Path)
+		return r.Dirs.checkRemoval(in.Path)
 	case *filesystem.RmdirContentsRequest:
-		return r.Dirs.Check(in.Path)
+		return r.Dirs.checkRemoval(in.Path)
 	case *filesystem.IsSymlinkRequest:
 		return r.Dirs.Check(in.Path)
 	case *filesystem.CreateSymlinkRequest:

@@ -87,3 +87,20 @@ func TestCheckAcceptsEmptyPath(t *testing.T) {
 		}
 	}
 }
+
+// The directory of all pods is neither removed nor emptied, and may be used.
+func TestPodsDirectoryIsKept(t *testing.T) {
+	r := policy.Rules{Dirs: dirs(t, `D:\data`, `C:\var\lib\kubelet`)}
+	for _, path := range []string{`C:\var\lib\kubelet\pods`, `c:\VAR\LIB\kubelet\PODS\`, `/var/lib/kubelet/pods`, `\var\lib\kubelet\pods`, `C:/var/lib/kubelet//pods/`} {
+		for _, in := range []any{&filesystem.RmdirRequest{Path: path}, &filesystem.RmdirRequest{Path: path, Force: true}, &filesystem.RmdirContentsRequest{Path: path}} {
+			if err := r.Check(in); !errors.Is(err, hosterr.ErrPermissionDenied) || !strings.Contains(err.Error(), path) {
+				t.Errorf("Check(%+v) = %v, want ErrPermissionDenied with the path", in, err)
+			}
+		}
+		for _, in := range []any{&filesystem.PathExistsRequest{Path: path}, &filesystem.MkdirRequest{Path: path}, &filesystem.RmdirRequest{Path: path + `\8d9f`}, &filesystem.RmdirContentsRequest{Path: path + `/8d9f`}} {
+			if err := r.Check(in); err != nil {
+				t.Errorf("Check(%+v) = %v, want nil", in, err)
+			}
+		}
+	}
+}

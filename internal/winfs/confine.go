@@ -31,7 +31,7 @@ func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 	if named {
 		places = append(places, dos.Join(rest...))
 		if u != changing && anyWithin(places, o.dirs) {
-			return nil
+			return o.allowInKubelet(places, o.dirs, u)
 		}
 	}
 	vol, ok, err := o.finalPath(h, win32.VOLUME_NAME_GUID)
@@ -62,6 +62,22 @@ func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 	}
 	if u == changing && anyWithin(names, places) {
 		return o.denied(places[0], "which is or contains a working directory "+fmt.Sprint(o.n.WorkingDirs))
+	}
+	return o.allowInKubelet(places, names, u)
+}
+
+// allowInKubelet returns an error if places are in the directory of the kubelet's keys, or
+// if u would remove the directory of all pods.
+func (o *op) allowInKubelet(places, dirs []winpath.Path, u intent) error {
+	for _, p := range places {
+		for _, dir := range dirs {
+			if p.KubeletKeys(dir) {
+				return o.denied(p, "which is in the directory of the kubelet's keys")
+			}
+			if u == changing && p.KubeletPods(dir) {
+				return o.denied(p, "which is the kubelet's directory of all pods")
+			}
+		}
 	}
 	return nil
 }

@@ -683,6 +683,52 @@ func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 	w.wantTree(kubelet, before...)
 }
 
+// No link leads to the kubelet's keys, and none removes the directory of all pods.
+func TestKubeletKeysAndPodsAreClosed(t *testing.T) {
+	for _, place := range []string{kubelet, `E:\real`} {
+		w := newWorld(t)
+		if place != kubelet { // the configured directory is a link
+			w.dir(place)
+			w.dir(place + `\pods`)
+			w.WorkingDirs = []string{`C:\linked`}
+			w.plant(`C:\linked`, junction(place), true)
+		}
+		w.dir(place + `\pki`)
+		w.file(place + `\pki\key.pem`)
+		w.dir(place + `\pods\8d9f`)
+		dir := w.WorkingDirs[0]
+		w.plant(place+`\pods\8d9f\junction`, junction(place+`\pki`), true)
+		w.plant(place+`\pods\8d9f\symlink`, symlink(place+`\PKI`), true)
+		w.plant(place+`\pods\8d9f\up`, junction(place), true)
+		before := w.tree(place)
+		names := []string{dir + `\pki`, dir + `\PKI\key.pem`, dir + `\pods\8d9f\junction\key.pem`, dir + `\pods\8d9f\symlink\key.pem`, dir + `\pods\8d9f\up\pki\key.pem`}
+		for _, op := range operations() {
+			for _, path := range names {
+				if err := op.do(w, path); !errors.Is(err, hosterr.ErrPermissionDenied) {
+					t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, path, err)
+				}
+			}
+			for _, path := range []string{dir + `\pods`, dir + `\pods\8d9f\up\Pods`} {
+				if op.name == "Symlink to" {
+					continue // which may be made
+				}
+				err := op.do(w, path)
+				switch op.name {
+				case "Remove", "RemoveAll", "RemoveContents", "Hold":
+					if !errors.Is(err, hosterr.ErrPermissionDenied) {
+						t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, path, err)
+					}
+				case "Lstat", "ReadDir", "Exists", "MkdirAll":
+					if err != nil {
+						t.Errorf("%s(%q) = %v", op.name, path, err)
+					}
+				}
+			}
+		}
+		w.wantTree(place, before...)
+	}
+}
+
 func TestRootIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.WorkingDirs = nil
@@ -707,15 +753,15 @@ func TestWorkingDirectoryMayBeLink(t *testing.T) {
 	w.file(`E:\other\file`)
 	w.plant(`C:\kube`, symlink(`E:\kubelet`), true)
 	w.WorkingDirs = []string{`C:\kube`}
-	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `C:\kube\pods\a`))
-	w.wantTree(`E:\kubelet`, `pods`, `pods\a`)
+	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `C:\kube\plugins\a`))
+	w.wantTree(`E:\kubelet`, `plugins`, `plugins\a`)
 	// Its other name is allowed, too.
-	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `E:\kubelet\pods\b`))
-	w.plant(`E:\kubelet\pods\evil`, relative(`..\..\other`), true)
-	wantErr(t, "a way out", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\pods\evil\file`), hosterr.ErrPermissionDenied)
+	must(t, "make a directory", winfs.MkdirAll(t.Context(), w.Node, `E:\kubelet\plugins\b`))
+	w.plant(`E:\kubelet\plugins\evil`, relative(`..\..\other`), true)
+	wantErr(t, "a way out", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\plugins\evil\file`), hosterr.ErrPermissionDenied)
 	for _, path := range []string{`C:\kube`, `E:\kubelet`} {
 		wantErr(t, "removing "+path, winfs.RemoveAll(t.Context(), w.Node, path), hosterr.ErrPermissionDenied)
 	}
-	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\pods`))
+	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, `C:\kube\plugins`))
 	w.wantTree(`E:\other`, `file`)
 }

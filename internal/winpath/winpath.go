@@ -244,3 +244,18 @@ func (p Path) Within(root Path) bool {
 	}
 	return true
 }
+
+// The kubelet's directories below a working directory that requests through pipes may not
+// use: the one with its keys, and the one of all pods, which may be used and not removed.
+const (
+	keysDir = "pki"
+	podsDir = "pods"
+)
+
+// KubeletKeys reports whether p is the directory of the kubelet's keys, or in it, for the
+// kubelet's directory dir.
+func (p Path) KubeletKeys(dir Path) bool { return p.Within(dir.Join(keysDir)) }
+
+// KubeletPods reports whether p is the directory of all pods, for the kubelet's directory
+// dir.
+func (p Path) KubeletPods(dir Path) bool { return p.Equal(dir.Join(podsDir)) }

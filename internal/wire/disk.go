@@ -14,10 +14,14 @@ import (
 // Before v1beta3 disks were identified by decimal strings, in requests and as keys of
 // maps.
 
-// diskNumber parses a disk number. It fails for numbers of more than 32 bits:
-// 4294967296 must not become disk 0.
+// diskNumber parses a disk number. It fails for numbers of more than 32 bits, because
+// 4294967296 must not become disk 0, and for numbers that Windows never writes so, such
+// as 01.
 func diskNumber(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
+	if err == nil && diskID(uint32(n)) != s {
+		err = &strconv.NumError{Func: "ParseUint", Num: s, Err: strconv.ErrSyntax}
+	}
 	return uint32(n), err
 }
 

@@ -445,6 +445,8 @@ func TestInvalidDiskNumbersAreRefused(t *testing.T) {
 		"-1":         `strconv.ParseUint: parsing "-1": invalid syntax`,
 		"1_0":        `strconv.ParseUint: parsing "1_0": invalid syntax`,
 		"0x1":        `strconv.ParseUint: parsing "0x1": invalid syntax`,
+		"01":         `strconv.ParseUint: parsing "01": invalid syntax`,
+		"00":         `strconv.ParseUint: parsing "00": invalid syntax`,
 		"4294967296": `strconv.ParseUint: parsing "4294967296": value out of range`,
 	}
 	r := &recorder{}
