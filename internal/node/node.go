@@ -58,9 +58,11 @@ type Node struct {
 	removed map[string]func(context.Context, string) // of OnRemoved, by key
 }
 
-// Locks are taken in this order: path, share, volume, disk. A holder of the lock
-// of a service, an iSCSI portal or an iSCSI target takes no other lock.
-type Locks struct{ Paths, Shares, Volumes, Disks, Services, Portals, Targets keymutex.Set }
+// Locks are taken in this order: path, share, volume, disk, partition table. A holder of
+// the lock of a service, an iSCSI portal or an iSCSI target takes no other lock.
+type Locks struct {
+	Paths, Shares, Volumes, Disks, Tables, Services, Portals, Targets keymutex.Set
+}
 
 // Clock is the time source of a node.
 type Clock interface {

@@ -112,15 +112,20 @@ const NoNumber = 0xFFFFFFFF
 // Layout reads the partition table. Just after a disk is attached, reading fails
 // with ERROR_IO_DEVICE for a moment.
 func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
-	var out []byte
-	err := node.Poll(ctx, d.node.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (_ bool, err error) {
+	out, err := d.table(ctx)
+	if err != nil {
+		return win32.Layout{}, err
+	}
+	return win32.DecodeLayout(out)
+}
+
+// table returns the DRIVE_LAYOUT_INFORMATION_EX of the disk.
+func (d *Disk) table(ctx context.Context) (out []byte, err error) {
+	err = node.Poll(ctx, d.node.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (_ bool, err error) {
 		out, err = d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
 		return !win32.IsCode(err, win32.ERROR_IO_DEVICE), err
 	})
-	if err != nil {
-		return win32.Layout{}, hosterr.Wrap("read the partition table", "", err)
-	}
-	return win32.DecodeLayout(out)
+	return out, hosterr.Wrap("read the partition table", "", err)
 }
 
 // SetLayout writes the whole partition table.

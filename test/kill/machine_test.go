@@ -134,7 +134,7 @@ func (m *machine) describe() (string, error) {
 	for _, d := range info.Disks {
 		fmt.Fprintf(&b, "disk %d %s: %d bytes, %d seen, %s, online %t, read-only %t, waiting %t\n", d.Number, d.ID, d.Size, d.SeenSize, d.Style, d.Online, d.ReadOnly, d.Waiting)
 		for _, p := range d.Partitions {
-			fmt.Fprintf(&b, "\tpartition %d %s: %d bytes at %d\n", p.Number, p.Type, p.Length, p.Offset)
+			fmt.Fprintf(&b, "\tpartition %d %s %q: %d bytes at %d\n", p.Number, p.Type, p.Name, p.Length, p.Offset)
 		}
 	}
 	names := []string{}

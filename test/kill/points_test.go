@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // errDead is the result of every call after the death of the process.
@@ -469,8 +470,40 @@ func (s scenario) killProcess(t *testing.T, base, id string, at point) {
 	}
 }
 
-// halfAFormat kills a process in the middle of a format.
+// halfAFormat kills a process in the middle of a format, which leaves each of the states of
+// the option formatOrder. Drivers ask whether the volume is formatted before they format it.
 func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]string, o *outcome, hit map[string]bool) {
+	for _, order := range formatOrders() {
+		t.Run(order, func(t *testing.T) {
+			s := s
+			s.config = func(c *nodespec.Config) {
+				c.FormatDuration, c.FormatOrder = nodespec.Duration(time.Second), order
+			}
+			s.request = func(ctx context.Context, p *process) error {
+				out, err := p.volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: p.m.volume})
+				if err != nil || out.Formatted {
+					return errors.Join(err, fmt.Errorf("formatted: %+v", out))
+				}
+				return p.format(ctx)
+			}
+			s.inAFormat(t, order, base, id, want, o, hit)
+		})
+	}
+}
+
+func formatOrders() []string {
+	var names []string
+	for _, option := range nodespec.Options() {
+		if option.Key == "formatOrder" {
+			for _, v := range option.Values {
+				names = append(names, v.Name)
+			}
+		}
+	}
+	return names
+}
+
+func (s scenario) inAFormat(t *testing.T, order, base, id string, want map[string]string, o *outcome, hit map[string]bool) {
 	at := point{}
 	dir := clone(t, base)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -501,8 +534,8 @@ func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]stri
 			t.Fatal(err)
 		}
 		for _, v := range info.Volumes {
-			if v.ID == id && v.FileSystem != "" {
-				t.Errorf("%s in the middle of a format: the volume has the file system %s", death, v.FileSystem)
+			if v.ID == id && (v.FileSystem != "") != (order == nodespec.FormatBootFirst) {
+				t.Errorf("%s in the middle of a format: the volume has the file system %q", death, v.FileSystem)
 			}
 		}
 		s.retry(t, left, death+" in the middle of a format", want[death], at, o, hit)

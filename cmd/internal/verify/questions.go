@@ -158,6 +158,7 @@ var notAsked = map[string]string{
 	"shareNames":     "needs a share with a directory that its user may not list",
 	"smbServerGone":  "needs an SMB server that can be switched off",
 	"formatKnows":    "the answer depends on how long ago the volume was made",
+	"formatOrder":    "needs a format that is cut off",
 	"smbCalls":       "needs an SMB server that can be switched off",
 	"smbReconnect":   "needs an SMB server that can be switched off",
 	"smbAfterReboot": "needs a restart of Windows, with a share",

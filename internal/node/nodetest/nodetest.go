@@ -51,6 +51,9 @@ type Node struct {
 	*node.Node
 	Windows *emulated.Node
 	Clock   *Clock // of both
+	// During, unless it is nil, is called when the emulated node takes its time, such as in
+	// the middle of a format.
+	During func()
 
 	seen func(*win32.Call)
 	hook atomic.Pointer[func(*win32.Call) error]
@@ -65,7 +68,12 @@ func New(t testing.TB, cfg nodespec.Config, seen func(*win32.Call)) *Node {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{Clock: NewClock(time.Unix(1e9, 0)), seen: seen}
-	n.Windows = Open(t, cfg, emulated.Machine{Now: n.Clock.Now, Sleep: n.Clock.Advance})
+	n.Windows = Open(t, cfg, emulated.Machine{Now: n.Clock.Now, Sleep: func(d time.Duration) {
+		n.Clock.Advance(d)
+		if n.During != nil {
+			n.During()
+		}
+	}})
 	n.Node = node.New(win32.Observe(n.Windows, n.call))
 	n.Node.Clock, n.Node.Log = n.Clock, cfg.Log
 	return n

@@ -16,9 +16,8 @@ import (
 
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
-// and the new one appears at the end. If the process ends in between, the volume
-// is not recognized (general knowledge; the order of Windows' writes is not
-// documented). Format returns
+// and the new one appears at the end. If the process ends in between, it leaves
+// what nodespec.Windows.FormatOrder says. Format returns
 //
 //   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for
 //     an unknown volume,
@@ -60,6 +59,9 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 			return err
 		}
 		n.wipe(t, v)
+		if err := n.beginFormat(t, v, o); err != nil {
+			return err
+		}
 		n.formats++
 		number = n.formats
 		t.onCommit(func() { v.formatting = number })
@@ -82,6 +84,47 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		}
 		return n.finishFormat(t, v, o)
 	})
+}
+
+// beginFormat writes what a format has written when it is cut off.
+func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
+	if n.cfg.FormatOrder == nodespec.FormatAtEnd {
+		return nil
+	}
+	e := v.extents[0]
+	serial, err := n.newSerial()
+	if err != nil {
+		return err
+	}
+	_, writes, err := n.plan(e.disk, e.off, e.length, o, serial)
+	if err != nil {
+		return err
+	}
+	last := len(writes) - 1 // the copy of the boot sector
+	switch n.cfg.FormatOrder {
+	case nodespec.FormatHalf:
+		writes = []bootsector.Write{{Offset: 64 << 10, Data: letters()}}
+	case nodespec.FormatBackupFirst:
+		writes = writes[last:]
+	case nodespec.FormatBootLast:
+		writes = writes[1:]
+	default:
+		writes = writes[:1]
+	}
+	for _, w := range writes {
+		t.writeImage(e.disk, e.off+w.Offset, w.Data)
+	}
+	return nil
+}
+
+// letters returns what an NTFS has in $UpCase, as far as that does not matter here: each
+// UTF-16 unit once.
+func letters() []byte {
+	var b []byte
+	for u := range 1 << 16 {
+		b = binary.LittleEndian.AppendUint16(b, uint16(u))
+	}
+	return b
 }
 
 // finishFormat writes the requested file system.
@@ -230,11 +273,11 @@ func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial u
 // mkfs writes a new file system to a range of a disk and returns its first
 // sector. Its file tree is created when the file system is first detected.
 func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
-	var serial [8]byte
-	if _, err := io.ReadFull(n.rand, serial[:]); err != nil {
-		return nil, fmt.Errorf("serial number: %w", err)
+	serial, err := n.newSerial()
+	if err != nil {
+		return nil, err
 	}
-	_, writes, err := n.plan(d, off, length, o, binary.LittleEndian.Uint64(serial[:]))
+	_, writes, err := n.plan(d, off, length, o, serial)
 	if err != nil {
 		return nil, err
 	}
@@ -245,4 +288,13 @@ func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (
 		t.writeImage(d, off+w.Offset, w.Data)
 	}
 	return writes[0].Data[:d.Sector], nil
+}
+
+// newSerial returns the serial number of a new file system.
+func (n *Node) newSerial() (uint64, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(n.rand, b[:]); err != nil {
+		return 0, fmt.Errorf("serial number: %w", err)
+	}
+	return binary.LittleEndian.Uint64(b[:]), nil
 }

@@ -2,7 +2,9 @@ package emulated
 
 import (
 	"errors"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,11 +103,17 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 	}
 }
 
-// A format whose process ended leaves a volume without a file system and without
-// files of the old one.
+// A format whose process ended leaves no files of the old file system, and of the new one
+// what the option formatOrder says.
 func TestKilledWhileFormatting(t *testing.T) {
-	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
-		{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
+	for _, order := range []string{nodespec.FormatBootFirst, nodespec.FormatHalf, nodespec.FormatBackupFirst, nodespec.FormatBootLast, nodespec.FormatAtEnd} {
+		t.Run(order, func(t *testing.T) { killedWhileFormatting(t, order) })
+	}
+}
+
+func killedWhileFormatting(t *testing.T, order string) {
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), Windows: nodespec.Windows{FormatOrder: order},
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
 	var n *Node
 	var killed string
 	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
@@ -118,8 +126,23 @@ func TestKilledWhileFormatting(t *testing.T) {
 	}
 	cfg.StateDir = killed
 	m := start(t, cfg)
-	if info, err := m.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-		t.Errorf("after an interrupted format: %+v, %v, want an unrecognized volume", info, err)
+	info, err := m.VolumeInformation(vol)
+	if recognized := err == nil && info.FileSystem == "NTFS"; recognized != (order == nodespec.FormatBootFirst) || !recognized && !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+		t.Errorf("after an interrupted format: %+v, %v", info, err)
+	}
+	// The places that differ between the orders: boot sector, first MiB, copy of the boot sector.
+	v := m.volumes[slices.IndexFunc(m.volumes, func(v *volume) bool { return v.name() == vol })]
+	var left [3]bool
+	for i, at := range []int64{0, 64 << 10, int64(v.length()) - 512} {
+		b := make([]byte, 512)
+		if _, err := v.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		left[i] = !allZero(b)
+	}
+	want := map[string][3]bool{nodespec.FormatBootFirst: {true}, nodespec.FormatHalf: {1: true}, nodespec.FormatBackupFirst: {2: true}, nodespec.FormatBootLast: {2: true}}[order]
+	if left != want {
+		t.Errorf("an interrupted format left boot sector, first MiB, copy of the boot sector: %v, want %v", left, want)
 	}
 	if err := m.Format(vol, quick); err != nil {
 		t.Errorf("second format: %v", err)

@@ -69,7 +69,7 @@ func (d *disk) info() nodespec.DiskInfo {
 		}
 		part := nodespec.PartitionInfo{Number: p.Number, Type: fmt.Sprintf("%#02x", p.MBRType), Offset: nodespec.Size(p.Offset), Length: nodespec.Size(p.Length)}
 		if p.Style == win32.PARTITION_STYLE_GPT {
-			part.Type, part.ID = p.Type.String(), p.ID.String()
+			part.Type, part.ID, part.Name = p.Type.String(), p.ID.String(), p.Name
 		}
 		info.Partitions = append(info.Partitions, part)
 	}

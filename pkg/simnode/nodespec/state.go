@@ -42,7 +42,8 @@ type DiskInfo struct {
 type PartitionInfo struct {
 	Number uint32 `json:"number"`
 	Type   string `json:"type"`
-	ID     string `json:"id"` // empty on an MBR disk
+	ID     string `json:"id"`             // empty on an MBR disk
+	Name   string `json:"name,omitempty"` // always empty on an MBR disk
 	Offset Size   `json:"offsetBytes"`
 	Length Size   `json:"sizeBytes"`
 }

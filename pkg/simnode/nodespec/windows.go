@@ -39,6 +39,8 @@ type Windows struct {
 	GrowRefused string `json:"growRefused,omitempty"`
 	// FormatKnows is when a format through WMI knows a new volume.
 	FormatKnows string `json:"formatKnows,omitempty"`
+	// FormatOrder is what a format leaves that is cut off, if Config.FormatDuration is set.
+	FormatOrder string `json:"formatOrder,omitempty"`
 	// SMBUsers is whether the list of SMB mappings says whose credentials they have.
 	SMBUsers string `json:"smbUsers,omitempty"`
 	// SMBErrors is whether the error of a failed SMB mapping says why it failed.
@@ -132,6 +134,13 @@ func Options() []Option {
 			{FormatRefuses, "after MSFT_StorageSetting.UpdateHostStorageCache; until then it returns 5 (invalid parameter)", "Windows printed it: PowerShell, issue 7771"},
 			{FormatNever, "never, because the service smphost is disabled: MSFT_Volume has no rows at all", "Windows printed it: AutomatedLab, issue 1067"},
 			{FormatAtOnce, "at once", "inference"},
+		}},
+		{"formatOrder", "what a format leaves that is cut off, which depends on the order of its writes", []Value{
+			{FormatBootFirst, "the boot sector of the new file system, so that Windows recognizes it, and nothing else", "inference: the order is documented nowhere"},
+			{FormatHalf, "a part of the first MiB, without a boot sector", "inference"},
+			{FormatBackupFirst, "the copy of the boot sector in the last sector, and nothing else", "inference"},
+			{FormatBootLast, "all but the boot sector", "inference"},
+			{FormatAtEnd, "nothing, because all is written at the end", "inference"},
 		}},
 		{"smbUsers", "whether the list of SMB mappings says whose credentials they have", []Value{
 			{SMBUsersHidden, "it does not", "document: MSFT_SmbGlobalMapping has no user"},
@@ -247,6 +256,15 @@ const (
 	FormatRefuses = "refuses"
 	FormatNever   = "never"
 	FormatAtOnce  = "atOnce"
+)
+
+// The values of [Windows.FormatOrder].
+const (
+	FormatBootFirst   = "bootFirst"
+	FormatHalf        = "half"
+	FormatBackupFirst = "backupFirst"
+	FormatBootLast    = "bootLast"
+	FormatAtEnd       = "atEnd"
 )
 
 // The values of [Windows.SMBUsers].

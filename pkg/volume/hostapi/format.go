@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,18 +49,19 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 }
 
 // vacant returns an error if a volume without a file system that Windows recognizes is not
-// blank.
-func (v volumeAPI) vacant(volumeID string) error {
+// blank. rest reports whether a format that was cut off may have left what is there.
+func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer vol.Close()
 	length, err := vol.Length(v.host.Ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	c, err := vol.Look(v.host.Ctx, storage.Area{Length: length})
+	rest = slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, c.Name())
 	if err == nil && c.Blank && length >= 3*storage.Edge {
 		// The image of a disk that has lost its partition table has its first partition there.
 		var inside storage.Content
@@ -67,25 +70,52 @@ func (v volumeAPI) vacant(volumeID string) error {
 		}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return vol.Occupied(c, "check that the volume is free", "a volume", "volume", volumeID)
+	return rest, vol.Occupied(c, "check that the volume is free", "a volume", "volume", volumeID)
 }
 
-// content returns the volume's file system, or "" if it has none and is vacant.
-func (v volumeAPI) content(volumeID string) (string, error) {
-	fs, err := v.fileSystem(volumeID)
+// found returns the volume's file system, or "" if it has none and is vacant. rest reports
+// whether a format that was cut off may have left what is there.
+func (v volumeAPI) found(volumeID string) (fs string, rest bool, err error) {
+	fs, err = v.fileSystem(volumeID)
 	if err != nil || fs != "" {
-		return fs, err
+		return fs, fs == ntfs || corrupt(err), err
 	}
-	occupied := v.vacant(volumeID)
+	rest, occupied := v.vacant(volumeID)
 	if errors.Is(occupied, hosterr.ErrFailedPrecondition) {
 		// Another program may have formatted the volume in the meantime.
 		if fs, err := v.fileSystem(volumeID); err == nil && fs != "" {
-			return fs, nil
+			return fs, fs == ntfs, nil
+		}
+		return "", rest, occupied
+	}
+	return "", false, occupied
+}
+
+func corrupt(err error) bool {
+	return win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT)
+}
+
+// content is found, except that it returns "" for what a format has left that was cut off:
+// remains of NTFS, or an NTFS without files, in a partition with the mark of a format.
+func (v volumeAPI) content(volumeID string) (string, error) {
+	fs, rest, err := v.found(volumeID)
+	if !rest {
+		return fs, err
+	}
+	marked, failed := v.marked(volumeID)
+	if failed != nil || !marked {
+		return fs, cmp.Or(err, failed)
+	}
+	if fs == ntfs {
+		name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
+		if name != "" || err != nil && !corrupt(err) {
+			return fs, err
 		}
 	}
-	return "", occupied
+	v.host.Node.Log.Info("Found a format that was cut off", "volume", volumeID)
+	return "", nil
 }
 
 // IsVolumeFormatted implements [HostAPI].
@@ -112,10 +142,14 @@ func (v volumeAPI) format(volumeID string) error {
 	for {
 		done, err := t.try()
 		if done {
+			if err != nil {
+				t.settle()
+			}
 			return err
 		}
 		pause, again := t.next(err)
 		if !again {
+			t.settle()
 			return t.error(err)
 		}
 		if err := v.host.Node.Clock.Sleep(v.host.Ctx, pause); err != nil {
@@ -124,11 +158,30 @@ func (v volumeAPI) format(volumeID string) error {
 	}
 }
 
+// settle takes the mark off again if the format that failed has left nothing, or if another
+// program has files there. Otherwise the next FormatVolume finishes the format.
+func (t *formatTries) settle() {
+	v := t.api
+	fs, _, err := v.found(t.volume)
+	if err != nil {
+		return
+	}
+	if fs == ntfs {
+		if name, err := storage.FirstName(v.host.Ctx, v.host.Node, t.volume); err != nil || name == "" {
+			return
+		}
+	}
+	if err := v.unmark(t.volume, t.name); err != nil {
+		v.host.Node.Log.Warn("Failed to remove the mark of a format", "volume", t.volume, "err", err)
+	}
+}
+
 // formatTries are the tries of one FormatVolume.
 type formatTries struct {
 	api    volumeAPI
 	volume string
 
+	name    string    // of the partition, without a mark
 	inUse   int       // how many tries failed because the volume was in use
 	unknown time.Time // since when WMI does not know the volume; zero if it does
 	pause   time.Duration
@@ -157,22 +210,44 @@ func (t *formatTries) try() (done bool, err error) {
 	}
 	// Each try checks the volume first: the last one may have formatted it although
 	// it failed.
-	if done, err := v.formatted(t.volume); err != nil || done {
+	fs, err := v.content(t.volume)
+	if err != nil {
 		return true, err
 	}
-	if err := v.formattable(t.volume); err != nil {
+	if done, err := v.formatted(t.volume, fs); err != nil || done {
 		return true, err
+	}
+	before, err := v.formattable(t.volume, fs == "")
+	if err != nil {
+		return true, err
+	}
+	if t.name == "" {
+		t.name = before.name
 	}
 	// In the meantime another program may have formatted and filled the volume, so
-	// check again right before the format.
-	if done, err := v.formatted(t.volume); err != nil || done {
+	// check again right before the format. What was there when this call marked the
+	// partition does not come from a format.
+	again := v.content
+	if !before.marked {
+		again = func(id string) (string, error) {
+			fs, _, err := v.found(id)
+			return fs, err
+		}
+	}
+	if fs, err = again(t.volume); err != nil {
 		return true, err
 	}
-	err = v.host.Node.API.Format(t.volume, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: t.direct})
-	if err == nil {
-		return true, v.verify(t.volume)
+	if done, err := v.formatted(t.volume, fs); err != nil || done {
+		return true, cmp.Or(err, v.unmark(t.volume, t.name))
 	}
-	return false, err
+	err = v.host.Node.API.Format(t.volume, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: t.direct})
+	if err != nil {
+		return false, err
+	}
+	if err := v.verify(t.volume); err != nil {
+		return true, err
+	}
+	return true, v.unmark(t.volume, t.name)
 }
 
 // next decides whether to try again after Windows' error, and after which pause. It updates
@@ -230,13 +305,9 @@ func (t *formatTries) error(err error) error {
 	return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
 }
 
-// formatted reports whether the volume has an empty NTFS file system. Other content is an
-// error.
-func (v volumeAPI) formatted(volumeID string) (bool, error) {
-	fs, err := v.content(volumeID)
-	if err != nil {
-		return false, err
-	}
+// formatted reports whether the volume, which has file system fs, has an empty NTFS file
+// system. Other content is an error.
+func (v volumeAPI) formatted(volumeID, fs string) (bool, error) {
 	switch fs {
 	case "":
 		return false, nil
@@ -271,14 +342,74 @@ func (v volumeAPI) behind(volumeID, fs string) string {
 	return fs
 }
 
+// marking is the state of a partition before FormatVolume marked it.
+type marking struct {
+	name   string // without the mark
+	marked bool
+}
+
 // formattable returns an error if the volume is not a basic data partition, or if its
-// disk must not be changed.
-func (v volumeAPI) formattable(volumeID string) error {
+// disk must not be changed. If mark is set, it marks the partition, which is known to be
+// empty. If Windows cannot rename partitions, that is logged: then a format that is cut off
+// looks like damage afterwards, as on an MBR disk.
+func (v volumeAPI) formattable(volumeID string, mark bool) (marking, error) {
 	at, err := v.place(volumeID)
 	if err != nil {
+		return marking{}, err
+	}
+	disk, err := v.openDiskOf(volumeID, at, storage.ReadWrite)
+	if err != nil {
+		return marking{}, err
+	}
+	defer disk.Close()
+	l, err := disk.Layout(v.host.Ctx)
+	if err != nil {
+		return marking{}, err
+	}
+	p, err := basicData(l, at)
+	if err != nil {
+		return marking{}, err
+	}
+	if err := storage.Guard(v.host.Ctx, disk, l); err != nil {
+		return marking{}, err
+	}
+	if !mark {
+		return marking{name: p.Name, marked: storage.Marked(p)}, nil
+	}
+	name, err := disk.Mark(v.host.Ctx, at.Disk, p)
+	if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+		v.host.Node.Log.Warn("Formatting a partition without a mark", "volume", volumeID, "err", err)
+		err = nil
+	}
+	return marking{name: name, marked: storage.Marked(p)}, err
+}
+
+// marked reports whether the volume's partition has the mark of a format that has not ended.
+func (v volumeAPI) marked(volumeID string) (bool, error) {
+	marked := false
+	err := v.partitionOf(volumeID, storage.Query, func(_ *storage.Disk, _ uint32, p win32.Partition) error {
+		marked = storage.Marked(p)
+		return nil
+	})
+	return marked, err
+}
+
+// unmark takes the mark of a format off the volume's partition, which gets this name, or if
+// that is "" what stands behind the mark.
+func (v volumeAPI) unmark(volumeID, name string) error {
+	return v.partitionOf(volumeID, storage.ReadWrite, func(disk *storage.Disk, number uint32, p win32.Partition) error {
+		return disk.Unmark(v.host.Ctx, number, p, name)
+	})
+}
+
+// partitionOf calls do with the partition of a basic volume and its open disk. It does
+// nothing for a volume of another kind, which has no mark.
+func (v volumeAPI) partitionOf(volumeID string, access uint32, do func(disk *storage.Disk, number uint32, p win32.Partition) error) error {
+	es, err := v.extents(volumeID)
+	if err != nil || len(es) != 1 {
 		return err
 	}
-	disk, err := v.openDiskOf(volumeID, at, storage.Query)
+	disk, err := v.openDiskOf(volumeID, es[0], access)
 	if err != nil {
 		return err
 	}
@@ -287,10 +418,11 @@ func (v volumeAPI) formattable(volumeID string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := basicData(l, at); err != nil {
-		return err
+	p, ok := storage.At(l, es[0].Offset)
+	if !ok {
+		return nil
 	}
-	return storage.Guard(v.host.Ctx, disk, l)
+	return do(disk, es[0].Disk, p)
 }
 
 // place returns the only extent of a basic volume.

@@ -10,7 +10,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// MountVolume implements [HostAPI]. It refuses volumes that Windows needs.
+// MountVolume implements [HostAPI]. It refuses volumes that Windows needs. It takes the mark
+// of a format off the volume's partition first, and fails if it cannot, because a marked
+// partition may be formatted again.
 func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := v.usable(volumeID); err != nil {
 		return err
@@ -21,6 +23,14 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	}
 	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
+	}
+	if marked, err := v.marked(volumeID); err != nil {
+		return err
+	} else if marked {
+		v.host.Node.Log.Warn("Mounting a volume whose format was not reported as finished", "volume", volumeID)
+		if err := v.unmark(volumeID, ""); err != nil {
+			return err
+		}
 	}
 	// SetVolumeMountPoint takes a path. The directory's parent is held, so that the path
 	// cannot lead elsewhere; the directory itself cannot be, because Windows opens it.

@@ -199,8 +199,13 @@ func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32)
 // moveEnd writes the GPT with the end of the disk, if it has another one. Each try reads
 // the table again, because writing an old one would lose what another program has added.
 func (r resize) moveEnd(disk *storage.Disk, size uint64, sector uint32) error {
+	unlock, err := storage.LockTable(r.v.host.Ctx, r.v.host.Node, r.at.Disk)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	once, moved := disk.WithoutRetry(), false
-	err := storage.Retry(r.v.host.Ctx, r.v.host.Node, func() error {
+	err = storage.Retry(r.v.host.Ctx, r.v.host.Node, func() error {
 		l, err := once.Layout(r.v.host.Ctx)
 		if err != nil {
 			return err

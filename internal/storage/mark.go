@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// formatMark begins the name of a GPT partition from just before a format until just after
+// it. A format that was cut off leaves the mark, and so proves that what is there is its
+// own: the partition was empty when it was marked, and is not mounted before the mark is
+// gone. The name is on the disk, so the mark goes with it to another node and to a copy.
+//
+// Partitions of an MBR have no names. There a format that was cut off looks like damage.
+const formatMark = "csi-format:"
+
+const (
+	nameUnits  = 36 // UTF-16 units in the name of a GPT partition
+	nameOffset = 72 // of the name in PARTITION_INFORMATION_EX
+	rewrite    = 28 // of RewritePartition
+)
+
+// Marked reports whether p has the mark of a format that has not ended.
+func Marked(p win32.Partition) bool {
+	return p.Style == win32.PARTITION_STYLE_GPT && strings.HasPrefix(p.Name, formatMark)
+}
+
+// Mark marks partition p of a table that was just read. It returns the name that the
+// partition had. Of a name that does not fit behind the mark, the end is lost if the process
+// dies before [Disk.Unmark].
+func (d *Disk) Mark(ctx context.Context, number uint32, p win32.Partition) (name string, err error) {
+	if p.Style != win32.PARTITION_STYLE_GPT || Marked(p) {
+		return strings.TrimPrefix(p.Name, formatMark), nil
+	}
+	return p.Name, d.rename(ctx, number, p, func(name string) string { return formatMark + name })
+}
+
+// Unmark takes the mark off partition p, if it is marked, and gives it back its name: the
+// given one, or if that is "" what stands behind the mark.
+func (d *Disk) Unmark(ctx context.Context, number uint32, p win32.Partition, name string) error {
+	if !Marked(p) {
+		return nil
+	}
+	return d.rename(ctx, number, p, func(now string) string {
+		rest, marked := strings.CutPrefix(now, formatMark)
+		switch {
+		case !marked:
+			return now
+		case name != "":
+			return name
+		}
+		return rest
+	})
+}
+
+// rename changes the name of a partition of a GPT and nothing else: all other bytes of the
+// table go back to Windows as it returned them. Each try reads the table again.
+func (d *Disk) rename(ctx context.Context, number uint32, p win32.Partition, change func(string) string) error {
+	unlock, err := LockTable(ctx, d.node, number)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	once := d.WithoutRetry()
+	err = Retry(ctx, d.node, func() error {
+		table, err := once.table(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := win32.DecodeLayout(table)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(l.Partitions, func(q win32.Partition) bool { return q.Style == p.Style && q.ID == p.ID && q.Offset == p.Offset })
+		if i < 0 {
+			return hosterr.Text(hosterr.ErrUnavailable, "the partition table changed during the operation; try again")
+		}
+		units := win32.UTF16(change(l.Partitions[i].Name))
+		units = append(units[:min(len(units), nameUnits)], make([]uint16, nameUnits-min(len(units), nameUnits))...)
+		entry := table[win32.SizeofLayout+i*win32.SizeofPartition:]
+		for k, u := range units {
+			binary.LittleEndian.PutUint16(entry[nameOffset+2*k:], u)
+		}
+		entry[rewrite] = 1
+		_, err = once.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, table, nil)
+		return err
+	})
+	return hosterr.Wrap("rename the partition", "", err)
+}
+
+// LockTable waits until no other request reads the partition table of a disk in order to
+// write it back changed. It is the last lock to take.
+func LockTable(ctx context.Context, n *node.Node, number uint32) (unlock func(), err error) {
+	return n.Locks.Tables.Lock(ctx, strconv.FormatUint(uint64(number), 10))
+}
