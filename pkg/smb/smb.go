@@ -582,13 +582,13 @@ func (c *call) remake(reason string, status smbapi.Status) error {
 	return whole.add()
 }
 
-// removal is the key of the lock under which mappings of all servers are removed one at a
-// time.
-const removal = "\x00removal"
+// removal is the prefix of the keys of locks under which a share's mapping is removed. The
+// locks of servers do not do: a server can have several names.
+const removal = "\x00removal "
 
 // remove removes a mapping. It succeeds if there is none.
 func (c *call) remove(root string) error {
-	unlock, err := c.s.base.Node.Locks.Shares.Lock(c.ctx, removal)
+	unlock, err := c.s.base.Node.Locks.Shares.Lock(c.ctx, removal+root)
 	if err != nil {
 		return err
 	}

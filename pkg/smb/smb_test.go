@@ -870,6 +870,88 @@ func TestSearchGoesOnAfterABadDirectory(t *testing.T) {
 	}
 }
 
+// Links that somebody planted among the kubelet's directories, before CSI Proxy started
+// again: to themselves, to a share whose server is down, to a volume without a file system.
+// SMB works as before, without waiting, and the search was complete.
+func TestPlantedLinksDoNotHarmAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := nodespec.SMBServer{Name: "away", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), SMBServers: []nodespec.SMBServer{away}})
+		f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.ok(f.mount(`\\away\data`, "", "ann", "ann-1"))
+		const kubelet = `C:\var\lib\kubelet`
+		places := []string{kubelet + `\pods\%s`, kubelet + `\pods\a%s\volumes`, kubelet + `\pods\b%s\volumes\kubernetes.io~csi`, kubelet + `\pods\c%s\volumes\kubernetes.io~csi\v`,
+			kubelet + `\pods\d%s\volumes\kubernetes.io~csi\v\mount`, kubelet + `\plugins\%s`, kubelet + `\plugins\e%s\globalmount`}
+		planted := 0
+		for i, place := range places {
+			for name, target := range map[string]string{"self": "", "away": `\\away\data`, "other": kubelet + `\pods\elsewhere`, "up": kubelet} {
+				link := fmt.Sprintf(place, name)
+				f.ok(winfs.MkdirAll(t.Context(), f.node, link[:strings.LastIndex(link, `\`)]))
+				if target == "" {
+					target = link
+				}
+				if err := winfs.Symlink(t.Context(), f.node, target, link); err != nil {
+					t.Fatalf("place %d, %s: %v", i, name, err)
+				}
+				planted++
+			}
+		}
+		f.ok(f.win.SetSMBServerDown("away", true))
+		time.Sleep(time.Minute)
+
+		f.start()
+		f.node.WorkingDirs = []string{kubelet}
+		begun := time.Now()
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.ok(f.mount(`\\files\logs`, f.volume("v2"), "ann", "ann-1"))
+		f.ok(f.unmap(`\\files\data`))
+		f.mappings(`\\away\data ann disconnected`, `\\files\data ann ok`, `\\files\logs ann ok`) // v uses it
+		f.unlink(v)
+		f.mappings(`\\away\data ann disconnected`, `\\files\logs ann ok`)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("took %v with %d links", took, planted)
+		}
+		if planted != 28 || strings.Contains(f.log.String(), "was incomplete") {
+			t.Errorf("%d links; log:\n%s", planted, f.log)
+		}
+	})
+}
+
+// While Windows does not return from the removal of a mapping, those of other servers are
+// removed.
+func TestRemovalsOfOtherSharesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := nodespec.SMBServer{Name: "other", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
+		f := begin(t, other)
+		f.ok(f.mount(`\\files\data`, "", "ann", "ann-1"))
+		f.ok(f.mount(`\\other\data`, "", "ann", "ann-1"))
+		answer := make(chan struct{})
+		hook := func(c *win32.Call) error {
+			if c.Name == "UseDel" && strings.Contains(c.Path, "files") {
+				<-answer
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		done := make(chan error)
+		go func() { done <- f.unmap(`\\files\data`) }()
+		synctest.Wait()
+		begun := time.Now()
+		f.ok(f.unmap(`\\other\data`))
+		f.ok(f.mount(`\\other\data`, "", "ann", "ann-1"))
+		f.ok(f.unmap(`\\other\data`))
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("took %v", took)
+		}
+		f.mappings(`\\files\data ann ok`)
+		close(answer)
+		f.ok(<-done)
+		f.mappings()
+	})
+}
+
 // An incomplete search is not repeated by every request, and is repeated some time later.
 func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -369,7 +369,7 @@ func (s SMBAPI) Links() ([]Link, error) {
 		if err := search.pods(dir + `\pods`); err != nil {
 			return search.found, err
 		}
-		if err := search.plugins(dir+`\plugins`, 0); err != nil {
+		if err := search.plugins(dir+`\plugins`, "", 0); err != nil {
 			return search.found, err
 		}
 	}
@@ -405,15 +405,16 @@ func (s *search) skip(path string, err error) error {
 	return nil
 }
 
-// list returns the entries of a directory. One that is [absent] has none.
-func (s *search) list(dir string) ([]winfs.Entry, error) {
+// list returns the entries of the directory below in dir, which is "" or a relative path.
+// One that is [empty] has none.
+func (s *search) list(dir, below string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
 		return nil, fmt.Errorf("more than %d directories may contain links to shares: %w", maxDirectories, ErrIncomplete)
 	}
 	var entries []winfs.Entry
 	looks := 0
 	err := s.api.host.Poll(node.Pace{Pause: pause, Left: &s.waiting}, func() (_ bool, err error) {
-		entries, err = winfs.ReadDir(s.api.host.Ctx, s.api.host.Node, dir)
+		entries, err = winfs.ReadDirBelow(s.api.host.Ctx, s.api.host.Node, dir, below)
 		looks++
 		return err == nil || empty(err) || looks >= tries && !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
 	})
@@ -421,15 +422,16 @@ func (s *search) list(dir string) ([]winfs.Entry, error) {
 	case empty(err):
 		return nil, nil
 	case err != nil:
-		return nil, s.skip(dir, err)
+		return nil, s.skip(dir+`\`+below, err)
 	}
 	return entries, nil
 }
 
-// empty reports whether err says that a directory has no entries: it is [absent], leads to
-// itself, or is a volume without a file system.
+// empty reports whether err says that a directory has no entries for this search: it is
+// [absent], a volume without a file system, or a link. The kubelet makes none there, and one
+// that somebody planted may lead to itself, or to a server that is down.
 func empty(err error) bool {
-	return absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_UNRECOGNIZED_VOLUME)
+	return absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_UNRECOGNIZED_VOLUME)
 }
 
 // absent reports whether err says that something does not exist, is being removed, or is
@@ -439,19 +441,22 @@ func absent(err error) bool {
 }
 
 func (s *search) pods(dir string) error {
-	pods, err := s.list(dir)
+	pods, err := s.list(dir, "")
 	if err != nil {
 		return err
 	}
 	for _, pod := range pods {
-		volumes := dir + `\` + pod.Name + `\volumes\kubernetes.io~csi`
-		names, err := s.list(volumes)
+		if pod.IsLink() || !pod.IsDir() {
+			continue
+		}
+		volumes := pod.Name + `\volumes\kubernetes.io~csi`
+		names, err := s.list(dir, volumes)
 		if err != nil {
 			return err
 		}
 		for _, v := range names {
 			if !v.IsLink() && v.IsDir() {
-				if err := s.link(volumes + `\` + v.Name + `\mount`); err != nil {
+				if err := s.link(dir + `\` + volumes + `\` + v.Name + `\mount`); err != nil {
 					return err
 				}
 			}
@@ -460,18 +465,18 @@ func (s *search) pods(dir string) error {
 	return nil
 }
 
-func (s *search) plugins(dir string, depth int) error {
-	entries, err := s.list(dir)
+func (s *search) plugins(dir, below string, depth int) error {
+	entries, err := s.list(dir, below)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		path := dir + `\` + e.Name
+		path := strings.TrimPrefix(below+`\`+e.Name, `\`)
 		switch staging := winpath.Fold(e.Name) == "GLOBALMOUNT"; {
 		case e.IsLink() && staging:
-			err = s.link(path)
+			err = s.link(dir + `\` + path)
 		case e.IsDir() && !e.IsLink() && !staging && depth < maxDepth: // a staging directory that is not a link contains a volume's data
-			err = s.plugins(path, depth+1)
+			err = s.plugins(dir, path, depth+1)
 		}
 		if err != nil {
 			return err
