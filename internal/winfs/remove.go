@@ -14,8 +14,11 @@ import (
 
 // The limits of one recursive removal.
 const (
-	// MaxDepth is the maximum depth of directories. Each level needs an open handle.
+	// MaxDepth is how many levels of directories are open at a time. Deeper trees are
+	// removed in sections of this depth.
 	MaxDepth = 1000
+	// maxSections is the number of sections whose first directory is open at a time.
+	maxSections = 100
 	// MaxRemoved is the number of entries that one call removes. For more entries the
 	// caller must repeat the call.
 	MaxRemoved = 1_000_000
@@ -70,7 +73,7 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 			}
 			o.modified = true
 			r := removal{op: o, left: MaxRemoved}
-			r.directory(h, p, 0)
+			r.sections(h, p, func() bool { return r.directory(h, p, 0) })
 			return r.err
 		})
 		if isMissing(err) {
@@ -103,7 +106,7 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 		}
 		o.modified = true
 		r := removal{op: o, left: MaxRemoved}
-		r.clear(e.h, p, 0)
+		r.sections(e.h, p, func() bool { return r.clear(e.h, p, 0) })
 		return r.err
 	})
 }
@@ -261,7 +264,7 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 			}
 			at := p.Join(d.Name)
 			if len(at.Elems)-depth > MaxDepth {
-				return errDeep(at)
+				return nil // its volume mount points are found during removal
 			}
 			access := uint32(look)
 			if !mount {
@@ -288,21 +291,64 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 	return walk(dir, p)
 }
 
-func errDeep(p winpath.Path) error {
-	name := p.String()
-	if len(name) > 256 {
-		name = name[:256] + "…"
-	}
-	return hosterr.Text(hosterr.ErrOutOfRange, "%q is more than %d directories deep", name, MaxDepth)
-}
-
 // removal is the removal of one tree.
 type removal struct {
 	*op
 	left int
 	err  error // the first error
 	stop bool  // do not continue after err
+
+	deep    win32.Handle // the directory at which the next section begins
+	shallow bool         // do not begin another section, because one could not be cleared
 }
+
+// section is a part of a tree, beginning with the directory h.
+type section struct {
+	h win32.Handle
+	p winpath.Path
+}
+
+// sections calls whole, which removes the tree of top. Each time that whole meets a
+// directory that is too deep, its contents are removed first. There is neither recursion
+// nor a handle for each level, so a tree may have any depth.
+func (r *removal) sections(top win32.Handle, p winpath.Path, whole func() bool) {
+	open := []section{}
+	defer func() {
+		for _, s := range open {
+			r.close(s.h)
+		}
+	}()
+	for {
+		clean := false
+		if len(open) == 0 {
+			clean = whole()
+		} else {
+			last := open[len(open)-1]
+			clean = r.clear(last.h, last.p, 0)
+		}
+		switch {
+		case r.deep != 0:
+			if len(open) == maxSections {
+				for _, s := range open {
+					r.close(s.h)
+				}
+				open = nil
+			}
+			// The whole path would take memory for each level.
+			open = append(open, section{r.deep, p.Join("…")})
+			r.deep = 0
+		case len(open) == 0 || r.stop:
+			return
+		default:
+			r.shallow = r.shallow || !clean
+			r.close(open[len(open)-1].h)
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// errDeeper ends a section.
+var errDeeper = errors.New("the tree is deeper")
 
 func (r *removal) failed(p winpath.Path, err error) {
 	if r.err == nil || r.ctx.Err() != nil {
@@ -322,9 +368,6 @@ func (r *removal) clear(dir win32.Handle, p winpath.Path, depth int) bool {
 
 // empty is clear, but returns the error if dir itself cannot be listed.
 func (r *removal) empty(dir win32.Handle, p winpath.Path, depth int) (bool, error) {
-	if depth > MaxDepth {
-		return false, errDeep(p)
-	}
 	for {
 		clean, found := true, false
 		err := r.entries(dir, func(d win32.DirEntry) error {
@@ -332,12 +375,12 @@ func (r *removal) empty(dir win32.Handle, p winpath.Path, depth int) (bool, erro
 			if !r.removeEntry(dir, d, p.Join(d.Name), depth) {
 				clean = false
 			}
-			if r.stop {
-				return r.err
+			if r.stop || r.deep != 0 {
+				return errDeeper
 			}
 			return nil
 		})
-		if r.stop {
+		if r.stop || r.deep != 0 {
 			return false, nil
 		}
 		if err != nil {
@@ -379,7 +422,11 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 		r.failed(p, err)
 		return false
 	}
-	defer r.close(h)
+	defer func() {
+		if h != r.deep {
+			r.close(h)
+		}
+	}()
 	link, linked, err := r.link(h)
 	if err == nil && link.Volume != "" {
 		r.err, r.stop = errMounted(p), true
@@ -394,7 +441,19 @@ func (r *removal) removeEntry(dir win32.Handle, d win32.DirEntry, p winpath.Path
 		return false
 	}
 	if info.IsDir() && !linked {
-		return r.directory(h, p, depth+1)
+		if depth < MaxDepth {
+			return r.directory(h, p, depth+1)
+		}
+		err := r.delete(h)
+		switch {
+		case err == nil:
+			return true
+		case !win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY):
+			r.failed(p, err)
+		case !r.shallow:
+			r.deep = h
+		}
+		return false
 	}
 	if err := r.delete(h); err != nil {
 		r.failed(p, err)
