@@ -81,6 +81,30 @@ func release(ctx context.Context, n *node.Node, id string) (*Volume, error) {
 	return nil, hosterr.Wrap("flush volume", hosterr.Quote(id), v.Flush(ctx))
 }
 
+// Folders returns the folders in which volumes of a disk are mounted. Drive letters do not
+// count: Windows may have assigned them by itself.
+func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, err error) {
+	all, err := Volumes(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range OnDisk(all, disk) {
+		mounts, err := n.API.VolumePathNames(at.ID)
+		if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
+			continue // the volume is gone
+		}
+		if err != nil {
+			return nil, hosterr.Wrap("list the mount points of volume", hosterr.Quote(at.ID), err)
+		}
+		for _, m := range mounts {
+			if len(m) > len(`C:\`) {
+				folders = append(folders, m)
+			}
+		}
+	}
+	return folders, nil
+}
+
 // noCache reports whether err is that of a volume that has nothing to flush or lock: it is
 // offline, write-protected, or without a file system that knows the call.
 func noCache(err error) bool {

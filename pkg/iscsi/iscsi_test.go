@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -26,6 +27,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	systemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/system/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
 // fixture is the iSCSI service over an emulated node.
@@ -524,6 +527,57 @@ func TestDisconnectOfBusyTarget(t *testing.T) {
 	}
 	f.must(f.Windows.CloseHandle(h))
 	f.must(f.disconnect(here, iqn))
+}
+
+// A target is disconnected only when no volume on its disks is mounted in a folder, whether
+// or not a program uses the volume. Nothing is changed before: persistent logins stay.
+func TestDisconnectOfMountedTarget(t *testing.T) {
+	f := newFixture(t, target(iqn, 2))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	const folder = `C:\var\lib\kubelet\pods\8d9f\mount`
+	f.must(winfs.MkdirAll(t.Context(), f.Node.Node, folder))
+	disks, err := disk.New(diskapi.On(f.Node.Node))
+	f.must(err)
+	volumes, err := volume.New(volumeapi.On(f.Node.Node))
+	f.must(err)
+	_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 2})
+	f.must(err)
+	list, err := volumes.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 2})
+	f.must(err)
+	id := list.VolumeIDs[0]
+	_, err = volumes.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id})
+	f.must(err)
+	_, err = volumes.MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: folder})
+	f.must(err)
+
+	wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, "disk 2 is mounted at", folder)
+	if err := f.disconnect(here, iqn); !strings.Contains(hosterr.HintOf(err), "unmount") {
+		t.Errorf("the hint is %q", hosterr.HintOf(err))
+	}
+	if f.count("LogoutIScsiTarget")+f.count("RemoveIScsiPersistentTarget") > 0 || len(f.disks(iqn)) != 2 {
+		t.Errorf("%d logouts, %d persistent logins removed, disks %v", f.count("LogoutIScsiTarget"), f.count("RemoveIScsiPersistentTarget"), f.disks(iqn))
+	}
+	_, err = volumes.UnmountVolume(t.Context(), &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: folder})
+	f.must(err)
+	f.must(f.disconnect(here, iqn))
+}
+
+// A session that does not tell its disks can be ended, with a line in the log.
+func TestDisconnectWithoutKnownDisks(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "GetDevicesForIScsiSession" {
+			return win32.ISDSC_CONNECTION_FAILED
+		}
+		return c.Do()
+	})
+	f.must(f.disconnect(here, iqn))
+	if !strings.Contains(f.log.String(), "Cannot check whether disks of an iSCSI session are mounted") {
+		t.Error("the log does not say it")
+	}
 }
 
 // The initiator reports a session as busy for a short time.

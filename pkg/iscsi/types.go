@@ -35,7 +35,8 @@ type Interface interface {
 
 	// DisconnectTarget ends all sessions of a target and removes its persistent logins.
 	// It succeeds if the target is known and not connected. It fails with
-	// hosterr.ErrFailedPrecondition if disks of the target are in use.
+	// hosterr.ErrFailedPrecondition, and changes nothing, if a volume of the target's disks
+	// is mounted in a folder, or if Windows says that they are in use.
 	DisconnectTarget(context.Context, *DisconnectTargetRequest) (*DisconnectTargetResponse, error)
 
 	// DiscoverTargetPortal queries a registered portal for its targets and returns their

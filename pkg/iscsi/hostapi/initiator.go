@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -510,6 +511,11 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	if len(sessions) == 0 && len(persistent) == 0 {
 		return i.known(p, iqn)
 	}
+	for _, s := range sessions {
+		if err := i.unmounted(s); err != nil {
+			return err
+		}
+	}
 	// Persistent logins first, because Windows would log in again.
 	for _, l := range persistent {
 		if err := i.host.Node.API.RemoveIScsiPersistentTarget(l); err != nil && !isNotFound(err) {
@@ -526,6 +532,30 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 		}
 		if err != nil && !ended(err) {
 			return fmt.Errorf("session %s: %w", s.ID, initiatorError(err))
+		}
+	}
+	return nil
+}
+
+// unmounted returns an error if a volume on a disk of the session is mounted in a folder:
+// Windows may end the session of such a disk, and what is in the cache of the volume is
+// lost. A session that does not tell its disks, as when the portal is gone, can be ended.
+func (i ISCSIAPI) unmounted(s win32.ISCSISession) error {
+	disks, err := i.disksOf(s.ID)
+	if err != nil {
+		if ended := i.host.Ctx.Err(); ended != nil {
+			return ended
+		}
+		i.host.Node.Log.Warn("Cannot check whether disks of an iSCSI session are mounted", "session", s.ID.String(), "target", s.TargetName, "err", err)
+		return nil
+	}
+	for _, disk := range disks {
+		folders, err := storage.Folders(i.host.Ctx, i.host.Node, disk)
+		if err != nil {
+			return fmt.Errorf("disk %d: %w", disk, err)
+		}
+		if len(folders) > 0 {
+			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", ")), "unmount it first"}
 		}
 	}
 	return nil
