@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	return group("disk", "Show the disks of the node", a.watchable(&cobra.Command{
+	return group("disk", "Show the disks of the node, and clear one", a.diskClearCommand(), a.watchable(&cobra.Command{
 		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
 		Example: `  csi-proxyctl disk list

@@ -41,8 +41,13 @@ func generators() []generator {
 		},
 		{
 			name: "simcontrol", does: "Go code of the simulated node's control service, from its .proto file", budget: 30 * time.Second,
-			write: goRun("./hack/simcontrolgen"),
-			check: goRun("./hack/simcontrolgen", "-check"),
+			write: goRun("./hack/servicegen"),
+			check: goRun("./hack/servicegen", "-check"),
+		},
+		{
+			name: "admin", does: "Go code of the service for administrators, from its .proto file", budget: 30 * time.Second,
+			write: goRun("./hack/servicegen", "-dir", "internal/admin"),
+			check: goRun("./hack/servicegen", "-check", "-dir", "internal/admin"),
 		},
 		{
 			name: "coverage", does: "docs/evidence/coverage.md, from the script of the published clients", budget: 10 * time.Second,

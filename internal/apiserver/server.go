@@ -60,6 +60,9 @@ type Pipe struct {
 	// Changes reports whether a method changes the node; see [Changes]. Methods of a nil
 	// Changes are neither audited nor refused.
 	Changes func(method string) bool
+
+	// Listen creates the pipe; nil means [Config.Listen].
+	Listen func(name string) (net.Listener, error)
 }
 
 // Config configures a [Server]. The zero Config is usable.
@@ -151,7 +154,7 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 	var refused []error
 	waiting := OpenLimit
 	for _, p := range pipes {
-		l, err := s.listen(ctx, p.Name, &waiting)
+		l, err := s.listen(ctx, p, &waiting)
 		switch {
 		case err != nil:
 			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
@@ -170,15 +173,19 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 }
 
 // listen creates a pipe. If the pipe is in use, listen tries again while waiting lasts.
-func (s *Server) listen(ctx context.Context, name string, waiting *time.Duration) (l net.Listener, err error) {
+func (s *Server) listen(ctx context.Context, p Pipe, waiting *time.Duration) (l net.Listener, err error) {
+	listen := s.config.Listen
+	if p.Listen != nil {
+		listen = p.Listen
+	}
 	var inUse *inUseError
 	node.Poll(ctx, node.SystemClock{}, node.Pace{Pause: openRetry, Left: waiting}, func() (bool, error) {
-		l, err = s.config.Listen(name)
+		l, err = listen(p.Name)
 		if !errors.As(err, &inUse) {
 			return true, nil
 		}
 		if *waiting == OpenLimit {
-			s.config.Log.Warn("Waiting for another process to close its pipe", "pipe", name, "limit", OpenLimit, "err", err)
+			s.config.Log.Warn("Waiting for another process to close its pipe", "pipe", p.Name, "limit", OpenLimit, "err", err)
 		}
 		return false, nil
 	})

@@ -6,7 +6,7 @@
 // It is no part of the published API and has no promise of stability.
 package simcontrol
 
-//go:generate go run ../../hack/simcontrolgen -dir .
+//go:generate go run ../../hack/servicegen -dir .
 
 import (
 	"context"

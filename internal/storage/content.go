@@ -55,14 +55,7 @@ const mbrSize = 512
 
 func (d device) look(ctx context.Context, a Area, skip int) (Content, error) {
 	s := Sample{Length: a.Length}
-	var wanted []Area
-	wanted = append(wanted, Area{0, min(Edge, a.Length)})
-	if a.Length > Edge {
-		from := max(Edge, a.Length-Edge)
-		wanted = append(wanted, Area{from, a.Length - from})
-	}
-	wanted = append(wanted, beyond(a.Length)...)
-	for _, w := range wanted {
+	for _, w := range looked(a.Length) {
 		b := make([]byte, w.Length)
 		if err := d.readAt(ctx, b, a.Offset+w.Offset); err != nil {
 			return Content{}, err
@@ -75,6 +68,17 @@ func (d device) look(ctx context.Context, a Area, skip int) (Content, error) {
 	c := s.Content()
 	c.At += a.Offset
 	return c, nil
+}
+
+// looked returns what is read of an area: its edges, the first one first, and the blocks
+// between them.
+func looked(length uint64) []Area {
+	parts := []Area{{0, min(Edge, length)}}
+	if length > Edge {
+		from := max(Edge, length-Edge)
+		parts = append(parts, Area{from, length - from})
+	}
+	return append(parts, beyond(length)...)
 }
 
 // beyond returns the blocks of 4 KiB outside of the edges of an area in which [Kinds] have
@@ -248,10 +252,8 @@ func (d device) Occupied(c Content, op, what string, where ...any) error {
 	case name == UnknownContent:
 		return hosterr.WithHint(op, "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s at byte %d) and was not changed", name, c.At),
-			"if the data is not needed, clear the whole disk with diskpart (select disk, clean all) and try again; "+
-				"where storage hands out disks with leftovers, start csi-proxy with -unknown-content=overwrite")
+			ClearHint+"; where storage hands out disks with leftovers, start csi-proxy with -unknown-content=overwrite")
 	}
 	return hosterr.WithHint(op, "",
-		hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) and was not changed", name),
-		"if the data is not needed, clear the whole disk with diskpart (select disk, clean all) and try again")
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it contains data (%s) and was not changed", name), ClearHint)
 }

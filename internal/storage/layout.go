@@ -285,3 +285,40 @@ func FileSystemSectors(fs win32.NTFSVolumeData, length uint64) (sectors int64, o
 	}
 	return int64(clusters * uint64(fs.BytesPerCluster) / uint64(fs.BytesPerSector)), true
 }
+
+// clearAreas returns the ranges that must be zero before the disk counts as blank: those
+// that [Disk.Look] reads of its partitions and of [NewDiskAreas]. Both ends of the disk,
+// with the partition table, come last: a clearing that was cut off finds the same
+// partitions again.
+func clearAreas(l win32.Layout, size uint64) []Area {
+	areas := NewDiskAreas(size)[1:]
+	// The end of the partition depends on the size of sectors.
+	if last := &areas[len(areas)-1]; size >= smallest {
+		end := down(usableEnd(win32.Layout{Style: win32.PARTITION_STYLE_GPT}, size, 512))
+		areas = append(areas, Area{last.Offset, end - last.Offset})
+	}
+	for _, p := range Used(l) {
+		if p.Offset < size {
+			areas = append(areas, Area{p.Offset, min(p.Length, size-p.Offset)})
+		}
+	}
+	var ranges []Area
+	add := func(r Area) {
+		if r.Length > 0 && !slices.Contains(ranges, r) {
+			ranges = append(ranges, r)
+		}
+	}
+	for _, a := range areas {
+		for _, r := range looked(a.Length) {
+			add(Area{a.Offset + r.Offset, r.Length})
+		}
+	}
+	whole := looked(size)
+	for _, r := range slices.Backward(whole) {
+		if r.Offset >= Edge {
+			add(r)
+		}
+	}
+	ranges = slices.DeleteFunc(ranges, func(r Area) bool { return r == whole[0] })
+	return append(ranges, whole[0])
+}

@@ -27,6 +27,7 @@ type options struct {
 	enabledAPIs      []string
 	readOnly         bool
 	audit            bool
+	adminPipe        bool
 	windowsService   bool
 	logsToStderr     bool
 }
@@ -84,6 +85,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	})
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
+	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
@@ -62,7 +63,7 @@ type Node struct {
 }
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command
-// line, and the node's additional pipes.
+// line, the node's additional pipes, and that of administrators.
 func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names
@@ -72,7 +73,12 @@ func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
-	return append(apiserver.Pipes(enabled), n.Pipes...), nil
+	pipes := append(apiserver.Pipes(enabled), n.Pipes...)
+	if o.adminPipe {
+		disks, _ := n.Groups.Disk.(server.Disks)
+		pipes = append(pipes, server.Pipe(disks))
+	}
+	return pipes, nil
 }
 
 func (n *Node) close() error {

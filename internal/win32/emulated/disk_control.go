@@ -454,7 +454,7 @@ func (d *disk) readImage(p []byte, off int64) (int, error) {
 }
 
 // writeAt writes to the disk itself. Writes to sectors of a volume with a mounted
-// file system are refused (since Vista; Microsoft: "Blocking Direct Write
+// file system are refused unless the volume is locked (since Vista; Microsoft: "Blocking Direct Write
 // Operations to Volumes and Disks"). According to that page the boot sectors of a
 // volume may be written; the node refuses these too.
 func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
@@ -467,7 +467,7 @@ func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
 	from, to := uint64(off), uint64(off)+uint64(len(p))
 	for _, v := range d.n.volumes {
 		for _, e := range v.extents {
-			if e.disk == d && from < e.off+e.length && e.off < to && v.mounted(t) {
+			if e.disk == d && from < e.off+e.length && e.off < to && v.locked == nil && v.mounted(t) {
 				// Source: document, WriteFile, "a write on a disk handle"; the number is
 				// inference.
 				return 0, win32.ERROR_ACCESS_DENIED

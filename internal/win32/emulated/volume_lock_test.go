@@ -23,6 +23,15 @@ func TestLockVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+	// A write on a disk handle, in the middle of the volume.
+	disk := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+	write := func(want error) {
+		t.Helper()
+		if _, err := n.WriteAt(disk, make([]byte, 4096), gib/2); !errors.Is(err, want) {
+			t.Errorf("write to the disk: %v, want %v", err, want)
+		}
+	}
+	write(win32.ERROR_ACCESS_DENIED)
 	ioctl(t, n, vol, win32.FSCTL_DISMOUNT_VOLUME, nil, 0)
 	if err := n.FlushFileBuffers(f); err == nil {
 		t.Error("a file of a dismounted volume can be flushed")
@@ -35,7 +44,12 @@ func TestLockVolume(t *testing.T) {
 		t.Errorf("open a locked volume: %v", err)
 	}
 	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+	write(nil)
 	if err := errors.Join(n.CloseHandle(f), n.CloseHandle(vol)); err != nil {
+		t.Error(err)
+	}
+	write(win32.ERROR_ACCESS_DENIED)
+	if err := n.CloseHandle(disk); err != nil {
 		t.Error(err)
 	}
 	f, err = open(win32.FILE_OPEN)

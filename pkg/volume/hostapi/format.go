@@ -35,11 +35,11 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 		// the same, so nothing is written.
 		return "", hosterr.WithHint("get the file system", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
-			"repair it with chkdsk or, if the data is not needed, clear the whole disk with diskpart (select disk, clean all), and try again")
+			"repair it with chkdsk; "+storage.ClearHint)
 	case win32.IsCode(err, locked):
 		return "", hosterr.WithHint("get the file system", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "it is locked by BitLocker, so it was not changed: %w", err),
-			"unlock it with manage-bde -unlock or, if the data is not needed, clear the whole disk with diskpart (select disk, clean all), and try again")
+			"unlock it with manage-bde -unlock; "+storage.ClearHint)
 	case err != nil:
 		return "", hosterr.Wrap("get the file system", "", storage.Gone(err))
 	case info.FileSystem == "":

@@ -1,8 +1,8 @@
-// Command simcontrolgen writes the Go code of the simulated node's control
-// service from its .proto file, with the generators that are pinned in this
-// module's go.mod.
+// Command servicegen writes the Go code of an internal service, such as the control
+// service of the simulated node, from its .proto file, with the generators that are pinned
+// in this module's go.mod.
 //
-//	go run ./hack/simcontrolgen -dir internal/simcontrol
+//	go run ./hack/servicegen -dir internal/simcontrol
 //
 // csi-proxy-api-gen cannot do it, because it accepts only files of the published API.
 package main
@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -34,9 +36,9 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
 // run is the command: 0 is success, 1 failure or (with -check) a difference,
 // 2 wrong usage.
 func run(ctx context.Context, args []string, stderr io.Writer) int {
-	flags := flag.NewFlagSet("simcontrolgen", flag.ContinueOnError)
+	flags := flag.NewFlagSet("servicegen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	dir := flags.String("dir", "internal/simcontrol", "`directory` of node.proto, where the output goes")
+	dir := flags.String("dir", "internal/simcontrol", "`directory` of the .proto file, where the output goes")
 	check := flags.Bool("check", false, "write nothing; fail if a file is out of date")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -49,7 +51,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		err = generated.Sync(*dir, files, *check)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "simcontrolgen: %v\n", err)
+		fmt.Fprintf(stderr, "servicegen: %v\n", err)
 		return 1
 	}
 	return 0
@@ -61,14 +63,22 @@ func generate(ctx context.Context, dir string) (map[string][]byte, error) {
 		SourceInfoMode: protocompile.SourceInfoStandard,
 		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{dir}},
 	}
-	compiled, err := c.Compile(ctx, "node.proto")
+	protos, err := filepath.Glob(filepath.Join(dir, "*.proto"))
 	if err != nil {
 		return nil, err
 	}
-	// The name must be unique among the .proto files of a program, and node.proto might
-	// not be.
+	if len(protos) != 1 {
+		return nil, fmt.Errorf("%s has %d .proto files, want one", dir, len(protos))
+	}
+	name := filepath.Base(protos[0])
+	compiled, err := c.Compile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	// The name must be unique among the .proto files of a program, and that of the file
+	// alone might not be.
 	file := proto.CloneOf(protoutil.ProtoFromFileDescriptor(compiled[0]))
-	file.Name = proto.String(path.Join("simnode", "v1", "node.proto"))
+	file.Name = proto.String(path.Join(strings.ReplaceAll(file.GetPackage(), ".", "/"), name))
 	req := &pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{file.GetName()},
 		ProtoFile:      []*descriptorpb.FileDescriptorProto{file},

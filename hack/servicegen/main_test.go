@@ -6,9 +6,11 @@ import (
 )
 
 func TestGeneratedCodeIsThatOfTheProtoFile(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-check", "-dir", "../../internal/simcontrol"}, &stderr); code != 0 {
-		t.Errorf("exit code %d\n%s", code, &stderr)
+	for _, dir := range []string{"../../internal/simcontrol", "../../internal/admin"} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), []string{"-check", "-dir", dir}, &stderr); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", dir, code, &stderr)
+		}
 	}
 }
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+)
+
+func (a *app) diskClearCommand() *cobra.Command {
+	in := &admin.ClearDiskRequest{}
+	yes := false
+	c := &cobra.Command{
+		Use:   "clear NUMBER",
+		Short: "Destroy the partitions and the content of a disk",
+		Long: `Destroy the partitions and the content of a disk, so that PartitionDisk accepts it:
+it overwrites every place at which PartitionDisk looks, and the partition table. It shows
+what is on the disk and asks before it changes anything.
+
+The disk must have the serial number or page 83h identifier that is given. Disks of
+Windows, and disks with mounted volumes, are refused. It uses a pipe that only
+administrators of the node can open.`,
+		Example: `  csi-proxyctl disk clear 3 --dry-run
+  csi-proxyctl disk clear 3 --serial VOL0001`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(false, diskWords),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if in.DiskNumber, err = diskNumber(args[0]); err != nil {
+				return err
+			}
+			if in.Serial == "" && !in.DryRun {
+				return &hinted{errors.New("--serial is missing"), fmt.Sprintf("csi-proxyctl disk clear %d --dry-run shows the serial number and what would be destroyed", in.DiskNumber)}
+			}
+			return a.clearDisk(c.Context(), in, yes)
+		},
+	}
+	c.Flags().StringVar(&in.Serial, "serial", "", "serial `number` or page 83h identifier of the disk")
+	c.Flags().BoolVar(&in.DryRun, "dry-run", false, "only show what would be destroyed")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, yes bool) error {
+	would, err := a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: in.DiskNumber, Serial: in.Serial, DryRun: true})
+	if err != nil {
+		return err
+	}
+	if in.DryRun {
+		return a.printCleared(in.DiskNumber, would)
+	}
+	if !yes {
+		a.note("disk %d, serial number %q, %s", in.DiskNumber, would.Serial, a.size(would.SizeBytes))
+		for _, found := range would.Found {
+			a.note("  %s: %s at byte %d", found.What, a.size(found.LengthBytes), found.OffsetBytes)
+		}
+		if len(would.Found) == 0 {
+			a.note("  nothing was found")
+		}
+		a.note("destroy it? Type yes:")
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		if strings.TrimSpace(line) != "yes" {
+			return &failure{err: &hinted{errors.New("not confirmed; nothing was changed"), "--yes answers the question"}}
+		}
+	}
+	done, err := a.callClearDisk(ctx, in)
+	if err != nil {
+		return err
+	}
+	return a.printCleared(in.DiskNumber, done)
+}
+
+func (a *app) callClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.ClearDiskResponse, error) {
+	conn, err := connect(pipe.Path(admin.Pipe))
+	if err != nil {
+		return nil, &failure{err: &hinted{err, "is csi-proxy running, without -admin-pipe=false? Only administrators of the node can open the pipe"}}
+	}
+	defer conn.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	out, err := admin.NewAdminClient(conn).ClearDisk(ctx, in)
+	if err != nil {
+		return nil, &failure{"disk clear", err}
+	}
+	return out, nil
+}
+
+// clearedEntry is the result of disk clear.
+type clearedEntry struct {
+	Number       uint32         `json:"number"`
+	Serial       string         `json:"serialNumber"`
+	Page83       string         `json:"page83"`
+	SizeBytes    uint64         `json:"sizeBytes"`
+	Found        []contentEntry `json:"found"`
+	WrittenBytes uint64         `json:"writtenBytes"`
+}
+
+type contentEntry struct {
+	OffsetBytes uint64 `json:"offsetBytes"`
+	LengthBytes uint64 `json:"lengthBytes"`
+	What        string `json:"what"`
+}
+
+func (a *app) printCleared(disk uint32, out *admin.ClearDiskResponse) error {
+	entry := clearedEntry{disk, out.Serial, out.Page83, out.SizeBytes, []contentEntry{}, out.WrittenBytes}
+	state := "not changed"
+	if out.WrittenBytes > 0 {
+		state = "cleared"
+	}
+	var rows [][]string
+	for _, f := range out.Found {
+		entry.Found = append(entry.Found, contentEntry{f.OffsetBytes, f.LengthBytes, f.What})
+		rows = append(rows, []string{number(disk), out.Serial, a.size(f.LengthBytes), fmt.Sprint(f.OffsetBytes), state, f.What})
+	}
+	if len(rows) == 0 {
+		rows = [][]string{{number(disk), out.Serial, a.size(out.SizeBytes), "0", state, "nothing was found"}}
+	}
+	return a.print(entry, "DISK SERIAL SIZE OFFSET STATE CONTENT", rows)
+}

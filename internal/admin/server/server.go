@@ -1,0 +1,50 @@
+// Package server serves package admin over the services of a node.
+package server
+
+import (
+	"context"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// Disks is the part of the disk service that only administrators may use.
+type Disks interface {
+	Clear(ctx context.Context, number uint32, identity string, dryRun bool) (diskapi.Cleared, error)
+}
+
+// Server is the service.
+type Server struct {
+	admin.UnimplementedAdminServer
+	disks Disks
+}
+
+var _ admin.AdminServer = (*Server)(nil)
+
+// Pipe returns the pipe of administrators. Its rights are those of [apiserver.Listen],
+// whatever the rights of the pipes of drivers are.
+func Pipe(disks Disks) apiserver.Pipe {
+	return apiserver.Pipe{
+		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks},
+		Changes: func(method string) bool { return method == "ClearDisk" },
+		Listen:  apiserver.Listen,
+	}
+}
+
+// ClearDisk implements [admin.AdminServer].
+func (s *Server) ClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.ClearDiskResponse, error) {
+	if s.disks == nil {
+		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot clear disks")
+	}
+	c, err := s.disks.Clear(ctx, in.DiskNumber, in.Serial, in.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &admin.ClearDiskResponse{Serial: c.IDs.SerialNumber, Page83: c.IDs.Page83, SizeBytes: c.SizeBytes, WrittenBytes: c.WrittenBytes}
+	for _, f := range c.Found {
+		out.Found = append(out.Found, &admin.Content{OffsetBytes: f.OffsetBytes, LengthBytes: f.LengthBytes, What: f.What})
+	}
+	return out, nil
+}

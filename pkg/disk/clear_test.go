@@ -1,0 +1,248 @@
+package disk_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+func (f *fixture) clear(n uint32, identity string, dryRun bool) (diskapi.Cleared, error) {
+	return f.disk.Clear(f.t.Context(), n, identity, dryRun)
+}
+
+// whats joins the content of a disk.
+func whats(c diskapi.Cleared) string {
+	var all []string
+	for _, found := range c.Found {
+		all = append(all, found.What)
+	}
+	return strings.Join(all, "; ")
+}
+
+// occupiedDisks are disks that PartitionDisk refuses, or that have a partition.
+func occupiedDisks() map[string]nodespec.Disk {
+	const size = 10 * gib
+	at := func(at uint64, text string) []nodespec.Bytes {
+		return []nodespec.Bytes{{At: nodespec.Size(at), Data: []byte(text)}}
+	}
+	return map[string]nodespec.Disk{
+		"NTFS":                             {Size: size, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+		"partition 1":                      {Size: size, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: gib}, {Size: gib, FileSystem: "NTFS"}}},
+		"XFS":                              {Size: size, Bytes: at(size/4, "XFSB")},
+		"btrfs":                            {Size: size, Bytes: at(0x4000040, "_BHRfS_M")},
+		"LVM2":                             {Size: size, Bytes: at(0x218, "LVM2 001")},
+		"unknown content":                  {Size: size, Bytes: at(size-100, "rubbish")},
+		"unknown content at byte 16777316": {Size: size, Bytes: at(16777316, "rubbish")},
+		"GPT":                              {Size: size, Bytes: at(size-512, "EFI PART")},
+	}
+}
+
+func TestClearLetsPartitionDiskSucceed(t *testing.T) {
+	for name, spec := range occupiedDisks() {
+		for _, sector := range []uint32{512, 4096} {
+			for _, offline := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, sectors of %d, offline %t", name, sector, offline), func(t *testing.T) {
+					if sector == 4096 && name == "GPT" {
+						t.Skip("the backup header is in the last sector: tried with 512")
+					}
+					spec := spec
+					spec.SectorSize, spec.Serial = sector, "S1"
+					if offline {
+						spec.Offline, spec.ReadOnly = yes(), yes()
+					}
+					f := newFixture(t, nodespec.Config{}, spec)
+					if spec.Partitions == nil {
+						wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "it contains data (")
+					}
+					dry, err := f.clear(1, "", true)
+					if err != nil {
+						t.Fatalf("dry run: %v", err)
+					}
+					if dry.IDs.SerialNumber != "S1" || dry.SizeBytes != 10*gib || dry.WrittenBytes != 0 || !strings.Contains(whats(dry), name) {
+						t.Errorf("dry run: %+v, want %q found", dry, name)
+					}
+					if f.online(1) == offline {
+						t.Errorf("the dry run left the disk online %t", f.online(1))
+					}
+					out, err := f.clear(1, "S1", false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if out.WrittenBytes == 0 || out.WrittenBytes > 64*mib || whats(out) != whats(dry) {
+						t.Errorf("Clear = %+v, want what the dry run found, %q", out, whats(dry))
+					}
+					if n := f.volumes(); n != 0 {
+						t.Errorf("the cleared disk has %d volumes", n)
+					}
+					again, err := f.clear(1, "S1", false)
+					if err != nil || len(again.Found) > 0 {
+						t.Errorf("second Clear = %+v, %v, want nothing found", again, err)
+					}
+					if err := f.partition(1); err != nil {
+						t.Errorf("PartitionDisk of the cleared disk: %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestClearRefuses(t *testing.T) {
+	data := nodespec.Disk{Size: gib, Serial: "S1", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}
+	lettered := data
+	lettered.Partitions = []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}
+	spaces := data
+	spaces.Partitions = []nodespec.Partition{{Type: "spaces"}}
+	for name, test := range map[string]struct {
+		spec     nodespec.Disk
+		number   uint32
+		identity string
+		kind     error
+		text     string
+	}{
+		"the disk of Windows":     {data, 0, "S1", hosterr.ErrFailedPrecondition, ""},
+		"another serial":          {data, 1, "S2", hosterr.ErrInvalid, `"S1"`},
+		"no serial":               {data, 1, "", hosterr.ErrInvalid, "missing"},
+		"a mounted volume":        {lettered, 1, "S1", hosterr.ErrFailedPrecondition, `mounted at E:\`},
+		"a Storage Spaces member": {spaces, 1, "S1", hosterr.ErrFailedPrecondition, "Storage Spaces"},
+		"no such disk":            {data, 7, "S1", hosterr.ErrNotFound, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{}, test.spec)
+			f.unchanged(func() {
+				_, err := f.clear(test.number, test.identity, false)
+				wantKind(t, err, test.kind, test.text)
+			})
+		})
+	}
+	t.Run("a disk without identity", func(t *testing.T) {
+		f := newFixture(t, nodespec.Config{}, data)
+		f.Observe(func(c *win32.Call) error {
+			if changes(c) {
+				t.Errorf("unexpected change: %v", c)
+			}
+			if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY {
+				return win32.ERROR_INVALID_FUNCTION
+			}
+			return c.Do()
+		})
+		_, err := f.clear(1, "S1", false)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "no serial number")
+	})
+	t.Run("a volume in use", func(t *testing.T) {
+		f := newFixture(t, nodespec.Config{}, data)
+		h, err := f.Windows.CreateFile(strings.TrimSuffix(f.names()[len(f.names())-1], `\`), win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.unchanged(func() {
+			_, err := f.clear(1, "S1", false)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, "in use")
+		})
+		if err := f.Windows.CloseHandle(h); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A clearing that is cut off at any call is finished by the next one.
+func TestClearContinues(t *testing.T) {
+	cut := errors.New("cut off")
+	points := 0
+	for name, spec := range occupiedDisks() {
+		spec.Serial = "S1"
+		for last := 1; ; last++ {
+			f := newFixture(t, nodespec.Config{}, spec)
+			calls := 0
+			f.Observe(func(c *win32.Call) error {
+				if !changes(c) {
+					return c.Do()
+				}
+				if calls++; calls > last {
+					return cut
+				}
+				return c.Do()
+			})
+			_, err := f.clear(1, "S1", false)
+			f.Observe(nil)
+			if err == nil {
+				break
+			}
+			points++
+			if _, err := f.clear(1, "S1", false); err != nil {
+				t.Errorf("%s, cut off after %d changes: the next Clear: %v", name, last, err)
+			}
+			if err := f.partition(1); err != nil {
+				t.Errorf("%s, cut off after %d changes: PartitionDisk: %v", name, last, err)
+			}
+		}
+	}
+	t.Logf("cut off at %d points of %d disks", points, len(occupiedDisks()))
+	if points < 50 {
+		t.Errorf("cut off at %d points, want at least 50", points)
+	}
+}
+
+// wipeStart overwrites the first MiB of a disk.
+func (f *fixture) wipeStart(n uint32) {
+	f.t.Helper()
+	done, err := storage.Hold(f.t.Context(), f.Node.Node, n)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer done()
+	f.raw(n, func(h win32.Handle) {
+		if _, err := f.Windows.WriteAt(h, make([]byte, mib), 0); err != nil {
+			f.t.Fatal(err)
+		}
+		if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+}
+
+// Disks of many sizes: blank ones and cleared ones are partitioned, and those that were wiped
+// at their start only are refused by name if a partition's content begins at a place that
+// would be written.
+func TestPartitionsOnBlankAndClearedDisks(t *testing.T) {
+	each := 500
+	if testing.Short() {
+		each = 25
+	}
+	blank, cleared, refused := 0, 0, 0
+	for i := range each {
+		size := nodespec.Size(gib + uint64(i)*37*mib + uint64(i%64)*4096)
+		f := newFixture(t, nodespec.Config{},
+			nodespec.Disk{Size: size, Serial: "BLANK"},
+			nodespec.Disk{Size: size, Serial: "USED", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
+		if err := f.partition(1); err != nil {
+			t.Errorf("blank disk of %d bytes: %v", size, err)
+		} else {
+			blank++
+		}
+		// Wiped at its start only, as a quick erase does it.
+		f.wipeStart(2)
+		err := f.partition(2)
+		if hosterr.KindOf(err) == hosterr.ErrFailedPrecondition && strings.Contains(err.Error(), "it contains data (") && strings.Contains(hosterr.HintOf(err), "csi-proxyctl disk clear") && strings.Contains(hosterr.HintOf(err), "clean all") {
+			refused++
+		} else {
+			t.Errorf("disk of %d bytes, wiped at its start: %v, want a refusal with the command", size, err)
+		}
+		if _, err := f.clear(2, "USED", false); err != nil {
+			t.Errorf("clear a disk of %d bytes: %v", size, err)
+		}
+		if err := f.partition(2); err != nil {
+			t.Errorf("cleared disk of %d bytes: %v", size, err)
+		} else {
+			cleared++
+		}
+	}
+	t.Logf("partitions made: %d on blank disks, %d on cleared disks, no false alarm; disks wiped at the start only: %d of %d refused with the command", blank, cleared, refused, each)
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// Cleared is what ClearDisk found and did.
+type Cleared struct {
+	// IDs identify the disk.
+	IDs DiskIDs
+	// SizeBytes is the size of the disk.
+	SizeBytes uint64
+	// Found is what was on the disk.
+	Found []Content
+	// WrittenBytes is how much was overwritten.
+	WrittenBytes uint64
+}
+
+// Content is a partition of a disk, or known or unknown content at a place of it.
+type Content struct {
+	OffsetBytes, LengthBytes uint64
+	What                     string
+}
+
+// ClearDisk destroys the partitions and the content of a disk: it overwrites everything at
+// which PartitionDisk looks before it writes. The disk must have this serial number or page
+// 83h identifier. With dryRun it only reads, and an empty identity is every disk's. It may
+// be repeated after it was cut off.
+//
+// It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs or that has
+// mounted volumes, and with hosterr.ErrInvalid for another identity.
+func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cleared, error) {
+	var none Cleared
+	if err := d.host.Ready(); err != nil {
+		return none, err
+	}
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	if err != nil {
+		return none, err
+	}
+	defer disk.Close()
+	out := Cleared{IDs: DiskIDs{Page83: d.page83(diskNumber, disk), SerialNumber: d.serialNumber(diskNumber, disk)}}
+	l, err := disk.Layout(d.host.Ctx)
+	if err != nil {
+		return none, err
+	}
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+		return none, err
+	}
+	if err := out.IDs.match(identity, dryRun); err != nil {
+		return none, err
+	}
+	number, err := disk.Number(d.host.Ctx) // the disk's own, which may have changed
+	if err != nil {
+		return none, hosterr.Wrap("get the disk's number", "", err)
+	}
+	mounted, err := storage.Mounted(d.host.Ctx, d.host.Node, number.DeviceNumber)
+	if err != nil {
+		return none, err
+	}
+	if len(mounted) > 0 {
+		return none, storage.MountedError(mounted)
+	}
+	if out.SizeBytes, err = disk.Length(d.host.Ctx); err != nil {
+		return none, err
+	}
+	if err := d.contents(diskNumber, disk, l, dryRun, &out); err != nil || dryRun {
+		return out, err
+	}
+	if err := disk.MakeUsable(d.host.Ctx); err != nil {
+		return none, err
+	}
+	for _, c := range out.Found {
+		d.host.Node.Log.Warn("Clearing content of a disk", "disk", diskNumber, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)
+	}
+	for range clearTries {
+		if out.WrittenBytes, err = d.clear(disk, number.DeviceNumber, l, out.SizeBytes); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+			break
+		}
+	}
+	if err != nil {
+		return none, err
+	}
+	if l, err = disk.Layout(d.host.Ctx); err == nil && !storage.Uninitialized(l) {
+		err = hosterr.Text(hosterr.ErrUnavailable, "Windows still reports a partition table after it was overwritten; try again")
+	}
+	return out, err
+}
+
+// clearTries is how often a disk is written. Windows refuses it if a volume of the disk
+// arrived only after the others were locked, such as right after the disk went online.
+const clearTries = 3
+
+func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64) (uint64, error) {
+	done, err := storage.Hold(d.host.Ctx, d.host.Node, number)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	return disk.Clear(d.host.Ctx, l, size)
+}
+
+// contents adds to out what is on the disk. A disk that has to go online to be read goes
+// offline again if restore is set.
+func (d DiskAPI) contents(number uint32, disk *storage.Disk, l win32.Layout, restore bool, out *Cleared) error {
+	before, err := disk.Attributes(d.host.Ctx)
+	if err != nil {
+		return err
+	}
+	err = d.inspect(number, disk, func(disk *storage.Disk) error {
+		found, err := disk.Contents(d.host.Ctx, l, out.SizeBytes)
+		out.Found = nil
+		for _, f := range found {
+			out.Found = append(out.Found, Content{f.Offset, f.Length, f.What})
+		}
+		return err
+	})
+	if err != nil || !restore {
+		return err
+	}
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	if now, err := disk.Attributes(d.host.Ctx); err != nil || now&both == before&both {
+		return err
+	}
+	return disk.SetAttributes(context.WithoutCancel(d.host.Ctx), before&both, both)
+}
+
+// match returns an error unless identity is one of the disk's.
+func (i DiskIDs) match(identity string, dryRun bool) error {
+	switch {
+	case identity == "" && dryRun:
+		return nil
+	case i.SerialNumber == "" && i.Page83 == "":
+		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "clear it with diskpart (select disk, clean all)",
+			"the disk reports no serial number and no page 83h identifier, so it cannot be told from others and was not changed")
+	case identity == "":
+		return hosterr.Text(hosterr.ErrInvalid, "the serial number of the disk is missing; the disk was not changed")
+	case identity == i.SerialNumber, identity == i.Page83:
+		return nil
+	}
+	return hosterr.TextWithHint(hosterr.ErrInvalid, "csi-proxyctl disk list shows the numbers and serial numbers of all disks",
+		"the disk has the serial number %q and the page 83h identifier %q, not %q; it was not changed", i.SerialNumber, i.Page83, identity)
+}
