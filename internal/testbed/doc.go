@@ -6,3 +6,7 @@ package testbed
 // IdleService is the first argument with which the service manager starts this program
 // as a service of Services, which does nothing; the second one is its name.
 const IdleService = "idle-service"
+
+// ServedService is the first argument of a service that serves the API on pipes of its
+// own.
+const ServedService = "served-service"

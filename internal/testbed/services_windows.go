@@ -82,16 +82,16 @@ func (s *Services) Set(want conformance.Service) error {
 func (s *Services) Close() error {
 	var errs []error
 	for _, name := range slices.Backward(s.made) {
-		errs = append(errs, RemoveIdleService(name))
+		errs = append(errs, RemoveService(name))
 	}
 	s.made = nil
 	return errors.Join(errs...)
 }
 
-// RemoveIdleService stops and deletes a service that [Services] made. It leaves a
+// RemoveService stops and deletes a service that runs this program. It leaves a
 // service alone that another program runs, and says so. A service that does not exist is
 // no error.
-func RemoveIdleService(name string) error {
+func RemoveService(name string) error {
 	m, err := mgr.Connect()
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func discard(m *mgr.Mgr, name string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(program, IdleService) {
+	if !strings.Contains(program, IdleService) && !strings.Contains(program, ServedService) {
 		return fmt.Errorf("it runs %s, so it belongs to another program", program)
 	}
 	if dependents, err := s.ListDependentServices(svc.Active); err == nil {

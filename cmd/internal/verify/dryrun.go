@@ -18,7 +18,7 @@ func dryRun(w io.Writer, o options, refusal string) {
 It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk but its own.
 `)
 	if o.MachineSettings {
-		fmt.Fprintln(w, "With -machine-settings it turns automatic mounting of volumes off (mountvol /N), and starts the service MSiSCSI if\nit is stopped. It puts both back.")
+		fmt.Fprintln(w, "With -machine-settings it turns automatic mounting of volumes off (mountvol /N), starts the service MSiSCSI if it is\nstopped, installs services csi-proxy-verify-*, and makes a local account and a share csi-proxy-verify*, which it\nmaps. It puts all back.")
 	} else {
 		fmt.Fprintln(w, "It changes no settings of the machine without -machine-settings.")
 	}
@@ -26,11 +26,18 @@ It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk
 	for _, s := range sections(o) {
 		fmt.Fprintf(w, "  %-16s %s\n", s.name, s.does)
 	}
-	fmt.Fprintln(w, "\nQuestions:")
-	for _, q := range questions() {
+	print := func(q question) {
 		fmt.Fprintf(w, "  %s\n    %s\n", q.asks, q.does)
 		if q.settings && !o.MachineSettings {
 			fmt.Fprintln(w, "    left out: needs -machine-settings")
 		}
+	}
+	fmt.Fprintln(w, "\nQuestions:")
+	for _, q := range questions() {
+		print(q)
+	}
+	fmt.Fprintln(w, "\nQuestions about a restart of Windows, for which -before-reboot leaves things on the machine, and -after-reboot removes them:")
+	for _, q := range rebootQuestions() {
+		print(q.question)
 	}
 }

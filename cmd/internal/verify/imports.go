@@ -46,6 +46,9 @@ func importReports(root string, files []string) error {
 		}
 		// A later run on the same Windows replaces an earlier one.
 		name := strings.ReplaceAll(strings.ReplaceAll(r.on(), ", ", "-"), " ", "-")
+		if r.Reboot {
+			name += "-reboot"
+		}
 		if err := os.WriteFile(filepath.Join(root, reportsDir, filepath.Base(name)+".json"), text, 0o644); err != nil {
 			return err
 		}
@@ -82,6 +85,11 @@ func imported(root string) ([]report, error) {
 		r, err := readReport(file)
 		if err != nil {
 			return nil, err
+		}
+		// The report about a restart belongs to the one of the same Windows.
+		if i := slices.IndexFunc(all, func(other report) bool { return other.on() == r.on() }); i >= 0 {
+			all[i].Results = append(all[i].Results, r.Results...)
+			continue
 		}
 		all = append(all, r)
 	}
@@ -122,7 +130,7 @@ func answers(reports []report) string {
 		b.WriteString(" Windows |")
 	}
 	b.WriteString("\n|---|---" + strings.Repeat("|---", max(1, len(reports))) + "|\n")
-	for _, q := range questions() {
+	for _, q := range allQuestions() {
 		values := "any"
 		if i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option }); i >= 0 {
 			var names []string
@@ -144,10 +152,19 @@ func answers(reports []report) string {
 	return b.String()
 }
 
+// allQuestions are those of a run, and then those about a restart.
+func allQuestions() []question {
+	all := questions()
+	for _, q := range rebootQuestions() {
+		all = append(all, q.question)
+	}
+	return all
+}
+
 // answer returns the answer to a question, or why there is none.
 func (r report) answer(question string) string {
 	for _, res := range r.Results {
-		if res.Section == questionsSection && res.Name == question {
+		if (res.Section == questionsSection || res.Section == afterSection) && res.Name == question {
 			if res.Answer != "" {
 				return "**" + res.Answer + "**"
 			}

@@ -17,6 +17,9 @@ type options struct {
 	World           string // of the simulated node
 	OnThisNode      bool
 	MachineSettings bool
+	BeforeReboot    bool
+	AfterReboot     bool
+	State           string // directory of what the next run has to find
 	DryRun          bool
 	Only            string // regular expression of sections and tests
 	Report          string // the report's path without its extension
@@ -26,6 +29,8 @@ type options struct {
 	Section string
 	Dir     string // directory of what it makes, on the node
 	Journal string
+	Kept    string // state file of a restart
+	Node    string // state directory of the simulated node, "" for none
 }
 
 // errUsage is an error in the flags, which is printed.
@@ -37,7 +42,10 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.Simulated, "simulated", false, "ask a simulated node instead of this machine, on any system: a rehearsal")
 	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (default, strict, kind)")
 	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
-	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting. Each is put back")
+	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
+	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")
+	f.BoolVar(&o.AfterReboot, "after-reboot", false, "ask them, and remove what was left")
+	f.StringVar(&o.State, "state", "", "`directory` of what the next run has to find (default %ProgramData%\\csi-proxy-verify)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print what a run would do, and do nothing")
 	f.StringVar(&o.Only, "only", "", "run only sections, or tests in them, whose names match this regular `expression`, as in go test -run")
 	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json and .md added")
@@ -56,6 +64,12 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if f.NArg() > 0 {
 		return fail("unexpected argument %q", f.Arg(0))
 	}
+	if o.BeforeReboot && o.AfterReboot {
+		return fail("-before-reboot and -after-reboot are two runs, with a restart of Windows between them")
+	}
+	if o.reboot() && o.Simulated && o.State == "" {
+		return fail("-simulated with a restart needs -state, a directory that both runs use")
+	}
 	if o.World != "" && !o.Simulated {
 		return fail("-world needs -simulated")
 	}
@@ -69,6 +83,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	}
 	return o, nil
 }
+
+// reboot reports whether the run is one of the two around a restart.
+func (o options) reboot() bool { return o.BeforeReboot || o.AfterReboot }
 
 // backends are the two ways to format volumes and to map shares. The questions are about
 // the first one, which is the daemon's default.

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,15 +15,19 @@ import (
 
 	diskpb "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	filespb "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 )
 
-// server serves a place on pipes of its own, or on sockets where there are none.
+// server serves a place on pipes of its own, or on sockets where there are none, with the
+// daemon's server and rules.
 type server struct {
 	p     *place
 	at    func(name string) string // path of a pipe
@@ -42,8 +47,13 @@ func newServer(p *place) *server {
 		p.Cleanup(func() { os.RemoveAll(dir) })
 		s.at = func(name string) string { return filepath.Join(dir, name+".sock") }
 	}
+	dirs, err := policy.ParseDirs([]string{p.dir, `E:\`}) // cases about drive letters use E:
+	p.need(err)
+	// The host has its own rule, which does not allow the defaults without -machine-settings.
+	rules := &policy.Rules{Dirs: dirs, Services: append(policy.DefaultServices(), contractServices...)}
 	s.pipes = apiserver.Pipes(wire.Services(wire.Groups{
-		Disk: p.services.Disk, Volume: p.services.Volume, Filesystem: p.services.Filesystem,
+		Check: rules.Check,
+		Disk:  p.services.Disk, Volume: p.services.Volume, Filesystem: p.services.Filesystem,
 		SMB: p.services.SMB, ISCSI: p.services.ISCSI, System: p.services.System,
 	}))
 	return s
@@ -78,6 +88,29 @@ func (s *server) start() error {
 func (s *server) end() error {
 	s.stop()
 	return <-s.ended
+}
+
+// throughPipes makes calls of n go through a server of its own, as those of a driver do.
+func (p *place) throughPipes(n *conformance.Node) {
+	p.Helper()
+	s := newServer(p)
+	p.need(s.start())
+	at := remote.WithPipePath(func(group string, v apiversion.Version) string {
+		return s.at("csi-proxy-" + group + "-" + v.String())
+	})
+	d, errDisk := remote.NewDisk(p.Context(), at)
+	v, errVolume := remote.NewVolume(p.Context(), at)
+	f, errFilesystem := remote.NewFilesystem(p.Context(), at)
+	y, errSystem := remote.NewSystem(p.Context(), at)
+	p.need(errors.Join(errDisk, errVolume, errFilesystem, errSystem))
+	p.Cleanup(func() {
+		if err := errors.Join(d.Close(), v.Close(), f.Close(), y.Close(), s.end()); err != nil {
+			p.Error(err)
+		}
+	})
+	n.Disk, n.Volume, n.Filesystem, n.System = d, v, f, y
+	n.Confined = true
+	n.Lacks = append(n.Lacks, "GetDiskReadOnly", "SetDiskReadOnly") // in no published version
 }
 
 // runPipes serves the node as the daemon does, and calls it with clients.

@@ -17,6 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
@@ -34,9 +35,28 @@ type machine interface {
 	// KeepStopped is called before a service of the machine is started, which has to be
 	// stopped again even if this process dies.
 	KeepStopped(service string) error
-	// Close takes back everything.
+	// KeepMapping is called before a share is mapped, so that the mapping is removed even
+	// if this process dies.
+	KeepMapping(remote string) error
+	// Share returns a share that the node can reach. It may be made for that.
+	Share() (share, error)
+	// Target returns an iSCSI target that a test may log in to.
+	Target() (iqn string, portal *iscsi.TargetPortal, ok bool)
+	// SANPolicy returns the policy for new disks.
+	SANPolicy() (string, error)
+	// Keep returns a name with which Resume finds a disk after a restart of Windows.
+	Keep(number uint32) (token string, err error)
+	Resume(token string) (number uint32, err error)
+	// Boot returns when Windows started, for Restarted.
+	Boot() (string, error)
+	// Restarted fails unless Windows was restarted since. A simulated node restarts then.
+	Restarted(boot string) error
+	// Close takes back everything, except what was kept for the run after a restart.
 	Close() error
 }
+
+// share is an SMB share, with an account that may use it.
+type share struct{ remote, user, domain, password string }
 
 // place is a node for one test.
 type place struct {
@@ -138,8 +158,9 @@ func (p *place) attach(d conformance.Disk) uint32 {
 // simulated is a simulated node as a machine.
 type simulated struct {
 	*emulated.Node
-	mu  sync.Mutex
-	own map[uint32]bool
+	config nodespec.Config
+	mu     sync.Mutex
+	own    map[uint32]bool
 }
 
 func (p *place) openSimulated(noAutomount bool, open func(win32.API) error) error {
@@ -153,11 +174,12 @@ func (p *place) openSimulated(noAutomount bool, open func(win32.API) error) erro
 	if noAutomount {
 		config.Automount = nodespec.AutomountDisabled
 	}
+	config.StateDir = p.o.Node
 	n, err := emulated.Open(config, emulated.Machine{})
 	if err != nil {
 		return err
 	}
-	p.machine = &simulated{Node: n, own: map[uint32]bool{}}
+	p.machine = &simulated{Node: n, config: config, own: map[uint32]bool{}}
 	return open(n)
 }
 
@@ -201,3 +223,50 @@ func (s *simulated) MakeFile(path string) error { return s.PutFile(path, false, 
 
 // KeepStopped implements machine. The node ends with its process.
 func (s *simulated) KeepStopped(string) error { return nil }
+
+// KeepMapping implements machine.
+func (s *simulated) KeepMapping(string) error { return nil }
+
+// Share implements machine: it is the share that every simulated node can reach.
+func (s *simulated) Share() (share, error) {
+	return share{remote: `\\files.example.com\data`, user: "csi", password: "csi"}, nil
+}
+
+// Target implements machine: it is the target that every simulated node can reach.
+func (s *simulated) Target() (iqn string, portal *iscsi.TargetPortal, ok bool) {
+	return "iqn.2025-01.com.example:data", &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}, true
+}
+
+// SANPolicy implements machine.
+func (s *simulated) SANPolicy() (string, error) { return s.config.SANPolicy, nil }
+
+// Keep implements machine.
+func (s *simulated) Keep(number uint32) (token string, err error) {
+	state, err := s.Show()
+	for _, d := range state.Disks {
+		if d.Number == number {
+			return d.ID, err
+		}
+	}
+	return "", errors.Join(fmt.Errorf("no disk %d", number), err)
+}
+
+// Resume implements machine. The disks of a simulated node stay attached.
+func (s *simulated) Resume(token string) (number uint32, err error) {
+	state, err := s.Show()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range state.Disks {
+		if d.ID == token {
+			s.own[d.Number] = true
+			return d.Number, err
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("no disk %s", token), err)
+}
+
+// Boot implements machine.
+func (s *simulated) Boot() (string, error) { return simulatedWindows, nil }
+
+// Restarted implements machine.
+func (s *simulated) Restarted(string) error { return s.Reboot() }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -19,6 +21,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
 
 // here is this Windows as a machine.
@@ -26,7 +29,9 @@ type here struct {
 	*testbed.Disks
 	services  testbed.Services
 	journal   *journal
+	api       win32.API
 	files     string // directory of the VHDX files
+	kept      bool   // they stay for the run after a restart
 	automount *bool  // what to set it to at the end
 }
 
@@ -56,6 +61,7 @@ func (p *place) openWindows(b node.Backend, noAutomount bool, open func(win32.AP
 	if err := open(n.API); err != nil {
 		return err
 	}
+	h.api, h.kept = p.node.API, p.o.BeforeReboot
 	h.Disks = testbed.NewDisks(p.node, p.services.Volume, h.files)
 	p.machine = h
 	if noAutomount {
@@ -90,11 +96,100 @@ func (h *here) MakeFile(path string) error { return os.WriteFile(path, nil, 0o60
 
 // Close implements machine.
 func (h *here) Close() error {
-	errs := []error{h.Disks.Close(), h.services.Close(), os.RemoveAll(h.files)}
+	errs := []error{h.Disks.Close(), h.services.Close()}
+	if !h.kept {
+		errs = append(errs, os.RemoveAll(h.files))
+	}
 	if h.automount != nil {
 		errs = append(errs, setAutomount(*h.automount))
 	}
 	return errors.Join(errs...)
+}
+
+// KeepMapping implements machine.
+func (h *here) KeepMapping(remote string) error {
+	return h.journal.add(entry{Kind: kindMapping, Name: remote})
+}
+
+// Share implements machine. It makes a share and a local account, which are removed with
+// the journal.
+func (h *here) Share() (share, error) {
+	host, err := h.api.ComputerName(win32.ComputerNameNetBIOS)
+	if err != nil {
+		return share{}, err
+	}
+	// Names of accounts have at most 20 characters.
+	name := directoryPrefix + strings.ToLower(rand.Text()[:3])
+	dir := filepath.Join(h.files, "share")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return share{}, err
+	}
+	for _, kind := range []string{kindAccount, kindShare} {
+		if err := h.journal.add(entry{Kind: kind, Name: name}); err != nil {
+			return share{}, err
+		}
+	}
+	s := share{remote: `\\` + host + `\` + name, user: name, domain: host, password: "Aa1-" + rand.Text()}
+	const script = `New-LocalUser -Name $env:VERIFY_NAME -Password (ConvertTo-SecureString $env:VERIFY_PASSWORD -AsPlainText -Force) | Out-Null
+icacls $env:VERIFY_DIR /grant ($env:VERIFY_NAME + ':(OI)(CI)F') | Out-Null
+New-SmbShare -Name $env:VERIFY_NAME -Path $env:VERIFY_DIR -FullAccess $env:VERIFY_NAME -EncryptData $true | Out-Null`
+	return s, powershell(script, "VERIFY_NAME="+name, "VERIFY_PASSWORD="+s.password, "VERIFY_DIR="+dir)
+}
+
+// powershell runs a script, with the values that it needs in its environment: arguments
+// are shown to every program.
+func powershell(script string, env ...string) error {
+	c := exec.Command("powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "$ErrorActionPreference = 'Stop'\n"+script)
+	c.Env = append(os.Environ(), env...)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("powershell: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Target implements machine. Windows has no target of its own.
+func (h *here) Target() (iqn string, portal *iscsi.TargetPortal, ok bool) { return "", nil, false }
+
+// SANPolicy implements machine: the value with which the partition manager stores what
+// diskpart's command "san" sets (VDS_SAN_POLICY).
+func (h *here) SANPolicy() (string, error) {
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\partmgr\Parameters`, registry.QUERY_VALUE)
+	if errors.Is(err, registry.ErrNotExist) {
+		return "not set", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer k.Close()
+	policy, _, err := k.GetIntegerValue("SanPolicy")
+	if errors.Is(err, registry.ErrNotExist) {
+		return "not set", nil
+	}
+	return fmt.Sprint(policy), err
+}
+
+// Keep implements machine.
+func (h *here) Keep(number uint32) (token string, err error) { return h.Disks.File(number) }
+
+// Resume implements machine.
+func (h *here) Resume(token string) (number uint32, err error) { return h.Disks.Plug(token) }
+
+// Boot implements machine.
+func (h *here) Boot() (string, error) {
+	return time.Now().Add(-windows.DurationSinceBoot()).UTC().Format(time.RFC3339), nil
+}
+
+// Restarted implements machine. The time of the start is computed from two clocks, so it
+// differs a little each time.
+func (h *here) Restarted(boot string) error {
+	before, err := time.Parse(time.RFC3339, boot)
+	if err != nil {
+		return err
+	}
+	if now := time.Now().Add(-windows.DurationSinceBoot()); now.Sub(before) < time.Minute {
+		return fmt.Errorf("no restart of Windows since %s: restart it, and run with -before-reboot and -after-reboot again", boot)
+	}
+	return nil
 }
 
 // disableAutomount turns automatic mounting off until Close.
@@ -142,13 +237,38 @@ func undo(e entry) error {
 	case kindDirectory:
 		return removeTree(e.Name)
 	case kindService:
-		return testbed.RemoveIdleService(e.Name)
+		return testbed.RemoveService(e.Name)
 	case kindStopped:
 		return testbed.StopService(e.Name)
 	case kindAutomount:
 		return setAutomount(e.Name == "true")
+	case kindMapping:
+		return removeMapping(e.Name)
+	case kindAccount, kindShare:
+		if !strings.HasPrefix(e.Name, directoryPrefix) {
+			return fmt.Errorf("%s %s is not one of this program", e.Kind, e.Name)
+		}
+		if e.Kind == kindShare {
+			return powershell(`Get-SmbShare | Where-Object Name -eq $env:VERIFY_NAME | Remove-SmbShare -Force`, "VERIFY_NAME="+e.Name)
+		}
+		return powershell(`Get-LocalUser | Where-Object Name -eq $env:VERIFY_NAME | Remove-LocalUser`, "VERIFY_NAME="+e.Name)
 	}
 	return fmt.Errorf("unknown entry %+v", e)
+}
+
+// removeMapping removes the mapping of a share of this program.
+func removeMapping(remote string) error {
+	if !strings.Contains(remote, `\`+directoryPrefix) {
+		return fmt.Errorf("%s is not a share of this program", remote)
+	}
+	n, err := node.OpenNative(node.NativeOptions{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if err := n.API.UseDel(remote, win32.USE_LOTS_OF_FORCE); err != nil && !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+		return err
+	}
+	return nil
 }
 
 // removeTree removes a directory of this program, without the volumes that are mounted

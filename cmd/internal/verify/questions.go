@@ -29,6 +29,7 @@ type question struct {
 	option   string                // key of [nodespec.Options], "" for free text
 	contract string                // the place in docs/contract that depends on it
 	settings bool                  // needs -machine-settings
+	without  bool                  // on a node that mounts no new volumes
 	pipes    bool                  // needs named pipes, so a Windows
 	ask      func(p *place) string // the answer; it skips the test if there is none
 }
@@ -36,6 +37,24 @@ type question struct {
 // questions returns all questions, ordered by what a wrong guess would cost.
 func questions() []question {
 	return []question{
+		{
+			name: "rights of a client", contract: "pipes.md#rights", pipes: true,
+			asks: "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
+			does: "makes a pipe that gives administrators these rights and nobody more, connects for reading and writing, and sends a byte",
+			ask:  rightsOfClient,
+		},
+		{
+			name: "added instance", contract: "pipes.md#rights", pipes: true,
+			asks: "Can a program with these rights add an instance to the pipe, and take its clients?",
+			does: "adds an instance to such a pipe",
+			ask:  addedInstance,
+		},
+		{
+			name: "own second instance", contract: "pipes.md#rights", pipes: true,
+			asks: "Can the process that made a pipe with csi-proxy's rights add an instance to it?",
+			does: "listens on a pipe as csi-proxy does, and connects two clients, one after the other",
+			ask:  ownSecondInstance,
+		},
 		{
 			name: "blank disk", option: "blankDisks", contract: "disks.md#partition-table",
 			asks: "Which partition style has a blank disk?",
@@ -49,7 +68,7 @@ func questions() []question {
 			ask:  func(p *place) string { _, state := p.newVolume(); return state },
 		},
 		{
-			name: "new volume without automatic mounting", contract: "disks.md#waiting-for-a-volume", settings: true,
+			name: "new volume without automatic mounting", contract: "disks.md#waiting-for-a-volume", settings: true, without: true,
 			asks: "Is a new volume online where automatic mounting is disabled?",
 			does: "runs mountvol /N, asks as for a new volume, and puts the setting back",
 			ask: func(p *place) string {
@@ -68,6 +87,12 @@ func questions() []question {
 			asks: "Can a volume be mounted at a directory that is open for listing?",
 			does: "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
 			ask:  mountOpens,
+		},
+		{
+			name: "format of a new volume", option: "formatKnows", contract: "volumes.md#format",
+			asks: "Does a format through WMI know a volume that was just made?",
+			does: "makes a partition with control codes and formats its volume through WMI at once, then again after MSFT_StorageSetting.UpdateHostStorageCache",
+			ask:  formatKnows,
 		},
 		{
 			name: "WMI of a new volume", contract: "disks.md#rescan",
@@ -142,6 +167,12 @@ func questions() []question {
 			ask:  failedMapping,
 		},
 		{
+			name: "user of a mapping", option: "smbUsers", contract: "smb.md#status-of-a-mapping", settings: true,
+			asks: "Does the list of SMB mappings say whose credentials a mapping has?",
+			does: "makes a local account and a share of its own, maps it through WMI, and lists the mappings",
+			ask:  userOfMapping,
+		},
+		{
 			name: "pipe with an old client", contract: "pipes.md#named-pipes", pipes: true,
 			asks: "Can a pipe be made again while a client of its old server is open?",
 			does: "makes a pipe of its own, connects to it, closes the server's end, and makes it again as its first instance",
@@ -152,16 +183,13 @@ func questions() []question {
 
 // notAsked are the options of the simulated node that no question is about, and why.
 var notAsked = map[string]string{
-	"sanPolicy":      "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
-	"attach":         "Windows attaches a virtual disk itself, so it needs no rescan",
-	"smbUsers":       "needs a share with an account of its own: TestGlobalMappings of test/windows",
-	"shareNames":     "needs a share with a directory that its user may not list",
-	"smbServerGone":  "needs an SMB server that can be switched off",
-	"formatKnows":    "the answer depends on how long ago the volume was made",
-	"formatOrder":    "needs a format that is cut off",
-	"smbCalls":       "needs an SMB server that can be switched off",
-	"smbReconnect":   "needs an SMB server that can be switched off",
-	"smbAfterReboot": "needs a restart of Windows, with a share",
+	"sanPolicy":     "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
+	"attach":        "Windows attaches a virtual disk itself, so it needs no rescan",
+	"shareNames":    "needs a share with a directory that its user may not list",
+	"smbServerGone": "needs an SMB server that can be switched off",
+	"formatOrder":   "needs a format that is cut off",
+	"smbCalls":      "needs an SMB server that can be switched off",
+	"smbReconnect":  "needs an SMB server that can be switched off",
 }
 
 // runQuestions asks each question in a test of its own. The answer is the attribute
@@ -177,15 +205,19 @@ func runQuestions(t *testing.T, o options) {
 			case q.pipes && o.Simulated:
 				t.Skip("needs Windows: a simulated node has sockets in place of pipes")
 			}
-			answer := q.ask(newPlaceOn(t, o, backends[0], q.settings))
+			answer := q.ask(newPlaceOn(t, o, backends[0], q.without))
 			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
-			if i := slices.IndexFunc(nodespec.Options(), func(k nodespec.Option) bool { return k.Key == q.option }); i >= 0 {
-				known := slices.ContainsFunc(nodespec.Options()[i].Values, func(v nodespec.Value) bool { return v.Name == answer })
-				if !known {
-					t.Errorf("the answer %q is none that the simulated node can have", answer)
-				}
-			}
+			checkAnswer(t, q, answer)
 		})
+	}
+}
+
+// checkAnswer fails the test if no simulated node can behave as the answer says.
+func checkAnswer(t *testing.T, q question, answer string) {
+	t.Helper()
+	i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option })
+	if i >= 0 && !slices.ContainsFunc(nodespec.Options()[i].Values, func(v nodespec.Value) bool { return v.Name == answer }) {
+		t.Errorf("the answer %q is none that the simulated node can have", answer)
 	}
 }
 
@@ -378,6 +410,48 @@ func mountOpens(p *place) string {
 	return err.Error()
 }
 
+// formatKnows calls the host's format, without the service's waiting.
+func formatKnows(p *place) string {
+	_, id := p.newVolumeName()
+	quick := win32.FormatOptions{FileSystem: "NTFS", Quick: true}
+	first := p.node.API.Format(id, quick)
+	switch {
+	case first == nil:
+		return nodespec.FormatAtOnce
+	case win32.IsCode(first, win32.ERROR_SERVICE_DISABLED):
+		return nodespec.FormatNever
+	}
+	p.need(p.node.API.UpdateStorageCache())
+	if err := p.wait(func() error { return p.node.API.Format(id, quick) }); err != nil {
+		return fmt.Sprintf("%v, and after the update %v", first, err)
+	}
+	switch {
+	case win32.IsCode(first, win32.ERROR_INVALID_PARAMETER):
+		return nodespec.FormatRefuses
+	case win32.IsCode(first, win32.ERROR_NOT_READY):
+		return nodespec.FormatUpdated
+	}
+	return "known after the update; before: " + first.Error()
+}
+
+// newVolumeName makes a volume with control codes, brings it online, and returns its name.
+func (p *place) newVolumeName() (number uint32, id string) {
+	p.Helper()
+	number, _, path := p.partition(2 * gib)
+	h := p.openVolume(path, win32.GENERIC_READ|win32.GENERIC_WRITE)
+	if _, err := p.node.API.DeviceIoControl(h, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); err == nil {
+		_, err := p.node.API.DeviceIoControl(h, win32.IOCTL_VOLUME_ONLINE, nil, nil)
+		p.need(err)
+	}
+	p.need(p.node.API.CloseHandle(h))
+	list, err := p.services.Volume.ListVolumesOnDisk(p.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	p.need(err)
+	if len(list.VolumeIDs) != 1 {
+		p.Fatalf("volumes of a new partition: %q", list.VolumeIDs)
+	}
+	return number, list.VolumeIDs[0]
+}
+
 func formatAtOnce(p *place) string {
 	number := p.attach(conformance.Disk{Size: gib})
 	_, err := p.services.Disk.PartitionDisk(p.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
@@ -555,6 +629,19 @@ func symbolicLinks(p *place) string {
 		return "not held: " + err.Error()
 	}
 	return nodespec.PrivilegesDisabled
+}
+
+func userOfMapping(p *place) string {
+	remote := p.mapShare()
+	u, ok := p.mapping(remote)
+	p.need(p.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE))
+	switch {
+	case !ok:
+		return "the mapping is not listed"
+	case u.User == "":
+		return nodespec.SMBUsersHidden
+	}
+	return nodespec.SMBUsersShown
 }
 
 func failedMapping(p *place) string {

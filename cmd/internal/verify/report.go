@@ -44,7 +44,8 @@ type report struct {
 	Windows  string    `json:"windows"` // version, "simulated", or "Wine"
 	Server   bool      `json:"server"`
 	Arch     string    `json:"arch"`
-	Settings bool      `json:"settings"` // with -machine-settings
+	Settings bool      `json:"settings"`         // with -machine-settings
+	Reboot   bool      `json:"reboot,omitempty"` // only about a restart, of the run after it
 	World    string    `json:"world,omitempty"`
 	Results  []result  `json:"results"`
 
@@ -53,7 +54,7 @@ type report struct {
 
 func newReport(version string, o options, f facts) *report {
 	r := &report{Program: version, Time: time.Now().UTC().Truncate(time.Second), Windows: f.Windows, Server: f.Server, Arch: runtime.GOARCH,
-		Settings: o.MachineSettings, World: o.World, redact: redactor(os.Hostname, os.Getenv)}
+		Settings: o.MachineSettings, Reboot: o.AfterReboot, World: o.World, redact: redactor(os.Hostname, os.Getenv)}
 	if f.Wine {
 		r.Windows = wine
 	}

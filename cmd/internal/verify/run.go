@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -36,7 +37,7 @@ const sectionLimit = 40 * time.Minute
 // IsChild reports whether the arguments are those of a process that [Run] started, or
 // that the service manager started for it.
 func IsChild(args []string) bool {
-	return len(args) > 0 && (args[0] == childCommand || args[0] == node.FormatHelper || args[0] == testbed.IdleService)
+	return len(args) > 0 && (args[0] == childCommand || args[0] == node.FormatHelper || args[0] == testbed.IdleService || args[0] == testbed.ServedService)
 }
 
 // Run is the program. It returns the exit code.
@@ -94,6 +95,8 @@ func runChild(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("%s needs an argument", args[0])
 	case args[0] == testbed.IdleService:
 		err = runIdleService(args[1])
+	case args[0] == testbed.ServedService:
+		err = runServedService(args[1:])
 	default:
 		var o options
 		if err = json.Unmarshal([]byte(args[1]), &o); err == nil {
@@ -136,7 +139,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.o.Simulated {
+	if r.o.Simulated && r.o.State == "" {
 		defer os.RemoveAll(state)
 	}
 	lock := flock.New(filepath.Join(state, "lock"))
@@ -154,14 +157,28 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r.o.Journal, r.o.Wine = j.file, r.report.Windows == wine
+	r.o.Wine = r.report.Windows == wine
 	r.o.Dir = fmt.Sprintf(`%s\%s%d`, temp, directoryPrefix, os.Getpid())
+	if r.o.reboot() {
+		if j, err = r.aroundReboot(state); err != nil {
+			return err
+		}
+	}
+	r.o.Journal = j.file
 	if err := j.add(entry{kindDirectory, r.o.Dir}); err != nil {
 		return err
 	}
 	defer func() {
+		if r.o.BeforeReboot && err == nil {
+			fmt.Fprintln(r.out, "\nRestart Windows, and run this program with -after-reboot. That also removes what was left for it.")
+			return
+		}
 		if _, left := j.undo(undo); left != nil {
 			err = errors.Join(err, fmt.Errorf("clean up (the next run tries again): %w", left))
+			return
+		}
+		if r.o.reboot() {
+			err = errors.Join(err, r.forget())
 		}
 	}()
 	for _, s := range sections(r.o) {
@@ -178,6 +195,40 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	r.report.summary(r.out)
 	return r.report.write(r.o.Report)
+}
+
+// aroundReboot returns the journal of a run before or after a restart of Windows, and
+// chooses where they keep their state.
+func (r *runner) aroundReboot(state string) (*journal, error) {
+	j := &journal{filepath.Join(state, "reboot-journal")}
+	r.o.Kept = filepath.Join(state, "reboot.json")
+	if r.o.Simulated {
+		r.o.Node = filepath.Join(state, "reboot-node")
+	}
+	made, err := j.read()
+	if err != nil {
+		return nil, err
+	}
+	if r.o.BeforeReboot && len(made) > 0 {
+		return nil, errors.New("a run with -before-reboot is waiting: run with -after-reboot first, which removes what it left")
+	}
+	if _, err := readKept(r.o.Kept); r.o.AfterReboot && err != nil {
+		_, left := j.undo(undo)
+		return nil, errors.Join(fmt.Errorf("there is nothing to ask, and what was left is removed: %w", err), left, r.forget())
+	}
+	return j, nil
+}
+
+// forget removes the state that the two runs around a restart share.
+func (r *runner) forget() error {
+	err := os.Remove(r.o.Kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if r.o.Node != "" {
+		err = errors.Join(err, os.RemoveAll(r.o.Node))
+	}
+	return err
 }
 
 // wanted reports whether -only has a section.
@@ -236,9 +287,12 @@ func (r *runner) section(ctx context.Context, s section) error {
 
 // stateDir is the directory of the journal, which the next run has to find.
 func stateDir(o options) (string, error) {
-	if o.Simulated {
+	if o.Simulated && o.State == "" {
 		return os.MkdirTemp("", directoryPrefix)
 	}
-	dir := filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
+	dir := o.State
+	if dir == "" {
+		dir = filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
+	}
 	return dir, os.MkdirAll(dir, 0o700)
 }

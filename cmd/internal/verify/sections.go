@@ -29,17 +29,26 @@ const (
 	questionsSection = "questions"
 	statusesSection  = "statuses"
 	operationsPrefix = "operations-"
+	beforeSection    = "before-reboot"
+	afterSection     = "after-reboot"
 	contractPrefix   = "contract-"
 )
 
 // sections returns all sections, in the order in which they run. A simulated node has one
 // way to format, so one backend is enough there.
 func sections(o options) []section {
+	switch {
+	case o.BeforeReboot:
+		return []section{{beforeSection, "prepares the questions about a restart", runBefore}}
+	case o.AfterReboot:
+		return []section{{afterSection, "asks the questions about a restart", runAfter}}
+	}
 	all := []section{
 		{questionsSection, "asks the questions below", runQuestions},
 		{statusesSection, "asks for the status of each row of docs/contract/statuses.md", runStatuses},
 		{"pipes", "serves every version of the API on pipes of its own, and calls some through clients", runPipes},
 	}
+	all = append(all, section{"service", "installs this program as the service csi-proxy-verify-service, which serves pipes of its own, and stops, kills and removes it", runService})
 	for i, b := range backends {
 		if o.Simulated && i > 0 {
 			break
@@ -48,9 +57,10 @@ func sections(o options) []section {
 			section{operationsPrefix + string(b), fmt.Sprintf("calls each operation once, formatting with backend %s", b),
 				func(t *testing.T, o options) { runOperations(t, o, b) }},
 			section{contractPrefix + string(b), fmt.Sprintf("runs the contract of a node (pkg/conformance), formatting with backend %s", b),
-				func(t *testing.T, o options) { runContract(t, o, b) }})
+				func(t *testing.T, o options) { runContract(t, o, b, false) }})
 	}
-	return all
+	return append(all, section{contractPrefix + "pipes", "runs it through pipes of its own, with the server and the rules of the daemon",
+		func(t *testing.T, o options) { runContract(t, o, backends[0], true) }})
 }
 
 // runStatuses asks what calls of files return. A row that Wine answers in another way
@@ -141,6 +151,7 @@ var notUnderWine = map[string]string{
 	"iSCSI":                   "Wine has no service MSiSCSI",
 	"ignore_case":             "Wine has no service MSiSCSI",
 	"service_with_dependents": "Wine stops a service although others depend on it",
+	"force_does_not_stop":     "Wine stops a service although others depend on it",
 	"stopped_dependents":      "Wine stops a service although others depend on it",
 }
 
@@ -158,7 +169,7 @@ func skipUnderWine(t *testing.T) {
 }
 
 // runContract runs the contract, which the simulated node passes everywhere else.
-func runContract(t *testing.T, o options, b node.Backend) {
+func runContract(t *testing.T, o options, b node.Backend, pipes bool) {
 	conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
 		if setup != (conformance.Setup{}) {
 			t.Skip("needs a node that is set up for this case: the simulated node runs it")
@@ -174,7 +185,7 @@ func runContract(t *testing.T, o options, b node.Backend) {
 		if !o.Wine {
 			systemDisk = p.systemDisk()
 		}
-		return &conformance.Node{
+		n := &conformance.Node{
 			Disk: p.services.Disk, Volume: p.services.Volume, Filesystem: p.services.Filesystem, System: p.services.System,
 			Dir:         p.dir,
 			SystemDisk:  systemDisk,
@@ -187,6 +198,10 @@ func runContract(t *testing.T, o options, b node.Backend) {
 			Heal:        p.faults.Clear,
 			OpenHandles: func() ([]string, error) { return p.open.Open(), nil },
 		}
+		if pipes {
+			p.throughPipes(n)
+		}
+		return n
 	})
 }
 

@@ -46,7 +46,7 @@ func rehearse(t *testing.T, args ...string) (exit int, r report, stdout string) 
 func TestRehearsal(t *testing.T) {
 	args := []string{"-machine-settings"}
 	if testing.Short() {
-		args = append(args, "-only", "contract/(partition|mount|system)")
+		args = append(args, "-only", "contract-(wmi|pipes)/(partition|mount|system)")
 	}
 	exit, r, out := rehearse(t, args...)
 	if exit != 0 || r.count(failed) != 0 || r.count(passed) < 20 {
@@ -84,10 +84,75 @@ func TestQuestionsFindTheWorld(t *testing.T) {
 	}
 }
 
+// Two runs around a restart find what it leaves, in each world, and leave nothing
+// themselves.
+func TestReboot(t *testing.T) {
+	for _, world := range nodespec.Worlds() {
+		state := t.TempDir()
+		run := func(flag string) (int, report, string) {
+			return rehearse(t, "-machine-settings", "-world", world.Name, "-state", state, flag)
+		}
+		exit, before, out := run("-before-reboot")
+		if exit != 0 || before.count(passed) != len(rebootQuestions()) || !strings.Contains(out, "Restart Windows") {
+			t.Fatalf("world %s, before: exit code %d:\n%s", world.Name, exit, out)
+		}
+		if text, err := os.ReadFile(filepath.Join(state, "reboot.json")); err != nil || strings.Contains(string(text), "assword") {
+			t.Errorf("world %s: state %v\n%s", world.Name, err, text)
+		}
+		exit, after, out := run("-after-reboot")
+		if exit != 0 || !after.Reboot {
+			t.Errorf("world %s, after: exit code %d:\n%s", world.Name, exit, out)
+		}
+		for name, want := range map[string]string{
+			"SMB mapping after a restart":    world.SMBAfterReboot,
+			"iSCSI session after a restart":  "yes",
+			"disk number after a restart":    "the same",
+			"volume name after a restart":    "the same",
+			"mount point after a restart":    "yes",
+			"offline disk after a restart":   "yes",
+			"offline volume after a restart": "no, online",
+			"SAN policy after a restart":     "yes: " + nodespec.SANOnlineAll,
+		} {
+			if got := after.answer(name); got != "**"+want+"**" {
+				t.Errorf("world %s, %s: %s, want %s", world.Name, name, got, want)
+			}
+		}
+		if left, err := os.ReadDir(state); err != nil || len(left) != 1 || left[0].Name() != "lock" {
+			t.Errorf("world %s: the runs left %v, %v", world.Name, left, err)
+		}
+	}
+}
+
+// A run before a restart that was killed is cleaned up by the run after it, and by no
+// other.
+func TestRebootAfterAKilledRun(t *testing.T) {
+	state := t.TempDir()
+	j := &journal{filepath.Join(state, "reboot-journal")}
+	if err := j.add(entry{kindDirectory, `C:\Windows\Temp\csi-proxy-verify-1`}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flag, want string
+		left       int
+	}{
+		{"-before-reboot", "run with -after-reboot first", 1},
+		{"-after-reboot", "no complete run with -before-reboot", 0},
+	} {
+		var out, trouble bytes.Buffer
+		exit := Run(t.Context(), "test", []string{"-simulated", "-state", state, c.flag, "-report", filepath.Join(t.TempDir(), "r")}, nil, &out, &trouble)
+		if exit != exitFailed || !strings.Contains(trouble.String(), c.want) {
+			t.Errorf("%s: exit code %d: %s, want %q in it", c.flag, exit, trouble.String(), c.want)
+		}
+		if left, err := j.read(); err != nil || len(left) != c.left {
+			t.Errorf("%s: the journal has %+v, %v", c.flag, left, err)
+		}
+	}
+}
+
 // Every option of the simulated node has a question, or a reason why not.
 func TestEveryOptionIsAsked(t *testing.T) {
 	for _, o := range nodespec.Options() {
-		asked := slices.ContainsFunc(questions(), func(q question) bool { return q.option == o.Key })
+		asked := slices.ContainsFunc(allQuestions(), func(q question) bool { return q.option == o.Key })
 		if why := notAsked[o.Key]; asked == (why != "") {
 			t.Errorf("option %s: asked %t, reason why not %q", o.Key, asked, why)
 		}
@@ -124,7 +189,7 @@ func TestDryRunDoesNothing(t *testing.T) {
 	if exit := Run(t.Context(), "test", []string{"-simulated", "-dry-run"}, nil, &out, &trouble); exit != 0 {
 		t.Errorf("exit code %d: %s", exit, trouble.String())
 	}
-	for _, q := range questions() {
+	for _, q := range allQuestions() {
 		if !strings.Contains(out.String(), q.asks) || !strings.Contains(out.String(), q.does) {
 			t.Errorf("the dry run does not list %q", q.asks)
 		}
@@ -135,7 +200,8 @@ func TestDryRunDoesNothing(t *testing.T) {
 }
 
 func TestWrongFlagsAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"-world", "kind"}, {"-simulated", "-world", "flat"}, {"-only", "("}, {"questions"}, {"-nosuch"}} {
+	for _, args := range [][]string{{"-world", "kind"}, {"-simulated", "-world", "flat"}, {"-only", "("}, {"questions"}, {"-nosuch"},
+		{"-before-reboot", "-after-reboot"}, {"-simulated", "-before-reboot"}} {
 		var out, trouble bytes.Buffer
 		if exit := Run(t.Context(), "test", args, nil, &out, &trouble); exit != exitRefused || trouble.Len() == 0 {
 			t.Errorf("%q: exit code %d, %q", args, exit, trouble.String())
