@@ -54,6 +54,20 @@ func (n *Node) openImage(id string, size uint64) (*os.File, error) {
 	return n.useImage(f, id, size)
 }
 
+// checkImage returns an error if the image of a disk is missing, or has less than the
+// disk's bytes.
+func (n *Node) checkImage(id string, size uint64) error {
+	path := n.imagePath(id)
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("the image of disk %s: %w", id, err)
+	}
+	if uint64(info.Size()) < size {
+		return fmt.Errorf("the image of disk %s, %s, has %d bytes, want %d: it was cut off; restore it", id, path, info.Size(), size)
+	}
+	return nil
+}
+
 // cutImage removes what a process that was killed while growing a disk had added to
 // the file but not yet recorded in the journal. Nothing was written there.
 func cutImage(f *os.File, size uint64) error {

@@ -24,6 +24,9 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 		if diskKey(s.ID) != k || s.Sector != 512 && s.Sector != 4096 || s.Size > maxDisk || s.SeenSize > s.Size || s.TableSize > s.SeenSize || s.TableSize < minDisk {
 			return fmt.Errorf("%s: not a disk: %+v", k, s)
 		}
+		if err := n.checkImage(s.ID, s.Size); err != nil {
+			return err
+		}
 		known[s.ID] = true
 		if s.State != statusDetached {
 			attached = append(attached, s)

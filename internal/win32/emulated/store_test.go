@@ -373,3 +373,30 @@ func TestFailedCallChangesNothing(t *testing.T) {
 		t.Errorf("Put of a function = %v", err)
 	}
 }
+
+// An image that is missing or was cut off is an error that names the disk.
+func TestDamagedImage(t *testing.T) {
+	for name, damage := range map[string]func(image string) error{
+		"cut off": func(image string) error { return os.Truncate(image, 1<<20) },
+		"missing": os.Remove,
+	} {
+		for _, detached := range []bool{false, true} {
+			dir := t.TempDir()
+			n, err := Open(nodespec.Config{StateDir: dir, Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "data", Size: 64 << 20}}}, Machine{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if detached {
+				if err := n.Detach(1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(n.Close(), damage(filepath.Join(dir, "disk-data.img"))); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, Machine{}); err == nil || !strings.Contains(err.Error(), "the image of disk data") {
+				t.Errorf("%s, detached %t: Open = %v, want an error that names the disk", name, detached, err)
+			}
+		}
+	}
+}

@@ -15,9 +15,14 @@
 // other, only the last record can lack its image writes; [Open] returns them, to
 // be repeated.
 //
-//	record  = length u32, CRC-32C of payload u32, payload
+//	record  = length u32, CRC-32C of length u32, CRC-32C of payload u32, payload
 //	payload = op…
 //	op      = 'P' key value | 'D' key | 'W' disk offset bytes | 'Z' disk offset length
+//
+// A process that is killed leaves at most the beginning of a record at the end of the
+// journal, which [Open] cuts off: its call never returned. Anything else that is wrong,
+// in the journal or the snapshot, is damage, and an error: the state is neither cut nor
+// guessed.
 //
 // Numbers in ops are uvarints; strings and bytes follow their length. Z is a
 // range of zeros: wiping a disk does not put megabytes of them into the journal.
@@ -59,13 +64,13 @@ const (
 	opZero  = 'Z'
 
 	// HeaderSize is the size of a record before its payload.
-	HeaderSize = 8
+	HeaderSize = 12
 	// maxRecord is the longest record that replay accepts.
 	maxRecord = 1 << 30
 	// firstCompaction is the journal size at which to write the first snapshot.
 	firstCompaction = 4 << 20
 	// Format is the format of the state that this package reads and writes.
-	Format = 1
+	Format = 2
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -80,46 +85,69 @@ type ImageWrite struct {
 
 // snapshot is the content of state.json.
 type snapshot struct {
-	Format  int                        `json:"format"`
-	Journal uint64                     `json:"journal"`
-	Values  map[string]json.RawMessage `json:"values"`
+	Format  int             `json:"format"`
+	Journal uint64          `json:"journal"`
+	Sum     uint32          `json:"sum"` // CRC-32C of the number of the journal, and of Values
+	Values  json.RawMessage `json:"values"`
 }
+
+func (s *snapshot) sum() uint32 {
+	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, s.Journal), castagnoli), castagnoli, s.Values)
+}
+
+// errDamaged says what to do about a damaged state.
+const errDamaged = "the state of the simulated node was changed or damaged; restore its directory, or remove it to begin with a new node"
 
 // Open loads the state in dir, which may be empty. pending are the image writes of
 // the last record; the caller repeats them before it reads the images.
 func Open(dir string) (s *Store, pending []ImageWrite, err error) {
 	s = &Store{dir: dir, data: map[string][]byte{}, CompactAt: firstCompaction}
 	raw, err := os.ReadFile(s.snapshotPath())
+	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case missing:
 	case err != nil:
 		return nil, nil, err
 	default:
 		var snap snapshot
 		if err := json.Unmarshal(raw, &snap); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
+			return nil, nil, fmt.Errorf("%s: %w: %s", s.snapshotPath(), err, errDamaged)
 		}
 		if snap.Format != Format {
 			return nil, nil, fmt.Errorf("%s: state format %d, but this program reads format %d", s.snapshotPath(), snap.Format, Format)
 		}
+		if got := snap.sum(); got != snap.Sum {
+			return nil, nil, fmt.Errorf("%s: the checksum is %08x, want %08x: %s", s.snapshotPath(), got, snap.Sum, errDamaged)
+		}
 		s.gen = snap.Journal
-		for k, v := range snap.Values {
+		values := map[string]json.RawMessage{}
+		if err := json.Unmarshal(snap.Values, &values); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w: %s", s.snapshotPath(), err, errDamaged)
+		}
+		for k, v := range values {
 			s.data[k] = v
 		}
+	}
+	if err := s.checkFiles(!missing); err != nil {
+		return nil, nil, err
 	}
 	if s.log, err = os.OpenFile(s.journalPath(s.gen), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, nil, err
 	}
+	log := s.log
 	defer func() {
 		if err != nil {
-			s.log.Close()
+			log.Close()
 		}
 	}()
 	journal, err := io.ReadAll(s.log)
 	if err != nil {
 		return nil, nil, err
 	}
-	good, pending := replay(journal, s.data)
+	good, pending, err := replay(journal, s.data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w: %s", s.log.Name(), err, errDamaged)
+	}
 	s.size = int64(good)
 	// What follows the last valid record is of a call that never returned: its
 	// process ended while writing it.
@@ -133,6 +161,20 @@ func (s *Store) snapshotPath() string { return filepath.Join(s.dir, "state.json"
 
 func (s *Store) journalPath(gen uint64) string {
 	return filepath.Join(s.dir, "journal."+strconv.FormatUint(gen, 10))
+}
+
+// checkFiles returns an error if a file of the state is missing: the journal of the
+// snapshot, or the snapshot of a journal.
+func (s *Store) checkFiles(snapshot bool) error {
+	_, err := os.Stat(s.journalPath(s.gen))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	others, err := filepath.Glob(filepath.Join(s.dir, "journal.*"))
+	if err != nil || len(others) == 0 && !snapshot {
+		return err // a new directory
+	}
+	return fmt.Errorf("%s is missing: %s", s.journalPath(s.gen), errDamaged)
 }
 
 // removeLeftovers removes the files of a process that was killed while it wrote a
@@ -155,30 +197,34 @@ func (s *Store) removeLeftovers() error {
 
 // Valid returns how many bytes at the start of a journal are valid records.
 func Valid(journal []byte) int {
-	n, _ := replay(journal, map[string][]byte{})
+	n, _, _ := replay(journal, map[string][]byte{})
 	return n
 }
 
-// replay applies the records of a journal to data, up to the first incomplete or
-// damaged one. It returns the number of valid bytes and the image writes of the last
-// record.
-func replay(journal []byte, data map[string][]byte) (good int, pending []ImageWrite) {
-	for {
+// replay applies the records of a journal to data, up to one of which only the beginning
+// is there. It returns the number of valid bytes and the image writes of the last record.
+// The error names a damaged record.
+func replay(journal []byte, data map[string][]byte) (good int, pending []ImageWrite, err error) {
+	for number := 1; ; number++ {
 		rest := journal[good:]
+		damaged := func(what string) error { return fmt.Errorf("record %d, at byte %d: %s", number, good, what) }
 		if len(rest) < HeaderSize {
-			return good, pending
+			return good, pending, nil
 		}
 		n := uint64(binary.LittleEndian.Uint32(rest))
-		if n > maxRecord || n > uint64(len(rest)-HeaderSize) {
-			return good, pending
+		if n > maxRecord || crc32.Checksum(rest[:4], castagnoli) != binary.LittleEndian.Uint32(rest[4:]) {
+			return good, pending, damaged("the checksum of its length is wrong")
+		}
+		if n > uint64(len(rest)-HeaderSize) {
+			return good, pending, nil
 		}
 		payload := rest[HeaderSize : HeaderSize+n]
-		if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(rest[4:]) {
-			return good, pending
+		if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(rest[8:]) {
+			return good, pending, damaged("its checksum is wrong")
 		}
 		writes, ok := applyRecord(payload, data)
 		if !ok {
-			return good, pending
+			return good, pending, damaged("it has an unknown change")
 		}
 		pending = writes
 		good += HeaderSize + int(n)
@@ -269,6 +315,13 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
+// putHeader writes the header of a record.
+func putHeader(record, payload []byte) {
+	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
+	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[:4], castagnoli))
+	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(payload, castagnoli))
+}
+
 // Commit appends r to the journal and changes the values. If it fails, nothing has
 // changed.
 func (s *Store) Commit(r *Record) error {
@@ -280,8 +333,7 @@ func (s *Store) Commit(r *Record) error {
 	if len(payload) > maxRecord {
 		return fmt.Errorf("a change of %d bytes is larger than a journal record (%d)", len(payload), maxRecord)
 	}
-	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
-	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
+	putHeader(record, payload)
 	if _, err := s.log.WriteAt(record, s.size); err != nil {
 		return err
 	}
@@ -325,7 +377,13 @@ func (s *Store) Compact() error {
 	for k, v := range s.data {
 		values[k] = v
 	}
-	raw, err := json.Marshal(snapshot{Format: Format, Journal: s.gen + 1, Values: values})
+	all, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	snap := snapshot{Format: Format, Journal: s.gen + 1, Values: all}
+	snap.Sum = snap.sum()
+	raw, err := json.Marshal(snap)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,11 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,9 +54,10 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A damaged record ends the journal, and the records after it do not reappear
-// when others are written over it.
-func TestDamagedJournal(t *testing.T) {
+// Every change of one byte of a journal or a snapshot, and every hole, is an error that
+// names the file, and changes nothing. Only a cut at the end is repaired, and only down to
+// the last whole record.
+func TestDamagedState(t *testing.T) {
 	dir := t.TempDir()
 	put := func(s *Store, key string) {
 		t.Helper()
@@ -69,33 +70,93 @@ func TestDamagedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(s, "a")
-	size := s.Size()
-	put(s, "b")
-	put(s, "c")
+	put(s, "z")
+	if err := s.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	ends := []int{0}
+	for _, key := range []string{"a", "b", "c"} {
+		put(s, key)
+		ends = append(ends, int(s.Size()))
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "journal.0")
-	b, err := os.ReadFile(path)
+	journal, err := os.ReadFile(filepath.Join(dir, "journal.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[size+HeaderSize+2]++ // the key "b" becomes "c"
-	if err := os.WriteFile(path, b, 0o600); err != nil {
+	snap, err := os.ReadFile(filepath.Join(dir, "state.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"a", "a d"} { // d is as long as b
-		if s, _, err = Open(dir); err != nil {
+	// open returns the keys with these files, or the error.
+	open := func(journal, snap []byte) (string, error) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "journal.1"), journal, 0o600), os.WriteFile(filepath.Join(dir, "state.json"), snap, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(s.Keys(""), " "); got != want {
-			t.Errorf("keys %q, want %q", got, want)
+		s, _, err := Open(dir)
+		if err != nil {
+			return "", err
 		}
+		defer s.Close()
 		put(s, "d")
-		if err := s.Close(); err != nil {
+		return strings.Join(s.Keys(""), " "), nil
+	}
+	damaged, cut := 0, 0
+	for at := range journal {
+		b := slices.Clone(journal)
+		b[at] ^= 0x40
+		number := 1
+		for at >= ends[number] {
+			number++
+		}
+		got, err := open(b, snap)
+		if want := fmt.Sprintf("record %d, at byte %d", number, ends[number-1]); err == nil || !strings.Contains(err.Error(), "journal.1") || !strings.Contains(err.Error(), want) {
+			t.Errorf("byte %d changed: keys %q, %v; want an error with %q", at, got, err, want)
+		}
+		if now, _ := os.ReadFile(filepath.Join(dir, "journal.1")); !slices.Equal(now, b) {
+			t.Errorf("byte %d changed: the journal was changed", at)
+		}
+		damaged++
+	}
+	for at := range snap {
+		b := slices.Clone(snap)
+		b[at] ^= 0x04
+		if got, err := open(journal, b); err == nil || !strings.Contains(err.Error(), "state.json") {
+			t.Errorf("byte %d of the snapshot changed to %q: keys %q, %v", at, b[at], got, err)
+		}
+		damaged++
+	}
+	if _, err := open(slices.Delete(slices.Clone(journal), ends[1]+3, ends[1]+8), snap); err == nil {
+		t.Error("a hole in the second record is not noticed")
+	}
+	for end := range journal {
+		want := "d z"
+		for i, key := range []string{"a d z", "a b d z"} {
+			if end >= ends[i+1] {
+				want = key
+			}
+		}
+		if got, err := open(journal[:end], snap); err != nil || got != want {
+			t.Errorf("cut at %d: keys %q, %v; want %q", end, got, err, want)
+		}
+		cut++
+	}
+	for _, name := range []string{"journal.1", "state.json"} {
+		if _, err := open(journal, snap); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if s, _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "is missing") {
+			t.Errorf("without %s: keys %q, %v", name, s.Keys(""), err)
+		}
+	}
+	if damaged < 100 || cut < 40 {
+		t.Errorf("%d bytes changed, %d cuts", damaged, cut)
 	}
 }
 
@@ -103,9 +164,9 @@ func TestDamagedJournal(t *testing.T) {
 // and replaying that prefix gives the same result.
 func FuzzReplay(f *testing.F) {
 	record := func(payload ...byte) []byte {
-		b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
-		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
-		return append(b, payload...)
+		b := append(make([]byte, HeaderSize), payload...)
+		putHeader(b, payload)
+		return b
 	}
 	f.Add([]byte{})
 	f.Add(record())
@@ -117,16 +178,16 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		data := map[string][]byte{}
-		good, _ := replay(b, data)
+		good, _, _ := replay(b, data)
 		if good < 0 || good > len(b) {
 			t.Fatalf("%d of %d bytes are valid", good, len(b))
 		}
 		again := map[string][]byte{}
-		if n, _ := replay(b[:good], again); n != good || len(again) != len(data) {
+		if n, _, _ := replay(b[:good], again); n != good || len(again) != len(data) {
 			t.Errorf("the valid part, %d bytes, replays to %d bytes and %d keys, want %d keys", good, n, len(again), len(data))
 		}
 		// The same bytes with a correct checksum, so that the ops are read.
-		good, _ = replay(record(b...), map[string][]byte{})
+		good, _, _ = replay(record(b...), map[string][]byte{})
 		if good != 0 && good != len(b)+HeaderSize {
 			t.Errorf("%d bytes of one record of %d bytes are valid", good, len(b)+HeaderSize)
 		}
