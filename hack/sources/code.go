@@ -57,7 +57,7 @@ type function struct {
 }
 
 // events are functions that do what is due at the time of any call. They are part of none.
-var events = [...]string{"applyISCSIEvents", "addReserved"}
+var events = [...]string{"applyISCSIEvents", "addArrived", "addReserved"}
 
 var (
 	errorCode   = regexp.MustCompile(`^(ERROR|STATUS|ISDSC|NERR|CR)_[A-Z0-9_]+$`)

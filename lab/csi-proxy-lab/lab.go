@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
@@ -72,7 +73,8 @@ func serveLab(ctx context.Context, o *options) error {
 	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
 		return err
 	}
-	n, err := simnode.Open(simnode.Config{})
+	// Clouds tell Windows of new disks: the drivers for EBS, GCE PD and vSphere do not rescan.
+	n, err := simnode.Open(simnode.Config{Windows: nodespec.Windows{Attach: nodespec.AttachPlugAndPlay}})
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,15 @@ func TestNodeToProgram(t *testing.T) {
 	e := setup(t, mirror.Options{})
 	n, ctx := e.node, t.Context()
 	const staging, target = mirror.Dir + `\plugins\kubernetes.io\csi\globalmount`, pods + `\pod\mount`
-	info := must[simnode.DiskInfo](t)(n.AttachDisk(simnode.Disk{Size: 1 << 30}))
+	attach := func(d simnode.Disk) simnode.DiskInfo {
+		t.Helper()
+		info := must[simnode.DiskInfo](t)(n.AttachDisk(d))
+		if err := n.AwaitDisk(info.Number); err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	info := attach(simnode.Disk{Size: 1 << 30})
 	must[*disk.PartitionDiskResponse](t)(n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: info.Number}))
 	id := must[*volume.ListVolumesOnDiskResponse](t)(n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: info.Number})).VolumeIDs[0]
 	must[*volume.FormatVolumeResponse](t)(n.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}))
@@ -182,7 +190,7 @@ func TestNodeToProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.eventually(`isdir|`+target, "error")
-	must[simnode.DiskInfo](t)(n.AttachDisk(simnode.Disk{ID: info.ID}))
+	attach(simnode.Disk{ID: info.ID})
 	e.eventually(`list|`+target, "[data]")
 
 	// The program removes the link, and the volume stays.

@@ -236,6 +236,14 @@ func (e *env) wantText(what string, err, kind error, text string) {
 // an administrator has left it, online and writable, unless the case says otherwise.
 func (e *env) attach(d Disk) uint32 {
 	e.Helper()
+	number := e.attachUnseen(d)
+	e.arrives(number)
+	return number
+}
+
+// attachUnseen attaches a disk that Windows may not see yet.
+func (e *env) attachUnseen(d Disk) uint32 {
+	e.Helper()
 	if e.n.Attach == nil {
 		e.lacks("attach disks")
 	}
@@ -246,6 +254,17 @@ func (e *env) attach(d Disk) uint32 {
 	number, err := e.n.Attach(d)
 	e.need("attach such a disk", err)
 	return number
+}
+
+// arrives rescans, as a driver does, until a disk is listed.
+func (e *env) arrives(number uint32) {
+	e.Helper()
+	e.until("the disk is listed", func() bool {
+		e.ok(e.rescan())
+		ids, err := e.ids()
+		e.ok(err)
+		return ids[number] != nil
+	})
 }
 
 // blank attaches a blank disk.
@@ -279,6 +298,7 @@ func (e *env) detach(number uint32) (back func() uint32) {
 		e.Helper()
 		number, err := attach()
 		e.need("attach a disk again", err)
+		e.arrives(number)
 		return number
 	}
 }

@@ -109,6 +109,19 @@ func (f *fixture) bringOnline(n uint32) {
 	})
 }
 
+// attach attaches a disk and returns its number when Windows sees it.
+func (f *fixture) attach(d nodespec.Disk) uint32 {
+	f.t.Helper()
+	n, err := f.Windows.Attach(d)
+	if err == nil {
+		err = f.Windows.AwaitDisk(n)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
 // raw runs a function on the open disk, without the service and the host.
 func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
 	f.t.Helper()
@@ -1083,7 +1096,11 @@ func TestRescanNeedsNoEnabledPrivilege(t *testing.T) {
 	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.partition(number); err != nil {
+	err = f.partition(number)
+	for start := f.Clock.Now(); errors.Is(err, hosterr.ErrNotFound) && f.Clock.Now().Sub(start) < time.Minute; err = f.partition(number) {
+		f.Clock.Advance(time.Millisecond) // the disk arrives after the rescan
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -1294,11 +1311,7 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 			f := newFixture(t, nodespec.Config{Windows: c.w})
 			// Another disk, whose volume is new too, has to stay as it is.
 			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
-				n, err := f.Windows.Attach(d)
-				if err != nil {
-					t.Fatal(err)
-				}
-				f.bringOnline(n)
+				f.bringOnline(f.attach(d))
 			}
 			online := 0
 			f.Observe(func(c *win32.Call) error {
@@ -1319,9 +1332,7 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 // A volume that the existing CSI Proxy made may have a drive letter.
 func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
-	if _, err := f.Windows.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}); err != nil {
-		t.Fatal(err)
-	}
+	f.attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
 	f.bringOnline(1)
 	if err := f.setState(1, false); err != nil {
 		t.Fatal(err)
@@ -1436,10 +1447,7 @@ func TestSetDiskStateOfACloneBesideItsOriginal(t *testing.T) {
 			}
 		})
 		for _, readOnly := range []bool{true, false} {
-			clone, err := f.Windows.Attach(nodespec.Disk{Size: gib, Bytes: bytes, ReadOnly: &readOnly})
-			if err != nil {
-				t.Fatal(err)
-			}
+			clone := f.attach(nodespec.Disk{Size: gib, Bytes: bytes, ReadOnly: &readOnly})
 			if f.online(clone) || !f.online(1) {
 				t.Errorf("%s: the clone is online: %t, its original: %t", content, f.online(clone), f.online(1))
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -44,8 +45,9 @@ func Example() {
 	var disks disk.Interface = node.Disk()
 
 	number, err := find(ctx, disks, "vol-0123")
-	if err != nil {
-		log.Fatal(err)
+	for err != nil { // a disk arrives some time after the scan: the kubelet calls again
+		time.Sleep(10 * time.Millisecond)
+		number, err = find(ctx, disks, "vol-0123")
 	}
 	// A retry succeeds without a change.
 	for range 2 {

@@ -159,6 +159,9 @@ func BenchmarkPartitionDiskFormatVolume(b *testing.B) {
 	e.measure(func() error {
 		b.StopTimer()
 		number, err := e.win.Attach(nodespec.Disk{ID: "bench", Size: 1 << 30})
+		if err == nil {
+			err = e.win.AwaitDisk(number)
+		}
 		if err != nil {
 			return err
 		}

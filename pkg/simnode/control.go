@@ -58,6 +58,10 @@ func (n *Node) AttachDisk(d Disk) (DiskInfo, error) {
 	return n.diskInfo("attach", number)
 }
 
+// AwaitDisk does what a driver does with Rescan: Windows scans for devices. It returns when
+// Windows has the attached disk. It is for tests that are not about how a driver finds disks.
+func (n *Node) AwaitDisk(number uint32) error { return n.emulated.AwaitDisk(number) }
+
 // DetachDisk removes a disk even if it is in use. The disk keeps its content and can be
 // attached again by its ID.
 func (n *Node) DetachDisk(number uint32) error {

@@ -4,6 +4,7 @@
 //		n := simnode.New(t)
 //		d, err := n.AttachDisk(simnode.Disk{Size: 10 << 30, Serial: "vol-1"})
 //		...
+//		err = n.AwaitDisk(d.Number) // rescans, as drivers do
 //		err = stage(n.Disk(), n.Volume(), n.Filesystem(), "vol-1") // the driver's code
 //	}
 //

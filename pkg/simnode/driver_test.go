@@ -65,6 +65,7 @@ func methods(t *testing.T, n *simnode.Node) map[string]func() error {
 	raw := list.VolumeIDs[0]
 	blank, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
 	must(t, err)
+	must(t, n.AwaitDisk(blank.Number))
 	must(t, n.GrowDisk(1, 20<<30))
 	_, err = n.Disk().Rescan(ctx, &disk.RescanRequest{})
 	must(t, err)
@@ -321,6 +322,7 @@ func TestDetachDuringFormat(t *testing.T) {
 	n := simnode.New(t)
 	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
 	must(t, err)
+	must(t, n.AwaitDisk(d.Number))
 	_, err = n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number})
 	must(t, err)
 	list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
@@ -350,6 +352,8 @@ func TestTimeInBubble(t *testing.T) {
 		})
 		var number uint32
 		for number == 0 {
+			_, err := n.Disk().Rescan(t.Context(), &disk.RescanRequest{})
+			must(t, err)
 			ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
 			must(t, err)
 			for i, d := range ids.DiskIDs {

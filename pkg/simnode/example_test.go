@@ -29,7 +29,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The driver finds it.
+	// The driver rescans, and finds the disk a moment later.
+	if err := n.AwaitDisk(d.Number); err != nil {
+		log.Fatal(err)
+	}
 	ids, err := n.Disk().ListDiskIDs(context.Background(), &disk.ListDiskIDsRequest{})
 	if err != nil {
 		log.Fatal(err)
@@ -122,6 +125,9 @@ func ExampleNode_After() {
 		return err
 	})
 	for {
+		if _, err := n.Disk().Rescan(context.Background(), &disk.RescanRequest{}); err != nil {
+			log.Fatal(err)
+		}
 		list, err := n.Disk().ListDiskIDs(context.Background(), &disk.ListDiskIDsRequest{})
 		if err != nil {
 			log.Fatal(err)

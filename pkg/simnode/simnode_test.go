@@ -46,10 +46,13 @@ func TestDefaultNodeDisks(t *testing.T) {
 func TestAttachDisk(t *testing.T) {
 	n := open(t, simnode.Config{})
 	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "VOL1", Identifiers: []simnode.Identifier{{CodeSet: "ascii", Text: "vol-1"}}})
-	if err != nil {
+	if err != nil || !d.Waiting {
+		t.Fatalf("attached %+v, %v, want a disk that waits", d, err)
+	}
+	if err := n.AwaitDisk(d.Number); err != nil {
 		t.Fatal(err)
 	}
-	if d.Serial != "VOL1" || d.Page83 != "vol-1" || d.Size != 1<<30 || d.SectorSize != 512 {
+	if d = show(t, n).Disks[d.Number]; d.Serial != "VOL1" || d.Page83 != "vol-1" || d.Size != 1<<30 || d.SectorSize != 512 {
 		t.Errorf("attached %+v", d)
 	}
 	ids, err := n.Disk().ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
@@ -61,6 +64,9 @@ func TestAttachDisk(t *testing.T) {
 func TestDetachedDiskIsAttachedByID(t *testing.T) {
 	n := open(t, simnode.Config{})
 	d, err := n.AttachDisk(simnode.Disk{ID: "data", Size: 64 << 20})
+	if err == nil {
+		err = n.AwaitDisk(d.Number)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +201,7 @@ func TestInvalidConfigs(t *testing.T) {
 		want   string
 	}{
 		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want offlineShared, offlineAll or onlineAll`},
-		{"world", simnode.Config{World: "nice"}, `world "nice", want default, strict or kind`},
+		{"world", simnode.Config{World: "nice"}, `world "nice", want strict or kind`},
 		{"content", simnode.Config{Disks: []simnode.Disk{{Content: "ext4"}}}, `"ext4"`},
 		{"size", simnode.Config{Disks: []simnode.Disk{{Size: 12}}}, "12 bytes"},
 	} {

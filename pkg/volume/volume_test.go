@@ -172,6 +172,9 @@ func (f *fixture) link(path, target string) {
 func (f *fixture) attach(d nodespec.Disk) {
 	f.t.Helper()
 	n, err := f.Windows.Attach(d)
+	if err == nil {
+		err = f.Windows.AwaitDisk(n)
+	}
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -1361,6 +1364,9 @@ func TestReusedDiskNumber(t *testing.T) {
 						}
 						if n, err := f.Windows.Attach(nodespec.Disk{ID: show.Disks[2].ID}); n != 1 || err != nil {
 							t.Fatalf("disk %d, %v, want disk 1", n, err)
+						}
+						if err := f.Windows.AwaitDisk(1); err != nil {
+							t.Fatal(err)
 						}
 						if err := f.Windows.Grow(1, 4*gib); err != nil {
 							t.Fatal(err)

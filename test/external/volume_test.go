@@ -93,7 +93,11 @@ func TestStageRetry(t *testing.T) {
 			t.Parallel()
 			for skip := uint32(0); ; skip += 3 {
 				n := simnode.New(t)
-				if _, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"}); err != nil {
+				info, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
+				if err == nil {
+					err = n.AwaitDisk(info.Number)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				d := connect(t, n)

@@ -263,6 +263,9 @@ func nodeWith(t *testing.T, image string) (*simnode.Node, uint32) {
 		t.Fatal(err)
 	}
 	d, err := n.AttachDisk(simnode.Disk{Image: image})
+	if err == nil {
+		err = n.AwaitDisk(d.Number)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +301,9 @@ func partitioned(t *testing.T) (image string, offset int64) {
 	}
 	defer n.Close()
 	d, err := n.AttachDisk(simnode.Disk{Size: contentSize + 2*mib})
+	if err == nil {
+		err = n.AwaitDisk(d.Number)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,6 +370,9 @@ func TestBlankDisksAreUsed(t *testing.T) {
 	for i := range disks {
 		size := simnode.Size(8*mib + i*i*mib/7/4096*4096 + i%5*64<<10)
 		d, err := n.AttachDisk(simnode.Disk{Size: size / 4096 * 4096, SectorSize: []uint32{512, 4096}[i%2]})
+		if err == nil {
+			err = n.AwaitDisk(d.Number)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -307,6 +307,9 @@ func (j imageJudge) use(d simnode.Disk) *use {
 		j.Fatal(err)
 	}
 	info, err := n.AttachDisk(d)
+	if err == nil {
+		err = n.AwaitDisk(info.Number)
+	}
 	if err != nil {
 		j.Fatalf("%s: %v", j.name, err)
 	}

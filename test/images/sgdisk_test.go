@@ -50,6 +50,9 @@ func judge(t *testing.T, sgdisk string, sector uint32, size, grow simnode.Size, 
 	}
 	defer n.Close()
 	d, err := n.AttachDisk(simnode.Disk{Size: size, SectorSize: sector})
+	if err == nil {
+		err = n.AwaitDisk(d.Number)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,6 +137,7 @@ func config(c *simnode.Config) {
 	c.Services = []simnode.Service{{Name: "MSiSCSI", StartType: "auto"},
 		{Name: "Base", StartDelay: simnode.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: simnode.Duration(time.Second)}}
 	c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	c.Attach = "seen" // one change at one moment is what the events are
 }
 
 // newCaller returns a program whose requests time out after an hour.

@@ -192,10 +192,11 @@ func scenarios() []scenario {
 			request: func(ctx context.Context, p *process) error { return p.readOnly(ctx, false) }},
 		{name: "rescan", setup: func(m *machine, p *process) error {
 			return errors.Join(grown(m, p), ignore(m.Attach(nodespec.Disk{ID: "waits", Size: gib})))
-		}, config: func(c *nodespec.Config) { c.Attach = "rescan" },
-			request: func(ctx context.Context, p *process) error {
-				return ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
-			}},
+		}, request: func(ctx context.Context, p *process) error {
+			err := ignore(p.disk.Rescan(ctx, &disk.RescanRequest{}))
+			p.m.clock.Advance(time.Second) // the disk arrives after the scan
+			return err
+		}},
 
 		{name: "map a share with a link", setup: func(_ *machine, p *process) error {
 			return p.mkdir(context.Background(), staged[:len(staged)-len(`\globalmount`)])

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -121,6 +122,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 			number = out.Number
 			return err
 		}, apply: func() { w.attached, w.number, w.size, w.offline = true, number, 128*mib, true }}, // the SAN policy
+		{name: "Rescan", do: w.await, apply: func() {}},
 		{name: "SetDiskState online", do: w.setOnline(true), apply: func() { w.offline = false }},
 		{name: "PartitionDisk", do: func(ctx context.Context, c *clients) error {
 			return ignore(c.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: w.number}))
@@ -167,6 +169,20 @@ func (w *diskWorker) next(*rand.Rand) *request {
 	apply := q.apply
 	q.apply = func() { apply(); w.step++ }
 	return &q
+}
+
+// await rescans until the disk is listed.
+func (w *diskWorker) await(ctx context.Context, c *clients) error {
+	for {
+		if err := ignore(c.disk.Rescan(ctx, &disk.RescanRequest{})); err != nil {
+			return err
+		}
+		ids, err := c.disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+		if err != nil || ids.DiskIDs[w.number] != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (w *diskWorker) mkdir(name string) func(context.Context, *clients) error {

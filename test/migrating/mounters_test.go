@@ -98,6 +98,7 @@ func TestMountersOfDisks(t *testing.T) {
 			ctx := t.Context()
 			d, err := n.AttachDisk(simnode.Disk{Size: 10 << 30, Serial: "vol-1"})
 			must(t, err)
+			must(t, n.AwaitDisk(d.Number))
 			must(t, m.FormatAndMount(ctx, "vol-1", staged))
 			must(t, m.FormatAndMount(ctx, "vol-1", staged)) // the kubelet retries
 			mounted := func() (at []string, size uint64) {
@@ -138,8 +139,9 @@ func TestMountersOfDisks(t *testing.T) {
 func TestForeignContentIsKept(t *testing.T) {
 	n := node(t)
 	no := false // the new mounter would not get as far with an offline disk
-	_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}, Offline: &no, ReadOnly: &no})
+	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}, Offline: &no, ReadOnly: &no})
 	must(t, err)
+	must(t, n.AwaitDisk(d.Number))
 	_, err = n.Fail(simnode.Fault{Call: winapi.VolumeInformation, Error: winapi.ERROR_GEN_FAILURE})
 	must(t, err)
 	format := n.Record()
@@ -202,8 +204,9 @@ func TestMountersOfShares(t *testing.T) {
 func TestVolumeSizeByHandAndNegotiated(t *testing.T) {
 	for _, apis := range [][]string{nil, {"volume/v1beta1"}} {
 		n := node(t)
-		_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
+		d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
 		must(t, err)
+		must(t, n.AwaitDisk(d.Number))
 		must(t, inProcess(n).FormatAndMount(t.Context(), "vol-1", staged))
 		state, err := n.Show()
 		must(t, err)

@@ -23,6 +23,9 @@ type driver struct {
 	ways   []way
 	// volume is the disk that the cloud attaches. nil for drivers of SMB shares.
 	volume *simnode.Disk
+	// rescans says whether the driver rescans before it looks for a disk. Others rely on
+	// plug and play.
+	rescans bool
 
 	// prepare is what an administrator does before the driver. nil for nothing.
 	prepare                                           func(*visit) error
@@ -368,7 +371,7 @@ var azureDisk = driver{
 		pipes("v1", "disk/v1", "volume/v1", "filesystem/v1"),
 		pipes("v1beta", "disk/v1beta2", "volume/v1beta2", "filesystem/v1beta1"),
 	},
-	volume: &simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: 7}},
+	volume: &simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: 7}}, rescans: true,
 	stage: func(v *visit) error {
 		_, _ = v.disk.Rescan(v.ctx, &disk.RescanRequest{})
 		n, err := azureFind(v)

@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 		i := 0
 		for _, d := range drivers() {
 			for _, w := range d.ways {
-				for _, world := range worlds() {
+				for _, world := range roadWorlds() {
 					if !world.fits(d) {
 						continue
 					}
@@ -293,7 +293,7 @@ type road struct{ driver, way, world string }
 
 // worldsOfLosses are a world without a restart, and the worst with one.
 func worldsOfLosses() []world {
-	return slices.DeleteFunc(worlds(), func(w world) bool {
+	return slices.DeleteFunc(roadWorlds(), func(w world) bool {
 		return !slices.Contains([]string{"as attached", "restart, other disk numbers", "restart, other numbers and offline", "restart, mappings disconnected", "restart, mappings work unseen"}, w.name)
 	})
 }
@@ -318,7 +318,7 @@ func pairs() []pair {
 		}
 	}
 	var disks, mappings []world
-	for _, w := range worlds() {
+	for _, w := range roadWorlds() {
 		switch {
 		case w.event != nil && w.blocks:
 			disks = append(disks, w)
@@ -375,6 +375,9 @@ func identify(t *testing.T, p preset) string {
 		add := p.disk(i)
 		add.Size = gib
 		info, err := v.node.AttachDisk(add)
+		if err == nil {
+			err = v.node.AwaitDisk(info.Number)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -50,14 +53,13 @@ func reattach(offline bool) func(*visit) error {
 		if err := v.node.DetachDisk(n); err != nil {
 			return err
 		}
-		if err := reboot(v); err != nil {
-			return err
-		}
 		if _, err := v.node.AttachDisk(simnode.Disk{Number: &n, Size: gib}); err != nil {
 			return err
 		}
-		_, err = v.node.AttachDisk(simnode.Disk{ID: v.id, Offline: &offline, ReadOnly: &offline})
-		return err
+		if _, err := v.node.AttachDisk(simnode.Disk{ID: v.id, Offline: &offline, ReadOnly: &offline}); err != nil {
+			return err
+		}
+		return reboot(v)
 	}
 }
 
@@ -65,7 +67,7 @@ func smbAfterReboot(what string) func(*simnode.Config) {
 	return func(c *simnode.Config) { c.SMBAfterReboot = what }
 }
 
-func worlds() []world {
+func roadWorlds() []world {
 	return []world{
 		{name: "as attached", blocks: true, shares: true},
 		{name: "disks arrive offline", blocks: true, node: func(c *simnode.Config) { c.SANPolicy = "offlineAll" }},
@@ -86,6 +88,9 @@ func arrive(t *testing.T, d driver, w way, world world) *visit {
 		c.Log = slog.New(slog.DiscardHandler)
 		c.SMBServers = []simnode.SMBServer{{Name: "files.example.com", Shares: []string{"data"},
 			Accounts: []simnode.SMBAccount{{User: user, Password: password}}}}
+		if !d.rescans {
+			c.Attach = nodespec.AttachPlugAndPlay
+		}
 		if world.node != nil {
 			world.node(c)
 		}
@@ -102,13 +107,39 @@ func (v *visit) begin(t *testing.T, d driver) {
 		add := *d.volume
 		add.ID, add.Size = "volume", gib
 		v.id = add.ID
-		if _, err := v.node.AttachDisk(add); err != nil {
+		info, err := v.node.AttachDisk(add)
+		if err != nil {
 			t.Fatal(err)
 		}
+		v.await(t, d, info.Number)
 	}
 	if d.prepare != nil {
 		if err := d.prepare(v); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// await waits until Windows sees a new disk, as the kubelet does by calling the driver
+// until it finds the disk. The first call of a driver that rescans makes Windows look.
+func (v *visit) await(t *testing.T, d driver, number uint32) {
+	t.Helper()
+	if d.rescans {
+		if _, err := v.disk.Rescan(v.ctx, &disk.RescanRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		state, err := v.node.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(state.Disks, func(d simnode.DiskInfo) bool { return d.Number == number })
+		if !state.Disks[i].Waiting {
+			return
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatalf("%s: disk %d is not seen after 10 s", d.name, number)
 		}
 	}
 }

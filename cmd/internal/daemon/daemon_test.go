@@ -321,11 +321,15 @@ func TestStateDirSurvivesKill(t *testing.T) {
 	p.exit(t)
 
 	start(t, state).await(t, "Serving ")
-	ids, err := diskClient(t).ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{})
-	if err != nil {
-		t.Fatal(err)
+	var got *diskv1.DiskIDs
+	for start := time.Now(); got == nil && time.Since(start) < 10*time.Second; {
+		_, rescan := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{})
+		ids, err := diskClient(t).ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{})
+		if err := errors.Join(rescan, err); err != nil {
+			t.Fatal(err)
+		}
+		got = ids.DiskIDs[attached.Number]
 	}
-	got := ids.DiskIDs[attached.Number]
 	if got.GetSerialNumber() != "KEPT" || got.GetPage83() != "kept-id" {
 		t.Errorf("after a kill disk %d has the identifiers %v", attached.Number, got)
 	}

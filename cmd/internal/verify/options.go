@@ -40,7 +40,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("csi-proxy-verify", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&o.Simulated, "simulated", false, "ask a simulated node instead of this machine, on any system: a rehearsal")
-	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (default, strict, kind)")
+	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (strict, kind)")
 	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
 	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
 	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")

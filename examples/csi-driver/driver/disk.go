@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -31,7 +32,7 @@ type diskVolume struct{ name string }
 func (diskVolume) shared() bool { return false }
 
 func (v diskVolume) stage(ctx context.Context, d *Driver, in *csi.NodeStageVolumeRequest) error {
-	number, err := d.findDisk(ctx, in.GetPublishContext())
+	number, err := d.awaitDisk(ctx, in.GetPublishContext())
 	if err != nil {
 		return err
 	}
@@ -48,6 +49,17 @@ func (diskVolume) stats(ctx context.Context, d *Driver, path string) (total, fre
 
 func (diskVolume) expand(ctx context.Context, d *Driver, path string, atLeast int64) (int64, error) {
 	return d.expandDisk(ctx, path, atLeast)
+}
+
+// awaitDisk is findDisk for a disk that was just attached: Windows may see it some time
+// after a scan. If that takes longer, the kubelet calls again.
+func (d *Driver) awaitDisk(ctx context.Context, publish map[string]string) (uint32, error) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		number, err := d.findDisk(ctx, publish)
+		if status.Code(err) != codes.Unavailable || time.Now().After(deadline) {
+			return number, err
+		}
+	}
 }
 
 // findDisk returns the number of the disk that a publish context describes. The number

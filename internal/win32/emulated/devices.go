@@ -238,8 +238,8 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	return is, err
 }
 
-// Reenumerate implements [win32.Devices]. It makes disks that wait for a rescan
-// visible.
+// Reenumerate implements [win32.Devices]. It finds the disks that wait for it, which arrive
+// a moment later.
 //
 // Source: document, CM_Reenumerate_DevNode.
 func (n *Node) Reenumerate() error { return n.do(n.reenumerate) }
@@ -254,13 +254,12 @@ func (n *Node) reenumerate(t *tx) error {
 		return win32.ERROR_ACCESS_DENIED
 	}
 	for _, d := range n.waiting {
-		state := d.diskState
-		state.State = statusAttached
-		d.change(t, state)
-		if err := n.arrive(t, d, state); err != nil {
-			return err
+		if d.State == statusWaiting {
+			state := d.diskState
+			state.State = statusArriving
+			d.change(t, state)
+			t.onCommit(func() { d.arrives = n.now().Add(arrivalDelay) })
 		}
 	}
-	t.onCommit(func() { n.waiting = nil })
 	return nil
 }

@@ -44,7 +44,8 @@ type diskStatus string
 
 const (
 	statusAttached diskStatus = "attached"
-	statusWaiting  diskStatus = "waiting" // invisible until Reenumerate
+	statusWaiting  diskStatus = "waiting"  // invisible until some time after Reenumerate
+	statusArriving diskStatus = "arriving" // found, and visible a moment later
 	statusDetached diskStatus = "detached"
 )
 
@@ -59,6 +60,7 @@ type disk struct {
 	opens []*deviceHandle
 	gone  bool // detached: its handles can only be closed
 
+	arrives  time.Time // while it is arriving: when it becomes visible
 	reserves time.Time // when its GPT gets a reserved partition; zero for never
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
@@ -22,8 +23,7 @@ const (
 )
 
 // Attach attaches a disk and returns its number. If c.ID is that of a detached
-// disk, it attaches that disk again. With Config.Attach = [nodespec.AttachRescan] the disk is
-// invisible until Reenumerate.
+// disk, it attaches that disk again. Config.Attach is when Windows sees it.
 func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -33,15 +33,70 @@ func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	if err := validateDisk(c); err != nil {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
-	status := statusAttached
-	if n.cfg.Attach == nodespec.AttachRescan {
-		status = statusWaiting
-	}
+	status := map[string]diskStatus{
+		nodespec.AttachRescan: statusWaiting, nodespec.AttachPlugAndPlay: statusArriving, nodespec.AttachSeen: statusAttached,
+	}[n.cfg.Attach]
 	number, err = n.attach(c, status)
 	if err != nil {
 		return 0, fmt.Errorf("attach: %w", n.cause(err))
 	}
 	return number, nil
+}
+
+// arrivalDelay is the time from when Windows finds a disk until the disk can be used. It is
+// short because tests on the machine's own clock wait for it.
+const arrivalDelay = 5 * time.Millisecond
+
+// addArrived adds the disks that Windows has found and whose time has come. The caller
+// holds the node's lock.
+func (n *Node) addArrived() {
+	for _, d := range slices.Clone(n.waiting) {
+		if d.State != statusArriving || n.now().Before(d.arrives) {
+			continue
+		}
+		if err := n.transact(func(t *tx) error { return n.see(t, d) }); err != nil {
+			n.log.Error("Failed to add a disk that arrived", "disk", d.ID, "err", n.cause(err))
+		}
+	}
+}
+
+// AwaitDisk scans for devices and returns when Windows has the attached disk.
+func (n *Node) AwaitDisk(number uint32) error {
+	look := func(scan bool) (bool, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if err := n.usable(); err != nil {
+			return false, err
+		}
+		if scan {
+			err := n.transact(func(t *tx) error {
+				t.privilege = win32.SE_LOAD_DRIVER_NAME
+				return n.reenumerate(t)
+			})
+			if err != nil {
+				return false, fmt.Errorf("await disk %d: %w", number, n.cause(err))
+			}
+		}
+		n.addArrived()
+		d, err := n.numbered("await", number)
+		return err == nil && d.State == statusAttached, err
+	}
+	for seen, err := look(true); !seen; seen, err = look(false) {
+		if err != nil {
+			return err
+		}
+		n.sleep(arrivalDelay)
+	}
+	return nil
+}
+
+// see makes a waiting disk visible.
+func (n *Node) see(t *tx, d *disk) error {
+	state := d.diskState
+	state.State = statusAttached
+	d.change(t, state)
+	t.onCommit(func() { n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d }) })
+	return n.arrive(t, d, state)
 }
 
 // attached returns an attached disk, visible or not, or nil.
@@ -133,7 +188,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	d := &disk{diskState: state, n: n, image: image}
+	d := &disk{diskState: state, n: n, image: image, arrives: n.now().Add(arrivalDelay)}
 	undo := func() {
 		image.Close()
 		delete(n.images, state.ID)
@@ -159,16 +214,17 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		} else if table, err = n.content(t, d, c, letters); err != nil {
 			return err
 		}
-		if status != statusWaiting && !state.System && n.collides(d, table) {
+		if status == statusAttached && !state.System && n.collides(d, table) {
 			state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
 			d.diskState = state
 		}
 		t.Put(diskKey(state.ID), state)
-		if status == statusWaiting {
+		if status != statusAttached {
+			n.chosen("attach", "do not see an attached disk yet", state.ID)
 			t.onCommit(func() { n.waiting = append(n.waiting, d) })
-			return nil
+		} else {
+			t.onCommit(func() { n.addDisk(d) })
 		}
-		t.onCommit(func() { n.addDisk(d) })
 		return n.arrange(t, arrangement{disk: d, state: state, table: table, letters: letters})
 	})
 	if err != nil {

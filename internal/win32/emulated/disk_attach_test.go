@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -23,7 +24,7 @@ func TestBytesOfADisk(t *testing.T) {
 			number, err := n.Attach(nodespec.Disk{Size: gib, ID: "d", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}},
 				Bytes: []nodespec.Bytes{{At: 0, Data: make([]byte, 34*512)}, {At: gib - 33*512, Data: make([]byte, 33*512)}, {At: 4096, Data: []byte("left over")}}})
 			if err == nil {
-				err = rescan(n)
+				err = n.AwaitDisk(number)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -143,18 +144,12 @@ func TestImageContent(t *testing.T) {
 	if err := errors.Join(copyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	number, err := n.Attach(nodespec.Disk{Image: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := attach(t, n, nodespec.Disk{Image: file})
 	online(t, n, number)
 	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
 		t.Errorf("volumes of the copy %v, want one with its own name", vs)
 	}
-	larger, err := n.Attach(nodespec.Disk{Image: file, Size: 11 * gib})
-	if err != nil {
-		t.Fatal(err)
-	}
+	larger := attach(t, n, nodespec.Disk{Image: file, Size: 11 * gib})
 	if d := n.diskByNumber(larger); d.Size != 11*gib || d.table.UsableOffset+d.table.UsableLength > 10*gib {
 		t.Errorf("disk of %d bytes with the table %+v", d.Size, d.table)
 	}
@@ -165,7 +160,9 @@ func TestImageContent(t *testing.T) {
 
 func TestAttachNeedsRescan(t *testing.T) {
 	dir := t.TempDir()
-	n := start(t, nodespec.Config{StateDir: dir, Windows: nodespec.Windows{Attach: "rescan"}})
+	now := time.Unix(1e9, 0)
+	clock := Machine{Now: func() time.Time { return now }}
+	n := startOn(t, nodespec.Config{StateDir: dir, Windows: nodespec.Windows{Attach: "rescan"}}, clock)
 	number, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 	if err != nil || number != 3 {
 		t.Fatalf("Attach = %d, %v", number, err)
@@ -186,7 +183,8 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n = start(t, nodespec.Config{StateDir: dir})
+	n = startOn(t, nodespec.Config{StateDir: dir}, clock)
+	now = now.Add(time.Hour)
 	missing(n, `\\.\PhysicalDrive3`)
 	if err := n.Detach(4); err != nil { // an invisible disk can be detached
 		t.Fatal(err)
@@ -194,6 +192,8 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if err := rescan(n); err != nil {
 		t.Fatal(err)
 	}
+	missing(n, `\\.\PhysicalDrive3`)
+	now = now.Add(arrivalDelay)
 	online(t, n, 3)
 	one(t, n, 3)
 	missing(n, `\\.\PhysicalDrive4`)
@@ -202,7 +202,31 @@ func TestAttachNeedsRescan(t *testing.T) {
 	}
 }
 
-// rescan makes the node see attached disks.
+// With plug and play a disk needs no rescan. It arrives although the process ends meanwhile.
+func TestAttachPlugAndPlay(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	clock := Machine{Now: func() time.Time { return now }}
+	cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{Attach: "plugAndPlay"}}
+	n := startOn(t, cfg, clock)
+	letter := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}, ID: "d"}
+	if number, err := n.Attach(letter); err != nil || number != 3 {
+		t.Fatalf("Attach = %d, %v", number, err)
+	}
+	if state, err := n.Show(); err != nil || !state.Disks[3].Waiting || n.diskByNumber(3) != nil {
+		t.Errorf("the disk is seen at once: %+v, %v", state.Disks[3], err)
+	}
+	killed := cloneDir(t, cfg.StateDir)
+	now = now.Add(arrivalDelay)
+	cfg.StateDir = killed
+	for _, n := range []*Node{n, startOn(t, cfg, clock)} {
+		online(t, n, 3)
+		if _, err := n.Attributes(`E:\`); err != nil {
+			t.Errorf("the volume with its letter: %v", err)
+		}
+	}
+}
+
+// rescan makes the node see attached disks, a moment later.
 func rescan(n win32.API) error {
 	return n.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate)
 }
@@ -251,10 +275,7 @@ func TestCollision(t *testing.T) {
 		if err := errors.Join(copyImage(f, image(t, n, 1)), f.Truncate(gib), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		number, err := n.Attach(nodespec.Disk{Image: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		number := attach(t, n, nodespec.Disk{Image: file})
 		d, original := n.diskByNumber(number), n.diskByNumber(1)
 		if !d.offline() || d.writable() == nil || len(volumesOn(t, n, number)) != 0 || original.offline() {
 			t.Fatalf("%s: the clone has attributes %#x, its original %#x", content, d.Attributes, original.Attributes)

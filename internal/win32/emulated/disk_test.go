@@ -377,10 +377,7 @@ func TestSANPolicy(t *testing.T) {
 		{"offlineAll", nodespec.Disk{Bus: "nvme", Offline: &no, ReadOnly: &no}, false},
 	} {
 		n := start(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: c.policy}})
-		number, err := n.Attach(c.disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		number := attach(t, n, c.disk)
 		d := n.diskByNumber(number)
 		readOnly := d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0
 		if d.offline() != c.offline || readOnly != c.offline {

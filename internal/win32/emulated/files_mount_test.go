@@ -258,9 +258,7 @@ func TestVolumeGoesAway(t *testing.T) {
 	_, err = n.create(0, n.nt(`C:\mount\x`), readable, shareAll, win32.FILE_OPEN, synch)
 	wantStatus(t, "pass through the mount point", err, win32.STATUS_OBJECT_PATH_NOT_FOUND)
 
-	if _, err := n.Attach(nodespec.Disk{ID: "data"}); err != nil {
-		t.Fatal(err)
-	}
+	attach(t, n.Node, nodespec.Disk{ID: "data"})
 	again, err := n.create(0, n.nt(`E:\`), readable, shareAll, win32.FILE_OPEN, folder)
 	wantStatus(t, "open the root that an old handle does not share", err, 0)
 	n.shut(dir, doomed, again)

@@ -278,3 +278,16 @@ func online(t testing.TB, n *Node, number uint32) {
 		t.Error(err)
 	}
 }
+
+// attach attaches a disk and returns its number when Windows sees it.
+func attach(t testing.TB, n *Node, d nodespec.Disk) uint32 {
+	t.Helper()
+	number, err := n.Attach(d)
+	if err == nil {
+		err = n.AwaitDisk(number)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
 // load restores the node from the state that was read. pending are image writes
@@ -52,10 +53,18 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 	for _, s := range attached {
 		d := &disk{diskState: s, n: n, image: n.images[s.ID]}
 		if s.State == statusWaiting {
+			var err error
+			if d.table, err = ptable.Read(d.image, s.geometry()); err != nil {
+				return err
+			}
 			n.waiting = append(n.waiting, d)
 			continue
 		}
-		if err := n.transact(func(t *tx) error { return n.arrive(t, d, s) }); err != nil {
+		see := func(t *tx) error { return n.arrive(t, d, s) }
+		if s.State == statusArriving {
+			see = func(t *tx) error { return n.see(t, d) }
+		}
+		if err := n.transact(see); err != nil {
 			return n.cause(err)
 		}
 	}

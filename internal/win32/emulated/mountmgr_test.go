@@ -125,11 +125,7 @@ func TestBuses(t *testing.T) {
 		"": win32.BusTypeSas, "SCSI": win32.BusTypeScsi, "iscsi": win32.BusTypeISCSI, "nvme": win32.BusTypeNvme, "sata": win32.BusTypeSata,
 		"ata": win32.BusTypeAta, "virtual": win32.BusTypeVirtual, "vhd": win32.BusTypeFileBackedVirtual,
 	} {
-		number, err := n.Attach(nodespec.Disk{Bus: name, Size: gib})
-		if err != nil {
-			t.Errorf("Attach on bus %q = %v", name, err)
-			continue
-		}
+		number := attach(t, n, nodespec.Disk{Bus: name, Size: gib})
 		if got := n.diskByNumber(number).Bus; got != want {
 			t.Errorf("bus %q is %d, want %d", name, got, want)
 		}

@@ -42,7 +42,7 @@ type Node struct {
 	images   map[string]*os.File            // by disk identity, only attached disks
 	written  map[string]map[uint64]struct{} // by disk identity, for images created since Open: chunks that may not be zero
 	disks    []*disk                        // visible disks, by number
-	waiting  []*disk                        // attached, but invisible until Reenumerate
+	waiting  []*disk                        // attached, but not visible yet
 	volumes  []*volume                      // present volumes, in order of arrival
 	known    map[string]volumeRecord        // every volume ever seen, by identity
 	spanned  []volumeRecord                 // those that lie on several disks
@@ -188,6 +188,7 @@ func (n *Node) locked(call func(t *tx) error) (wait time.Duration, err error) {
 		return 0, win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
 	n.applyISCSIEvents()
+	n.addArrived()
 	n.addReserved()
 	n.wait = 0
 	err = n.transact(call)

@@ -94,9 +94,7 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for death, n := range deaths(t, n, cfg) {
-		if _, err := n.Attach(nodespec.Disk{ID: "d"}); err != nil {
-			t.Fatal(err)
-		}
+		attach(t, n, nodespec.Disk{ID: "d"})
 		if _, err := n.Attributes(`E:\marked`); err != nil {
 			t.Errorf("%s: the file on the disk after it was attached again: %v", death, err)
 		}

@@ -44,10 +44,10 @@ func (n *Node) reboot() error {
 	if err := n.bootISCSI(); err != nil {
 		return fmt.Errorf("reboot: %w", n.cause(err))
 	}
-	for _, list := range [][]*disk{slices.Clone(n.disks), n.waiting} {
+	for _, list := range [][]*disk{slices.Clone(n.disks), slices.Clone(n.waiting)} {
 		for _, d := range list {
 			err := n.transact(func(t *tx) error {
-				waiting := d.State == statusWaiting
+				waiting := d.State != statusAttached
 				state := d.diskState
 				state.State = statusAttached
 				state.Attributes = state.Persistent

@@ -20,6 +20,7 @@ func (n *Node) Show() (nodespec.State, error) {
 		return nodespec.State{}, err
 	}
 	n.applyISCSIEvents()
+	n.addArrived()
 	s := nodespec.State{OpenHandles: n.openHandles()}
 	for _, d := range slices.Concat(n.disks, n.waiting) {
 		s.Disks = append(s.Disks, d.info())
@@ -61,7 +62,7 @@ func (d *disk) info() nodespec.DiskInfo {
 	info := nodespec.DiskInfo{
 		Number: d.Number, ID: d.ID, Image: d.image.Name(), Size: nodespec.Size(d.Size), SeenSize: nodespec.Size(d.SeenSize), SectorSize: d.Sector,
 		Style:   map[uint32]string{win32.PARTITION_STYLE_MBR: "MBR", win32.PARTITION_STYLE_GPT: "GPT", win32.PARTITION_STYLE_RAW: "RAW"}[d.table.Style],
-		Waiting: d.State == statusWaiting, System: d.System, Online: !d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
+		Waiting: d.State != statusAttached, System: d.System, Online: !d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
 	}
 	for _, p := range d.table.Partitions {
 		if !ptable.InUse(p) {

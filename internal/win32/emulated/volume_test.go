@@ -176,9 +176,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 				{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}}}, // not new
 			}}
 			n := start(t, cfg)
-			if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}); err != nil {
-				t.Fatal(err)
-			}
+			attach(t, n, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 			online(t, n, 2)
 			const place = `\\?\Harddisk2Partition2`
 			if number, err := win32.DecodeDeviceNumber(ioctl(t, n, openPath(t, n, `\\?\harddisk1partition2`, 0), win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12)); err != nil || number.DeviceNumber != 1 || number.PartitionNumber != 2 {
@@ -426,9 +424,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 		t.Errorf("volumes %v of a detached disk", vs)
 	}
 	number := uint32(5)
-	if _, err := n.Attach(nodespec.Disk{ID: "lun-7", Number: &number}); err != nil {
-		t.Fatal(err)
-	}
+	attach(t, n, nodespec.Disk{ID: "lun-7", Number: &number})
 	check(n, "attached again", 5)
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
@@ -453,7 +449,5 @@ func TestVolumeNamesPersist(t *testing.T) {
 		t.Error("Discard of a discarded disk succeeded")
 	}
 	// Another disk may use the identity again.
-	if _, err := n.Attach(nodespec.Disk{ID: "lun-7", Size: gib}); err != nil {
-		t.Fatal(err)
-	}
+	attach(t, n, nodespec.Disk{ID: "lun-7", Size: gib})
 }

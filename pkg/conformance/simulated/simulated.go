@@ -31,7 +31,7 @@ func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 }
 
 // InProcessOn is InProcess on nodes with the given Windows, whose empty options are those
-// of the default world.
+// of the strict world.
 func InProcessOn(w nodespec.Windows) conformance.NewNode {
 	return func(t *testing.T, setup conformance.Setup) *conformance.Node {
 		t.Helper()

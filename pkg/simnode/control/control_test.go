@@ -64,6 +64,9 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := n.AwaitDisk(d.Number); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.GrowDisk(d.Number, 2<<30); err != nil {
 		t.Error(err)
 	}

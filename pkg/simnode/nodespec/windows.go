@@ -86,7 +86,8 @@ func Options() []Option {
 			{SANOnlineAll, "all disks arrive online", "document: diskpart, san"},
 		}},
 		{"attach", "when the node sees an attached disk", []Value{
-			{AttachRescan, "after a rescan", "behavior of the existing CSI Proxy, which rescans"},
+			{AttachRescan, "a moment after a rescan", "code: the existing CSI Proxy and the drivers for Azure Disk and AWS EBS rescan; that the disk arrives later than the scan ends is inference"},
+			{AttachPlugAndPlay, "by itself, a moment later", "code: the drivers for GCE PD, AWS EBS and vSphere find new disks without a rescan"},
 			{AttachSeen, "at once", "inference"},
 		}},
 		{"automount", "whether new basic volumes are mounted", []Value{
@@ -196,8 +197,9 @@ const (
 
 // The values of [Windows.Attach].
 const (
-	AttachSeen   = "seen"
-	AttachRescan = "rescan"
+	AttachRescan      = "rescan"
+	AttachPlugAndPlay = "plugAndPlay"
+	AttachSeen        = "seen"
 )
 
 // The values of [Windows.Automount].
@@ -346,23 +348,19 @@ type World struct {
 
 // The names of worlds.
 const (
-	WorldDefault = "default" // strict, but disks are seen at once
-	WorldStrict  = "strict"  // the first value of each option
-	WorldKind    = "kind"    // the last value of each option
+	WorldStrict = "strict" // the first value of each option; the default
+	WorldKind   = "kind"   // the last value of each option
 )
 
 // Worlds returns the named worlds, the default one first. Every option has a value in each.
 func Worlds() []World {
-	usual := World{Name: WorldDefault, Does: "strict, but disks are seen at once"}
 	strict := World{Name: WorldStrict, Does: "for each open question the answer that more programs fail with"}
 	kind := World{Name: WorldKind, Does: "for each open question the answer that most programs work with"}
 	for _, o := range Options() {
-		usual.Set(o.Key, o.Values[0].Name)
 		strict.Set(o.Key, o.Values[0].Name)
 		kind.Set(o.Key, o.Values[len(o.Values)-1].Name)
 	}
-	usual.Attach = AttachSeen
-	return []World{usual, strict, kind}
+	return []World{strict, kind}
 }
 
 // Get returns the value of the option with the given key.
@@ -396,7 +394,7 @@ func (w Windows) Or(other Windows) Windows {
 func (w Windows) In(world string) (Windows, error) {
 	all := Worlds()
 	if world == "" {
-		world = WorldDefault
+		world = WorldStrict
 	}
 	i := slices.IndexFunc(all, func(a World) bool { return a.Name == world })
 	if i < 0 {

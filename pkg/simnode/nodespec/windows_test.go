@@ -62,7 +62,7 @@ func TestIn(t *testing.T) {
 			t.Errorf("%s: %v, want the name, the value and the values", o.Key, err)
 		}
 	}
-	if _, err := (nodespec.Windows{}).In("nice"); err == nil || err.Error() != `world "nice", want default, strict or kind` {
+	if _, err := (nodespec.Windows{}).In("nice"); err == nil || err.Error() != `world "nice", want strict or kind` {
 		t.Error(err)
 	}
 }

@@ -38,8 +38,9 @@ func TestParallelServers(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			n := simnode.New(t)
-			_, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: fmt.Sprintf("serial-%d", i)})
+			info, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: fmt.Sprintf("serial-%d", i)})
 			must(t, err)
+			must(t, n.AwaitDisk(info.Number))
 			s := serve.Start(t, n)
 			c, err := diskv1.NewClientWithPipePath(s.PipePath(diskv1.GroupName, diskv1.Version))
 			must(t, err)

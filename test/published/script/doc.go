@@ -20,7 +20,7 @@
 //	volume/v1 ListVolumesOnDisk {"disk_number": 1}
 //	  {"volume_ids": ["?volume"]}
 //
-// A line is a comment (#), a command of csi-proxyctl ($) or a call: a method, by
+// A line is a comment (#), a command of csi-proxyctl or sleep ($) or a call: a method, by
 // default of the section's API, and the request as JSON with the field names of the
 // .proto file. The indented line below a call is the expected result: the response
 // with all its fields, or "!" with the gRPC code and the text of the error. A

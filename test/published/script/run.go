@@ -145,6 +145,14 @@ func (m Module) section(t *testing.T, s Section, a API) {
 	_, version, _ := strings.Cut(a.Name, "/")
 	r.vars = variables{"version": version, "NUL": "\x00", "long": `C:\var\lib\kubelet\` + strings.Repeat("x", 261-len(`C:\var\lib\kubelet\`))}
 	for _, st := range s.steps {
+		if len(st.command) == 2 && st.command[0] == "sleep" {
+			d, err := time.ParseDuration(st.command[1])
+			if err != nil {
+				t.Fatalf("%s line %d: %v", s.File, st.line, err)
+			}
+			time.Sleep(d)
+			continue
+		}
 		if st.command != nil {
 			var args []string
 			for _, arg := range st.command {

@@ -44,16 +44,15 @@ func TestVolumeLifecycle(t *testing.T) {
 	d.Control(t, "node", "attach", "--size", "1GiB", "--serial", "vol-published")
 	_, err := disks.Rescan(ctx, &disk.RescanRequest{})
 	must(err)
-	ids, err := disks.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
-	must(err)
 	number, found := uint32(0), false
-	for n, id := range ids.DiskIDs {
-		if strings.Contains(id.SerialNumber, "vol-published") {
-			number, found = n, true
+	for !found { // a disk arrives some time after the scan
+		ids, err := disks.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+		must(err)
+		for n, id := range ids.DiskIDs {
+			if strings.Contains(id.SerialNumber, "vol-published") {
+				number, found = n, true
+			}
 		}
-	}
-	if !found {
-		t.Fatalf("no disk has the serial vol-published: %v", ids.DiskIDs)
 	}
 
 	// NodeStage

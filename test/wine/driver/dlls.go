@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -20,7 +21,10 @@ func (s *Server) call(in []byte) ([]byte, error) {
 	switch what {
 	case callReenumerate:
 		// The DLL runs in a process that enabled the privilege.
-		return nil, s.api.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate)
+		err := s.api.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, win32.API.Reenumerate)
+		// The model's disks arrive after the scan, and then nothing calls the driver.
+		time.Sleep(20 * time.Millisecond)
+		return nil, err
 	case callFormat:
 		return s.format(a)
 	}

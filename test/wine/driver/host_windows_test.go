@@ -113,6 +113,8 @@ func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
 	config.Log = quiet
+	// Wine has the disks that the model has, so only a disk that waits for a scan can be late.
+	config.Attach = cmp.Or(config.Attach, nodespec.AttachSeen)
 	h := &host{}
 	var err error
 	if h.model, err = emulated.Open(config, m); err != nil {
