@@ -27,6 +27,9 @@
 //
 // # Mounted pipes
 //
+// Only pipes that LocalSystem, administrators or this account owns are used, unless
+// [WithPipePath] names others; package pipe describes the check.
+//
 // A container has only the pipes that are mounted into it. A version whose pipe is
 // not mounted counts as not served.
 //
@@ -163,9 +166,13 @@ type search struct {
 }
 
 func newSearch(group string, versions []apiversion.Version, opts []Option) (*search, error) {
-	s := &search{group: group, options: options{path: client.PipePath}}
+	s := &search{group: group}
 	for _, set := range opts {
 		set(&s.options)
+	}
+	if s.options.path == nil {
+		s.options.path = client.PipePath
+		s.options.dial = append(s.options.dial, transport.RequireTrustedOwner())
 	}
 	if len(versions) == 0 {
 		return nil, fmt.Errorf("%s: want at least one version", group)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,12 +47,28 @@ var reconnect = grpc.ConnectParams{
 // There is no encryption or authentication: every process that may open the pipe may
 // call.
 func Connect(pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	if err := probe(pipePath); err != nil {
+	dial := dialer(opts)
+	if err := probe(pipePath, dial); err != nil {
 		return nil, err
 	}
 	return newClient(pipePath, func(ctx context.Context) (net.Conn, error) {
-		return pipe.Dial(ctx, pipePath)
+		return dial(ctx, pipePath)
 	}, opts)
+}
+
+// RequireTrustedOwner is an option of [Connect] and [ConnectContext] that makes every
+// connection one of [pipe.DialTrusted]. NewClient and package negotiate use it for the
+// pipes of CSI Proxy; [Connect] alone uses any pipe.
+func RequireTrustedOwner() grpc.DialOption { return trustedOwner{} }
+
+type trustedOwner struct{ grpc.EmptyDialOption }
+
+// dialer returns how to connect to a pipe.
+func dialer(opts []grpc.DialOption) func(ctx context.Context, path string) (net.Conn, error) {
+	if slices.Contains(opts, RequireTrustedOwner()) {
+		return pipe.DialTrusted
+	}
+	return pipe.Dial
 }
 
 // newClient returns a connection that calls dial when it is first used.
@@ -72,10 +89,10 @@ func newClient(pipePath string, dial func(context.Context) (net.Conn, error), op
 
 // probe checks that there is a server. gRPC itself would connect only with the
 // first call, and its error would have fewer details.
-func probe(pipePath string) error {
+func probe(pipePath string, dial func(context.Context, string) (net.Conn, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busyLimit)
 	defer cancel()
-	conn, err := pipe.Dial(ctx, pipePath)
+	conn, err := dial(ctx, pipePath)
 	if err != nil {
 		return err
 	}
@@ -94,11 +111,13 @@ var ErrNoAnswer = errors.New("no gRPC server responds")
 // It fails with the errors of [pipe.Dial], the error of ctx, or [ErrNoAnswer]. It
 // opens only the returned connection, and none if it fails.
 func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	first, err := pipe.Dial(ctx, pipePath)
+	dial := dialer(opts)
+	first, err := dial(ctx, pipePath)
 	if err != nil {
 		return nil, err
 	}
 	d := newDialed(ctx, pipePath, first)
+	d.again = dial
 	defer d.drop()
 	conn, err := newClient(pipePath, d.dial, opts)
 	if err != nil {
@@ -135,7 +154,8 @@ func answered(ctx context.Context, conn *grpc.ClientConn) bool {
 
 // dialed gives gRPC an existing connection first, and then new ones.
 type dialed struct {
-	path string
+	path  string
+	again func(ctx context.Context, path string) (net.Conn, error)
 
 	// open ends when the first connection is closed. The state of a grpc.ClientConn is
 	// not sufficient: it may become ready and idle again between two checks.
@@ -147,7 +167,7 @@ type dialed struct {
 }
 
 func newDialed(ctx context.Context, path string, first net.Conn) *dialed {
-	d := &dialed{path: path}
+	d := &dialed{path: path, again: pipe.Dial}
 	d.open, d.closed = context.WithCancel(ctx)
 	d.first = &watched{first, d.closed}
 	return d
@@ -176,7 +196,7 @@ func (d *dialed) dial(ctx context.Context) (net.Conn, error) {
 	if c := d.take(); c != nil {
 		return c, nil
 	}
-	return pipe.Dial(ctx, d.path)
+	return d.again(ctx, d.path)
 }
 
 // drop ends the context, and closes the first connection if gRPC has not taken it.

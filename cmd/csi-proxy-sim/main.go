@@ -10,13 +10,16 @@ import (
 	"os"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v2.0.0".
 var version = "Unknown"
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
+}
 
 func run(ctx context.Context, args []string, _ io.Reader, _, stderr io.Writer) int {
 	return daemon.Run(ctx, simhost.Program(version), args, stderr)

@@ -8,13 +8,16 @@ import (
 	"io"
 	"os"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/verify"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v2.0.0".
 var version = "Unknown"
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
+}
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return verify.Run(ctx, version, args, stdin, stdout, stderr)

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
@@ -18,7 +19,9 @@ import (
 // version is set by the linker: -ldflags "-X main.version=v2.0.0".
 var version = "Unknown"
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
+}
 
 // run runs the daemon, or the child process in which a daemon formats a volume.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

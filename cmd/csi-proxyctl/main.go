@@ -10,9 +10,13 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v2.0.0".
 var version = "Unknown"
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
+}

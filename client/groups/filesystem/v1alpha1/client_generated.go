@@ -29,15 +29,18 @@ type Client struct {
 var _ api.FilesystemClient = (*Client)(nil)
 
 // NewClient connects to the CSI Proxy of this node. It fails immediately if this
-// version is not served, so that a driver can try an older one.
+// version is not served, so that a driver can try an older one, and if an account owns
+// the pipe that package pipe does not trust.
 func NewClient() (*Client, error) {
-	return NewClientWithPipePath(client.PipePath(GroupName, Version))
+	return connect(client.PipePath(GroupName, Version), transport.RequireTrustedOwner())
 }
 
-// NewClientWithPipePath is like [NewClient] for another pipe or unix socket. Package
-// pipe defines the valid paths.
-func NewClientWithPipePath(pipePath string) (*Client, error) {
-	connection, err := transport.Connect(pipePath)
+// NewClientWithPipePath is like [NewClient] for another pipe or unix socket, whose owner
+// is not checked. Package pipe defines the valid paths.
+func NewClientWithPipePath(pipePath string) (*Client, error) { return connect(pipePath) }
+
+func connect(pipePath string, opts ...grpc.DialOption) (*Client, error) {
+	connection, err := transport.Connect(pipePath, opts...)
 	if err != nil {
 		return nil, err
 	}

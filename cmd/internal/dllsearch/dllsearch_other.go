@@ -1,0 +1,5 @@
+//go:build !windows
+
+package dllsearch
+
+func systemOnly() error { return nil }
