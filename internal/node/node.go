@@ -46,6 +46,10 @@ type Node struct {
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
 
+	// ProtectedDirs are directories whose disks are not partitioned, formatted, resized or
+	// taken offline, besides the WorkingDirs and what Windows needs.
+	ProtectedDirs []string
+
 	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which
 	// no kind is known, as if the disk or volume were blank.
 	OverwriteUnknown bool
@@ -74,7 +78,13 @@ type Clock interface {
 // New returns a node over api with the system's clock and randomness and the
 // default logger.
 func New(api win32.API) *Node {
-	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default()}
+	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs()}
+}
+
+// kubernetesDirs are where the kubelet and the container runtimes keep their data unless
+// they are configured otherwise.
+func kubernetesDirs() []string {
+	return []string{`C:\var\lib\kubelet`, `C:\ProgramData\containerd`, `C:\ProgramData\docker`}
 }
 
 // SystemClock is the time of the system.

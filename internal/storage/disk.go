@@ -194,6 +194,18 @@ func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
 	return d.UpdateProperties(ctx)
 }
 
+// Clustered reports whether a failover cluster manages the disk.
+func (d *Disk) Clustered(ctx context.Context) (bool, error) {
+	out, err := d.query(ctx, win32.IOCTL_DISK_IS_CLUSTERED, nil, 1)
+	if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_INVALID_PARAMETER) {
+		return false, nil // no driver of a cluster is there to answer
+	}
+	if err != nil {
+		return false, hosterr.Wrap("check whether the disk is clustered", "", err)
+	}
+	return len(out) > 0 && out[0] != 0, nil
+}
+
 // WriteProtected reports whether the disk refuses writes, for any reason: an
 // attribute, being offline, a switch on the device, another machine's
 // reservation. A disk whose driver does not support the query counts as writable.

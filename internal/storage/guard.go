@@ -2,26 +2,40 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Guard refuses a disk that Windows itself needs. A host calls it before it
-// initializes, partitions or takes a disk offline, and before it formats or grows
+// Guard refuses a disk that the node itself needs. A host calls it before it
+// initializes, partitions, clears or takes a disk offline, and before it formats or grows
 // a volume, on the handle that it will write through. Published requests make
 // this necessary: one without a disk number means disk 0.
 //
-// A disk is needed if the volume of the Windows directory lies on it, or if its
-// partition table l has an entry that only system disks have: an EFI system,
+// A disk is needed if one of these lies on it: the volume of the Windows directory, a page
+// file, the dedicated dump file, a directory of the node's WorkingDirs and ProtectedDirs,
+// which are those of the kubelet and of the containers; if a failover cluster manages it; or
+// if its partition table l has an entry that only such disks have: an EFI system,
 // recovery, dynamic-disk or Storage Spaces partition, or an active MBR partition.
-// If Guard cannot find the disk of the Windows directory, it refuses every disk.
+//
+// If one of these facts cannot be read, Guard refuses disks with partitions. It then allows
+// a disk without any, because none of the above can be on it, and because nothing could be
+// partitioned otherwise on a node where a fact is missing for good.
 //
 // Refusals are hosterr.ErrFailedPrecondition.
 func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
+	empty := len(Partitions(l)) == 0 && !superfloppy(l)
+	return guard(ctx, d, l, empty)
+}
+
+// guard is [Guard]. unknown allows the disk if not all facts can be read.
+func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool) error {
 	number, err := d.Number(ctx)
 	if err != nil {
 		return hosterr.Wrap("get the disk's number", "", err)
@@ -31,20 +45,120 @@ func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
 			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d has %s, so it is not changed", number.DeviceNumber, why)
 		}
 	}
-	system, err := windowsExtents(ctx, d.node)
+	why, err := needed(ctx, d, number.DeviceNumber)
+	switch {
+	case why != "":
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d %s, so it is not changed", number.DeviceNumber, why)
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case unknown:
+		d.node.Log.Warn("Changing a disk although it is not known which disks the node needs", "disk", number.DeviceNumber, "err", err)
+		return nil
+	}
+	// The kind of err, such as not found, is not the kind of this error.
+	return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs, so no disk with partitions is changed: %v", err)
+}
+
+// needed says why the node needs the disk, or returns "". With an error, another reason may
+// not have been found.
+func needed(ctx context.Context, d *Disk, number uint32) (why string, err error) {
+	clustered, failed := d.Clustered(ctx)
+	if clustered {
+		return "belongs to a failover cluster", nil
+	}
+	places, err := neededPlaces(d.node)
+	failed = errors.Join(failed, err)
+	volumes := map[string][]win32.Extent{} // by mount point
+	for _, p := range places {
+		root, err := d.node.API.VolumePathName(p.path)
+		if err != nil {
+			if p.must || !noVolume(err) {
+				failed = errors.Join(failed, fmt.Errorf("find the volume of %q: %w", p.path, err))
+			}
+			continue
+		}
+		extents, known := volumes[strings.ToLower(root)]
+		if !known {
+			extents, err = extentsAt(ctx, d.node, root)
+			if err != nil && (p.must || !noVolume(err)) {
+				failed = errors.Join(failed, err)
+				continue
+			}
+			volumes[strings.ToLower(root)] = extents
+		}
+		for _, e := range extents {
+			if e.Disk == number {
+				return p.why, nil
+			}
+		}
+	}
+	return "", failed
+}
+
+// place is a path whose disks the node needs.
+type place struct {
+	path, why string
+	must      bool // Windows always has it
+}
+
+// Where Windows says which files it keeps open itself
+// (docs/contract/disks.md#disks-that-windows-needs).
+const (
+	memoryManagement = `SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management`
+	crashControl     = `SYSTEM\CurrentControlSet\Control\CrashControl`
+)
+
+// neededPlaces returns the paths whose disks the node needs. With an error, some are missing.
+func neededPlaces(n *node.Node) ([]place, error) {
+	var places []place
+	var failed error
+	dir, err := n.API.WindowsDirectory()
 	if err != nil {
-		if ended := ctx.Err(); ended != nil {
-			return ended
-		}
-		// The kind of err, such as not found, is not the kind of this error.
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows, so no disk is changed: %v", err)
+		failed = fmt.Errorf("find the Windows directory: %w", err)
+	} else {
+		places = append(places, place{dir, "holds Windows", true})
 	}
-	for _, e := range system {
-		if e.Disk == number.DeviceNumber {
-			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d holds Windows, so it is not changed", e.Disk)
+	seen := map[string]bool{}
+	add := func(path, why string) {
+		if key := strings.ToLower(path); path != "" && !seen[key] {
+			seen[key] = true
+			places = append(places, place{path: path, why: why})
 		}
 	}
-	return nil
+	for _, v := range []struct{ key, name, what string }{
+		{memoryManagement, "ExistingPageFiles", "a page file"},
+		{memoryManagement, "PagingFiles", "a page file"},
+		{crashControl, "DedicatedDumpFile", "the dump file"},
+	} {
+		files, err := n.API.RegistryText(v.key, v.name)
+		if err != nil && !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
+			failed = errors.Join(failed, fmt.Errorf("read %s of %s: %w", v.name, v.key, err))
+		}
+		for _, file := range files {
+			// \??\D:\pagefile.sys, or D:\pagefile.sys and two sizes; ?: leaves the drive to
+			// Windows, which lists the file in ExistingPageFiles.
+			file = strings.TrimPrefix(file, `\??\`)
+			if v.name == "PagingFiles" {
+				file, _, _ = strings.Cut(file, " ")
+			}
+			if !strings.HasPrefix(file, "?") {
+				add(file, fmt.Sprintf("has %s (%s)", v.what, file))
+			}
+		}
+	}
+	for _, dir := range slices.Concat(n.WorkingDirs, n.ProtectedDirs) {
+		add(dir, "holds the directory "+dir)
+	}
+	return places, failed
+}
+
+// noVolume reports whether err means that a path is on no volume of a disk: its drive does
+// not exist, or is a network drive.
+func noVolume(err error) bool {
+	return win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_DRIVE, win32.ERROR_INVALID_NAME,
+		win32.ERROR_BAD_PATHNAME, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_INVALID_PARAMETER)
 }
 
 // GuardVolume refuses to mount the volume with these extents if Windows needs it:
@@ -135,6 +249,11 @@ func windowsExtents(ctx context.Context, n *node.Node) ([]win32.Extent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the volume of %q: %w", dir, err)
 	}
+	return extentsAt(ctx, n, root)
+}
+
+// extentsAt returns the extents of the volume that is mounted at root.
+func extentsAt(ctx context.Context, n *node.Node, root string) ([]win32.Extent, error) {
 	id, err := n.API.VolumeNameForMountPoint(root)
 	if err != nil {
 		return nil, fmt.Errorf("find the volume of %q: %w", root, err)

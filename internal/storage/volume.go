@@ -310,7 +310,8 @@ func onlinePartition(ctx context.Context, d *Disk, l win32.Layout, number, parti
 	if err != nil || !offline {
 		return false, nil // the next look sees it
 	}
-	if err := Guard(ctx, d, l); err != nil {
+	// To bring a data volume online loses nothing, so it needs no more than what is known.
+	if err := guard(ctx, d, l, true); err != nil {
 		return false, err
 	}
 	d.node.Log.Info("Bringing an offline volume online", "disk", number, "partition", partition)

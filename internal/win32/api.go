@@ -166,4 +166,8 @@ type Installation interface {
 	// ComputerName returns a name of this machine (GetComputerNameExW). kind is one of
 	// the constants ComputerName….
 	ComputerName(kind uint32) (string, error)
+	// RegistryText returns a value of a key of HKEY_LOCAL_MACHINE that is a text or a
+	// list of texts (RegQueryValueExW), with environment variables expanded. It returns
+	// ERROR_FILE_NOT_FOUND if there is no such key or value.
+	RegistryText(key, name string) ([]string, error)
 }

@@ -9,7 +9,7 @@ func CallNames() []string {
 		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
 		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
-		"Reenumerate", "RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
+		"Reenumerate", "RefreshIScsiSendTargetPortal", "RegistryText", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",
 		"SetMountPoint", "StartService", "UpdateStorageCache", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",

@@ -277,6 +277,14 @@ func (o *observed) ComputerName(kind uint32) (name string, err error) {
 	return name, err
 }
 
+func (o *observed) RegistryText(key, name string) (text []string, err error) {
+	err = o.call(Call{Name: "RegistryText", Path: key + `\` + name}, func(*Call) (err error) {
+		text, err = o.api.RegistryText(key, name)
+		return err
+	})
+	return text, err
+}
+
 func (o *observed) WindowsDirectory() (dir string, err error) {
 	err = o.call(Call{Name: "WindowsDirectory"}, func(*Call) (err error) {
 		dir, err = o.api.WindowsDirectory()

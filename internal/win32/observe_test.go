@@ -156,6 +156,11 @@ func (a *recorder) ComputerName(kind uint32) (string, error) {
 	return "name", a.err
 }
 
+func (a *recorder) RegistryText(key, name string) ([]string, error) {
+	a.record("RegistryText", key, name)
+	return []string{"text"}, a.err
+}
+
 func (a *recorder) WindowsDirectory() (string, error) {
 	a.record("WindowsDirectory")
 	return `C:\Windows`, a.err

@@ -660,7 +660,7 @@ func TestFormatVolumeRefusesDisksOfWindows(t *testing.T) {
 		}
 		return c.Do()
 	})
-	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "cannot find the disk that holds Windows")
+	wantKind(t, f.format(f.id(2)), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs, so no disk with partitions is changed")
 	f.Observe(nil)
 }
 

@@ -16,6 +16,7 @@ import (
 type options struct {
 	kubeletPath      string
 	workingDirs      []string
+	protectedDirs    []string
 	services         []string
 	requirePrivacy   bool
 	formatExisting   bool
@@ -65,6 +66,13 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 			return errors.New("want refuse or ntfs")
 		}
 		o.formatExisting = what == "ntfs"
+		return nil
+	})
+	f.Func("protected-dir", "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
+		if strings.TrimSpace(dir) == "" {
+			return errors.New("want a directory")
+		}
+		o.protectedDirs = append(o.protectedDirs, dir)
 		return nil
 	})
 	f.Func("unknown-content", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite` (default refuse)", func(what string) error {
@@ -122,7 +130,7 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 // rules returns the rules for the host.
 func (o *options) rules() Rules {
 	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown,
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs,
 		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

@@ -38,6 +38,9 @@ type Rules struct {
 	AllowedServices []string
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
+	// ProtectedDirs are directories whose disks are not changed, besides those that the
+	// node needs.
+	ProtectedDirs []string
 	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite unknown content.
 	OverwriteUnknown bool
 	// RequirePrivacy makes new SMB mappings encrypted.

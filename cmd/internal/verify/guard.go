@@ -30,6 +30,7 @@ var harmless = map[uint32]bool{
 	win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:         true,
 	win32.IOCTL_DISK_UPDATE_PROPERTIES:         true,
 	win32.IOCTL_DISK_IS_WRITABLE:               true,
+	win32.IOCTL_DISK_IS_CLUSTERED:              true,
 	win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:       true,
 	win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: true,
 	win32.IOCTL_VOLUME_IS_OFFLINE:              true,

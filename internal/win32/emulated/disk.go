@@ -29,6 +29,7 @@ type diskState struct {
 	Attributes uint64 `json:"attributes"` // DISK_ATTRIBUTE_ bits in force
 	Persistent uint64 `json:"persistent"` // those in force after a restart
 	Protected  bool   `json:"protected,omitempty"`
+	Clustered  bool   `json:"clustered,omitempty"`
 
 	Bus         uint32             `json:"bus"`
 	Vendor      string             `json:"vendor,omitempty"`

@@ -271,7 +271,7 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 	}
 	s := diskState{
 		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == nodespec.ContentSystem,
-		Protected: c.WriteProtected, Bus: bus,
+		Protected: c.WriteProtected, Clustered: c.Clustered, Bus: bus,
 		Vendor: cmp.Or(c.Vendor, "EMULATED"), Product: cmp.Or(c.Product, "Virtual Disk"), Revision: cmp.Or(c.Revision, "1.0"),
 		Serial: c.Serial, Location: c.Location, Address: (*win32.SCSIAddress)(c.Address),
 	}

@@ -33,6 +33,13 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
 		return 0, d.writable()
+	// Source: document, IOCTL_DISK_IS_CLUSTERED.
+	case win32.IOCTL_DISK_IS_CLUSTERED:
+		clustered := []byte{0}
+		if d.Clustered {
+			clustered[0] = 1
+		}
+		return output(out, clustered)
 	// Source: document, IOCTL_DISK_GET_DRIVE_LAYOUT_EX. For a blank disk see the option
 	// blankDisks.
 	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,6 +239,47 @@ func (n *Node) ComputerName(kind uint32) (name string, err error) {
 		return nil
 	})
 	return name, err
+}
+
+// pageFiles is the value that lists the page files of a running Windows.
+const pageFiles = `SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\ExistingPageFiles`
+
+// RegistryText implements [win32.Installation]. A value is as it was configured.
+//
+// Source: document, RegQueryValueExW.
+func (n *Node) RegistryText(key, name string) (text []string, err error) {
+	err = n.do(func(*tx) error {
+		text = n.registry(key + `\` + name)
+		if text == nil {
+			return win32.ERROR_FILE_NOT_FOUND // Source: document, RegQueryValueExW
+		}
+		return nil
+	})
+	return text, err
+}
+
+func (n *Node) registry(path string) []string {
+	for p, text := range n.cfg.Registry {
+		if strings.EqualFold(p, path) {
+			return slices.Clone(text)
+		}
+	}
+	if strings.EqualFold(path, pageFiles) {
+		return []string{`\??\C:\pagefile.sys`}
+	}
+	return nil
+}
+
+// ownVolume reports whether v is the volume of Windows or has a page file.
+func (n *Node) ownVolume(v *volume) bool {
+	for _, root := range n.pathNames(v.guid()) {
+		for _, file := range append(n.registry(pageFiles), `\??\C:\Windows`) {
+			if len(root) == len(`C:\`) && strings.HasPrefix(strings.ToUpper(strings.TrimPrefix(file, `\??\`)), strings.ToUpper(root)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // newGUID returns a random GUID (version 4).

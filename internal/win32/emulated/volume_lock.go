@@ -17,6 +17,9 @@ func (v *volume) lock(h *deviceHandle) error {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
 	}
+	if v.n.ownVolume(v) {
+		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
+	}
 	for _, o := range v.n.handles {
 		if u, ok := o.object.(volumeUser); ok && u.usedVolume() == v && o.object != object(h) {
 			return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
@@ -36,6 +39,10 @@ func (v *volume) dismount(t *tx) error {
 	if v.offline {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
+	}
+	if v.n.ownVolume(v) {
+		// Source: inference, by FSCTL_LOCK_VOLUME, which fails for such a volume.
+		return win32.ERROR_ACCESS_DENIED
 	}
 	if v.fsid == "" {
 		return nil

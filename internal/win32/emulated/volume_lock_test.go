@@ -124,3 +124,43 @@ func TestOfflineLosesCache(t *testing.T) {
 		}
 	}
 }
+
+// The volume of Windows and those with a page file can be neither locked nor dismounted.
+func TestVolumesOfWindowsAreNotLocked(t *testing.T) {
+	disk := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}
+	n := start(t, nodespec.Config{
+		Disks:    []nodespec.Disk{{Content: nodespec.ContentSystem}, disk},
+		Registry: map[string][]string{pageFiles: {`\??\e:\pagefile.sys`}},
+	})
+	for _, vol := range []string{n.nameOf(n.systemVolume()), one(t, n, 1)} {
+		h := openPath(t, n, devicePath(vol), readWrite)
+		failIoctl(t, n, h, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+		failIoctl(t, n, h, win32.FSCTL_DISMOUNT_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
+	}
+}
+
+func TestRegistryText(t *testing.T) {
+	const key = `SYSTEM\CurrentControlSet\Control\CrashControl`
+	n := start(t, nodespec.Config{Registry: map[string][]string{key + `\DedicatedDumpFile`: {`D:\dump.sys`}}})
+	if text, err := n.RegistryText(`System\CurrentControlSet\Control\CrashControl`, "dedicateddumpfile"); err != nil || len(text) != 1 || text[0] != `D:\dump.sys` {
+		t.Errorf("RegistryText = %q, %v", text, err)
+	}
+	if text, err := n.RegistryText(key, "DumpFile"); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("a value that is not there: %q, %v", text, err)
+	}
+	if text, err := n.RegistryText(`SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management`, "ExistingPageFiles"); err != nil || len(text) != 1 {
+		t.Errorf("page files: %q, %v", text, err)
+	}
+}
+
+func TestClusteredDisk(t *testing.T) {
+	for _, clustered := range []bool{false, true} {
+		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Clustered: clustered})
+		h := openPath(t, n, `\\.\PhysicalDrive1`, 0)
+		out := make([]byte, 1)
+		if got, err := n.DeviceIoControl(h, win32.IOCTL_DISK_IS_CLUSTERED, nil, out); err != nil || got != 1 || (out[0] == 1) != clustered {
+			t.Errorf("clustered %t: %d bytes %v, %v", clustered, got, out, err)
+		}
+		failIoctl(t, n, h, win32.IOCTL_DISK_IS_CLUSTERED, nil, 0, win32.ERROR_INSUFFICIENT_BUFFER)
+	}
+}

@@ -1,6 +1,9 @@
 package native
 
-import "golang.org/x/sys/windows"
+import (
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+)
 
 // WindowsDirectory is GetSystemWindowsDirectoryW.
 // https://learn.microsoft.com/windows/win32/api/sysinfoapi/nf-sysinfoapi-getsystemwindowsdirectoryw
@@ -21,4 +24,28 @@ func (a *API) ComputerName(kind uint32) (string, error) {
 		return "", err
 	}
 	return terminated(u), nil
+}
+
+// RegistryText is RegQueryValueExW and ExpandEnvironmentStringsW.
+// https://learn.microsoft.com/windows/win32/api/winreg/nf-winreg-regqueryvalueexw
+func (a *API) RegistryText(key, name string) ([]string, error) {
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, key, registry.QUERY_VALUE)
+	if err != nil {
+		return nil, errorOf(err)
+	}
+	defer k.Close()
+	text, kind, err := k.GetStringValue(name)
+	switch {
+	case kind == registry.MULTI_SZ:
+		list, _, err := k.GetStringsValue(name)
+		return list, errorOf(err)
+	case err == registry.ErrUnexpectedType:
+		return nil, errorOf(windows.ERROR_INVALID_DATA)
+	case err == nil && kind == registry.EXPAND_SZ:
+		text, err = registry.ExpandString(text)
+	}
+	if err != nil {
+		return nil, errorOf(err)
+	}
+	return []string{text}, nil
 }

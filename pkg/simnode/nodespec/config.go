@@ -34,6 +34,9 @@ type Config struct {
 	ISCSI ISCSI `json:"iscsi,omitzero"`
 	// Firmware is the data of the machine's firmware.
 	Firmware Firmware `json:"firmware,omitzero"`
+	// Registry has the texts of HKEY_LOCAL_MACHINE, by key and name. Unless it says
+	// otherwise, Windows has its page file in C:\pagefile.sys.
+	Registry map[string][]string `json:"registry,omitempty"`
 
 	// World is the name of one of [Worlds], which has the values of the options of Windows
 	// that are empty. "" means the default world.
@@ -77,6 +80,9 @@ type Rules struct {
 	// that is not blank and has no known content, as the daemon does with
 	// -unknown-content=overwrite.
 	OverwriteUnknown bool `json:"-"`
+	// ProtectedDirs are directories whose disks are not changed, besides those that the
+	// node needs, as for the daemon's -protected-dir.
+	ProtectedDirs []string `json:"-"`
 	// NoSMBPrivacy allows SMB mappings without encryption, as the daemon does with
 	// -require-privacy=false.
 	NoSMBPrivacy bool `json:"-"`

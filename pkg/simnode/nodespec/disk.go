@@ -26,6 +26,8 @@ type Disk struct {
 	ReadOnly *bool `json:"readOnly,omitempty"`
 	// WriteProtected protects the medium itself. No call can change it.
 	WriteProtected bool `json:"writeProtected,omitempty"`
+	// Clustered makes the disk one that a failover cluster manages.
+	Clustered bool `json:"clustered,omitempty"`
 
 	Bus      string `json:"bus,omitempty"` // "sas" (the default), "scsi", "iscsi", "nvme", "sata", "ata", "virtual", "vhd"
 	Vendor   string `json:"vendor,omitempty"`

@@ -40,6 +40,7 @@ const (
 	Attributes       = "Attributes"       // returns the attributes of a path (GetFileAttributesW)
 	WithPrivilege    = "WithPrivilege"    // enables a privilege, the Path of a fault, for other calls (AdjustTokenPrivileges)
 	WindowsDirectory = "WindowsDirectory" // returns where Windows is installed (GetSystemWindowsDirectoryW)
+	RegistryText     = "RegistryText"     // returns a text of HKEY_LOCAL_MACHINE (RegQueryValueExW); key and name are the Path of a fault
 	ComputerName     = "ComputerName"     // returns a name of the machine (GetComputerNameExW); the kind is the Code of a fault
 )
 
