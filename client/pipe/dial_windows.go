@@ -7,10 +7,10 @@ import (
 	"net"
 	"os"
 	"slices"
+	"syscall"
 	"unsafe"
 
 	"github.com/Microsoft/go-winio"
-	"golang.org/x/sys/windows"
 )
 
 // Dial connects to a named pipe. While all instances of the pipe are busy it
@@ -48,35 +48,68 @@ func checkOwner(conn net.Conn, path string) error {
 	if !ok {
 		return fmt.Errorf("find the owner of %q: %T has no handle", path, conn)
 	}
-	sd, err := windows.GetSecurityInfo(windows.Handle(p.Fd()), windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	owner, err := ownerOf(syscall.Handle(p.Fd()))
 	if err != nil {
 		return fmt.Errorf("find the owner of %q: %w", path, err)
 	}
-	owner, _, err := sd.Owner()
-	if err != nil {
-		return fmt.Errorf("find the owner of %q: %w", path, err)
-	}
-	token := windows.GetCurrentProcessToken()
-	user, err := token.GetTokenUser()
+	own, err := ownSIDs()
 	if err != nil {
 		return fmt.Errorf("find the account of this process: %w", err)
 	}
-	// The owner of what this process makes: its account or, under Wine, its group.
+	if trusted(owner, own...) {
+		return nil
+	}
+	return &OwnerError{Path: path, Owner: owner}
+}
+
+// ownerOf returns the SID of the owner of an open pipe.
+func ownerOf(h syscall.Handle) (string, error) {
+	const kernelObject, ownerInformation = 6, 1 // SE_KERNEL_OBJECT, OWNER_SECURITY_INFORMATION
+	var owner *syscall.SID
+	var descriptor syscall.Handle
+	getSecurityInfo := syscall.NewLazyDLL("advapi32.dll").NewProc("GetSecurityInfo") // one of the DLLs that Windows always loads from its own directory
+	code, _, _ := getSecurityInfo.Call(uintptr(h), kernelObject, ownerInformation,
+		uintptr(unsafe.Pointer(&owner)), 0, 0, 0, uintptr(unsafe.Pointer(&descriptor)))
+	if code != 0 {
+		return "", syscall.Errno(code)
+	}
+	defer syscall.LocalFree(descriptor)
+	if owner == nil {
+		return "", errors.New("it has none")
+	}
+	return owner.String()
+}
+
+// ownSIDs returns the account of this process, and the owner of what it makes: the same
+// or, under Wine, its group.
+func ownSIDs() ([]string, error) {
+	token, err := syscall.OpenCurrentProcessToken()
+	if err != nil {
+		return nil, err
+	}
+	defer token.Close()
+	user, err := token.GetTokenUser()
+	if err != nil {
+		return nil, err
+	}
+	account, err := user.User.Sid.String()
+	if err != nil {
+		return nil, err
+	}
 	var usual struct {
-		owner *windows.SID
+		owner *syscall.SID
 		sid   [68]byte // SECURITY_MAX_SID_SIZE
 	}
 	size := uint32(unsafe.Sizeof(usual))
-	if err := windows.GetTokenInformation(token, windows.TokenOwner, (*byte)(unsafe.Pointer(&usual)), size, &size); err != nil {
-		return fmt.Errorf("find the default owner of this process: %w", err)
+	if err := syscall.GetTokenInformation(token, syscall.TokenOwner, (*byte)(unsafe.Pointer(&usual)), size, &size); err != nil {
+		return nil, err
 	}
-	if trusted(owner, user.User.Sid, usual.owner) {
-		return nil
-	}
-	return &OwnerError{Path: path, Owner: owner.String()}
+	owner, err := usual.owner.String()
+	return []string{account, owner}, err
 }
 
 // trusted reports whether a pipe of this owner is used by a process with these SIDs.
-func trusted(owner *windows.SID, own ...*windows.SID) bool {
-	return owner != nil && (owner.IsWellKnown(windows.WinLocalSystemSid) || owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || slices.ContainsFunc(own, owner.Equals))
+func trusted(owner string, own ...string) bool {
+	const localSystem, administrators = "S-1-5-18", "S-1-5-32-544"
+	return owner == localSystem || owner == administrators || slices.Contains(own, owner)
 }

@@ -259,6 +259,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"internal/apiserver":      "listens on named pipes, or unix sockets",
 		"client/pipe":             "dials named pipes, or unix sockets",
 		"client/internal":         "dials named pipes, or unix sockets",
+		"cmd/internal/dllsearch":  "restricts the search for DLLs",
 		"cmd/internal/winsvc":     "the service wrapper",
 		"cmd/internal/verify":     "asks a real Windows",
 		"internal/testbed":        "virtual disks and services of a real Windows",
