@@ -52,6 +52,12 @@ func (c *Client) DetachDisk(ctx context.Context, number uint32) error {
 	return err
 }
 
+// DiscardDisk deletes a detached disk with its content.
+func (c *Client) DiscardDisk(ctx context.Context, id string) error {
+	_, err := c.node.DiscardDisk(ctx, &DiscardDiskRequest{Id: id})
+	return err
+}
+
 // GrowDisk makes a disk larger.
 func (c *Client) GrowDisk(ctx context.Context, number uint32, size nodespec.Size) error {
 	_, err := c.node.GrowDisk(ctx, &GrowDiskRequest{DiskNumber: number, SizeBytes: uint64(size)})

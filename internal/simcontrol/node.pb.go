@@ -192,6 +192,51 @@ func (x *DetachDiskRequest) GetDiskNumber() uint32 {
 	return 0
 }
 
+type DiscardDiskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of nodespec.Disk.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardDiskRequest) Reset() {
+	*x = DiscardDiskRequest{}
+	mi := &file_simnode_v1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardDiskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardDiskRequest) ProtoMessage() {}
+
+func (x *DiscardDiskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_simnode_v1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardDiskRequest.ProtoReflect.Descriptor instead.
+func (*DiscardDiskRequest) Descriptor() ([]byte, []int) {
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DiscardDiskRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 type GrowDiskRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	DiskNumber uint32                 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
@@ -203,7 +248,7 @@ type GrowDiskRequest struct {
 
 func (x *GrowDiskRequest) Reset() {
 	*x = GrowDiskRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[4]
+	mi := &file_simnode_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +260,7 @@ func (x *GrowDiskRequest) String() string {
 func (*GrowDiskRequest) ProtoMessage() {}
 
 func (x *GrowDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[4]
+	mi := &file_simnode_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +273,7 @@ func (x *GrowDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowDiskRequest.ProtoReflect.Descriptor instead.
 func (*GrowDiskRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GrowDiskRequest) GetDiskNumber() uint32 {
@@ -254,7 +299,7 @@ type RemoveIscsiTargetRequest struct {
 
 func (x *RemoveIscsiTargetRequest) Reset() {
 	*x = RemoveIscsiTargetRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[5]
+	mi := &file_simnode_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +311,7 @@ func (x *RemoveIscsiTargetRequest) String() string {
 func (*RemoveIscsiTargetRequest) ProtoMessage() {}
 
 func (x *RemoveIscsiTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[5]
+	mi := &file_simnode_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +324,7 @@ func (x *RemoveIscsiTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveIscsiTargetRequest.ProtoReflect.Descriptor instead.
 func (*RemoveIscsiTargetRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RemoveIscsiTargetRequest) GetIqn() string {
@@ -309,7 +354,7 @@ type ChangeSmbServerRequest struct {
 
 func (x *ChangeSmbServerRequest) Reset() {
 	*x = ChangeSmbServerRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[6]
+	mi := &file_simnode_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +366,7 @@ func (x *ChangeSmbServerRequest) String() string {
 func (*ChangeSmbServerRequest) ProtoMessage() {}
 
 func (x *ChangeSmbServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[6]
+	mi := &file_simnode_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +379,7 @@ func (x *ChangeSmbServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSmbServerRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSmbServerRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChangeSmbServerRequest) GetName() string {
@@ -397,7 +442,7 @@ type SetSmbMappingStatusRequest struct {
 
 func (x *SetSmbMappingStatusRequest) Reset() {
 	*x = SetSmbMappingStatusRequest{}
-	mi := &file_simnode_v1_node_proto_msgTypes[7]
+	mi := &file_simnode_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +454,7 @@ func (x *SetSmbMappingStatusRequest) String() string {
 func (*SetSmbMappingStatusRequest) ProtoMessage() {}
 
 func (x *SetSmbMappingStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_simnode_v1_node_proto_msgTypes[7]
+	mi := &file_simnode_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +467,7 @@ func (x *SetSmbMappingStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSmbMappingStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetSmbMappingStatusRequest) Descriptor() ([]byte, []int) {
-	return file_simnode_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_simnode_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SetSmbMappingStatusRequest) GetRemote() string {
@@ -453,7 +498,9 @@ const file_simnode_v1_node_proto_rawDesc = "" +
 	"secretJson\"4\n" +
 	"\x11DetachDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
-	"diskNumber\"Q\n" +
+	"diskNumber\"$\n" +
+	"\x12DiscardDiskRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"Q\n" +
 	"\x0fGrowDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x1d\n" +
@@ -475,13 +522,14 @@ const file_simnode_v1_node_proto_rawDesc = "" +
 	"\v_encryption\"L\n" +
 	"\x1aSetSmbMappingStatusRequest\x12\x16\n" +
 	"\x06remote\x18\x01 \x01(\tR\x06remote\x12\x16\n" +
-	"\x06status\x18\x02 \x01(\tR\x06status2\xb9\x06\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status2\xfb\x06\n" +
 	"\x04Node\x122\n" +
 	"\x04Show\x12\x11.simnode.v1.Empty\x1a\x17.simnode.v1.Description\x12>\n" +
 	"\n" +
 	"AttachDisk\x12\x17.simnode.v1.Description\x1a\x17.simnode.v1.Description\x12>\n" +
 	"\n" +
-	"DetachDisk\x12\x1d.simnode.v1.DetachDiskRequest\x1a\x11.simnode.v1.Empty\x12:\n" +
+	"DetachDisk\x12\x1d.simnode.v1.DetachDiskRequest\x1a\x11.simnode.v1.Empty\x12@\n" +
+	"\vDiscardDisk\x12\x1e.simnode.v1.DiscardDiskRequest\x1a\x11.simnode.v1.Empty\x12:\n" +
 	"\bGrowDisk\x12\x1b.simnode.v1.GrowDiskRequest\x1a\x11.simnode.v1.Empty\x122\n" +
 	"\x04Fail\x12\x17.simnode.v1.Description\x1a\x11.simnode.v1.Empty\x123\n" +
 	"\vClearFaults\x12\x11.simnode.v1.Empty\x1a\x11.simnode.v1.Empty\x128\n" +
@@ -506,46 +554,49 @@ func file_simnode_v1_node_proto_rawDescGZIP() []byte {
 	return file_simnode_v1_node_proto_rawDescData
 }
 
-var file_simnode_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_simnode_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_simnode_v1_node_proto_goTypes = []any{
 	(*Empty)(nil),                      // 0: simnode.v1.Empty
 	(*Description)(nil),                // 1: simnode.v1.Description
 	(*SecretDescription)(nil),          // 2: simnode.v1.SecretDescription
 	(*DetachDiskRequest)(nil),          // 3: simnode.v1.DetachDiskRequest
-	(*GrowDiskRequest)(nil),            // 4: simnode.v1.GrowDiskRequest
-	(*RemoveIscsiTargetRequest)(nil),   // 5: simnode.v1.RemoveIscsiTargetRequest
-	(*ChangeSmbServerRequest)(nil),     // 6: simnode.v1.ChangeSmbServerRequest
-	(*SetSmbMappingStatusRequest)(nil), // 7: simnode.v1.SetSmbMappingStatusRequest
+	(*DiscardDiskRequest)(nil),         // 4: simnode.v1.DiscardDiskRequest
+	(*GrowDiskRequest)(nil),            // 5: simnode.v1.GrowDiskRequest
+	(*RemoveIscsiTargetRequest)(nil),   // 6: simnode.v1.RemoveIscsiTargetRequest
+	(*ChangeSmbServerRequest)(nil),     // 7: simnode.v1.ChangeSmbServerRequest
+	(*SetSmbMappingStatusRequest)(nil), // 8: simnode.v1.SetSmbMappingStatusRequest
 }
 var file_simnode_v1_node_proto_depIdxs = []int32{
 	0,  // 0: simnode.v1.Node.Show:input_type -> simnode.v1.Empty
 	1,  // 1: simnode.v1.Node.AttachDisk:input_type -> simnode.v1.Description
 	3,  // 2: simnode.v1.Node.DetachDisk:input_type -> simnode.v1.DetachDiskRequest
-	4,  // 3: simnode.v1.Node.GrowDisk:input_type -> simnode.v1.GrowDiskRequest
-	1,  // 4: simnode.v1.Node.Fail:input_type -> simnode.v1.Description
-	0,  // 5: simnode.v1.Node.ClearFaults:input_type -> simnode.v1.Empty
-	1,  // 6: simnode.v1.Node.SetService:input_type -> simnode.v1.Description
-	2,  // 7: simnode.v1.Node.SetIscsiTarget:input_type -> simnode.v1.SecretDescription
-	5,  // 8: simnode.v1.Node.RemoveIscsiTarget:input_type -> simnode.v1.RemoveIscsiTargetRequest
-	2,  // 9: simnode.v1.Node.AddSmbServer:input_type -> simnode.v1.SecretDescription
-	6,  // 10: simnode.v1.Node.ChangeSmbServer:input_type -> simnode.v1.ChangeSmbServerRequest
-	7,  // 11: simnode.v1.Node.SetSmbMappingStatus:input_type -> simnode.v1.SetSmbMappingStatusRequest
-	0,  // 12: simnode.v1.Node.Reboot:input_type -> simnode.v1.Empty
-	1,  // 13: simnode.v1.Node.Show:output_type -> simnode.v1.Description
-	1,  // 14: simnode.v1.Node.AttachDisk:output_type -> simnode.v1.Description
-	0,  // 15: simnode.v1.Node.DetachDisk:output_type -> simnode.v1.Empty
-	0,  // 16: simnode.v1.Node.GrowDisk:output_type -> simnode.v1.Empty
-	0,  // 17: simnode.v1.Node.Fail:output_type -> simnode.v1.Empty
-	0,  // 18: simnode.v1.Node.ClearFaults:output_type -> simnode.v1.Empty
-	0,  // 19: simnode.v1.Node.SetService:output_type -> simnode.v1.Empty
-	0,  // 20: simnode.v1.Node.SetIscsiTarget:output_type -> simnode.v1.Empty
-	0,  // 21: simnode.v1.Node.RemoveIscsiTarget:output_type -> simnode.v1.Empty
-	0,  // 22: simnode.v1.Node.AddSmbServer:output_type -> simnode.v1.Empty
-	0,  // 23: simnode.v1.Node.ChangeSmbServer:output_type -> simnode.v1.Empty
-	0,  // 24: simnode.v1.Node.SetSmbMappingStatus:output_type -> simnode.v1.Empty
-	0,  // 25: simnode.v1.Node.Reboot:output_type -> simnode.v1.Empty
-	13, // [13:26] is the sub-list for method output_type
-	0,  // [0:13] is the sub-list for method input_type
+	4,  // 3: simnode.v1.Node.DiscardDisk:input_type -> simnode.v1.DiscardDiskRequest
+	5,  // 4: simnode.v1.Node.GrowDisk:input_type -> simnode.v1.GrowDiskRequest
+	1,  // 5: simnode.v1.Node.Fail:input_type -> simnode.v1.Description
+	0,  // 6: simnode.v1.Node.ClearFaults:input_type -> simnode.v1.Empty
+	1,  // 7: simnode.v1.Node.SetService:input_type -> simnode.v1.Description
+	2,  // 8: simnode.v1.Node.SetIscsiTarget:input_type -> simnode.v1.SecretDescription
+	6,  // 9: simnode.v1.Node.RemoveIscsiTarget:input_type -> simnode.v1.RemoveIscsiTargetRequest
+	2,  // 10: simnode.v1.Node.AddSmbServer:input_type -> simnode.v1.SecretDescription
+	7,  // 11: simnode.v1.Node.ChangeSmbServer:input_type -> simnode.v1.ChangeSmbServerRequest
+	8,  // 12: simnode.v1.Node.SetSmbMappingStatus:input_type -> simnode.v1.SetSmbMappingStatusRequest
+	0,  // 13: simnode.v1.Node.Reboot:input_type -> simnode.v1.Empty
+	1,  // 14: simnode.v1.Node.Show:output_type -> simnode.v1.Description
+	1,  // 15: simnode.v1.Node.AttachDisk:output_type -> simnode.v1.Description
+	0,  // 16: simnode.v1.Node.DetachDisk:output_type -> simnode.v1.Empty
+	0,  // 17: simnode.v1.Node.DiscardDisk:output_type -> simnode.v1.Empty
+	0,  // 18: simnode.v1.Node.GrowDisk:output_type -> simnode.v1.Empty
+	0,  // 19: simnode.v1.Node.Fail:output_type -> simnode.v1.Empty
+	0,  // 20: simnode.v1.Node.ClearFaults:output_type -> simnode.v1.Empty
+	0,  // 21: simnode.v1.Node.SetService:output_type -> simnode.v1.Empty
+	0,  // 22: simnode.v1.Node.SetIscsiTarget:output_type -> simnode.v1.Empty
+	0,  // 23: simnode.v1.Node.RemoveIscsiTarget:output_type -> simnode.v1.Empty
+	0,  // 24: simnode.v1.Node.AddSmbServer:output_type -> simnode.v1.Empty
+	0,  // 25: simnode.v1.Node.ChangeSmbServer:output_type -> simnode.v1.Empty
+	0,  // 26: simnode.v1.Node.SetSmbMappingStatus:output_type -> simnode.v1.Empty
+	0,  // 27: simnode.v1.Node.Reboot:output_type -> simnode.v1.Empty
+	14, // [14:28] is the sub-list for method output_type
+	0,  // [0:14] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -556,14 +607,14 @@ func file_simnode_v1_node_proto_init() {
 	if File_simnode_v1_node_proto != nil {
 		return
 	}
-	file_simnode_v1_node_proto_msgTypes[6].OneofWrappers = []any{}
+	file_simnode_v1_node_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_simnode_v1_node_proto_rawDesc), len(file_simnode_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

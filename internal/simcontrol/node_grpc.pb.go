@@ -22,6 +22,7 @@ const (
 	Node_Show_FullMethodName                = "/simnode.v1.Node/Show"
 	Node_AttachDisk_FullMethodName          = "/simnode.v1.Node/AttachDisk"
 	Node_DetachDisk_FullMethodName          = "/simnode.v1.Node/DetachDisk"
+	Node_DiscardDisk_FullMethodName         = "/simnode.v1.Node/DiscardDisk"
 	Node_GrowDisk_FullMethodName            = "/simnode.v1.Node/GrowDisk"
 	Node_Fail_FullMethodName                = "/simnode.v1.Node/Fail"
 	Node_ClearFaults_FullMethodName         = "/simnode.v1.Node/ClearFaults"
@@ -53,6 +54,8 @@ type NodeClient interface {
 	AttachDisk(ctx context.Context, in *Description, opts ...grpc.CallOption) (*Description, error)
 	// DetachDisk removes a disk, even one that is mounted. Its content stays.
 	DetachDisk(ctx context.Context, in *DetachDiskRequest, opts ...grpc.CallOption) (*Empty, error)
+	// DiscardDisk deletes a detached disk with its content.
+	DiscardDisk(ctx context.Context, in *DiscardDiskRequest, opts ...grpc.CallOption) (*Empty, error)
 	// GrowDisk makes a disk larger. Windows notices with the next rescan.
 	GrowDisk(ctx context.Context, in *GrowDiskRequest, opts ...grpc.CallOption) (*Empty, error)
 	// Fail starts a nodespec.Fault: Win32 calls fail, or take longer.
@@ -112,6 +115,16 @@ func (c *nodeClient) DetachDisk(ctx context.Context, in *DetachDiskRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Empty)
 	err := c.cc.Invoke(ctx, Node_DetachDisk_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) DiscardDisk(ctx context.Context, in *DiscardDiskRequest, opts ...grpc.CallOption) (*Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Empty)
+	err := c.cc.Invoke(ctx, Node_DiscardDisk_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +250,8 @@ type NodeServer interface {
 	AttachDisk(context.Context, *Description) (*Description, error)
 	// DetachDisk removes a disk, even one that is mounted. Its content stays.
 	DetachDisk(context.Context, *DetachDiskRequest) (*Empty, error)
+	// DiscardDisk deletes a detached disk with its content.
+	DiscardDisk(context.Context, *DiscardDiskRequest) (*Empty, error)
 	// GrowDisk makes a disk larger. Windows notices with the next rescan.
 	GrowDisk(context.Context, *GrowDiskRequest) (*Empty, error)
 	// Fail starts a nodespec.Fault: Win32 calls fail, or take longer.
@@ -280,6 +295,9 @@ func (UnimplementedNodeServer) AttachDisk(context.Context, *Description) (*Descr
 }
 func (UnimplementedNodeServer) DetachDisk(context.Context, *DetachDiskRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DetachDisk not implemented")
+}
+func (UnimplementedNodeServer) DiscardDisk(context.Context, *DiscardDiskRequest) (*Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DiscardDisk not implemented")
 }
 func (UnimplementedNodeServer) GrowDisk(context.Context, *GrowDiskRequest) (*Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method GrowDisk not implemented")
@@ -382,6 +400,24 @@ func _Node_DetachDisk_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NodeServer).DetachDisk(ctx, req.(*DetachDiskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_DiscardDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiscardDiskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).DiscardDisk(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_DiscardDisk_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).DiscardDisk(ctx, req.(*DiscardDiskRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -584,6 +620,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DetachDisk",
 			Handler:    _Node_DetachDisk_Handler,
+		},
+		{
+			MethodName: "DiscardDisk",
+			Handler:    _Node_DiscardDisk_Handler,
 		},
 		{
 			MethodName: "GrowDisk",

@@ -21,6 +21,7 @@ import (
 type Node interface {
 	AttachDisk(d simnode.Disk) (simnode.DiskInfo, error)
 	DetachDisk(number uint32) error
+	DiscardDisk(id string) error
 	GrowDisk(number uint32, size simnode.Size) error
 }
 
@@ -155,6 +156,10 @@ func (c *Controller) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest
 	defer c.mu.Unlock()
 	if v := c.volumes[in.GetVolumeId()]; v != nil && v.nodeID != "" {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.id, v.nodeID)
+	} else if v != nil && v.diskID != "" {
+		if err := c.node.DiscardDisk(v.diskID); err != nil {
+			return nil, fmt.Errorf("delete the disk of volume %q: %w", v.id, err)
+		}
 	}
 	delete(c.volumes, in.GetVolumeId())
 	return &csi.DeleteVolumeResponse{}, nil

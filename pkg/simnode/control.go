@@ -63,13 +63,17 @@ func (n *Node) AttachDisk(d Disk) (DiskInfo, error) {
 func (n *Node) AwaitDisk(number uint32) error { return n.emulated.AwaitDisk(number) }
 
 // DetachDisk removes a disk even if it is in use. The disk keeps its content and can be
-// attached again by its ID.
+// attached again by its ID, until DiscardDisk.
 func (n *Node) DetachDisk(number uint32) error {
 	if _, err := n.diskInfo("detach", number); err != nil {
 		return err
 	}
 	return refused(n.emulated.Detach(number))
 }
+
+// DiscardDisk deletes a detached disk with its content. A disk that is attached again by
+// its ID afterwards is a new one.
+func (n *Node) DiscardDisk(id string) error { return refused(n.emulated.Discard(id)) }
 
 // GrowDisk gives a disk a larger size. Windows finds it with the next rescan.
 func (n *Node) GrowDisk(number uint32, size Size) error {

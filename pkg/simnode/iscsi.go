@@ -6,5 +6,5 @@ func (n *Node) SetISCSITarget(t ISCSITarget) error {
 	return refused(n.emulated.SetISCSITarget(t))
 }
 
-// RemoveISCSITarget removes a target with its sessions and disks.
+// RemoveISCSITarget removes a target with its sessions and disks, and their content.
 func (n *Node) RemoveISCSITarget(iqn string) error { return refused(n.emulated.RemoveISCSITarget(iqn)) }

@@ -3,6 +3,7 @@ package simnode_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -107,5 +108,71 @@ func TestAccountPrintsNoSecrets(t *testing.T) {
 		if got := fmt.Sprintf(verb, target.CHAP) + fmt.Sprintf(verb, *target.CHAP); strings.Contains(got, "marked") || strings.Contains(got, "6d61726b6564") {
 			t.Errorf("%s prints %s", verb, got)
 		}
+	}
+}
+
+// A state directory does not grow with the lives of volumes: the images of disks that are
+// discarded, and those of targets that are removed, are gone. Others stay.
+func TestImagesOfDeletedDisksAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, simnode.Config{StateDir: dir})
+	images := func() int {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(dir, "*.img"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	ctx := t.Context()
+	if _, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "MSiSCSI"}); err != nil {
+		t.Fatal(err)
+	}
+	portal := &iscsi.TargetPortal{TargetAddress: "192.0.2.10"}
+	begun := images()
+	const lives = 50
+	for i := range lives {
+		d, err := n.AttachDisk(simnode.Disk{ID: fmt.Sprint("vol-", i), Size: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.DiscardDisk(d.ID); !errors.Is(err, hosterr.ErrInvalid) {
+			t.Errorf("DiscardDisk of an attached disk = %v", err)
+		}
+		if err := n.DetachDisk(d.Number); err != nil {
+			t.Fatal(err)
+		}
+		if images() != begun+1 {
+			t.Fatalf("%d images, want that of the detached disk and %d", images(), begun)
+		}
+		if err := n.DiscardDisk(d.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		iqn := fmt.Sprint("iqn.2025-01.com.example:", i)
+		target := simnode.ISCSITarget{IQN: iqn, Portals: []simnode.ISCSIPortal{{Address: "192.0.2.10"}}, LUNs: []simnode.LUN{{Disk: simnode.Disk{Size: 64 << 20}}, {Disk: simnode.Disk{Size: 64 << 20}}}}
+		if err := n.SetISCSITarget(target); err != nil {
+			t.Fatal(err)
+		}
+		_, add := n.ISCSI().AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal})
+		_, discover := n.ISCSI().DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
+		_, connect := n.ISCSI().ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: iqn})
+		if err := errors.Join(add, discover, connect); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			if _, err := n.ISCSI().DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal, IQN: iqn}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if images() != begun+2 {
+			t.Fatalf("%d images, want those of the target and %d", images(), begun)
+		}
+		if err := n.RemoveISCSITarget(iqn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if state := show(t, n); images() != begun || len(state.Detached) != 0 {
+		t.Errorf("%d images after %d lives, want %d; detached: %q", images(), lives, begun, state.Detached)
 	}
 }

@@ -37,6 +37,7 @@ type Node interface {
 	Show() (simnode.State, error)
 	AttachDisk(simnode.Disk) (simnode.DiskInfo, error)
 	DetachDisk(number uint32) error
+	DiscardDisk(id string) error
 	GrowDisk(number uint32, size simnode.Size) error
 	AddShareDirectory(server, share, path string) error
 	SetISCSITarget(simnode.ISCSITarget) error
@@ -176,6 +177,11 @@ func (s *Storage) Delete(_ context.Context, id string) error {
 	}
 	if target(state, v) != nil {
 		if err := s.node.RemoveISCSITarget(v.iqn()); err != nil {
+			return err
+		}
+	}
+	if v.kind == driver.KindDisk && slices.Contains(state.Detached, v.disk) {
+		if err := s.node.DiscardDisk(v.disk); err != nil {
 			return err
 		}
 	}

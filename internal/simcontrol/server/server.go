@@ -87,6 +87,11 @@ func (s *Server) DetachDisk(_ context.Context, in *simcontrol.DetachDiskRequest)
 	return done(s.node.DetachDisk(in.DiskNumber))
 }
 
+// DiscardDisk implements [simcontrol.NodeServer].
+func (s *Server) DiscardDisk(_ context.Context, in *simcontrol.DiscardDiskRequest) (*simcontrol.Empty, error) {
+	return done(s.node.DiscardDisk(in.Id))
+}
+
 // GrowDisk implements [simcontrol.NodeServer].
 func (s *Server) GrowDisk(_ context.Context, in *simcontrol.GrowDiskRequest) (*simcontrol.Empty, error) {
 	return done(s.node.GrowDisk(in.DiskNumber, nodespec.Size(in.SizeBytes)))

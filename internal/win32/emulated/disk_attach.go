@@ -401,9 +401,20 @@ func (n *Node) Discard(id string) error {
 	if err := n.usable(); err != nil {
 		return err
 	}
-	if _, known := n.store.Get(diskKey(id)); !known || n.images[id] != nil {
+	if !n.detached(id) {
 		return fmt.Errorf("discard: no detached disk %q", id)
 	}
+	return n.discard(id)
+}
+
+// detached reports whether a disk is known and not attached.
+func (n *Node) detached(id string) bool {
+	_, known := n.store.Get(diskKey(id))
+	return known && n.images[id] == nil
+}
+
+// discard deletes a detached disk.
+func (n *Node) discard(id string) error {
 	err := n.transact(func(t *tx) error {
 		t.Delete(diskKey(id))
 		for identity, r := range n.known {

@@ -186,8 +186,9 @@ func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
 	return n.setTarget(c)
 }
 
-// RemoveISCSITarget removes a target with its sessions and disks. The initiator's
-// knowledge of it stays until its portals are refreshed.
+// RemoveISCSITarget removes a target with its sessions and disks, also the content of the
+// disks, except of those that programs have open or that other targets have, too. The
+// initiator's knowledge of it stays until its portals are refreshed.
 func (n *Node) RemoveISCSITarget(iqn string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,15 +199,36 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 	if !ok {
 		return fmt.Errorf("no iSCSI target %q", iqn)
 	}
+	open := map[string]bool{}
+	for _, c := range target.luns() {
+		d := n.byDiskID(c.ID)
+		open[c.ID] = d != nil && n.inUse(d)
+	}
 	for _, s := range n.sessionsOf(iqn) {
 		if err := n.endSession(target, s); err != nil {
 			return err
 		}
 	}
-	return n.cause(n.transact(func(t *tx) error {
+	err := n.transact(func(t *tx) error {
 		deleteFrom(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(iqn))
 		return nil
-	}))
+	})
+	if err != nil {
+		return n.cause(err)
+	}
+	for _, other := range n.iscsi.targets {
+		for _, c := range other.luns() {
+			open[c.ID] = true
+		}
+	}
+	for _, c := range target.luns() {
+		if !open[c.ID] && n.detached(c.ID) {
+			if err := n.discard(c.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // luns describes the disks of a target. They are iSCSI disks, with an identity

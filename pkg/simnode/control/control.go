@@ -66,6 +66,11 @@ func (n *Node) DetachDisk(number uint32) error {
 	return do(func(ctx context.Context) error { return n.client.DetachDisk(ctx, number) })
 }
 
+// DiscardDisk deletes a detached disk with its content.
+func (n *Node) DiscardDisk(id string) error {
+	return do(func(ctx context.Context) error { return n.client.DiscardDisk(ctx, id) })
+}
+
 // GrowDisk makes a disk larger.
 func (n *Node) GrowDisk(number uint32, size simnode.Size) error {
 	return do(func(ctx context.Context) error { return n.client.GrowDisk(ctx, number, size) })
