@@ -43,7 +43,7 @@ kill: ## of make test, the part that kills the daemon 200 times during calls
 	@$(GO) run ./hack/stages kill
 
 .PHONY: soak
-soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, ten minutes of flood under the race detector, five of each fuzz target
+soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, all tests of nodes in each world, ten minutes of flood under the race detector, five of each fuzz target
 	@$(GO) run ./hack/stages soak
 
 .PHONY: bench

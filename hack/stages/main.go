@@ -53,6 +53,7 @@ func lists() map[string][]stage {
 	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd("build")}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
+	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
 	demo := stage{"demo", "make demo", time.Minute, demo}
 	fuzz := stage{"fuzz", "every fuzz target for ten seconds", 8 * time.Minute, fuzzAll(10 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
@@ -63,7 +64,7 @@ func lists() map[string][]stage {
 		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
-		"soak":         {setup, build, kills, volumes, longFlood, longFuzz},
+		"soak":         {setup, build, kills, volumes, worlds, longFlood, longFuzz},
 		"wine":         {setup, wine},
 		"gcepd":        {gce},
 		"generate":     generate(generators()),

@@ -374,6 +374,10 @@ func killTests(times int) func(context.Context, *report) error {
 	}
 }
 
+func allWorlds(ctx context.Context, r *report) error {
+	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_WORLDS=1"}, "-timeout=6h", "./worlds")
+}
+
 func demo(ctx context.Context, r *report) error {
 	if err := r.command(ctx, ".", nil, "make", "demo").Run(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
 )
 
 // event is a change of the node before one of a request's calls.
@@ -137,6 +138,7 @@ func config(c *simnode.Config) {
 	c.Services = []simnode.Service{{Name: "MSiSCSI", StartType: "auto"},
 		{Name: "Base", StartDelay: simnode.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: simnode.Duration(time.Second)}}
 	c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	c.Windows = worlds.Chosen()
 	c.Attach = "seen" // one change at one moment is what the events are
 }
 

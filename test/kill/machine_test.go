@@ -28,6 +28,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
 )
 
 const (
@@ -68,6 +69,7 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 	if config != nil {
 		config(&c)
 	}
+	c.Windows = c.Windows.Or(worlds.Chosen())
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
 		m.clock.Advance(d)

@@ -14,7 +14,10 @@
 // once, in the wrong order, and over restarts of Windows; lost responses are combined
 // with restarts. A driver of disks and one of shares also meet a restart together.
 //
-// docs/evidence/drivers.md is generated from both, by
+// options_test.go takes each driver through worlds in which Windows behaves in other ways,
+// and writes docs/evidence/worlds.md.
+//
+// docs/evidence/drivers.md is generated from the first two, by
 //
 //	go test ./test/roads -run TestPage -update
 package roads

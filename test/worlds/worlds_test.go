@@ -1,0 +1,94 @@
+package worlds_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance/simulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
+)
+
+// Every two values of two options occur together, and the first world is the strict one.
+func TestPairs(t *testing.T) {
+	all, pairs := worlds.Pairs()
+	t.Logf("%d worlds cover %d pairs of values", len(all), pairs)
+	if worlds.Name(all[0]) != "strict" {
+		t.Errorf("the first world is %s", worlds.Name(all[0]))
+	}
+	options := nodespec.Options()
+	seen := map[[4]string]bool{}
+	for _, w := range all {
+		if _, err := w.In(""); err != nil {
+			t.Error(err)
+		}
+		for i, a := range options {
+			for _, b := range options[i+1:] {
+				seen[[4]string{a.Key, w.Get(a.Key), b.Key, w.Get(b.Key)}] = true
+			}
+		}
+	}
+	want := 0
+	for i, a := range options {
+		for _, b := range options[i+1:] {
+			want += len(a.Values) * len(b.Values)
+		}
+	}
+	if len(seen) != want || pairs != want {
+		t.Errorf("%d pairs occur, %d are counted, want %d", len(seen), pairs, want)
+	}
+}
+
+// allWorlds is the variable with which the whole contract runs in each world, as make soak
+// does.
+const allWorlds = "CSI_PROXY_ALL_WORLDS"
+
+// The tests of kills and of changes during a request run in every world.
+func TestKillsAndChanges(t *testing.T) {
+	if os.Getenv(allWorlds) == "" {
+		t.Skip("takes two minutes for each world: make soak runs it")
+	}
+	all, _ := worlds.Pairs()
+	for i, w := range all {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-run=TestKillAtEveryCall|TestChangeAtEveryCall",
+				"github.com/kubernetes-csi/csi-proxy/v2/test/kill", "github.com/kubernetes-csi/csi-proxy/v2/test/interleave")
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", worlds.Variable, i))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", worlds.Name(w), err, out)
+			}
+		})
+	}
+}
+
+// Each case of the contract runs in one of the worlds that are not strict, or in all.
+func TestContract(t *testing.T) {
+	all, pairs := worlds.Pairs()
+	for i := range all {
+		// Where WMI never knows a volume, each format takes 45 s. The roads, which wait for
+		// nothing, go through that.
+		if all[i].FormatKnows == nodespec.FormatNever {
+			all[i].FormatKnows = nodespec.FormatUpdated
+		}
+	}
+	if os.Getenv(allWorlds) != "" {
+		for i, w := range all {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Log(worlds.Name(w))
+				conformance.Run(t, simulated.InProcessOn(w))
+			})
+		}
+		return
+	}
+	next := 0
+	conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
+		next = cmp.Or((next+1)%len(all), 1) // not the strict one
+		t.Logf("world %d: %s", next, worlds.Name(all[next]))
+		return simulated.InProcessOn(all[next])(t, setup)
+	})
+	t.Attr("measured", fmt.Sprintf("each case of the contract in one of %d worlds, which cover %d pairs of values", len(all), pairs))
+}
