@@ -145,7 +145,9 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 			return nil, err
 		}
 	case p.entry.DeletePending():
-		return nil, win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.1.2; code, fastfat create.c
+		return nil, win32.STATUS_DELETE_PENDING // Source: code, fastfat create.c, "pending delete"
+	case disposition == win32.FILE_CREATE && wantDir && p.entry == p.tree.Root():
+		return nil, win32.STATUS_ACCESS_DENIED // Source: specification, [MS-FSA] 2.1.5.1.2
 	case disposition == win32.FILE_CREATE:
 		return nil, win32.STATUS_OBJECT_NAME_COLLISION // Source: specification, [MS-FSA] 2.1.5.1.2
 	case (wantDir || p.slash) && !p.entry.IsDir():

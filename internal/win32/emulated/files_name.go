@@ -53,7 +53,7 @@ func (f *file) rename(t *tx, in []byte) error {
 	case p.dir == nil:
 		return win32.STATUS_OBJECT_NAME_INVALID // Source: inference, the root of a volume, or the directory itself
 	case p.tree != f.tree:
-		return win32.STATUS_NOT_SAME_DEVICE // Source: specification, [MS-FSCC] 2.4.42
+		return win32.STATUS_NOT_SAME_DEVICE // Source: specification, [MS-FSA] 2.1.5.15.11
 	}
 	dir, err := f.tree.Open(p.dir, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {

@@ -145,7 +145,7 @@ func placeRows() []Row {
 			}},
 		{Name: "open what is being deleted", Source: existing, Want: win32.STATUS_DELETE_PENDING, Wine: "success",
 			call: opened(o{name: "gone"}, func(n *node) { n.pending("gone", file) })},
-		{Name: "create what is being deleted", Source: existing, Want: win32.STATUS_DELETE_PENDING, Wine: "STATUS_OBJECT_NAME_COLLISION",
+		{Name: "create what is being deleted", Source: relative, Want: win32.STATUS_DELETE_PENDING, Wine: "STATUS_OBJECT_NAME_COLLISION",
 			call: opened(o{name: "gone", open: win32.FILE_CREATE}, func(n *node) { n.pending("gone", file) })},
 		{Name: "open what was deleted", Source: closing, Want: win32.STATUS_OBJECT_NAME_NOT_FOUND,
 			call: opened(o{name: "gone"}, func(n *node) { n.close(n.pending("gone", file)) })},
@@ -163,6 +163,8 @@ func placeRows() []Row {
 			call: opened(o{name: "FILE", open: win32.FILE_CREATE, options: file}, hasFile)},
 		{Name: "create a directory that exists", Source: existing, Want: win32.STATUS_OBJECT_NAME_COLLISION,
 			call: opened(o{name: "dir", open: win32.FILE_CREATE, options: dir}, hasDir)},
+		{Name: "create the root of a volume", Source: existing, Want: win32.STATUS_ACCESS_DENIED, Wine: "STATUS_OBJECT_NAME_COLLISION",
+			call: func(n *node) error { return n.create(o{absolute: n.path[:3], open: win32.FILE_CREATE, options: dir}) }},
 		{Name: "create a directory where a file is", Source: existing, Want: win32.STATUS_OBJECT_NAME_COLLISION,
 			call: opened(o{name: "file", open: win32.FILE_CREATE, options: dir}, hasFile)},
 		{Name: "open a file as a directory", Source: kind, Want: win32.STATUS_NOT_A_DIRECTORY, call: opened(o{name: "file", options: dir}, hasFile)},
@@ -227,6 +229,11 @@ func sharingRows() []Row {
 			}})
 		}
 	}
+	rows = append(rows, Row{Name: "delete a directory whose attributes are open without sharing of deletion", Source: access, Want: violation, Wine: "success", call: func(n *node) error {
+		n.dir("x")
+		n.must(o{name: "x", share: win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE})
+		return n.create(o{name: "x", access: remove})
+	}})
 	return append(rows, Row{Name: "read after the file that was not shared is closed", Source: sharing, call: func(n *node) error {
 		n.close(n.must(o{name: "x", access: r | read, share: alone, open: win32.FILE_CREATE, options: file}))
 		return n.create(o{name: "x", access: r | read, share: alone})
@@ -394,6 +401,8 @@ func renameRows() []Row {
 				n.must(o{name: "new", access: win32.FILE_LIST_DIRECTORY | read})
 			})},
 		{Name: "rename to a directory, and replace it", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "dir", true)), hasFile, hasDir)},
+		{Name: "rename to a file that is being deleted, and replace it", Source: renaming, Want: win32.STATUS_DELETE_PENDING, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD",
+			call: on(from, to(rename(0, "new", true)), hasFile, func(n *node) { n.pending("new", file) })},
 		{Name: "rename into another directory", Source: renaming, call: func(n *node) error {
 			n.file("file")
 			n.dir("dir")

@@ -1,6 +1,7 @@
 package filetree
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,10 +216,11 @@ func TestShareModes(t *testing.T) {
 		sd = win32.FILE_SHARE_DELETE
 	)
 	for _, c := range []struct {
-		name                string
-		access1, share1     uint32
-		access2, share2     uint32
-		conflicts, mirrored bool
+		name            string
+		access1, share1 uint32
+		access2, share2 uint32
+		conflicts       bool
+		entry           string // "" for the directory
 	}{
 		{name: "both share all", access1: r | w | d, share1: shareAll, access2: r | w | d, share2: shareAll},
 		{name: "reading where reading is not shared", access1: r, share1: sw | sd, access2: r, share2: shareAll, conflicts: true},
@@ -226,14 +228,15 @@ func TestShareModes(t *testing.T) {
 		{name: "deleting where deleting is not shared", access1: r, share1: sr | sw, access2: d, share2: shareAll, conflicts: true},
 		{name: "not sharing what the first one does", access1: w, share1: shareAll, access2: r, share2: sr, conflicts: true},
 		{name: "traversing counts as reading", access1: fileExecute, share1: 0, access2: r, share2: shareAll, conflicts: true},
-		{name: "attributes bear everything", access1: at, share1: 0, access2: r | w | d, share2: shareAll},
-		{name: "attributes may be had always", access1: r | w | d, share1: 0, access2: at, share2: 0},
+		{name: "attributes bear everything", access1: at, share1: 0, access2: r | w | d, share2: shareAll, entry: "file"},
+		{name: "attributes of a directory bear reading and writing", access1: at, share1: 0, access2: r | w, share2: shareAll},
+		{name: "attributes may be had always", access1: r | w | d, share1: 0, access2: at, share2: 0, entry: "file"},
 		{name: "two readers that share reading", access1: r, share1: sr, access2: r, share2: sr},
 	} {
 		// The result is the same in either order.
 		for range 2 {
-			tr, j := grow(t, `dir\`)
-			e := find(t, tr, "dir")
+			tr, j := grow(t, `dir\`, "file")
+			e := find(t, tr, cmp.Or(c.entry, "dir"))
 			o := open(t, tr, e, c.access1, c.share1)
 			_, err := tr.Open(e, c.access2, c.share2, false)
 			status := win32.NTStatus(0)

@@ -59,6 +59,10 @@ func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, 
 		return nil, win32.STATUS_CANNOT_DELETE
 	}
 	for _, o := range e.opens {
+		// [MS-FSA] 2.1.5.1.2.1: of a directory, opens of its attributes count, too.
+		if e.IsDir() && access&deletes != 0 && o.share&win32.FILE_SHARE_DELETE == 0 {
+			return nil, win32.STATUS_SHARING_VIOLATION
+		}
 		if !allows(o.share, access, o.access) || !allows(share, o.access, access) {
 			return nil, win32.STATUS_SHARING_VIOLATION
 		}
@@ -202,7 +206,7 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 		case !replace:
 			return win32.STATUS_OBJECT_NAME_COLLISION
 		case old.pending:
-			return win32.STATUS_DELETE_PENDING // Source: inference, by the text of the code in ntstatus.h
+			return win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.15.11
 		case old.IsDir(), old.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0, len(old.opens) != 0:
 			return win32.STATUS_ACCESS_DENIED
 		}
