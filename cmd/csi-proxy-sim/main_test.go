@@ -22,8 +22,10 @@ func TestFlags(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		code := run(context.Background(), c.args, strings.NewReader(""), &stderr, &stderr)
-		if output := stderr.String(); code != c.code || !strings.Contains(output, c.want) || !strings.Contains(output, "Usage of csi-proxy-sim:") {
-			t.Errorf("csi-proxy-sim %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, output)
+		output := stderr.String()
+		usage := strings.Contains(output, "Usage of csi-proxy-sim:")
+		if code != c.code || !strings.Contains(output, c.want) || usage != (c.code == 0) {
+			t.Errorf("csi-proxy-sim %q: exit code %d, want %d and %q; the usage belongs to -h alone:\n%s", c.args, code, c.code, c.want, output)
 		}
 	}
 }

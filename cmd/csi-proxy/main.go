@@ -7,11 +7,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/install"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
@@ -23,10 +26,26 @@ func main() {
 	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
 }
 
-// run runs the daemon, or the child process in which a daemon formats a volume.
+// run runs the daemon, a verb, or the child process in which a daemon formats a volume.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == node.FormatHelper {
+	program := windowshost.Program(version)
+	program.Verbs = install.Usage() + "  csi-proxy version    print the version\n\nWithout a verb it serves. Flags:\n"
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !isVersion(args[0]) {
+		return daemon.Run(ctx, program, args, stderr)
+	}
+	if args[0] == node.FormatHelper {
 		return node.RunFormatHelper(args[1:], stdin, stdout)
 	}
-	return daemon.Run(ctx, windowshost.Program(version), args, stderr)
+	if isVersion(args[0]) {
+		fmt.Fprintln(stdout, version)
+		return 0
+	}
+	pipes := func(flags []string) ([]string, error) { return daemon.Pipes(windowshost.Program(version), flags) }
+	if code, ok := install.Run(install.Program{Version: version, Pipes: pipes}, args, stdout, stderr); ok {
+		return code
+	}
+	fmt.Fprintf(stderr, "csi-proxy: unknown verb %q; csi-proxy -h lists the verbs\n", args[0])
+	return 2
 }
+
+func isVersion(arg string) bool { return strings.TrimLeft(arg, "-") == "version" }

@@ -64,8 +64,34 @@ func TestFlags(t *testing.T) {
 		{[]string{"-host=simulated"}, 2, "flag provided but not defined: -host"},
 	} {
 		output, code := runProgram(t, c.args...)
-		if code != c.code || !strings.Contains(output, c.want) || !strings.Contains(output, "Usage of csi-proxy:") {
-			t.Errorf("csi-proxy %q: exit code %d, want %d, and the usage with %q:\n%s", c.args, code, c.code, c.want, output)
+		usage := strings.Contains(output, "Usage of csi-proxy:")
+		if code != c.code || !strings.Contains(output, c.want) || usage != (c.code == 0) {
+			t.Errorf("csi-proxy %q: exit code %d, want %d and %q; the usage belongs to -h alone:\n%s", c.args, code, c.code, c.want, output)
+		}
+	}
+}
+
+func TestVersionAndVerbs(t *testing.T) {
+	for _, c := range []struct {
+		arg  string
+		code int
+		want string
+	}{
+		{"version", 0, version + "\n"},
+		{"--version", 0, version + "\n"},
+		{"-version", 0, version + "\n"},
+		{"instal", 2, "csi-proxy: unknown verb \"instal\"; csi-proxy -h lists the verbs\n"},
+		{"kubelet-path=C:\\k", 2, "unknown verb"},
+	} {
+		output, code := runProgram(t, c.arg)
+		if code != c.code || !strings.Contains(output, c.want) {
+			t.Errorf("csi-proxy %s: exit code %d and %q, want %d and %q", c.arg, code, output, c.code, c.want)
+		}
+	}
+	output, _ := runProgram(t, "-h")
+	for _, verb := range []string{"install", "upgrade", "status", "uninstall", "version"} {
+		if !strings.Contains(output, "csi-proxy "+verb) {
+			t.Errorf("the usage lacks the verb %s", verb)
 		}
 	}
 }

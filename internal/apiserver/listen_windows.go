@@ -107,7 +107,7 @@ func listenAt(path, sddl string) (net.Listener, error) {
 
 // remedy says which process serves the pipe, and what to do.
 func (e *inUseError) remedy() string {
-	pid, image, err := serverOf(e.path)
+	pid, image, err := ServerOf(e.path)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("another process serves the pipe, or has it open: stop it first, perhaps another CSI Proxy; its process cannot be determined: %v", err)
@@ -117,9 +117,9 @@ func (e *inUseError) remedy() string {
 	return fmt.Sprintf("the pipe is served by process %d (%s): stop it first", pid, image)
 }
 
-// serverOf returns the process that serves a pipe, and the path of its program if that
+// ServerOf returns the process that serves the pipe at a path, and its program if that
 // can be read. It connects to the pipe as a client that the server cannot impersonate.
-func serverOf(path string) (pid uint32, image string, err error) {
+func ServerOf(path string) (pid uint32, image string, err error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return 0, "", err

@@ -14,7 +14,7 @@ const project = "github.com/kubernetes-csi/csi-proxy/v2/"
 
 // simulator are the directories with the code of simulated nodes. csi-proxy runs as
 // LocalSystem on nodes and must not link any of it.
-var simulator = []string{"internal/win32/emulated", "internal/faults", "internal/simcontrol", "internal/similar", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
+var simulator = []string{"internal/win32/emulated", "internal/faults", "internal/simcontrol", "pkg/simnode", "cmd/internal/simhost", "cmd/csi-proxy-sim"}
 
 // linkedFrom returns the directories in simulator that pkgs have a package of.
 func linkedFrom(pkgs []string) []string {

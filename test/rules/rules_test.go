@@ -261,6 +261,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/dllsearch":  "restricts the search for DLLs",
 		"cmd/internal/winsvc":     "the service wrapper",
+		"cmd/internal/install":    "installs the service",
 		"cmd/internal/verify":     "asks a real Windows",
 		"internal/testbed":        "virtual disks and services of a real Windows",
 		"test/wine/driver":        "loads a driver into Wine, for tests",

@@ -46,6 +46,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
+		fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
 		return exitUsage
 	}
 	defer klog.Flush()

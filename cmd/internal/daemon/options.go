@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
 
 // options are the parsed command line.
@@ -33,16 +34,26 @@ type options struct {
 	logsToStderr     bool
 }
 
-// errUsage is the error for a wrong command line, after the usage was printed.
-var errUsage = errors.New("wrong usage")
+// A usageError is the error for a wrong command line.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
 
 // parse parses the command line with package flag: flags have one dash or two, booleans
 // need "=false", and further arguments are ignored. It fails with flag.ErrHelp for -help
-// and with errUsage for a wrong command line, after printing to stderr.
+// after printing the usage to stderr, and with a usageError for a wrong command line.
 func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {
+		fmt.Fprintf(stderr, "Usage of %s:\n", p.Name)
+		if p.Verbs != "" {
+			fmt.Fprintf(stderr, "\n%s\n", p.Verbs)
+		}
+		f.SetOutput(stderr)
+		f.PrintDefaults()
+	}
 	klog.InitFlags(f)
 
 	p.Host.AddFlags(f)
@@ -97,19 +108,40 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, errUsage // Parse has printed the error and the usage
+	err := parseFlags(f, args)
+	if errors.Is(err, flag.ErrHelp) {
+		f.Usage()
+		return nil, err
+	}
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return nil, &usageError{err}
 	}
 	o.logsToStderr = f.Lookup("logtostderr").Value.String() == "true"
-	if err := o.check(); err != nil {
-		fmt.Fprintln(stderr, err)
-		f.Usage()
-		return nil, errUsage
-	}
 	return o, nil
+}
+
+// parseFlags is f.Parse, without printing. The error for an unknown flag has similar ones.
+func parseFlags(f *flag.FlagSet, args []string) error {
+	usage := f.Usage
+	f.Usage = func() {}
+	err := f.Parse(args)
+	f.Usage = usage
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	unknown, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !ok {
+		return err
+	}
+	var known []string
+	f.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
+	if question := similar.Question("-"+unknown, known); question != "" {
+		return fmt.Errorf("%w; %s", err, question)
+	}
+	return err
 }
 
 func (o *options) check() error {

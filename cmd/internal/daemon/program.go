@@ -1,13 +1,21 @@
 package daemon
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // Program is a command that serves the API of a node.
@@ -16,6 +24,8 @@ type Program struct {
 	Name string
 	// Version is the version in the log and in health checks.
 	Version string
+	// Verbs describes what the command does besides serving, for its usage.
+	Verbs string
 	// Host opens the node.
 	Host Host
 }
@@ -63,6 +73,32 @@ type Node struct {
 	Pipes []apiserver.Pipe
 	// Close closes the node. It may be nil.
 	Close func() error
+}
+
+// Pipes returns the paths of the pipes of the API that the program serves with these
+// flags, or what is wrong with the flags.
+func Pipes(p Program, args []string) ([]string, error) {
+	o, err := parse(p, args, io.Discard)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil, errors.New("flag -h prints the usage, and serves no pipes")
+	}
+	if err != nil {
+		return nil, err
+	}
+	// These services are only counted, and never called.
+	every := wire.Groups{
+		Disk: struct{ disk.Service }{}, Filesystem: struct{ filesystem.Service }{}, ISCSI: struct{ iscsi.Service }{},
+		SMB: struct{ smb.Service }{}, System: struct{ system.Service }{}, Volume: struct{ volume.Service }{},
+	}
+	enabled, err := wire.Enabled(wire.Services(every), o.enabledAPIs)
+	if err != nil {
+		return nil, fmt.Errorf("flag -enable-api: %w", err)
+	}
+	var paths []string
+	for _, served := range apiserver.Pipes(enabled) {
+		paths = append(paths, `\\.\pipe\`+served.Name)
+	}
+	return paths, nil
 }
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command

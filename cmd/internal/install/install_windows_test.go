@@ -1,0 +1,258 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
+
+	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+)
+
+// proxy returns the csi-proxy.exe to test. It skips the test if there is none, or if this
+// machine has a service that the test would replace.
+func proxy(t *testing.T) string {
+	t.Helper()
+	t.TempDir() // it is removed after the service
+	path := os.Getenv("CSI_PROXY_BINARY")
+	if path == "" {
+		t.Skip("needs CSI_PROXY_BINARY, the path of csi-proxy.exe; make test builds one and sets it")
+	}
+	if s, err := openService(); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+		if err == nil {
+			s.Close()
+		}
+		t.Fatalf("this machine has a service %s: %v", ServiceName, err)
+	}
+	t.Cleanup(func() {
+		if err := deleteService(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// verb runs csi-proxy.exe, and checks its exit code.
+func verb(t *testing.T, want int, exe string, args ...string) string {
+	t.Helper()
+	c := exec.Command(exe, args...)
+	out, err := c.CombinedOutput()
+	t.Logf("csi-proxy %s\n%s", strings.Join(args, " "), out)
+	if c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if code := c.ProcessState.ExitCode(); code != want {
+		t.Fatalf("csi-proxy %s: exit code %d, want %d", strings.Join(args, " "), code, want)
+	}
+	return string(out)
+}
+
+func contains(t *testing.T, output string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(output, w) {
+			t.Errorf("the output lacks %q", w)
+		}
+	}
+}
+
+func processOf(t *testing.T) uint32 {
+	t.Helper()
+	s, err := openService()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	status, err := s.Query()
+	if err != nil || status.State != svc.Running {
+		t.Fatalf("the service is in state %d: %v", status.State, err)
+	}
+	return status.ProcessId
+}
+
+func copyOf(t *testing.T, exe string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "csi-proxy.exe")
+	in, err := os.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestInstalledService takes a service through its life: install, calls, upgrades of which
+// one fails, uninstall.
+func TestInstalledService(t *testing.T) {
+	exe := proxy(t)
+	dir := filepath.Join(t.TempDir(), "with blank", "csi-proxy")
+	installed := filepath.Join(dir, "csi-proxy.exe")
+
+	contains(t, verb(t, exitOK, exe, "install", "-dir", dir, "-dry-run"), "would create service csiproxy (auto)", "would copy ")
+	contains(t, verb(t, exitNotInstalled, exe, "status"), "not installed")
+	if _, err := os.Stat(dir); err == nil {
+		t.Fatal("a dry run made the directory")
+	}
+	contains(t, verb(t, exitUsage, exe, "install", "-dir", dir, "--", "-kubelet-pth=x"), "-kubelet-pth")
+
+	verb(t, exitOK, exe, "install", "-dir", dir, "-start=delayed-auto", "--", "-v=1", `-working-dir=D:\with blank`)
+	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "delayed-auto", "failure   restarts after a crash",
+		`"`+installed+`" -windows-service`, `"-working-dir=D:\with blank"`, "23 of 23 are served")
+	first := processOf(t)
+	settings(t)
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir), "there is a service csiproxy already")
+	contains(t, verb(t, exitFailure, installed, "upgrade"), "this is the program of the service")
+
+	client, err := filesystem.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	call := func() {
+		t.Helper()
+		for begin := time.Now(); ; time.Sleep(pollTime) {
+			_, err := client.PathExists(context.Background(), &fsapi.PathExistsRequest{Path: `C:\var\lib\kubelet`})
+			if err == nil {
+				t.Logf("the client was served after %v", time.Since(begin))
+				return
+			}
+			if time.Since(begin) > 30*time.Second {
+				t.Fatal(err)
+			}
+		}
+	}
+	call()
+
+	contains(t, verb(t, exitOK, copyOf(t, exe), "upgrade", "-dry-run"), "would stop service")
+	if now := processOf(t); now != first {
+		t.Fatal("a dry run replaced the process")
+	}
+	contains(t, verb(t, exitOK, copyOf(t, exe), "upgrade"), "service csiproxy runs version ")
+	second := processOf(t)
+	if second == first {
+		t.Error("the upgrade kept the process")
+	}
+	call()
+	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served", "-v=1")
+
+	// The new program is this test, which is no csi-proxy, so it does not serve.
+	was, err := os.ReadFile(installed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	broken := Program{Version: "broken", Pipes: func([]string) ([]string, error) { return []string{`\\.\pipe\csi-proxy-disk-v1`}, nil }}
+	code, _ := Run(broken, []string{"upgrade"}, &out, &stderr)
+	t.Logf("an upgrade to a broken version\n%s%s", &out, &stderr)
+	if code != exitFailure || !strings.Contains(out.String(), "undo: keep ") {
+		t.Errorf("exit code %d of an upgrade to a program that does not serve", code)
+	}
+	if is, err := os.ReadFile(installed); err != nil || !bytes.Equal(is, was) {
+		t.Errorf("the old program is not back: %v", err)
+	}
+	call()
+	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "23 of 23 are served")
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(left) != 2 { // with csi-proxyctl.exe
+		t.Errorf("the directory has %q", left)
+	}
+
+	if log, err := os.ReadFile(filepath.Join(dir, "logs", "csi-proxy.log")); t.Failed() || err != nil {
+		t.Logf("the service's log (%v):\n%s", err, log)
+	}
+	contains(t, verb(t, exitOK, exe, "uninstall"), "delete service csiproxy", "left the program")
+	verb(t, exitNotInstalled, exe, "status")
+	verb(t, exitOK, exe, "uninstall")
+	if _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-disk-v1`); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("a pipe is served after the service was removed: %v", err)
+	}
+}
+
+// settings checks the settings that status does not show.
+func settings(t *testing.T) {
+	t.Helper()
+	s, err := openService()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	actions, err := s.RecoveryActions()
+	if errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		t.Log("this Windows, which is Wine, does not say what the service does after failures")
+	} else if err != nil || len(actions) == 0 || actions[len(actions)-1].Type != mgr.ServiceRestart {
+		t.Errorf("after failures the service does %+v: %v", actions, err)
+	}
+	buf := make([]byte, 4<<10)
+	var needed uint32
+	if err := windows.QueryServiceConfig2(s.Handle, windows.SERVICE_CONFIG_DESCRIPTION, &buf[0], uint32(len(buf)), &needed); err != nil {
+		t.Fatal(err)
+	}
+	if text := windows.UTF16PtrToString((*windows.SERVICE_DESCRIPTION)(unsafe.Pointer(&buf[0])).Description); text != description {
+		t.Errorf("the service's description is %q", text)
+	}
+}
+
+// TestInstallRefusesServedPipes has another csi-proxy on the node.
+func TestInstallRefusesServedPipes(t *testing.T) {
+	exe := proxy(t)
+	other := exec.Command(exe)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		other.Process.Kill()
+		other.Wait()
+	}()
+	if err := await(serveTime, func() error { _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir), "is served by process", "csi-proxy.exe", "nothing was changed")
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a refused install made its directory")
+	}
+}
+
+// TestFailedInstallLeavesNothing installs where a file is in the way.
+func TestFailedInstallLeavesNothing(t *testing.T) {
+	exe := proxy(t)
+	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	if err := os.WriteFile(dir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	verb(t, exitFailure, exe, "install", "-dir", dir)
+	verb(t, exitNotInstalled, exe, "status")
+
+	dir = filepath.Join(t.TempDir(), "csi-proxy")
+	var out, stderr bytes.Buffer
+	broken := Program{Pipes: func([]string) ([]string, error) { return []string{`\\.\pipe\csi-proxy-disk-v1`}, nil }}
+	code, _ := Run(broken, []string{"install", "-dir", dir}, &out, &stderr)
+	t.Logf("an install of a program that does not serve\n%s%s", &out, &stderr)
+	if code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory is left")
+	}
+	verb(t, exitNotInstalled, exe, "status")
+}
