@@ -80,7 +80,7 @@ lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/deploy test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 

@@ -79,6 +79,12 @@ func generators() []generator {
 			write: goUpdate("./surface", "TestUsesOfDriversAreCurrent"),
 		},
 		{
+			name: "manifests", does: "deploy/manifests, from the chart", budget: 4 * time.Minute,
+			write: func(ctx context.Context, r *report) error {
+				return r.goTest(ctx, deployDir, []string{"GOWORK=off"}, ".", "-run", "^TestManifestsAreOfTheChart$", "-update")
+			},
+		},
+		{
 			name: "content", does: "docs/evidence/content.md, from the kinds of content in internal/storage", budget: 30 * time.Second,
 			write: goUpdate("./images", "TestContentPage"),
 		},
@@ -131,7 +137,7 @@ func checkGenerated(all bool) func(context.Context, *report) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, toolsDir}) {
+		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, toolsDir}) {
 			errs = append(errs, r.tidy(ctx, m, "go.mod"))
 		}
 		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)

@@ -33,6 +33,9 @@ const nextCSI = "csi-1.13.mod"
 // node.
 const labDir = "lab"
 
+// deployDir is a module outside of the workspace: Helm and the API server judge deploy/.
+const deployDir = "test/deploy"
+
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 
@@ -241,6 +244,16 @@ func moduleAlone(dir string, flags ...string) func(context.Context, *report) err
 		}
 		return r.goTest(ctx, dir, env, append(flags[:len(flags):len(flags)], "./...")...)
 	}
+}
+
+// deployModule vets and tests what is in deploy/. Nothing there is for Windows.
+func deployModule(ctx context.Context, r *report) error {
+	env := []string{"GOWORK=off"}
+	if err := r.command(ctx, deployDir, env, "go", "vet", "./...").Run(); err != nil {
+		return fmt.Errorf("vet of module %s: %w", deployDir, err)
+	}
+	r.pass()
+	return r.goTest(ctx, deployDir, env, "./...")
 }
 
 // exampleModule vets and tests the example driver, and runs csi-sanity once more with

@@ -29,6 +29,7 @@ var vulnChecks = []struct {
 	{exampleDir, []string{"windows"}, false},
 	{driversDir, []string{"windows"}, false},
 	{labDir, []string{"linux", "windows"}, false},
+	{deployDir, []string{"linux"}, false},
 }
 
 // govulncheck scans each module on its own: in the workspace all of them would have

@@ -1,0 +1,50 @@
+{{- define "csi-proxy.labels" -}}
+app.kubernetes.io/name: csi-proxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "csi-proxy.selector" -}}
+app.kubernetes.io/name: csi-proxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "csi-proxy.image" -}}
+{{- $repository := required "set image.repository: there is no published image of CSI Proxy, so build one and push it to a registry of your own" .Values.image.repository -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "csi-proxy.metricsOnLoopback" -}}
+{{- if or (hasPrefix "127." .Values.metrics.address) (eq .Values.metrics.address "localhost" "::1") }}true{{ end -}}
+{{- end }}
+
+{{- /*
+The variables of both policies that judge variables.paths, which are in lower case and with
+backslashes:
+
+  odd    paths that may reach a pipe, but are not \\.\pipe\NAME. They are in the namespace of
+         devices (\\.\, \\?\, \??\) and have "pipe", "..", a way around it (globalroot) or a
+         character that is not ASCII, which Windows may fold to an ASCII one; or they are
+         paths of a server with the component "pipe" or "ipc$".
+  named  the names of pipes in the other paths
+  other  names that begin as ours do, and are not pipes of the API
+  ours   names of pipes of the API, as csi-proxy-GROUP-VERSION
+*/ -}}
+{{- define "csi-proxy.pathVariables" -}}
+- name: named
+  expression: variables.paths.filter(p, p.matches(r'^\\\\[.]\\pipe\\[^\\]+$')).map(p, p.substring(9))
+- name: odd
+  expression: >-
+    variables.paths.filter(p, !p.matches(r'^\\\\[.]\\pipe\\[^\\]+$') && (
+    p.matches(r'^\s*(\\\\[.?]+\\|\\[?][?]\\)') ? p.matches(r'pipe|[.][.]|globalroot|[^\x20-\x7e]') :
+    p.matches(r'^\s*\\\\') && p.matches(r'\\(pipe|ipc[$])[. ]*(\\|$)')))
+- name: ours
+  expression: variables.named.filter(name, name.matches('^csi-proxy-(disk|filesystem|volume|smb|iscsi|system)-v[0-9][0-9a-z]*$'))
+- name: other
+  expression: variables.named.filter(name, name.matches('^ *csi-proxy') && !(name in variables.ours))
+{{- end }}
