@@ -50,6 +50,10 @@ type Node struct {
 	// taken offline, besides the WorkingDirs and what Windows needs.
 	ProtectedDirs []string
 
+	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
+	// read-only.
+	KeepReadOnly bool
+
 	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which
 	// no kind is known, as if the disk or volume were blank.
 	OverwriteUnknown bool

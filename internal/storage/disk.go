@@ -206,6 +206,28 @@ func (d *Disk) Clustered(ctx context.Context) (bool, error) {
 	return len(out) > 0 && out[0] != 0, nil
 }
 
+// Writable returns an error if the disk has the read-only attribute although its medium can
+// be written: then it was moved here, and nothing that is written would be stored. If Windows
+// does not say which of the two makes it read-only, that is logged. A disk that is read-only
+// because of its medium is not an error.
+func (d *Disk) Writable(ctx context.Context, number uint32) error {
+	attrs, err := d.Attributes(ctx)
+	if err != nil || attrs&win32.DISK_ATTRIBUTE_READ_ONLY == 0 {
+		return err
+	}
+	_, err = d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
+	switch {
+	case err == nil:
+		return hosterr.WithHint("check that the disk can be written", "",
+			hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d is read-only on this node although its storage can be written", number),
+			"call SetDiskState offline and then online, which makes it writable, or run Set-Disk -IsReadOnly $false")
+	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
+		d.node.Log.Warn("Using a read-only disk; Windows does not say whether its storage can be written", "disk", number, "err", err)
+		return nil
+	}
+	return hosterr.Wrap("check whether the disk is write-protected", "", err)
+}
+
 // WriteProtected reports whether the disk refuses writes, for any reason: an
 // attribute, being offline, a switch on the device, another machine's
 // reservation. A disk whose driver does not support the query counts as writable.

@@ -257,11 +257,11 @@ func stateCases() []testCase {
 				e.Error("the attributes of an online disk were set")
 			}
 		}},
-		{name: "read-only disk stays read-only when it goes online", run: func(e *env) {
+		{name: "disk that is offline and read-only is writable when it goes online", run: func(e *env) {
 			number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{}}, Offline: yes(), ReadOnly: yes()})
 			e.ok(e.setOnline(number, true))
 			e.wantOnline(number, true)
-			e.want("FormatVolume", e.format(e.volume(number)), hosterr.ErrFailedPrecondition)
+			e.ok(e.format(e.volume(number)))
 		}},
 		{name: "SetDiskState waits for a volume that arrives late", setup: Setup{ArrivalDelay: 150 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)

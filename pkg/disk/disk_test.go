@@ -841,8 +841,8 @@ func TestSetDiskState(t *testing.T) {
 	if err := f.setState(1, true); err != nil {
 		t.Fatal(err)
 	}
-	if !f.online(1) || f.attributes(1) != win32.DISK_ATTRIBUTE_READ_ONLY {
-		t.Errorf("attributes %#x, want them still read-only", f.attributes(1))
+	if !f.online(1) || f.attributes(1) != 0 {
+		t.Errorf("attributes %#x, want none", f.attributes(1))
 	}
 	if err := f.setState(1, false); err != nil || f.online(1) {
 		t.Errorf("take the disk offline again: %v, online %t", err, f.online(1))
@@ -1437,7 +1437,9 @@ func TestSetDiskStateOfACloneBesideItsOriginal(t *testing.T) {
 			}
 			if readOnly {
 				before := f.layout(clone)
-				wantKind(t, f.setState(clone, true), hosterr.ErrFailedPrecondition, "identity of its own")
+				f.Node.KeepReadOnly = true
+				wantKind(t, f.setState(clone, true), hosterr.ErrFailedPrecondition, "it is read-only and has the identity of disk 1, so Windows cannot give it one of its own")
+				f.Node.KeepReadOnly = false
 				if l := f.layout(clone); l.DiskID != before.DiskID || l.Signature != before.Signature || f.online(clone) {
 					t.Errorf("%s: the read-only clone was changed", content)
 				}

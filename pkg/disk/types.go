@@ -23,8 +23,8 @@ type Interface interface {
 	// hosterr.ErrNotFound if there is no such disk.
 	//
 	// By Windows' SAN policy, disks on buses that machines can share arrive offline
-	// and read-only, and SetDiskState leaves them read-only. A driver that formats
-	// or writes such disks calls SetDiskReadOnly first. No published gRPC API has
+	// and read-only. SetDiskState makes such a disk online and writable. A driver whose disk
+	// is read-only for another reason calls SetDiskReadOnly. No published gRPC API has
 	// GetDiskReadOnly and SetDiskReadOnly, so in package remote they fail with
 	// hosterr.ErrUnimplemented.
 	GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)

@@ -18,6 +18,7 @@ type options struct {
 	kubeletPath      string
 	workingDirs      []string
 	protectedDirs    []string
+	keepReadOnly     bool
 	services         []string
 	requirePrivacy   bool
 	formatExisting   bool
@@ -84,6 +85,13 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 			return errors.New("want a directory")
 		}
 		o.protectedDirs = append(o.protectedDirs, dir)
+		return nil
+	})
+	f.Func("read-only-disks", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep` (default writable)", func(what string) error {
+		if what != "writable" && what != "keep" {
+			return errors.New("want writable or keep")
+		}
+		o.keepReadOnly = what == "keep"
 		return nil
 	})
 	f.Func("unknown-content", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite` (default refuse)", func(what string) error {
@@ -162,7 +170,7 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 // rules returns the rules for the host.
 func (o *options) rules() Rules {
 	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs,
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs, KeepReadOnly: o.keepReadOnly,
 		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

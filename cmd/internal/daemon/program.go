@@ -48,6 +48,8 @@ type Rules struct {
 	AllowedServices []string
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
+	// KeepReadOnly keeps SetDiskState from making an offline, read-only disk writable.
+	KeepReadOnly bool
 	// ProtectedDirs are directories whose disks are not changed, besides those that the
 	// node needs.
 	ProtectedDirs []string

@@ -46,6 +46,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	config.AllowedServices = rules.AllowedServices
 	config.FormatExisting = rules.FormatExisting
 	config.OverwriteUnknown = rules.OverwriteUnknown
+	config.KeepReadOnly = rules.KeepReadOnly
 	config.ProtectedDirs = rules.ProtectedDirs
 	config.NoSMBPrivacy = !rules.RequirePrivacy
 	config.AcceptUnverifiedPasswords = rules.AcceptUnverifiedPasswords

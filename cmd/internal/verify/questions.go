@@ -187,6 +187,7 @@ var notAsked = map[string]string{
 	"attach":        "Windows attaches a virtual disk itself, so it needs no rescan",
 	"shareNames":    "needs a share with a directory that its user may not list",
 	"smbServerGone": "needs an SMB server that can be switched off",
+	"isWritable":    "needs a disk whose attributes it may change: it changes none but with SetDiskState",
 	"formatOrder":   "needs a format that is cut off",
 	"smbCalls":      "needs an SMB server that can be switched off",
 	"smbReconnect":  "needs an SMB server that can be switched off",

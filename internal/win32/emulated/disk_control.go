@@ -32,6 +32,9 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
 		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
+		if d.n.cfg.IsWritable == nodespec.WritableMedium && !d.Protected {
+			return 0, nil
+		}
 		return 0, d.writable()
 	// Source: document, IOCTL_DISK_IS_CLUSTERED.
 	case win32.IOCTL_DISK_IS_CLUSTERED:

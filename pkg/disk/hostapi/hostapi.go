@@ -46,7 +46,8 @@ type HostAPI interface {
 	// GetDiskStats returns the size of the disk in bytes, or -1 with an error.
 	GetDiskStats(diskNumber uint32) (int64, error)
 	// SetDiskState takes the disk online or offline, also after a reboot. It does
-	// nothing if the disk already has that state. A read-only disk stays read-only.
+	// nothing if the disk already has that state. A disk that goes online and is
+	// read-only becomes writable if its storage can be written.
 	SetDiskState(diskNumber uint32, isOnline bool) error
 	// GetDiskState reports whether the disk is online. With an error it returns true.
 	GetDiskState(diskNumber uint32) (bool, error)

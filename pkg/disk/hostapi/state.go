@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +42,8 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	if err != nil {
 		return err
 	}
-	if isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
-		d.host.Node.Log.Warn("Taking a read-only disk online; it stays read-only", "disk", diskNumber)
+	if isOnline && attrs == win32.DISK_ATTRIBUTE_READ_ONLY {
+		d.host.Node.Log.Warn("A disk is online and read-only, and stays so", "disk", diskNumber)
 	}
 	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online != isOnline {
 		err = d.switchState(diskNumber, isOnline)
@@ -69,7 +72,7 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	}
 	defer disk.Close()
 	if isOnline {
-		return d.bringOnline(disk)
+		return d.bringOnline(diskNumber, disk)
 	}
 	l, err := disk.Layout(d.host.Ctx)
 	if err != nil {
@@ -90,21 +93,135 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
 }
 
-// bringOnline makes the disk online. Windows writes a new identity to a disk that has the
-// one of another disk, such as a clone, so it refuses if that disk is read-only. It stays
-// so: the caller of SetDiskState asked for nothing else.
-func (d DiskAPI) bringOnline(disk *storage.Disk) error {
-	err := disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
-	if !win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
+// bringOnline makes the disk online. One that is read-only as well is in the state that the
+// policy for disks on a shared bus leaves, so it becomes writable, unless that is switched off
+// or the node itself needs the disk.
+//
+// Windows writes a new identity to a disk that has the one of another disk, such as a clone.
+func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
+	ctx := d.host.Ctx
+	attrs, err := disk.Attributes(ctx)
+	if err != nil {
 		return err
 	}
-	attrs, failed := disk.Attributes(d.host.Ctx)
-	if failed != nil || attrs&win32.DISK_ATTRIBUTE_READ_ONLY == 0 {
+	before, err := disk.Layout(ctx)
+	if err != nil {
 		return err
 	}
-	return hosterr.WithHint("take the disk online", "",
-		hosterr.Text(hosterr.ErrFailedPrecondition, "it is read-only, so Windows cannot give it an identity of its own: %w", err),
-		"if it is a copy of another disk, make it writable first: SetDiskReadOnly, or Set-Disk -IsReadOnly $false")
+	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
+	clear := readOnly && d.mayClear(number, disk, before)
+	mask := uint64(win32.DISK_ATTRIBUTE_OFFLINE)
+	if clear {
+		mask |= win32.DISK_ATTRIBUTE_READ_ONLY
+	}
+	err = disk.SetAttributes(ctx, 0, mask)
+	switch {
+	case win32.IsCode(err, win32.ERROR_INVALID_PARAMETER):
+		return d.refusedOnline(number, disk, before, readOnly && !clear, err)
+	case err != nil:
+		return err
+	case clear:
+		if err := d.cleared(number, disk); err != nil {
+			return err
+		}
+	case readOnly:
+		d.host.Node.Log.Warn("Took a read-only disk online; it stays read-only", "disk", number)
+	}
+	if now, err := disk.Layout(ctx); err == nil && identity(now) != identity(before) {
+		d.host.Node.Log.Warn("Windows gave a disk a new identity, because another one has the same", "disk", number, "others", d.twins(number, before),
+			"old", identity(before), "new", identity(now))
+	}
+	return nil
+}
+
+// mayClear reports whether a read-only disk that goes online may become writable.
+func (d DiskAPI) mayClear(number uint32, disk *storage.Disk, l win32.Layout) bool {
+	if d.host.Node.KeepReadOnly {
+		return false
+	}
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+		d.host.Node.Log.Warn("Leaving a disk read-only", "disk", number, "err", err)
+		return false
+	}
+	return true
+}
+
+// cleared logs that a disk is writable from now on. If its medium cannot be written, the disk
+// gets back the attribute, and stays as it was attached: read-only.
+func (d DiskAPI) cleared(number uint32, disk *storage.Disk) error {
+	protected, err := disk.WriteProtected(d.host.Ctx)
+	if err != nil {
+		return err
+	}
+	if protected {
+		d.host.Node.Log.Info("Took a disk online whose medium cannot be written", "disk", number)
+		return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
+	}
+	serial := ""
+	if desc, err := disk.Descriptor(d.host.Ctx); err == nil {
+		serial = desc.SerialNumber
+	}
+	d.host.Node.Log.Info("Made a disk writable that was offline and read-only", "disk", number, "serial", serial, "flag", "-read-only-disks=writable")
+	return nil
+}
+
+// refusedOnline explains Windows' refusal to take a disk online, if another disk has the same
+// identity or the disk is read-only.
+func (d DiskAPI) refusedOnline(number uint32, disk *storage.Disk, l win32.Layout, readOnly bool, err error) error {
+	others := d.twins(number, l)
+	if !readOnly {
+		protected, failed := disk.WriteProtected(d.host.Ctx)
+		readOnly = failed == nil && protected
+	}
+	switch {
+	case readOnly && len(others) > 0:
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "it is read-only and has the identity of disk %s, so Windows cannot give it one of its own: %w", join(others), err)
+	case readOnly:
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "it is read-only, so Windows cannot give it an identity of its own: %w", err)
+	case len(others) > 0:
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "it has the identity of disk %s: %w", join(others), err)
+	default:
+		return err
+	}
+	return hosterr.WithHint("take the disk online", "", err,
+		"if it is a copy of another disk, detach that one, or make this one writable first: SetDiskReadOnly, or Set-Disk -IsReadOnly $false")
+}
+
+// identity is what Windows tells disks apart by: the GUID of a GPT, or the signature of an
+// MBR.
+func identity(l win32.Layout) string {
+	switch l.Style {
+	case win32.PARTITION_STYLE_GPT:
+		return l.DiskID.String()
+	case win32.PARTITION_STYLE_MBR:
+		return fmt.Sprintf("%#08x", l.Signature)
+	}
+	return ""
+}
+
+// twins returns the numbers of the other disks that have the identity of a disk with table l.
+func (d DiskAPI) twins(number uint32, l win32.Layout) []uint32 {
+	var others []uint32
+	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(n uint32, disk *storage.Disk) {
+		if n == number || identity(l) == "" {
+			return
+		}
+		if o, err := disk.Layout(d.host.Ctx); err == nil && identity(o) == identity(l) {
+			others = append(others, n)
+		}
+	})
+	if err != nil {
+		d.host.Node.Log.Warn("Failed to look for a disk with the same identity", "disk", number, "err", err)
+	}
+	return others
+}
+
+func join(numbers []uint32) string {
+	var texts []string
+	for _, n := range numbers {
+		texts = append(texts, strconv.FormatUint(uint64(n), 10))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // rescanLimit is how long a caller waits for a rescan. The rescan continues after it,

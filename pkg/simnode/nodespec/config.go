@@ -80,6 +80,9 @@ type Rules struct {
 	// that is not blank and has no known content, as the daemon does with
 	// -unknown-content=overwrite.
 	OverwriteUnknown bool `json:"-"`
+	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
+	// read-only, as the daemon does with -read-only-disks=keep.
+	KeepReadOnly bool `json:"-"`
 	// ProtectedDirs are directories whose disks are not changed, besides those that the
 	// node needs, as for the daemon's -protected-dir.
 	ProtectedDirs []string `json:"-"`

@@ -25,6 +25,8 @@ type Windows struct {
 	VolumeGrowth string `json:"volumeGrowth,omitempty"`
 	// WriteProtected is whether a volume on a write-protected disk opens for writing.
 	WriteProtected string `json:"writeProtected,omitempty"`
+	// IsWritable is which disks IOCTL_DISK_IS_WRITABLE calls write-protected.
+	IsWritable string `json:"isWritable,omitempty"`
 	// OfflineReads is whether a disk that is offline can be read.
 	OfflineReads string `json:"offlineReads,omitempty"`
 	// BlankDisks is what IOCTL_DISK_GET_DRIVE_LAYOUT_EX says of a disk without a partition
@@ -105,6 +107,10 @@ func Options() []Option {
 		{"writeProtected", "whether a volume on a write-protected disk opens for writing", []Value{
 			{WriteProtectedRefused, "with a file system, it fails with ERROR_WRITE_PROTECT", "inference; without a file system it opens: logs of programs on Windows"},
 			{WriteProtectedOpens, "it opens, and only writing fails", "logs of programs on Windows"},
+		}},
+		{"isWritable", "of which disks IOCTL_DISK_IS_WRITABLE says that they are write-protected", []Value{
+			{WritableAttributes, "also of those that are offline or have the read-only attribute", "inference"},
+			{WritableMedium, "of those whose medium is write-protected", "inference: a driver below the one that knows the attributes answers it (Windows-driver-samples, disk.c)"},
 		}},
 		{"offlineReads", "whether a disk that is offline can be read", []Value{
 			{OfflineReadsRefused, "reading fails with ERROR_NOT_READY", "inference"},
@@ -224,6 +230,12 @@ const (
 const (
 	WriteProtectedRefused = "refused"
 	WriteProtectedOpens   = "opens"
+)
+
+// The values of [Windows.IsWritable].
+const (
+	WritableAttributes = "attributes"
+	WritableMedium     = "medium"
 )
 
 // The values of [Windows.OfflineReads].

@@ -373,6 +373,9 @@ func (v volumeAPI) formattable(volumeID string, mark bool) (marking, error) {
 	if err := storage.Guard(v.host.Ctx, disk, l); err != nil {
 		return marking{}, err
 	}
+	if err := disk.Writable(v.host.Ctx, at.Disk); err != nil {
+		return marking{}, err
+	}
 	if !mark {
 		return marking{name: p.Name, marked: storage.Marked(p)}, nil
 	}

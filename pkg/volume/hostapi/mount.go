@@ -24,9 +24,15 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
 	}
-	if marked, err := v.marked(volumeID); err != nil {
+	marked := false
+	err = v.partitionOf(volumeID, storage.Query, func(disk *storage.Disk, number uint32, p win32.Partition) error {
+		marked = storage.Marked(p)
+		return disk.Writable(v.host.Ctx, number)
+	})
+	if err != nil {
 		return err
-	} else if marked {
+	}
+	if marked {
 		v.host.Node.Log.Warn("Mounting a volume whose format was not reported as finished", "volume", volumeID)
 		if err := v.unmark(volumeID, ""); err != nil {
 			return err

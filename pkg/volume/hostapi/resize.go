@@ -137,6 +137,9 @@ func (r resize) run() error {
 	if err := storage.Guard(r.v.host.Ctx, disk, l); err != nil {
 		return err
 	}
+	if err := disk.Writable(r.v.host.Ctx, r.at.Disk); err != nil {
+		return err
+	}
 	if length > p.Length {
 		if err := r.growPartition(disk, length, size, g.BytesPerSector); err != nil {
 			return err

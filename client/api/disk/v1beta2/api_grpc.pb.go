@@ -61,8 +61,8 @@ type DiskClient interface {
 	// GetDiskStats.
 	DiskStats(ctx context.Context, in *DiskStatsRequest, opts ...grpc.CallOption) (*DiskStatsResponse, error)
 	// SetAttachState takes a disk online or offline; a disk that is already in
-	// that state is not changed. The disk's read-only flag is not changed
-	// either. Versions from v1beta3 on call it SetDiskState.
+	// that state is not changed. An offline, read-only disk may also become
+	// writable. Versions from v1beta3 on call it SetDiskState.
 	SetAttachState(ctx context.Context, in *SetAttachStateRequest, opts ...grpc.CallOption) (*SetAttachStateResponse, error)
 	// GetAttachState reports whether a disk is online. Versions from v1beta3 on
 	// call it GetDiskState.
@@ -180,8 +180,8 @@ type DiskServer interface {
 	// GetDiskStats.
 	DiskStats(context.Context, *DiskStatsRequest) (*DiskStatsResponse, error)
 	// SetAttachState takes a disk online or offline; a disk that is already in
-	// that state is not changed. The disk's read-only flag is not changed
-	// either. Versions from v1beta3 on call it SetDiskState.
+	// that state is not changed. An offline, read-only disk may also become
+	// writable. Versions from v1beta3 on call it SetDiskState.
 	SetAttachState(context.Context, *SetAttachStateRequest) (*SetAttachStateResponse, error)
 	// GetAttachState reports whether a disk is online. Versions from v1beta3 on
 	// call it GetDiskState.

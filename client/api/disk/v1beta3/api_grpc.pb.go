@@ -60,8 +60,8 @@ type DiskClient interface {
 	// GetDiskStats returns the size of a disk.
 	GetDiskStats(ctx context.Context, in *GetDiskStatsRequest, opts ...grpc.CallOption) (*GetDiskStatsResponse, error)
 	// SetDiskState takes a disk online or offline; a disk that is already in
-	// that state is not changed. The disk's read-only flag is not changed
-	// either.
+	// that state is not changed. An offline, read-only disk may also become
+	// writable.
 	SetDiskState(ctx context.Context, in *SetDiskStateRequest, opts ...grpc.CallOption) (*SetDiskStateResponse, error)
 	// GetDiskState reports whether a disk is online.
 	GetDiskState(ctx context.Context, in *GetDiskStateRequest, opts ...grpc.CallOption) (*GetDiskStateResponse, error)
@@ -177,8 +177,8 @@ type DiskServer interface {
 	// GetDiskStats returns the size of a disk.
 	GetDiskStats(context.Context, *GetDiskStatsRequest) (*GetDiskStatsResponse, error)
 	// SetDiskState takes a disk online or offline; a disk that is already in
-	// that state is not changed. The disk's read-only flag is not changed
-	// either.
+	// that state is not changed. An offline, read-only disk may also become
+	// writable.
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
 	// GetDiskState reports whether a disk is online.
 	GetDiskState(context.Context, *GetDiskStateRequest) (*GetDiskStateResponse, error)

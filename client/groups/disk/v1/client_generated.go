@@ -92,8 +92,8 @@ func (c *Client) GetDiskStats(ctx context.Context, request *api.GetDiskStatsRequ
 }
 
 // SetDiskState takes a disk online or offline; a disk that is already in
-// that state is not changed. The disk's read-only flag is not changed
-// either.
+// that state is not changed. An offline, read-only disk may also become
+// writable.
 func (c *Client) SetDiskState(ctx context.Context, request *api.SetDiskStateRequest, opts ...grpc.CallOption) (*api.SetDiskStateResponse, error) {
 	return c.client.SetDiskState(ctx, request, opts...)
 }

@@ -93,8 +93,8 @@ func (c *Client) DiskStats(ctx context.Context, request *api.DiskStatsRequest, o
 }
 
 // SetAttachState takes a disk online or offline; a disk that is already in
-// that state is not changed. The disk's read-only flag is not changed
-// either. Versions from v1beta3 on call it SetDiskState.
+// that state is not changed. An offline, read-only disk may also become
+// writable. Versions from v1beta3 on call it SetDiskState.
 func (c *Client) SetAttachState(ctx context.Context, request *api.SetAttachStateRequest, opts ...grpc.CallOption) (*api.SetAttachStateResponse, error) {
 	return c.client.SetAttachState(ctx, request, opts...)
 }

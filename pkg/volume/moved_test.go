@@ -1,0 +1,170 @@
+package volume_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+func (f *fixture) setState(n uint32, online bool) error {
+	_, err := f.disk.SetDiskState(f.t.Context(), &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: online})
+	return err
+}
+
+func (f *fixture) readOnly(n uint32) bool {
+	f.t.Helper()
+	info, err := f.Windows.Show()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, d := range info.Disks {
+		if d.Number == n {
+			return d.ReadOnly
+		}
+	}
+	f.t.Fatalf("no disk %d", n)
+	return false
+}
+
+// moved returns a node to which a disk with a volume has moved: the policy for shared buses
+// leaves it offline and read-only.
+func moved(t *testing.T, cfg nodespec.Config, protected bool) (f *fixture, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	d := data(gib, "NTFS")
+	d.Offline, d.ReadOnly, d.WriteProtected, d.Serial = yes(), yes(), protected, "moved-1"
+	return newFixture(t, cfg, d), log
+}
+
+var writables = []string{nodespec.WritableAttributes, nodespec.WritableMedium}
+
+// Before, the volume of a disk that had moved was mounted read-only: each call succeeded, and
+// the pod could not write.
+func TestMovedDiskIsWritable(t *testing.T) {
+	for _, writable := range writables {
+		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, false)
+		if err := f.setState(1, true); err != nil {
+			t.Fatal(err)
+		}
+		target := kubelet + `\m`
+		f.mkdir(target)
+		if err := f.mount(f.id(1), target); err != nil {
+			t.Fatal(err)
+		}
+		f.mkdir(target + `\written`)
+		if f.readOnly(1) || !strings.Contains(log.String(), `disk=1 serial=moved-1 flag="-read-only-disks=writable"`) {
+			t.Errorf("%s: read-only %t, log:\n%s", writable, f.readOnly(1), log)
+		}
+	}
+}
+
+// With -read-only-disks=keep the disk stays read-only, as published. Where Windows says that
+// its storage can be written, it is not mounted; where it does not say, it is, and logged.
+func TestMovedDiskStaysReadOnly(t *testing.T) {
+	for _, writable := range writables {
+		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, false)
+		f.Node.KeepReadOnly = true
+		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
+			t.Fatalf("%v, read-only %t", err, f.readOnly(1))
+		}
+		id, target := f.id(1), kubelet+`\m`
+		f.mkdir(target)
+		if err := f.Windows.Grow(1, 2*gib); err != nil {
+			t.Fatal(err)
+		}
+		err := f.mount(id, target)
+		if writable == nodespec.WritableAttributes {
+			if err != nil || !strings.Contains(log.String(), "Using a read-only disk") {
+				t.Errorf("mount: %v, log:\n%s", err, log)
+			}
+			continue
+		}
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node although its storage can be written")
+		if hint := hosterr.HintOf(err); !strings.Contains(hint, "offline and then online") {
+			t.Errorf("hint %q", hint)
+		}
+		wantKind(t, f.resize(id, 0), hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
+
+		// What the hint says.
+		f.Node.KeepReadOnly = false
+		if err := f.setState(1, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.setState(1, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.mount(id, target); err != nil || f.readOnly(1) {
+			t.Errorf("mount after offline and online: %v, read-only %t", err, f.readOnly(1))
+		}
+	}
+}
+
+// A disk that is attached read-only, perhaps to many nodes, is mounted as before, and keeps
+// the attribute.
+func TestReadOnlyManyIsMounted(t *testing.T) {
+	for _, writable := range writables {
+		f, _ := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, true)
+		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
+			t.Fatalf("%s: %v, read-only %t", writable, err, f.readOnly(1))
+		}
+		target := kubelet + `\m`
+		f.mkdir(target)
+		if err := f.mount(f.id(1), target); err != nil {
+			t.Errorf("%s: %v", writable, err)
+		}
+	}
+}
+
+// An administrator may have made an online disk read-only. It stays so.
+func TestOnlineReadOnlyDiskStaysReadOnly(t *testing.T) {
+	d := data(gib, "NTFS")
+	d.ReadOnly = yes()
+	f := newFixture(t, nodespec.Config{}, d)
+	f.unchanged(func() {
+		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
+			t.Errorf("%v, read-only %t", err, f.readOnly(1))
+		}
+	})
+	f = newFixture(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: nodespec.WritableMedium}}, data(gib, ""), d)
+	id := f.id(1)
+	if _, err := f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
+}
+
+// The process dies between making the disk writable and looking at its medium, or the look
+// fails: the next call is for a disk that is online.
+func TestMovedDiskWhoseMediumDoesNotAnswer(t *testing.T) {
+	f, _ := moved(t, nodespec.Config{}, false)
+	f.Observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_IS_WRITABLE {
+			return win32.ERROR_CRC
+		}
+		return c.Do()
+	})
+	if err := f.setState(1, true); !win32.IsCode(err, win32.ERROR_CRC) {
+		t.Errorf("%v, want the error of the look", err)
+	}
+	f.Observe(nil)
+	if err := f.setState(1, true); err != nil || f.readOnly(1) {
+		t.Errorf("again: %v, read-only %t", err, f.readOnly(1))
+	}
+}
+
+// The disk of a cluster is read-only where another node owns it.
+func TestClusteredDiskStaysReadOnly(t *testing.T) {
+	d := data(gib, "NTFS")
+	d.Offline, d.ReadOnly, d.Clustered = yes(), yes(), true
+	f := newFixture(t, nodespec.Config{}, d)
+	if err := f.setState(1, true); err != nil || !f.readOnly(1) {
+		t.Errorf("%v, read-only %t", err, f.readOnly(1))
+	}
+}
