@@ -53,6 +53,7 @@ func (a *app) doctorCommand() *cobra.Command {
   disks    all disks are online and writable
   smb      every SMB mapping works and is used by a link
   iscsi    the service MSiSCSI is running
+  install  only administrators may change the program and the log of the Windows service
 
 The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
 		Args: cobra.NoArgs,
@@ -72,6 +73,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineDisks(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
+	found = append(found, examineInstall("csiproxy")...)
 	if err := a.printFindings(found); err != nil {
 		return err
 	}

@@ -1,0 +1,6 @@
+//go:build !windows
+
+package main
+
+// examineInstall finds nothing: only Windows has the service.
+func examineInstall(string) []finding { return nil }

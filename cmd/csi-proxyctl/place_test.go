@@ -1,0 +1,49 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWriters(t *testing.T) {
+	for sddl, want := range map[string][]string{
+		"O:BAG:SYD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)":                             nil,
+		"D:AI(A;OICIID;FA;;;SY)(A;OICIID;FA;;;BA)(A;OICIID;0x1200a9;;;BU)":        nil,
+		"D:PAI(A;;FA;;;" + trustedInstaller + ")(A;;0x1200a9;;;SY)(A;;FRFX;;;WD)": nil,
+		// What a directory on C: inherits.
+		"D:AI(A;ID;FA;;;BA)(A;OICIIOID;GA;;;BA)(A;ID;FA;;;SY)(A;OICIID;0x1200a9;;;BU)(A;ID;0x1301bf;;;AU)(A;OICIIOID;SDGXGWGR;;;AU)": {"authenticated users"},
+		"D:(A;;0x100004;;;BU)":                      {"users"},
+		"D:(A;;WD;;;S-1-5-21-1-2-3-1001)":           {"S-1-5-21-1-2-3-1001"},
+		"D:(A;;FR;;;WD)(A;;DT;;;IU)":                {"interactive users"},
+		"D:(A;;??;;;WD)":                            {"everyone"},
+		"D:(D;;FA;;;WD)(A;;FR;;;WD)S:(ML;;NW;;;LW)": nil,
+		"D:NO_ACCESS_CONTROL":                       {"everyone"},
+		"O:BA":                                      {"everyone"},
+	} {
+		if got := writers(sddl); !slices.Equal(got, want) {
+			t.Errorf("writers(%q) = %q, want %q", sddl, got, want)
+		}
+	}
+}
+
+func TestExaminePlaces(t *testing.T) {
+	private, open := "D:P(A;;FA;;;SY)(A;;FA;;;BA)", "D:(A;;FA;;;BA)(A;;0x1301bf;;;AU)"
+	if got := examinePlaces(nil); len(got) != 0 {
+		t.Errorf("no service: %+v", got)
+	}
+	if got := examinePlaces([]place{{`C:\etc\kubernetes`, private}}); len(got) != 1 || got[0].Result != resultOK {
+		t.Errorf("private: %+v, want ok", got)
+	}
+	got := examinePlaces([]place{{`C:\etc\kubernetes`, open}, {`C:\etc\kubernetes\logs`, private}})
+	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || !strings.Contains(got[0].Hint, `icacls "C:\etc\kubernetes"`) {
+		t.Errorf("open: %+v, want one problem with the command", got)
+	}
+}
+
+func TestLogPlaces(t *testing.T) {
+	got := logPlaces([]string{`C:\etc\csi-proxy.exe`, "-windows-service", `-log_file=C:\logs\a.log`, "--log_dir", `C:\logs`, "-v=2", "log_file=x"})
+	if want := []string{`C:\logs\a.log`, `C:\logs`}; !slices.Equal(got, want) {
+		t.Errorf("logPlaces = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc/mgr"
+)
+
+// The directories of a service's program and log are private, or may be changed by users.
+func TestExamineInstall(t *testing.T) {
+	name := "csi-proxy-test-" + rand.Text()
+	if got := examineInstall(name); len(got) != 1 || got[0].Result != resultNote || !strings.Contains(got[0].What, name) {
+		t.Errorf("without a service: %+v, want a note", got)
+	}
+	program, log := t.TempDir(), t.TempDir()
+	m, err := mgr.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Disconnect()
+	s, err := m.CreateService(name, filepath.Join(program, "csi-proxy.exe"), mgr.Config{StartType: mgr.StartDisabled}, "-windows-service", "-log_file="+filepath.Join(log, "csi-proxy.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	defer s.Delete()
+	setRights(t, program, "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)")
+	setRights(t, log, "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1301bf;;;AU)")
+	var changed []string
+	for _, f := range examineInstall(name) {
+		changed = append(changed, f.Result+" "+f.What)
+	}
+	all := strings.Join(changed, "\n")
+	if !strings.Contains(all, "problem "+log+" may be changed by ") {
+		t.Errorf("findings %q, want that of the log's directory", changed)
+	}
+	// Wine keeps the mode of the Linux directory only: its owner may change it.
+	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil && (!strings.Contains(all, "authenticated users") || strings.Contains(all, program)) {
+		t.Errorf("findings %q, want authenticated users, and nothing of %s", changed, program)
+	}
+}
+
+func setRights(t *testing.T, path, sddl string) {
+	t.Helper()
+	sd, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl, _, err := sd.DACL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, acl, nil); err != nil {
+		t.Fatal(err)
+	}
+}
