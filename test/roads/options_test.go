@@ -118,7 +118,7 @@ func TestOptions(t *testing.T) {
 		b.WriteString("\n")
 	}
 	t.Attr("measured", fmt.Sprintf("%d roads in %d worlds, which cover %d pairs of values", len(roads)*len(all), len(all), pairs))
-	text := fmt.Sprintf(worldsHead, len(all), pairs) + b.String()
+	text := fmt.Sprintf(worldsHead, len(all), pairs) + b.String() + "\n## What the strict node answers\n\n" + worlds.Answers()
 	if *update {
 		if err := os.WriteFile(worldsPage, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

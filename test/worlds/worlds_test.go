@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -40,6 +42,47 @@ func TestPairs(t *testing.T) {
 	}
 	if len(seen) != want || pairs != want {
 		t.Errorf("%d pairs occur, %d are counted, want %d", len(seen), pairs, want)
+	}
+}
+
+// A refusal, or another behavior that fails a caller, is in the node's log with its option.
+func TestLogNamesOptions(t *testing.T) {
+	const dir = "../../internal/win32/emulated"
+	files, err := filepath.Glob(dir + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(b)
+	}
+	answers := map[string]string{ // they refuse nothing
+		"blankDisks":  "an answer",
+		"growRefused": "the number of an error; gptEnd turns it off",
+		"formatOrder": "what a death leaves on the disk",
+		"smbUsers":    "an answer",
+		"isWritable":  "an answer",
+		"smbCalls":    "a wait",
+	}
+	for _, o := range nodespec.Options() {
+		if named := strings.Contains(source.String(), fmt.Sprintf("chosen(%q", o.Key)); named == (answers[o.Key] != "") {
+			t.Errorf("option %s: the log names it: %t; %q", o.Key, named, answers[o.Key])
+		}
+	}
+}
+
+// The questions are those of the audit, and each has an answer.
+func TestAnswers(t *testing.T) {
+	text := worlds.Answers()
+	if strings.Contains(text, "? |  |  |") {
+		t.Errorf("a question has no answer:\n%s", text)
+	}
+	if n := strings.Count(text, "\n| 3"); !strings.Contains(text, "\n| 33 |") || n != 5 {
+		t.Errorf("want 33 questions:\n%s", text)
 	}
 }
 

@@ -135,6 +135,9 @@ func (n *Node) loadSMB() error {
 // mappings.
 func (n *Node) bootSMB(t *tx) {
 	for _, m := range n.smb.mappings {
+		if n.cfg.SMBAfterReboot != nodespec.SMBWorking {
+			n.chosen("smbAfterReboot", "a mapping does not outlast a restart", m.Remote)
+		}
 		switch n.cfg.SMBAfterReboot {
 		case nodespec.SMBAbsent:
 			n.deleteMapping(t, m)

@@ -281,6 +281,7 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
 				m.Status, m.Idle = win32.USE_OK, false
 				if n.cfg.SMBReconnect == nodespec.SMBReconnectOnUse {
+					n.chosen("smbReconnect", "a mapping stays disconnected until it is used", m.Remote)
 					m.Status, m.Idle = win32.USE_DISCONN, true
 				}
 			}

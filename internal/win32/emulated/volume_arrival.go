@@ -135,6 +135,7 @@ func (v *volume) follow(t *tx, extents []extent, p win32.Partition) {
 	record := v.volumeRecord
 	record.Length = 0
 	if was := v.extents[0]; v.n.cfg.VolumeGrowth == nodespec.GrowthUpdated && extents[0].off == was.off && was.length < extents[0].length {
+		v.n.chosen("volumeGrowth", "a volume keeps its length although its partition grew", v.name())
 		record.Length, extents[0].length = was.length, was.length
 	}
 	v.setRecord(t, record)
