@@ -25,7 +25,6 @@ var reachedElsewhere = map[string]string{
 	"internal/wire/wiretest":                "tests import it",
 	"internal/winfs.Lstat":                  "pkg/utils calls it, which drivers import",
 	"internal/winfs.SymlinkOf":              "pkg/utils calls it, which drivers import",
-	"internal/wire.Service.String":          "pkg/simnode/serve calls it, which drivers' tests import",
 	"internal/win32/native/fmifs.confine":   "programs start the format helper on Windows only, tests do on Linux, too",
 	"internal/win32/native/fmifs.isolate":   "programs start the format helper on Windows only, tests do on Linux, too",
 }
