@@ -36,9 +36,16 @@ func tracedConfig() nodespec.Config {
 		},
 		// Wine has no WMI storage provider whose cache a format could wait for.
 		Windows: nodespec.Windows{FormatKnows: nodespec.FormatAtOnce},
-		Log:     slog.New(slog.DiscardHandler),
+		// Wine has no page file, and says which it would make.
+		Registry: map[string][]string{
+			memoryManagement + `ExistingPageFiles`: nil,
+			memoryManagement + `PagingFiles`:       {`C:\pagefile.sys 27 77`},
+		},
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
+
+const memoryManagement = `SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\`
 
 // tracedMachine makes the same identifiers in every run.
 func tracedMachine() emulated.Machine { return emulated.Machine{Rand: rand.New(rand.NewSource(1))} }
