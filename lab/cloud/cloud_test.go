@@ -24,6 +24,12 @@ const gib = 1 << 30
 
 var writer = &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
 
+// seeing returns a node that sees disks at once. When it sees them is not the question here.
+func seeing(t *testing.T) *simnode.Node {
+	t.Helper()
+	return simnode.New(t, func(c *simnode.Config) { c.Attach = "seen" })
+}
+
 func named(t *testing.T, name string) cloud.Cloud {
 	t.Helper()
 	c, err := cloud.Named(name)
@@ -101,7 +107,7 @@ func TestPresetsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := simnode.New(t)
+			n := seeing(t)
 			c := cloud.New(n, named(t, name))
 			var second *csi.Volume
 			var context map[string]string
@@ -123,7 +129,7 @@ func TestPresetsAreFound(t *testing.T) {
 // Azure's driver cannot find these disks: it looks for the LUN, and no method of the
 // published API returns the number of a namespace.
 func TestAzureNVMeDisksHaveNoLUN(t *testing.T) {
-	n := simnode.New(t)
+	n := seeing(t)
 	c := cloud.New(n, named(t, "azure-nvme"))
 	var luns []string
 	for _, name := range []string{"a", "b", "c"} {
@@ -141,7 +147,7 @@ func TestAzureNVMeDisksHaveNoLUN(t *testing.T) {
 
 // The metadata server of GCE names the disks that the node has, as GCE PD looks for them.
 func TestNVMeNamespaces(t *testing.T) {
-	n := simnode.New(t)
+	n := seeing(t)
 	c := cloud.New(n, named(t, "gce-nvme"))
 	var ids []string
 	for _, name := range []string{"a", "b", "c"} {
@@ -221,7 +227,7 @@ func TestMetadata(t *testing.T) {
 
 // A volume keeps its disk: detached, expanded and attached again, it has its content.
 func TestDiskOfAVolume(t *testing.T) {
-	n := simnode.New(t)
+	n := seeing(t)
 	c := cloud.New(n, named(t, "gce"))
 	id := create(t, c, "a").GetVolumeId()
 	if again := create(t, c, "a").GetVolumeId(); again != id || named(t, "gce").VolumeID("a") != id {
