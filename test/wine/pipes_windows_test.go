@@ -25,6 +25,7 @@ import (
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
 // Once the daemon logs that it serves, every pipe serves the first call of its
@@ -34,7 +35,7 @@ func TestPipesServeAtOnce(t *testing.T) {
 	pipes := 0
 	for range 5 {
 		p := start(t, csiProxySim)
-		if n := answering(t, append(apiPipes(), control)); n != p.pipes || n < 17 {
+		if n := answering(t, append(apiPipes(), control, admin.Pipe)); n != p.pipes || n < 17 {
 			t.Errorf("%d pipes respond, but the daemon logs %d", n, p.pipes)
 		}
 		took, pipes = append(took, p.ready), p.pipes
@@ -212,7 +213,7 @@ func TestSecondDaemon(t *testing.T) {
 			t.Errorf("the second daemon says\n%s\nwant %q", out, want)
 		}
 	}
-	if n := answering(t, append(apiPipes(), control)); n != p.pipes {
+	if n := answering(t, append(apiPipes(), control, admin.Pipe)); n != p.pipes {
 		t.Errorf("%d of the first daemon's %d pipes respond", n, p.pipes)
 	}
 }
