@@ -201,7 +201,7 @@ func (d *Disk) Clustered(ctx context.Context) (bool, error) {
 		return false, nil // no driver of a cluster is there to answer
 	}
 	if err != nil {
-		return false, hosterr.Wrap("check whether the disk is clustered", "", err)
+		return false, hosterr.Wrap("check whether the disk is clustered", "", Gone(err))
 	}
 	return len(out) > 0 && out[0] != 0, nil
 }

@@ -53,12 +53,20 @@ func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case removed(ctx, d):
+		return hosterr.ErrNotFound
 	case unknown:
 		d.node.Log.Warn("Changing a disk although it is not known which disks the node needs", "disk", number.DeviceNumber, "err", err)
 		return nil
 	}
 	// The kind of err, such as not found, is not the kind of this error.
 	return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs, so no disk with partitions is changed: %v", err)
+}
+
+// removed reports whether the disk is gone, which is why facts about it cannot be read.
+func removed(ctx context.Context, d *Disk) bool {
+	_, err := d.Clustered(ctx)
+	return errors.Is(err, hosterr.ErrNotFound)
 }
 
 // needed says why the node needs the disk, or returns "". With an error, another reason may
