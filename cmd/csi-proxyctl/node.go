@@ -16,7 +16,7 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return group("node", "Control the simulated node of csi-proxy-sim",
-		a.nodeShowCommand(), a.nodeAttachCommand(), a.nodeDetachCommand(), a.nodeGrowCommand(),
+		a.nodeShowCommand(), a.nodeAttachCommand(), a.nodeDetachCommand(), a.nodeDiscardCommand(), a.nodeGrowCommand(),
 		a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(), a.nodeClearCommand(), a.nodeRebootCommand())
 }
 
@@ -182,6 +182,17 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 				return err
 			}
 			return a.changeNode(c, "detach", func(ctx context.Context, n *simcontrol.Client) error { return n.DetachDisk(ctx, number) })
+		},
+	}
+}
+
+func (a *app) nodeDiscardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "discard ID",
+		Short: "Delete a detached disk with its content",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeNode(c, "discard", func(ctx context.Context, n *simcontrol.Client) error { return n.DiscardDisk(ctx, args[0]) })
 		},
 	}
 }

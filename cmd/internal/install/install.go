@@ -195,11 +195,3 @@ func (c *command) run(steps []step) error {
 	}
 	return nil
 }
-
-// code returns the exit code of a verb that fails with 1.
-func code(err error) (int, error) {
-	if err != nil {
-		return exitFailure, err
-	}
-	return exitOK, nil
-}

@@ -602,3 +602,11 @@ func stateName(s svc.State) string {
 	}
 	return fmt.Sprintf("in state %d", s)
 }
+
+// code returns the exit code of a verb that fails with 1.
+func code(err error) (int, error) {
+	if err != nil {
+		return exitFailure, err
+	}
+	return exitOK, nil
+}
