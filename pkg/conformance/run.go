@@ -156,6 +156,13 @@ func newEnv(t *testing.T, newNode NewNode, setup Setup) *env {
 // with returns the same case with another caller's context.
 func (e *env) with(ctx context.Context) *env { return &env{e.T, e.n, ctx} }
 
+// brief returns the same case with a caller that leaves after two seconds.
+func (e *env) brief() *env {
+	ctx, cancel := context.WithTimeout(e.ctx, 2*time.Second)
+	e.Cleanup(cancel)
+	return e.with(ctx)
+}
+
 // noHandles fails the case if handles stay open. It waits, because a call that
 // continues after its caller left closes its handles later.
 func (e *env) noHandles() {
