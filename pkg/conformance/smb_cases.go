@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
@@ -95,6 +96,29 @@ func (e *env) wantRead(links ...string) {
 	for _, l := range links {
 		e.wantExists(true, l+`\inside`)
 		e.wantExists(false, l+`\not there`)
+	}
+}
+
+// afterRestart returns a case that stages two shares again after a restart of Windows.
+// left are the mappings that the restart leaves, and half those after one share is staged.
+func afterRestart(left, half []string) func(*env) {
+	return func(e *env) {
+		const data, logs = `\\` + nas + `\data`, `\\` + nas + `\logs`
+		e.nas()
+		if e.n.Restart == nil {
+			e.lacks("restart Windows")
+		}
+		v1, v2 := e.stage("v1"), e.stage("v2")
+		e.ok(e.mapShare(data, v1, "ann", annsOne))
+		e.ok(e.mapShare(logs, v2, "ann", annsOne))
+		e.need("restart Windows", e.n.Restart())
+		e.wantMappings(left...)
+		e.ok(e.mapShare(data, v1, "ann", annsOne))
+		e.wantMappings(half...)
+		e.wantRead(v1)
+		e.ok(e.mapShare(logs, v2, "ann", annsOne))
+		e.wantRead(v1, v2)
+		e.wantMappings("data ann", "logs ann")
 	}
 }
 
@@ -225,23 +249,12 @@ func smbCases() []testCase {
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann")
 		}},
-		{name: "restart breaks mappings and the next request repairs them", run: func(e *env) {
-			e.nas()
-			if e.n.Restart == nil {
-				e.lacks("restart Windows")
-			}
-			v1, v2 := e.stage("v1"), e.stage("v2")
-			e.ok(e.mapShare(data, v1, "ann", annsOne))
-			e.ok(e.mapShare(logs, v2, "ann", annsOne))
-			e.need("restart Windows", e.n.Restart())
-			e.wantMappings("data ann!", "logs ann!")
-			e.ok(e.mapShare(data, v1, "ann", annsOne))
-			e.wantMappings("data ann", "logs ann!")
-			e.wantRead(v1)
-			e.ok(e.mapShare(logs, v2, "ann", annsOne))
-			e.wantRead(v1, v2)
-			e.wantMappings("data ann", "logs ann")
-		}},
+		{name: "restart breaks mappings and the next request repairs them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBDisconnected}},
+			run: afterRestart([]string{"data ann!", "logs ann!"}, []string{"data ann", "logs ann!"})},
+		{name: "restart removes mappings and the next request makes them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBAbsent}},
+			run: afterRestart(nil, []string{"data ann"})},
+		{name: "restart leaves mappings and the next request uses them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBWorking}},
+			run: afterRestart([]string{"data ann", "logs ann"}, []string{"data ann", "logs ann"})},
 		{name: "mapping is removed with its last link", run: func(e *env) {
 			e.nas()
 			v1, v2 := e.stage("v1"), e.stage("v2")
