@@ -26,6 +26,11 @@ func (f *fixture) rename(disk uint32, name string) {
 	f.t.Helper()
 	l := f.layout(disk)
 	l.Partitions[len(l.Partitions)-1].Name = name
+	f.setLayout(disk, l)
+}
+
+func (f *fixture) setLayout(disk uint32, l win32.Layout) {
+	f.t.Helper()
 	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
 		f.t.Fatal(err)
@@ -277,5 +282,48 @@ func TestFormatWithoutAMark(t *testing.T) {
 	}
 	if ok, err := f.formatted(id); !ok || err != nil {
 		t.Errorf("formatted: %t, %v", ok, err)
+	}
+}
+
+// MountVolume takes the mark off a partition and so writes the whole table. It must not write
+// back the old length of another partition that grows at the same time.
+func TestMountKeepsTheGrowthOfAnotherPartition(t *testing.T) {
+	d := nodespec.Disk{Size: 8 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, d)
+	ids := f.list(1, 0)
+	target := kubelet + `\m`
+	f.mkdir(target)
+	// The volume that is mounted is the first one; the last one grows.
+	l := f.layout(1)
+	l.Partitions[1].Name = formatMark + l.Partitions[1].Name
+	f.setLayout(1, l)
+	var group sync.WaitGroup
+	read, grown := make(chan bool, 1), make(chan bool)
+	f.Observe(func(c *win32.Call) error {
+		switch c.Code {
+		case win32.IOCTL_DISK_GROW_PARTITION:
+			group.Go(func() {
+				if err := f.mount(ids[0], target); err != nil {
+					t.Errorf("mount: %v", err)
+				}
+			})
+			select { // until the mount has read the table that it will write, if it may
+			case <-read:
+			case <-time.After(200 * time.Millisecond):
+			}
+			defer close(grown)
+		case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
+			read <- true
+			<-grown
+		}
+		return c.Do()
+	})
+	if err := f.resize(ids[1], 2*gib); err != nil {
+		t.Errorf("resize: %v", err)
+	}
+	group.Wait()
+	f.Observe(nil)
+	if l := f.layout(1); l.Partitions[2].Length != 2*gib || l.Partitions[1].Name != "Basic data partition" {
+		t.Errorf("the table after both: %+v", l.Partitions)
 	}
 }

@@ -185,6 +185,13 @@ func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32)
 	if moved != nil && !outdated(moved) {
 		return moved
 	}
+	// MountVolume and FormatVolume of another partition write the whole table, and would
+	// write back the old length of this one.
+	unlock, err := storage.LockTable(r.v.host.Ctx, r.v.host.Node, r.at.Disk)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	l, err := disk.Layout(r.v.host.Ctx)
 	if err != nil {
 		return err
