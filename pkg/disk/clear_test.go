@@ -246,3 +246,50 @@ func TestPartitionsOnBlankAndClearedDisks(t *testing.T) {
 	}
 	t.Logf("partitions made: %d on blank disks, %d on cleared disks, no false alarm; disks wiped at the start only: %d of %d refused with the command", blank, cleared, refused, each)
 }
+
+// What is on a disk that is offline cannot be seen, and a volume may be mounted after the
+// first look.
+func TestClearLooksAgainAtHeldVolumes(t *testing.T) {
+	lettered := onD()
+	lettered.Serial, lettered.Offline, lettered.ReadOnly = "S1", yes(), yes()
+	plain := onD()
+	plain.Serial, plain.Partitions = "S1", []nodespec.Partition{{FileSystem: "NTFS"}}
+	for name, test := range map[string]struct {
+		spec    nodespec.Disk
+		prepare func(*fixture)
+		text    string
+	}{
+		"a letter of an offline disk":   {lettered, func(*fixture) {}, `mounted at D:\`},
+		"the kubelet's disk is offline": {lettered, func(f *fixture) { f.Node.WorkingDirs = []string{`D:\kubelet`} }, `disk 1 holds the directory D:\kubelet`},
+		"mounted before the lock": {plain, func(f *fixture) {
+			f.Observe(func(c *win32.Call) error {
+				if c.Name == "WriteAt" {
+					t.Error("the disk is written")
+				}
+				if c.Code == win32.FSCTL_LOCK_VOLUME {
+					if err := f.Windows.SetMountPoint(`E:\`, f.names()[len(f.names())-1]); err != nil {
+						t.Error(err)
+					}
+				}
+				return c.Do()
+			})
+		}, `mounted at E:\`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{}, test.spec)
+			f.Observe(func(c *win32.Call) error {
+				if c.Name == "WriteAt" {
+					t.Error("the disk is written")
+				}
+				return c.Do()
+			})
+			test.prepare(f)
+			before := f.attributes(1)
+			_, err := f.clear(1, "S1", false)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, test.text)
+			if now := f.attributes(1); now != before {
+				t.Errorf("the refusal changed the attributes from %d to %d", before, now)
+			}
+		})
+	}
+}

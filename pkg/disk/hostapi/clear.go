@@ -68,6 +68,10 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	if out.SizeBytes, err = disk.Length(d.host.Ctx); err != nil {
 		return none, err
 	}
+	before, err := disk.Attributes(d.host.Ctx)
+	if err != nil {
+		return none, err
+	}
 	if err := d.contents(diskNumber, disk, l, dryRun, &out); err != nil || dryRun {
 		return out, err
 	}
@@ -80,6 +84,11 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	for range clearTries {
 		if out.WrittenBytes, err = d.clear(disk, number.DeviceNumber, l, out.SizeBytes); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
 			break
+		}
+	}
+	if err != nil && out.WrittenBytes == 0 {
+		if failed := d.restore(disk, before); failed != nil {
+			d.host.Node.Log.Warn("Failed to give a disk its attributes back", "disk", diskNumber, "err", failed)
 		}
 	}
 	if err != nil {
@@ -101,7 +110,30 @@ func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size u
 		return 0, err
 	}
 	defer done()
+	// The volumes of a disk that was offline were not there to be asked before, and any
+	// volume may have been mounted since.
+	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+		return 0, err
+	}
+	mounted, err := storage.Mounted(d.host.Ctx, d.host.Node, number)
+	if err != nil {
+		return 0, err
+	}
+	if len(mounted) > 0 {
+		return 0, storage.MountedError(mounted)
+	}
 	return disk.Clear(d.host.Ctx, l, size)
+}
+
+// restore gives the disk back whether it was offline and read-only, also if the context has
+// ended.
+func (d DiskAPI) restore(disk *storage.Disk, before uint64) error {
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	ctx := context.WithoutCancel(d.host.Ctx)
+	if now, err := disk.Attributes(ctx); err != nil || now&both == before&both {
+		return err
+	}
+	return disk.SetAttributes(ctx, before&both, both)
 }
 
 // contents adds to out what is on the disk. A disk that has to go online to be read goes
@@ -122,11 +154,7 @@ func (d DiskAPI) contents(number uint32, disk *storage.Disk, l win32.Layout, res
 	if err != nil || !restore {
 		return err
 	}
-	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
-	if now, err := disk.Attributes(d.host.Ctx); err != nil || now&both == before&both {
-		return err
-	}
-	return disk.SetAttributes(context.WithoutCancel(d.host.Ctx), before&both, both)
+	return d.restore(disk, before)
 }
 
 // match returns an error unless identity is one of the disk's.

@@ -103,10 +103,11 @@ func (d DiskAPI) inspect(number uint32, disk *storage.Disk, look func(*storage.D
 		return look(disk)
 	}
 	d.host.Node.Log.Info("Taking an offline disk online to read it", "disk", number)
-	if err := disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both); err != nil {
-		return err
+	// Also if this fails, the attributes may have changed.
+	if err = disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both); err == nil {
+		err = look(disk)
 	}
-	if err = look(disk); err == nil {
+	if err == nil {
 		return nil
 	}
 	if failed := disk.SetAttributes(context.WithoutCancel(d.host.Ctx), attrs, both); failed != nil {
