@@ -168,3 +168,23 @@ func TestClusteredDiskStaysReadOnly(t *testing.T) {
 		t.Errorf("%v, read-only %t", err, f.readOnly(1))
 	}
 }
+
+// Windows may not return the partition table of a disk that is offline. It goes online all the
+// same, and stays read-only, because it is not known whether the node needs it.
+func TestDiskWithoutATableGoesOnline(t *testing.T) {
+	f, log := moved(t, nodespec.Config{}, false)
+	online := false
+	f.Observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && !online {
+			return win32.ERROR_INVALID_FUNCTION
+		}
+		online = online || c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES
+		return c.Do()
+	})
+	if err := f.setState(1, true); err != nil || !f.readOnly(1) {
+		t.Errorf("%v, read-only %t", err, f.readOnly(1))
+	}
+	if strings.Contains(log.String(), "new identity") {
+		t.Errorf("log:\n%s", log)
+	}
+}

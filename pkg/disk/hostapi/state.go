@@ -104,12 +104,14 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 	if err != nil {
 		return err
 	}
-	before, err := disk.Layout(ctx)
-	if err != nil {
-		return err
+	before, unread := disk.Layout(ctx)
+	if unread != nil {
+		// As published, the table of a disk that is offline does not matter.
+		d.host.Node.Log.Warn("Taking a disk online whose partition table cannot be read", "disk", number, "err", unread)
+		before = win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	}
 	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
-	clear := readOnly && d.mayClear(number, disk, before)
+	clear := readOnly && unread == nil && d.mayClear(number, disk, before)
 	mask := uint64(win32.DISK_ATTRIBUTE_OFFLINE)
 	if clear {
 		mask |= win32.DISK_ATTRIBUTE_READ_ONLY
@@ -127,7 +129,7 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 	case readOnly:
 		d.host.Node.Log.Warn("Took a read-only disk online; it stays read-only", "disk", number)
 	}
-	if now, err := disk.Layout(ctx); err == nil && identity(now) != identity(before) {
+	if now, err := disk.Layout(ctx); err == nil && identity(before) != "" && identity(now) != identity(before) {
 		d.host.Node.Log.Warn("Windows gave a disk a new identity, because another one has the same", "disk", number, "others", d.twins(number, before),
 			"old", identity(before), "new", identity(now))
 	}
@@ -194,7 +196,9 @@ func identity(l win32.Layout) string {
 	case win32.PARTITION_STYLE_GPT:
 		return l.DiskID.String()
 	case win32.PARTITION_STYLE_MBR:
-		return fmt.Sprintf("%#08x", l.Signature)
+		if l.Signature != 0 { // blank disks have signature 0
+			return fmt.Sprintf("%#08x", l.Signature)
+		}
 	}
 	return ""
 }
