@@ -167,11 +167,25 @@ func (s *Sample) Content() Content {
 	}
 	for _, p := range s.pieces {
 		edge := p.at < Edge || p.at+Edge >= s.Length
-		if rest := bytes.TrimLeft(p.b, "\x00"); edge && len(rest) > 0 {
-			return Content{At: p.at + uint64(len(p.b)-len(rest))}
+		if !edge {
+			continue
+		}
+		if zeros := leadingZeros(p.b); zeros < len(p.b) {
+			return Content{At: p.at + uint64(zeros)}
 		}
 	}
 	return Content{Blank: true}
+}
+
+// leadingZeros returns how many bytes b begins with that are zero. It compares blocks,
+// because almost all of a blank disk's bytes are.
+func leadingZeros(b []byte) int {
+	var zeros [4096]byte
+	n := 0
+	for len(b) >= n+len(zeros) && bytes.Equal(b[n:n+len(zeros)], zeros[:]) {
+		n += len(zeros)
+	}
+	return len(b) - len(bytes.TrimLeft(b[n:], "\x00"))
 }
 
 func (s *Sample) kind() string {

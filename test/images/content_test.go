@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -362,6 +363,12 @@ func TestBlankDisksAreUsed(t *testing.T) {
 	if testing.Short() {
 		disks = 20
 	}
+	synctest.Test(t, func(t *testing.T) { partitionAndFormat(t, disks) })
+	t.Attr("measured", fmt.Sprintf("%d blank disks were partitioned and formatted", disks))
+}
+
+// partitionAndFormat attaches blank disks, one after the other, and makes a volume on each.
+func partitionAndFormat(t *testing.T, disks int) {
 	n, err := simnode.Open(simnode.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +398,6 @@ func TestBlankDisksAreUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Attr("measured", fmt.Sprintf("%d blank disks were partitioned and formatted", disks))
 }
 
 // The page lists the kinds.
