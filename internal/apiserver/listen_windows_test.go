@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -69,18 +70,11 @@ func TestCloseWhileClientsConnect(t *testing.T) {
 	}
 }
 
-// rightsOf returns the access control list of a pipe as a client reads it.
-func rightsOf(t *testing.T, name string) string {
+// rightsOf returns the access control list of a pipe as a connected client reads it. It opens
+// no other connection: that would fail while the server adds an instance.
+func rightsOf(t *testing.T, client net.Conn) string {
 	t.Helper()
-	path, err := windows.UTF16PtrFromString(`\\.\pipe\` + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := windows.CreateFile(path, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING, windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer windows.CloseHandle(h)
+	h := windows.Handle(client.(interface{ Fd() uintptr }).Fd())
 	sd, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +103,7 @@ func TestAdministratorsCannotAddInstances(t *testing.T) {
 		{"wider", listenWith(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;"+own+")"), []string{"D:P", ";;;BA)", ";;;SY)"}, "0x12019b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			name := fmt.Sprintf("csi-proxy-rights-%s-%d", test.name, os.Getpid())
+			name := "csi-proxy-rights-" + rand.Text()
 			l, err := test.listen(name)
 			if err != nil {
 				t.Fatal(err)
@@ -126,18 +120,18 @@ func TestAdministratorsCannotAddInstances(t *testing.T) {
 				}
 			}()
 			// Several clients at once need several instances, which this process adds.
+			var client net.Conn
 			for range 3 {
-				c, err := pipe.Dial(t.Context(), pipe.Path(name))
-				if err != nil {
+				if client, err = pipe.Dial(t.Context(), pipe.Path(name)); err != nil {
 					t.Fatal(err)
 				}
-				defer c.Close()
+				defer client.Close()
 			}
 			for range 2 { // under Wine, the first client meets the instance that go-winio does not serve
 				c := <-accepted
 				defer c.Close()
 			}
-			rights := rightsOf(t, name)
+			rights := rightsOf(t, client)
 			t.Logf("rights: %s", rights)
 			for _, part := range test.want {
 				if !strings.Contains(rights, part) {

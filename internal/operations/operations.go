@@ -141,7 +141,7 @@ func All() []Operation {
 				}
 				return w.id != ""
 			})},
-		{"volume IsVolumeFormatted", Disk, does(volumes, (*volume.Volume).IsVolumeFormatted,
+		{"volume IsVolumeFormatted", Nothing, does(volumes, (*volume.Volume).IsVolumeFormatted,
 			func(w *World) *volume.IsVolumeFormattedRequest {
 				return &volume.IsVolumeFormattedRequest{VolumeID: w.letter}
 			},

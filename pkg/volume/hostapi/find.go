@@ -66,18 +66,23 @@ func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, 
 	return win32.Partition{}, false, nil
 }
 
-// extents returns the extents of a volume.
+// extents returns the extents of a volume, of which there is at least one.
 func (v volumeAPI) extents(volumeID string) ([]win32.Extent, error) {
+	es, err := v.anyExtents(volumeID)
+	if err == nil && len(es) == 0 {
+		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume was not found")
+	}
+	return es, err
+}
+
+// anyExtents returns the extents of a volume. A volume whose driver reports no disk has none.
+func (v volumeAPI) anyExtents(volumeID string) ([]win32.Extent, error) {
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Query)
 	if err != nil {
 		return nil, err
 	}
 	defer vol.Close()
-	es, err := vol.Extents(v.host.Ctx)
-	if err == nil && len(es) == 0 {
-		err = hosterr.Text(hosterr.ErrNotFound, "the disk of the volume was not found")
-	}
-	return es, err
+	return vol.Extents(v.host.Ctx)
 }
 
 // GetDiskNumberFromVolumeID implements [HostAPI].

@@ -408,7 +408,7 @@ func (v volumeAPI) unmark(volumeID, name string) error {
 // partitionOf calls do with the partition of a basic volume and its open disk. It does
 // nothing for a volume of another kind, which has no mark.
 func (v volumeAPI) partitionOf(volumeID string, access uint32, do func(disk *storage.Disk, number uint32, p win32.Partition) error) error {
-	es, err := v.extents(volumeID)
+	es, err := v.anyExtents(volumeID)
 	if err != nil || len(es) != 1 {
 		return err
 	}
