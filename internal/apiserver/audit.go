@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -48,43 +49,73 @@ func callerOf(ctx context.Context) *caller {
 }
 
 // targetOf returns the fields of a request as text, without secrets. Numbers and booleans
-// are always there, because disk 0 is a disk; empty texts are left out.
+// are always there, because disk 0 is a disk; empty texts are left out. No value can be taken
+// for another field, or for several lines: docs/reference.md#audit-log has the syntax.
 func targetOf(in any) string {
 	m, ok := in.(proto.Message)
 	if !ok {
 		return ""
 	}
 	var b strings.Builder
-	writeFields(&b, m.ProtoReflect())
-	return limited(b.String())
+	writeFields(&b, "", m.ProtoReflect())
+	return b.String()
 }
 
-func writeFields(b *strings.Builder, m protoreflect.Message) {
+// writeFields writes the fields of a message. Those of a message in it have its name before
+// theirs.
+func writeFields(b *strings.Builder, within string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		v := m.Get(f)
+		v, name := m.Get(f), within+string(f.Name())
 		switch {
 		case secretField.MatchString(string(f.Name())), f.IsMap(), f.IsList(),
 			f.Kind() == protoreflect.BytesKind,
 			f.Kind() == protoreflect.StringKind && v.String() == "",
 			f.Message() != nil && !m.Has(f):
 			continue
+		case f.Message() != nil:
+			writeFields(b, name+".", v.Message())
+			continue
 		}
-		if b.Len() > 0 && !strings.HasSuffix(b.String(), "{") {
+		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(string(f.Name()))
-		b.WriteByte('=')
-		switch {
-		case f.Message() != nil:
-			b.WriteByte('{')
-			writeFields(b, v.Message())
-			b.WriteByte('}')
-		case f.Kind() == protoreflect.EnumKind:
+		b.WriteString(name + "=")
+		switch f.Kind() {
+		case protoreflect.EnumKind:
 			b.WriteString(strconv.Itoa(int(v.Enum())))
+		case protoreflect.StringKind:
+			writeText(b, v.String())
 		default:
 			b.WriteString(v.String())
 		}
+	}
+}
+
+// maxAuditText is how many bytes of a text are in an audit line. The API accepts paths of
+// 260 bytes.
+const maxAuditText = 1 << 10
+
+// writeText writes a text as it is if that is unambiguous, and otherwise as a string of Go.
+// What is left out of a long one is counted behind the quotes, so that a caller cannot hide
+// other fields behind it.
+func writeText(b *strings.Builder, s string) {
+	cut := s
+	if len(s) > maxAuditText {
+		cut = strings.ToValidUTF8(s[:maxAuditText], "")
+	}
+	printable := !strings.ContainsFunc(cut, func(r rune) bool { return !unicode.IsPrint(r) })
+	switch {
+	case cut == s && printable && !strings.ContainsAny(s, " \"`="):
+		b.WriteString(s)
+		return
+	case printable && strconv.CanBackquote(cut):
+		b.WriteString("`" + cut + "`") // the backslashes of a path stay single
+	default:
+		b.WriteString(strconv.Quote(cut))
+	}
+	if cut != s {
+		b.WriteString("+" + strconv.Itoa(len(s)-len(cut)))
 	}
 }

@@ -455,3 +455,49 @@ func (n *testNode) prepare(t *testing.T, m protoreflect.MethodDescriptor) map[st
 	}
 	return ids
 }
+
+// No text of a request begins a line of the log, in any field of any method.
+func TestRequestsCannotForgeLogLines(t *testing.T) {
+	sockets(t)
+	p := start(t, "-v=10")
+	p.await(t, "Serving ")
+	const forged = "I0101 00:00:00.000000 1 audit.go:1] \"Audit\" caller=1"
+	var fill func(in protoreflect.Message, text string)
+	fill = func(in protoreflect.Message, text string) {
+		fields := in.Descriptor().Fields()
+		for i := range fields.Len() {
+			switch f := fields.Get(i); {
+			case f.Message() != nil:
+				fill(in.Mutable(f).Message(), text)
+			case f.Kind() == protoreflect.StringKind:
+				in.Set(f, protoreflect.ValueOfString(text))
+			}
+		}
+	}
+	for _, s := range publishedServices(t) {
+		conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(string(s.ParentFile().Package()))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Methods().Len() {
+			m := s.Methods().Get(i)
+			for _, before := range []string{"", `C:\var\lib\kubelet\a`, `\\server\share`} {
+				in := dynamicpb.NewMessage(m.Input())
+				fill(in, before+"\n"+forged)
+				if err := conn.Invoke(t.Context(), fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), in, dynamicpb.NewMessage(m.Output())); status.Code(err) == codes.Unavailable {
+					t.Fatalf("%s: %v", m.FullName(), err)
+				}
+			}
+		}
+		conn.Close()
+	}
+	output, _ := p.output()
+	if !strings.Contains(output, "audit.go:1") {
+		t.Error("the log has no text of the requests")
+	}
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(strings.TrimSpace(line), "I0101") {
+			t.Errorf("the log has a line that a request has written: %q", line)
+		}
+	}
+}

@@ -3,11 +3,15 @@ package script
 import (
 	"bytes"
 	_ "embed"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -19,11 +23,13 @@ var nodeConfig []byte
 type Daemon struct {
 	dir string // directory of the sockets
 	ctl string
+	log log
 }
 
-// Start starts the daemon that CSI_PROXY_SIM_BINARY names. csi-proxyctl must be in
-// the same directory. The test is skipped if the variable is not set.
-func Start(t *testing.T) *Daemon {
+// Start starts the daemon that CSI_PROXY_SIM_BINARY names, with these flags in addition to
+// those that the script needs. csi-proxyctl must be in the same directory. The test is
+// skipped if the variable is not set.
+func Start(t *testing.T, flags ...string) *Daemon {
 	t.Helper()
 	binary := os.Getenv("CSI_PROXY_SIM_BINARY")
 	if binary == "" {
@@ -39,11 +45,10 @@ func Start(t *testing.T) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{dir: dir, ctl: filepath.Join(filepath.Dir(binary), "csi-proxyctl"+filepath.Ext(binary))}
-	cmd := exec.Command(binary, "-node-config", config,
-		"-service-allow=Store", "-service-allow=Replica", "-service-allow=Broken", "-service-allow=Unused")
+	cmd := exec.Command(binary, append([]string{"-node-config", config,
+		"-service-allow=Store", "-service-allow=Replica", "-service-allow=Broken", "-service-allow=Unused"}, flags...)...)
 	cmd.Env = append(os.Environ(), "CSI_PROXY_DIR="+dir)
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	cmd.Stderr = &d.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +68,47 @@ func Start(t *testing.T) *Daemon {
 			}
 		}
 		if t.Failed() {
-			t.Logf("the daemon's log:\n%s", log.String())
+			t.Logf("the daemon's log:\n%s", d.log.String())
 		}
 	})
 	d.await(t)
 	return d
+}
+
+// log is what the daemon has written.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+var _ io.Writer = (*log)(nil)
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// auditLine matches a line of the audit log of a caller that is known: its process, and
+// what does not change from run to run.
+var auditLine = regexp.MustCompile(`(?m)^I.*\] "Audit" caller=(\d+) program=".+" (pipe=.*) took=".*"$`)
+
+// Audit returns the lines of the audit log about the calls of this process, from the name
+// of the pipe to the result.
+func (d *Daemon) Audit() []string {
+	var lines []string
+	for _, m := range auditLine.FindAllStringSubmatch(strings.ReplaceAll(d.log.String(), "\r\n", "\n"), -1) {
+		if m[1] == strconv.Itoa(os.Getpid()) {
+			lines = append(lines, m[2])
+		}
+	}
+	return lines
 }
 
 // await waits until the daemon responds on its control socket. By then all other

@@ -2,6 +2,8 @@ package published
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,9 +11,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/kubernetes-csi/csi-proxy/client"
 	disk "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	diskv1beta3 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	volume "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/published/script"
 )
 
@@ -26,7 +31,8 @@ func connect(t *testing.T, d *script.Daemon, group string) *grpc.ClientConn {
 }
 
 // TestVolumeLifecycle makes the calls for a volume with the published client, as
-// drivers do: stage, publish, expand, unpublish, unstage.
+// drivers do: stage, publish, expand, unpublish, unstage. The audit log has each that changes
+// the node.
 func TestVolumeLifecycle(t *testing.T) {
 	d := script.Start(t)
 	disks := disk.NewDiskClient(connect(t, d, "disk"))
@@ -129,5 +135,71 @@ func TestVolumeLifecycle(t *testing.T) {
 	must(err)
 	if exists.Exists {
 		t.Errorf("%s still exists", stage)
+	}
+
+	want := `
+pipe="csi-proxy-disk-v1" method="Rescan" target="" result="OK"
+pipe="csi-proxy-disk-v1" method="PartitionDisk" target="disk_number=NUMBER" result="OK"
+pipe="csi-proxy-disk-v1" method="SetDiskState" target="disk_number=NUMBER is_online=true" result="OK"
+pipe="csi-proxy-volume-v1" method="FormatVolume" target="volume_id=VOLUME" result="OK"
+pipe="csi-proxy-filesystem-v1" method="Mkdir" target="path=C:\\var\\lib\\kubelet\\plugins\\example.com\\pv1\\globalmount" result="OK"
+pipe="csi-proxy-volume-v1" method="MountVolume" target="volume_id=VOLUME target_path=C:\\var\\lib\\kubelet\\plugins\\example.com\\pv1\\globalmount" result="OK"
+pipe="csi-proxy-filesystem-v1" method="Mkdir" target="path=C:\\var\\lib\\kubelet\\pods\\pod1" result="OK"
+pipe="csi-proxy-filesystem-v1" method="CreateSymlink" target="source_path=C:\\var\\lib\\kubelet\\plugins\\example.com\\pv1\\globalmount target_path=C:\\var\\lib\\kubelet\\pods\\pod1\\mount" result="OK"
+pipe="csi-proxy-disk-v1" method="Rescan" target="" result="OK"
+pipe="csi-proxy-volume-v1" method="ResizeVolume" target="volume_id=VOLUME size_bytes=0" result="OK"
+pipe="csi-proxy-filesystem-v1" method="Rmdir" target="path=C:\\var\\lib\\kubelet\\pods\\pod1\\mount force=true" result="OK"
+pipe="csi-proxy-volume-v1" method="UnmountVolume" target="volume_id=VOLUME target_path=C:\\var\\lib\\kubelet\\plugins\\example.com\\pv1\\globalmount" result="OK"
+pipe="csi-proxy-filesystem-v1" method="Rmdir" target="path=C:\\var\\lib\\kubelet\\plugins\\example.com\\pv1\\globalmount force=true" result="OK"
+pipe="csi-proxy-disk-v1" method="SetDiskState" target="disk_number=NUMBER is_online=false" result="OK"
+`
+	want = strings.NewReplacer("NUMBER", strconv.FormatUint(uint64(number), 10), "VOLUME", strings.ReplaceAll(id, `\`, `\\`)).Replace(strings.TrimSpace(want))
+	got := strings.Join(d.Audit(), "\n")
+	t.Logf("the audit log:\n%s", got)
+	if got != want {
+		t.Errorf("want\n%s", want)
+	}
+}
+
+// TestFallBack: to a published driver, a daemon that does not serve a version is an older
+// one. It asks for the versions that it speaks, newest first, and takes the first whose pipe
+// exists.
+func TestFallBack(t *testing.T) {
+	d := script.Start(t, "-enable-api=disk/v1beta3,disk/v1beta1,volume")
+	open := func(api string) error {
+		if newClient, ok := clients[api]; ok {
+			_, err := newClient()
+			return err
+		}
+		group, version, _ := strings.Cut(api, "/")
+		c, err := dialPipe(t.Context(), client.PipePath(group, apiversion.NewVersionOrPanic(version)), d.Socket)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	for _, api := range []string{"disk/v1", "disk/v1beta2", "smb/v1"} {
+		err := open(api)
+		t.Logf("%s: %v", api, err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, want fs.ErrNotExist", api, err)
+		}
+	}
+	for _, api := range []string{"disk/v1beta3", "disk/v1beta1", "volume/v1"} {
+		if err := open(api); err != nil {
+			t.Errorf("%s: %v", api, err)
+		}
+	}
+	conn, err := dial("disk", "v1beta3", d.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := diskv1beta3.NewDiskClient(conn).Rescan(t.Context(), &diskv1beta3.RescanRequest{}); err != nil {
+		t.Error(err)
+	}
+	want := `pipe="csi-proxy-disk-v1beta3" method="Rescan" target="" result="OK"`
+	if got := d.Audit(); len(got) != 1 || got[0] != want {
+		t.Errorf("audited %q, want %q", got, want)
 	}
 }
