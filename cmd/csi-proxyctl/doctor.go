@@ -50,7 +50,7 @@ func (a *app) doctorCommand() *cobra.Command {
   pipes    csi-proxy serves every version, and this account has access
   versions all pipes are served by one build, of the same release as csi-proxyctl
   kubelet  the kubelet's directory exists and is a working directory
-  disks    all disks are online and writable
+  disks    all disks are online and writable, and none is a copy of another one
   smb      every SMB mapping works and is used by a link
   iscsi    the service MSiSCSI is running
   install  only administrators may change the program and the log of the Windows service
@@ -209,19 +209,28 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 	if err != nil && !errors.Is(err, errIncomplete) {
 		return checkFailed(check, err)
 	}
-	readOnly, known := a.readOnlyDisks(ctx, disks)
+	facts, known := a.diskFacts(ctx, disks)
+	named := func(d diskEntry) string {
+		if d.Serial == "" {
+			return fmt.Sprintf("disk %d", d.Number)
+		}
+		return fmt.Sprintf("disk %d (%s)", d.Number, d.Serial)
+	}
 	var found []finding
-	for _, d := range disks {
-		what := fmt.Sprintf("disk %d", d.Number)
-		if d.Serial != "" {
-			what += " (" + d.Serial + ")"
+	for i, d := range disks {
+		what := named(d)
+		for _, o := range disks[:i] {
+			if id := facts[d.Number].identity; id != "" && id == facts[o.Number].identity {
+				found = append(found, finding{resultProblem, check, fmt.Sprintf("%s and %s have the same identity (%s)", named(o), what, id),
+					"one is a copy of the other; detach it, or take it online with SetDiskState, upon which Windows gives it an identity of its own"})
+			}
 		}
 		switch {
 		case d.SizeBytes == nil || d.Online == nil:
 			found = append(found, finding{resultProblem, check, what + " does not respond", fmt.Sprintf("csi-proxyctl disk list %d shows the reason; detach the disk if it is broken", d.Number)})
 		case !*d.Online:
 			found = append(found, finding{resultProblem, check, what + " is offline", fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true, unless the SAN policy or a cluster keeps it offline", d.Number)})
-		case readOnly[d.Number]:
+		case facts[d.Number].readOnly:
 			found = append(found, finding{resultProblem, check, what + " is read-only", fmt.Sprintf("PartitionDisk makes a blank disk writable; for other disks run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)})
 		}
 	}
@@ -235,20 +244,31 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 	return []finding{{resultOK, check, text, ""}}
 }
 
-// readOnlyDisks returns the read-only disks of the simulated node, if one is served,
-// otherwise of this Windows. The API has no method for it. known is false if the disks
-// cannot be checked.
-func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map[uint32]bool, known bool) {
-	numbers = map[uint32]bool{}
+// diskFact is what the API does not say about a disk.
+type diskFact struct {
+	readOnly bool
+	identity string // what Windows tells disks apart by; "" without a partition table
+}
+
+// diskFacts returns facts about the disks of the simulated node, if one is served, otherwise
+// of this Windows. known is false if the disks cannot be checked.
+func (a *app) diskFacts(ctx context.Context, disks []diskEntry) (facts map[uint32]diskFact, known bool) {
+	facts = map[uint32]diskFact{}
 	conn, err := connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		api := diskapi.New()
 		for _, d := range disks {
-			if numbers[d.Number], err = api.GetDiskReadOnly(d.Number); err != nil {
+			readOnly, err := api.GetDiskReadOnly(d.Number)
+			if err != nil {
 				return nil, false
 			}
+			identity, err := api.Identity(d.Number)
+			if err != nil {
+				a.note("disk %d: cannot get identity: %s", d.Number, brief(err))
+			}
+			facts[d.Number] = diskFact{readOnly, identity}
 		}
-		return numbers, true
+		return facts, true
 	}
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
@@ -258,9 +278,9 @@ func (a *app) readOnlyDisks(ctx context.Context, disks []diskEntry) (numbers map
 		return nil, false
 	}
 	for _, d := range state.Disks {
-		numbers[d.Number] = d.ReadOnly
+		facts[d.Number] = diskFact{d.ReadOnly, d.Identity}
 	}
-	return numbers, true
+	return facts, true
 }
 
 // examineMappings checks the node's SMB mappings.

@@ -64,6 +64,12 @@ func (d *disk) info() nodespec.DiskInfo {
 		Style:   map[uint32]string{win32.PARTITION_STYLE_MBR: "MBR", win32.PARTITION_STYLE_GPT: "GPT", win32.PARTITION_STYLE_RAW: "RAW"}[d.table.Style],
 		Waiting: d.State != statusAttached, System: d.System, Online: !d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
 	}
+	switch l := d.table; {
+	case l.Style == win32.PARTITION_STYLE_GPT:
+		info.Identity = l.DiskID.String()
+	case l.Style == win32.PARTITION_STYLE_MBR && l.Signature != 0:
+		info.Identity = fmt.Sprintf("%#08x", l.Signature)
+	}
 	for _, p := range d.table.Partitions {
 		if !ptable.InUse(p) {
 			continue

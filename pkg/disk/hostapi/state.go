@@ -189,8 +189,23 @@ func (d DiskAPI) refusedOnline(number uint32, disk *storage.Disk, l win32.Layout
 		"if it is a copy of another disk, detach that one, or make this one writable first: SetDiskReadOnly, or Set-Disk -IsReadOnly $false")
 }
 
-// identity is what Windows tells disks apart by: the GUID of a GPT, or the signature of an
-// MBR.
+// Identity returns what Windows tells disks apart by: the GUID of a GPT, or the signature of
+// an MBR. It is "" for a disk without a partition table. A copy of a disk has the same one
+// until Windows takes it online.
+func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
+	if err := d.host.Ready(); err != nil {
+		return "", err
+	}
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	if err != nil {
+		return "", err
+	}
+	defer disk.Close()
+	l, err := disk.Layout(d.host.Ctx)
+	return identity(l), err
+}
+
+// identity is [DiskAPI.Identity] of a disk with a table.
 func identity(l win32.Layout) string {
 	switch l.Style {
 	case win32.PARTITION_STYLE_GPT:

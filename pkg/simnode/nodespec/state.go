@@ -28,7 +28,8 @@ type DiskInfo struct {
 	Size       Size            `json:"sizeBytes"`     // the disk's real size
 	SeenSize   Size            `json:"seenSizeBytes"` // the size that Windows knows; it is the old one until a rescan
 	SectorSize uint32          `json:"sectorSize"`
-	Style      string          `json:"style"` // "RAW", "MBR", "GPT"
+	Style      string          `json:"style"`              // "RAW", "MBR", "GPT"
+	Identity   string          `json:"identity,omitempty"` // the GUID of a GPT, the signature of an MBR
 	Serial     string          `json:"serialNumber"`
 	Page83     string          `json:"page83"`
 	Online     bool            `json:"online"`
