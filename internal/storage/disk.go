@@ -218,9 +218,12 @@ func (d *Disk) Writable(ctx context.Context, number uint32) error {
 	_, err = d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
 	switch {
 	case err == nil:
+		hint := "call SetDiskState offline and then online, which makes it writable, or run Set-Disk -IsReadOnly $false"
+		if d.node.KeepReadOnly {
+			hint = "call SetDiskReadOnly, or run Set-Disk -IsReadOnly $false, to make it writable"
+		}
 		return hosterr.WithHint("check that the disk can be written", "",
-			hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d is read-only on this node although its storage can be written", number),
-			"call SetDiskState offline and then online, which makes it writable, or run Set-Disk -IsReadOnly $false")
+			hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d is read-only on this node although its storage can be written", number), hint)
 	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
 		d.node.Log.Warn("Using a read-only disk; Windows does not say whether its storage can be written", "disk", number, "err", err)
 		return nil

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ func Marked(p win32.Partition) bool {
 
 // Mark marks partition p of a table that was just read. It returns the name that the
 // partition had. Of a name that does not fit behind the mark, the end is lost if the process
-// dies before [Disk.Unmark].
+// dies before [Disk.Unmark]. hosterr.ErrUnavailable means that another program changes the
+// table at the same time.
 func (d *Disk) Mark(ctx context.Context, number uint32, p win32.Partition) (name string, err error) {
 	if p.Style != win32.PARTITION_STYLE_GPT || Marked(p) {
 		return strings.TrimPrefix(p.Name, formatMark), nil
@@ -42,12 +44,13 @@ func (d *Disk) Mark(ctx context.Context, number uint32, p win32.Partition) (name
 }
 
 // Unmark takes the mark off partition p, if it is marked, and gives it back its name: the
-// given one, or if that is "" what stands behind the mark.
+// given one, or if that is "" what stands behind the mark. It fails with
+// ERROR_WRITE_PROTECT on storage that cannot be written.
 func (d *Disk) Unmark(ctx context.Context, number uint32, p win32.Partition, name string) error {
 	if !Marked(p) {
 		return nil
 	}
-	return d.rename(ctx, number, p, func(now string) string {
+	err := d.rename(ctx, number, p, func(now string) string {
 		rest, marked := strings.CutPrefix(now, formatMark)
 		switch {
 		case !marked:
@@ -57,10 +60,16 @@ func (d *Disk) Unmark(ctx context.Context, number uint32, p win32.Partition, nam
 		}
 		return rest
 	})
+	return hosterr.WithHint("remove the mark of a format", "", err,
+		"try again; if it fails each time, look for errors of the disk in the System event log, copy its data to another disk, and replace it")
 }
 
 // rename changes the name of a partition of a GPT and nothing else: all other bytes of the
 // table go back to Windows as it returned them. Each try reads the table again.
+//
+// The lock keeps other requests away, and not other programs. One that writes its own copy
+// of the table at the same time undoes the new name, or its change was undone, so the table
+// is read again afterwards.
 func (d *Disk) rename(ctx context.Context, number uint32, p win32.Partition, change func(string) string) error {
 	unlock, err := LockTable(ctx, d.node, number)
 	if err != nil {
@@ -83,15 +92,42 @@ func (d *Disk) rename(ctx context.Context, number uint32, p win32.Partition, cha
 		}
 		units := win32.UTF16(change(l.Partitions[i].Name))
 		units = append(units[:min(len(units), nameUnits)], make([]uint16, nameUnits-min(len(units), nameUnits))...)
+		l.Partitions[i].Name, _, _ = strings.Cut(win32.FromUTF16(units), "\x00")
 		entry := table[win32.SizeofLayout+i*win32.SizeofPartition:]
 		for k, u := range units {
 			binary.LittleEndian.PutUint16(entry[nameOffset+2*k:], u)
 		}
 		entry[rewrite] = 1
-		_, err = once.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, table, nil)
-		return err
+		if _, err = once.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, table, nil); err != nil {
+			return err
+		}
+		now, err := once.Layout(ctx)
+		if err != nil {
+			return err
+		}
+		return renamed(l, now, l.Partitions[i])
 	})
 	return hosterr.Wrap("rename the partition", "", err)
+}
+
+// renamed returns an error unless the table that was written is there now, with the new name
+// of partition p.
+func renamed(written, now win32.Layout, p win32.Partition) error {
+	same := func(a, b win32.Partition) bool {
+		return a.Offset == b.Offset && a.Length == b.Length && a.ID == b.ID && a.Type == b.Type
+	}
+	was, is := Used(written), Used(now)
+	kept := len(was) == len(is)
+	for _, a := range was {
+		kept = kept && slices.ContainsFunc(is, func(b win32.Partition) bool { return same(a, b) })
+	}
+	if !kept {
+		return hosterr.Text(hosterr.ErrUnavailable, "another program changed the partition table at the same time; try again")
+	}
+	if !slices.ContainsFunc(is, func(b win32.Partition) bool { return same(p, b) && p.Name == b.Name }) {
+		return errors.New("Windows did not keep the name")
+	}
+	return nil
 }
 
 // LockTable waits until no other request reads the partition table of a disk in order to

@@ -89,17 +89,25 @@ func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, 
 		return nil, err
 	}
 	for _, at := range OnDisk(all, disk) {
-		mounts, err := n.API.VolumePathNames(at.ID)
-		if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
-			continue // the volume is gone
-		}
+		some, err := MountFolders(n, at.ID)
 		if err != nil {
-			return nil, hosterr.Wrap("list the mount points of volume", hosterr.Quote(at.ID), err)
+			return nil, err
 		}
-		for _, m := range mounts {
-			if len(m) > len(`C:\`) {
-				folders = append(folders, m)
-			}
+		folders = append(folders, some...)
+	}
+	return folders, nil
+}
+
+// MountFolders returns the folders in which a volume is mounted, and none for a volume that
+// is gone.
+func MountFolders(n *node.Node, id string) (folders []string, err error) {
+	mounts, err := n.API.VolumePathNames(id)
+	if err != nil && !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND) {
+		return nil, hosterr.Wrap("list the mount points of volume", hosterr.Quote(id), err)
+	}
+	for _, m := range mounts {
+		if len(m) > len(`C:\`) {
+			folders = append(folders, m)
 		}
 	}
 	return folders, nil

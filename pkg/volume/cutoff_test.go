@@ -2,7 +2,10 @@ package volume_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,8 +171,8 @@ func TestMountRemovesTheMarkFirst(t *testing.T) {
 	if ok, err := f.formatted(id); ok || err != nil {
 		t.Errorf("formatted: %t, %v, want false while the partition is marked", ok, err)
 	}
-	if err := f.mount(id, target); !win32.IsCode(err, win32.ERROR_CRC) {
-		t.Errorf("mount: %v, want the error of the mark that stays", err)
+	if err := f.mount(id, target); !win32.IsCode(err, win32.ERROR_CRC) || !strings.Contains(hosterr.HintOf(err), "System event log") {
+		t.Errorf("mount: %v, hint %q, want the error of the mark that stays", err, hosterr.HintOf(err))
 	}
 	if _, err := f.mountedAt(target); err == nil {
 		t.Error("mounted although the partition is marked")
@@ -267,21 +270,124 @@ func TestFormatThatWasCutOffOnMBR(t *testing.T) {
 	}
 }
 
-// A Windows that cannot rename partitions still formats them.
+// A volume whose partition cannot be renamed is formatted all the same, as before the mark.
 func TestFormatWithoutAMark(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, ""))
+	for name, answer := range map[string]func(*win32.Call) error{
+		"not supported": func(*win32.Call) error { return win32.ERROR_INVALID_PARAMETER },
+		"another error": func(*win32.Call) error { return win32.ERROR_CRC },
+		"not kept":      func(*win32.Call) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			f := newFixture(t, nodespec.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, data(gib, ""))
+			f.Observe(func(c *win32.Call) error {
+				if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX {
+					return answer(c)
+				}
+				return c.Do()
+			})
+			id := f.id(1)
+			if err := f.format(id); err != nil {
+				t.Fatal(err)
+			}
+			if ok, err := f.formatted(id); !ok || err != nil || !strings.Contains(log.String(), "without a mark") {
+				t.Errorf("formatted: %t, %v, log:\n%s", ok, err, &log)
+			}
+		})
+	}
+}
+
+// An error of the mark after which nothing can be formatted ends the request.
+func TestFormatEndsWithTheErrorOfTheMark(t *testing.T) {
+	for errno, kind := range map[win32.Errno]error{win32.ERROR_WRITE_PROTECT: win32.ERROR_WRITE_PROTECT, win32.ERROR_DEVICE_NOT_CONNECTED: win32.ERROR_DEVICE_NOT_CONNECTED} {
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
+		id := f.id(1)
+		f.Observe(func(c *win32.Call) error {
+			switch {
+			case c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
+				return errno
+			case c.Name == "Format":
+				t.Errorf("%s: the volume is formatted", errno.Name())
+			}
+			return c.Do()
+		})
+		if err := f.format(id); !errors.Is(err, kind) {
+			t.Errorf("%s: %v", errno.Name(), err)
+		}
+	}
+}
+
+// Another program writes the table at the same time as the mark. Its partition may be lost,
+// or the mark; the volume is not formatted, and the next request decides.
+func TestAnotherProgramChangesTheTableDuringTheMark(t *testing.T) {
+	d := nodespec.Disk{Size: 8 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib}, {Size: gib, FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, d)
+	id := f.list(1, 0)[0]
+	before := f.layout(1)
+	other := before
+	other.Partitions = slices.Clone(before.Partitions)
+	other.Partitions[2].Length = 2 * gib
+	raced := false
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "Format" {
+			t.Error("the volume is formatted")
+		}
+		err := c.Do()
+		if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX && !raced {
+			raced = true // setLayout makes the same call
+			f.setLayout(1, other)
+		}
+		return err
+	})
+	wantKind(t, f.format(id), hosterr.ErrUnavailable, "another program changed the partition table")
+	f.Observe(nil)
+	if l := f.layout(1); l.Partitions[2].Length != 2*gib {
+		t.Errorf("the table of the other program is lost: %+v", l.Partitions)
+	}
+	if err := f.format(id); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
+// A copy of a marked disk whose storage cannot be written is mounted: nothing can format it.
+func TestMarkOfWriteProtectedStorage(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	f.rename(1, formatMark+"Basic data partition")
 	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX {
-			return win32.ERROR_INVALID_PARAMETER
+			return win32.ERROR_WRITE_PROTECT
 		}
 		return c.Do()
 	})
-	id := f.id(1)
-	if err := f.format(id); err != nil {
-		t.Fatal(err)
+	target := kubelet + `\m`
+	f.mkdir(target)
+	if err := f.mount(f.id(1), target); err != nil || !strings.HasPrefix(f.name(1), formatMark) {
+		t.Errorf("%v, the partition is named %q", err, f.name(1))
 	}
-	if ok, err := f.formatted(id); !ok || err != nil {
-		t.Errorf("formatted: %t, %v", ok, err)
+}
+
+// What is mounted in a folder may have had files when it was damaged, so the mark is no proof
+// that a format left the damage.
+func TestMarkedVolumeInAFolderKeepsDamage(t *testing.T) {
+	for _, call := range []string{"VolumeInformation", "QueryDirectory"} {
+		f, id := cutOff(t, nodespec.FormatBootFirst, data(gib, ""))
+		target := kubelet + `\m`
+		f.mkdir(target)
+		if err := f.Windows.SetMountPoint(target+`\`, id); err != nil {
+			t.Fatal(err)
+		}
+		f.Observe(func(c *win32.Call) error {
+			switch c.Name {
+			case call:
+				return win32.ERROR_FILE_CORRUPT
+			case "Format":
+				t.Errorf("%s fails: the volume is formatted", call)
+			}
+			return c.Do()
+		})
+		_, err := f.formatted(id)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "damaged")
+		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "damaged")
 	}
 }
 

@@ -65,8 +65,9 @@ func TestMovedDiskIsWritable(t *testing.T) {
 	}
 }
 
-// With -read-only-disks=keep the disk stays read-only, as published. Where Windows says that
-// its storage can be written, it is not mounted; where it does not say, it is, and logged.
+// With -read-only-disks=keep the disk stays read-only and is mounted, as published, with a line
+// in the log. Where Windows says that its storage can be written, without the flag it is not
+// mounted, nor is it resized with the flag.
 func TestMovedDiskStaysReadOnly(t *testing.T) {
 	for _, writable := range writables {
 		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, false)
@@ -86,14 +87,26 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 			}
 			continue
 		}
+		if err != nil || !strings.Contains(log.String(), "Mounting a volume of a read-only disk") {
+			t.Errorf("mount: %v, log:\n%s", err, log)
+		}
+		err = f.resize(id, 0)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
+		if hint := hosterr.HintOf(err); !strings.Contains(hint, "SetDiskReadOnly") {
+			t.Errorf("hint %q", hint)
+		}
+		if err := f.unmount(id, target); err != nil {
+			t.Fatal(err)
+		}
+
+		f.Node.KeepReadOnly = false
+		err = f.mount(id, target)
 		wantKind(t, err, hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node although its storage can be written")
 		if hint := hosterr.HintOf(err); !strings.Contains(hint, "offline and then online") {
 			t.Errorf("hint %q", hint)
 		}
-		wantKind(t, f.resize(id, 0), hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
 
 		// What the hint says.
-		f.Node.KeepReadOnly = false
 		if err := f.setState(1, false); err != nil {
 			t.Fatal(err)
 		}

@@ -31,11 +31,7 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 	case win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME), err == nil && info.FileSystem == "RAW":
 		return "", nil
 	case win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT):
-		// Either a format was interrupted or the file system is damaged. The two look
-		// the same, so nothing is written.
-		return "", hosterr.WithHint("get the file system", "",
-			hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
-			"repair it with chkdsk; "+storage.ClearHint)
+		return "", damaged("get the file system", err)
 	case win32.IsCode(err, locked):
 		return "", hosterr.WithHint("get the file system", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "it is locked by BitLocker, so it was not changed: %w", err),
@@ -93,12 +89,26 @@ func (v volumeAPI) found(volumeID string) (fs string, rest bool, err error) {
 	return "", false, occupied
 }
 
+// damaged is the error of a file system of which Windows says that it is corrupt. Either a
+// format was interrupted or the file system is damaged: the two look the same, so nothing is
+// written. It returns nil for nil.
+func damaged(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return hosterr.WithHint(op, "",
+		hosterr.Text(hosterr.ErrFailedPrecondition, "its file system is damaged or incomplete, so it was not changed: %w", err),
+		"repair it with chkdsk; "+storage.ClearHint)
+}
+
 func corrupt(err error) bool {
 	return win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT)
 }
 
 // content is found, except that it returns "" for what a format has left that was cut off:
-// remains of NTFS, or an NTFS without files, in a partition with the mark of a format.
+// remains of NTFS, or an NTFS without files, in a partition with the mark of a format. A
+// volume that another program has mounted in a folder may have had files, so there the mark
+// proves nothing about remains.
 func (v volumeAPI) content(volumeID string) (string, error) {
 	fs, rest, err := v.found(volumeID)
 	if !rest {
@@ -109,9 +119,16 @@ func (v volumeAPI) content(volumeID string) (string, error) {
 		return fs, cmp.Or(err, failed)
 	}
 	if fs == ntfs {
-		name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
-		if name != "" || err != nil && !corrupt(err) {
+		var name string
+		if name, err = storage.FirstName(v.host.Ctx, v.host.Node, volumeID); name != "" || err != nil && !corrupt(err) {
 			return fs, err
+		}
+		err = damaged("list the root directory", err)
+	}
+	if err != nil {
+		folders, failed := storage.MountFolders(v.host.Node, volumeID)
+		if failed != nil || len(folders) > 0 {
+			return fs, cmp.Or(failed, err)
 		}
 	}
 	v.host.Node.Log.Info("Found a format that was cut off", "volume", volumeID)
@@ -350,8 +367,8 @@ type marking struct {
 
 // formattable returns an error if the volume is not a basic data partition, or if its
 // disk must not be changed. If mark is set, it marks the partition, which is known to be
-// empty. If Windows cannot rename partitions, that is logged: then a format that is cut off
-// looks like damage afterwards, as on an MBR disk.
+// empty. If Windows does not rename it, that is logged: then a format that is cut off looks
+// like damage afterwards, as on an MBR disk.
 func (v volumeAPI) formattable(volumeID string, mark bool) (marking, error) {
 	at, err := v.place(volumeID)
 	if err != nil {
@@ -380,11 +397,19 @@ func (v volumeAPI) formattable(volumeID string, mark bool) (marking, error) {
 		return marking{name: p.Name, marked: storage.Marked(p)}, nil
 	}
 	name, err := disk.Mark(v.host.Ctx, at.Disk, p)
-	if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+	if err != nil && !v.endsFormat(err) {
 		v.host.Node.Log.Warn("Formatting a partition without a mark", "volume", volumeID, "err", err)
 		err = nil
 	}
 	return marking{name: name, marked: storage.Marked(p)}, err
+}
+
+// endsFormat reports whether a volume cannot be formatted because of the error of its mark:
+// its disk is gone or cannot be written, another program changes the table, or the request
+// has ended.
+func (v volumeAPI) endsFormat(err error) bool {
+	return v.host.Ctx.Err() != nil || errors.Is(storage.Gone(err), hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrUnavailable) ||
+		win32.IsCode(err, win32.ERROR_WRITE_PROTECT)
 }
 
 // marked reports whether the volume's partition has the mark of a format that has not ended.

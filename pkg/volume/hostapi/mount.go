@@ -12,7 +12,8 @@ import (
 
 // MountVolume implements [HostAPI]. It refuses volumes that Windows needs. It takes the mark
 // of a format off the volume's partition first, and fails if it cannot, because a marked
-// partition may be formatted again.
+// partition may be formatted again. One that cannot be written cannot be formatted either,
+// and is mounted with its mark.
 func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := v.usable(volumeID); err != nil {
 		return err
@@ -27,14 +28,24 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	marked := false
 	err = v.partitionOf(volumeID, storage.Query, func(disk *storage.Disk, number uint32, p win32.Partition) error {
 		marked = storage.Marked(p)
-		return disk.Writable(v.host.Ctx, number)
+		err := disk.Writable(v.host.Ctx, number)
+		if v.host.Node.KeepReadOnly && errors.Is(err, hosterr.ErrFailedPrecondition) {
+			v.host.Node.Log.Warn("Mounting a volume of a read-only disk", "volume", volumeID, "err", err)
+			err = nil
+		}
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	if marked {
 		v.host.Node.Log.Warn("Mounting a volume whose format was not reported as finished", "volume", volumeID)
-		if err := v.unmark(volumeID, ""); err != nil {
+		err := v.unmark(volumeID, "")
+		if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
+			v.host.Node.Log.Warn("Mounting a volume with the mark of a format, which cannot be written", "volume", volumeID, "err", err)
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}
