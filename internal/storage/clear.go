@@ -119,7 +119,7 @@ func Hold(ctx context.Context, n *node.Node, disk uint32) (done func(), err erro
 		case win32.IsCode(err, win32.ERROR_ACCESS_DENIED):
 			done()
 			return nil, hosterr.WithHint("lock volume", hosterr.Quote(at.ID),
-				hosterr.Text(hosterr.ErrFailedPrecondition, "it is in use, so its disk was not changed"), "end the programs that use it, and try again")
+				hosterr.Text(hosterr.ErrFailedPrecondition, "it is in use"), "end the programs that use it, and try again")
 		default:
 			done()
 			return nil, hosterr.Wrap("lock volume", hosterr.Quote(at.ID), err)
@@ -131,5 +131,5 @@ func Hold(ctx context.Context, n *node.Node, disk uint32) (done func(), err erro
 // MountedError is the error for a disk with mounted volumes.
 func MountedError(at []string) error {
 	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "unmount them, or remove the drive letters (mountvol PATH /D), and try again",
-		"volumes of the disk are mounted at %s, so it was not changed", strings.Join(at, ", "))
+		"volumes of the disk are mounted at %s", strings.Join(at, ", "))
 }

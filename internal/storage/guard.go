@@ -21,8 +21,8 @@ import (
 // A disk is needed if one of these lies on it: the volume of the Windows directory, a page
 // file, the dedicated dump file, a directory of the node's WorkingDirs and ProtectedDirs,
 // which are those of the kubelet and of the containers; if a failover cluster manages it; or
-// if its partition table l has an entry that only such disks have: an EFI system,
-// recovery, dynamic-disk or Storage Spaces partition, or an active MBR partition.
+// if its partition table l has an entry that only such disks have: an EFI system, recovery,
+// dynamic-disk, Storage Spaces or cluster partition, or an active MBR partition.
 //
 // If one of these facts cannot be read, Guard refuses disks with partitions. It then allows
 // a disk without any, because none of the above can be on it, and because nothing could be
@@ -60,7 +60,19 @@ func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool) error {
 		return nil
 	}
 	// The kind of err, such as not found, is not the kind of this error.
-	return hosterr.Text(hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs, so no disk with partitions is changed: %v", err)
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, hintUnknown,
+		"cannot find out which disks the node needs, so no disk with partitions is changed: %v", err)
+}
+
+const hintUnknown = "correct what the error names, such as a page file, dump file or directory whose drive does not respond, and try again"
+
+// GuardRemoval refuses to end the session of a disk with partition table l that the node
+// needs, like [Guard]. It allows a disk that only has partitions for starting Windows, such
+// as the disk of a virtual machine: this machine does not run from it.
+func GuardRemoval(ctx context.Context, d *Disk, l win32.Layout) error {
+	empty := len(Partitions(l)) == 0 && !superfloppy(l)
+	l.Partitions = slices.DeleteFunc(slices.Clone(l.Partitions), func(p win32.Partition) bool { return bootEntry(l, p) != "" })
+	return guard(ctx, d, l, empty)
 }
 
 // removed reports whether the disk is gone, which is why facts about it cannot be read.
@@ -145,9 +157,13 @@ func neededPlaces(n *node.Node) ([]place, error) {
 			failed = errors.Join(failed, fmt.Errorf("read %s of %s: %w", v.name, v.key, err))
 		}
 		for _, file := range files {
-			// \??\D:\pagefile.sys, or D:\pagefile.sys and two sizes; ?: leaves the drive to
-			// Windows, which lists the file in ExistingPageFiles.
-			file = strings.TrimPrefix(file, `\??\`)
+			// \??\D:\pagefile.sys, \??\Volume{…}\pagefile.sys, or D:\pagefile.sys and two
+			// sizes; ?: leaves the drive to Windows, which lists the file in ExistingPageFiles.
+			if rest, nt := strings.CutPrefix(file, `\??\`); nt {
+				if file = rest; len(file) > len(`Volume{`) && strings.EqualFold(file[:len(`Volume{`)], `Volume{`) {
+					file = `\\?\` + file
+				}
+			}
 			if v.name == "PagingFiles" {
 				file, _, _ = strings.Cut(file, " ")
 			}
@@ -215,6 +231,8 @@ func bootEntry(l win32.Layout, p win32.Partition) string {
 	switch {
 	case l.Style == win32.PARTITION_STYLE_MBR && p.Active:
 		return "an active partition"
+	case l.Style == win32.PARTITION_STYLE_MBR && p.MBRType == mbrRecovery:
+		return "a recovery partition"
 	case l.Style != win32.PARTITION_STYLE_GPT:
 		return ""
 	case p.Type == win32.PARTITION_SYSTEM_GUID:
@@ -230,22 +248,34 @@ func systemEntry(l win32.Layout, p win32.Partition) string {
 		return why
 	}
 	if l.Style == win32.PARTITION_STYLE_MBR {
-		if p.MBRType == mbrLDM {
+		switch p.MBRType {
+		case mbrLDM:
 			return "a dynamic-disk partition"
+		case mbrSpaces, mbrSpacesData:
+			return "a Storage Spaces partition"
 		}
 		return ""
 	}
 	switch p.Type {
 	case win32.PARTITION_LDM_DATA_GUID, win32.PARTITION_LDM_METADATA_GUID:
 		return "a dynamic-disk partition"
-	case win32.PARTITION_SPACES_GUID:
+	case win32.PARTITION_SPACES_GUID, win32.PARTITION_SPACES_DATA_GUID,
+		win32.PARTITION_SBL_CACHE_SSD_GUID, win32.PARTITION_SBL_CACHE_SSD_RESERVED_GUID, win32.PARTITION_SBL_CACHE_HDD_GUID:
 		return "a Storage Spaces partition"
+	case win32.PARTITION_CLUSTER_GUID:
+		return "a partition of a failover cluster"
 	}
 	return ""
 }
 
-// mbrLDM is the MBR type of a dynamic disk (PARTITION_LDM).
-const mbrLDM = 0x42
+// MBR types (winioctl.h: PARTITION_MSFT_RECOVERY, PARTITION_LDM, PARTITION_SPACES_DATA,
+// PARTITION_SPACES).
+const (
+	mbrRecovery   = 0x27
+	mbrLDM        = 0x42
+	mbrSpacesData = 0xD7
+	mbrSpaces     = 0xE7
+)
 
 // windowsExtents returns the extents of the volume with the Windows directory.
 func windowsExtents(ctx context.Context, n *node.Node) ([]win32.Extent, error) {

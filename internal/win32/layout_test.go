@@ -156,9 +156,17 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// A GUID that mingw-w64 lacks: storage spaces, the type that the SDK's gpt.h and
-// Linux' fdisk both list.
-const spacesGUID = "{e75caf8f-f680-4cee-afa3-b001e56efc2d}"
+// lackingGUIDs are those that mingw-w64 lacks, as the Win32 metadata's constants have them.
+func lackingGUIDs() map[string]string {
+	return map[string]string{
+		"PARTITION_SPACES_GUID":                 "{e75caf8f-f680-4cee-afa3-b001e56efc2d}",
+		"PARTITION_SPACES_DATA_GUID":            "{e7addcb4-dc34-4539-9a76-ebbd07be6f7e}",
+		"PARTITION_CLUSTER_GUID":                "{db97dba9-0840-4bae-97f0-ffb9a327c7e1}",
+		"PARTITION_SBL_CACHE_SSD_GUID":          "{eeff8352-dd2a-44db-ae83-bee1cf7481dc}",
+		"PARTITION_SBL_CACHE_SSD_RESERVED_GUID": "{dcc0c7c1-55ad-4f17-9d43-4bc776e0117e}",
+		"PARTITION_SBL_CACHE_HDD_GUID":          "{03aaa829-ebfc-4e7e-aac9-c4d76c63b24b}",
+	}
+}
 
 func TestGUIDs(t *testing.T) {
 	guids := map[string]GUID{
@@ -171,11 +179,21 @@ func TestGUIDs(t *testing.T) {
 		"PARTITION_LDM_DATA_GUID":      PARTITION_LDM_DATA_GUID,
 		"PARTITION_LDM_METADATA_GUID":  PARTITION_LDM_METADATA_GUID,
 	}
-	if got := PARTITION_SPACES_GUID.String(); got != spacesGUID {
-		t.Errorf("PARTITION_SPACES_GUID = %s, want %s", got, spacesGUID)
+	lacking := lackingGUIDs()
+	for name, g := range map[string]GUID{
+		"PARTITION_SPACES_GUID":                 PARTITION_SPACES_GUID,
+		"PARTITION_SPACES_DATA_GUID":            PARTITION_SPACES_DATA_GUID,
+		"PARTITION_CLUSTER_GUID":                PARTITION_CLUSTER_GUID,
+		"PARTITION_SBL_CACHE_SSD_GUID":          PARTITION_SBL_CACHE_SSD_GUID,
+		"PARTITION_SBL_CACHE_SSD_RESERVED_GUID": PARTITION_SBL_CACHE_SSD_RESERVED_GUID,
+		"PARTITION_SBL_CACHE_HDD_GUID":          PARTITION_SBL_CACHE_HDD_GUID,
+	} {
+		if g.String() != lacking[name] {
+			t.Errorf("%s = %s, want %s", name, g, lacking[name])
+		}
 	}
 	for _, name := range append(exported[*types.Var](t, "GUID_"), exported[*types.Var](t, "PARTITION_")...) {
-		if _, ok := guids[name]; !ok && name != "PARTITION_SPACES_GUID" {
+		if _, ok := guids[name]; !ok && lacking[name] == "" {
 			t.Errorf("no test covers %s", name)
 		}
 	}

@@ -113,9 +113,14 @@ func TestClearRefuses(t *testing.T) {
 		"a mounted volume":        {lettered, 1, "S1", hosterr.ErrFailedPrecondition, `mounted at E:\`},
 		"a Storage Spaces member": {spaces, 1, "S1", hosterr.ErrFailedPrecondition, "Storage Spaces"},
 		"no such disk":            {data, 7, "S1", hosterr.ErrNotFound, ""},
+		"two disks of one serial": {data, 1, "twice", hosterr.ErrFailedPrecondition, `disk 2 has the identity "twice", too, so disk 1 was not changed`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{}, test.spec)
+			disks := []nodespec.Disk{test.spec}
+			if test.identity == "twice" {
+				disks = []nodespec.Disk{{Size: gib, Serial: "twice"}, {Size: gib, Serial: "twice"}}
+			}
+			f := newFixture(t, nodespec.Config{}, disks...)
 			f.unchanged(func() {
 				_, err := f.clear(test.number, test.identity, false)
 				wantKind(t, err, test.kind, test.text)

@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -64,6 +65,20 @@ func TestDisksThatTheNodeNeeds(t *testing.T) {
 	}
 }
 
+// Windows may list a page file by the ID of its volume.
+func TestPageFileOfAVolumeID(t *testing.T) {
+	for _, prefix := range []string{`\??\`, `\\?\`} {
+		registry := map[string][]string{memoryManagement + `\ExistingPageFiles`: nil}
+		f := newFixture(t, nodespec.Config{Registry: registry}, onD())
+		id, err := f.Windows.VolumeNameForMountPoint(`D:\`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry[memoryManagement+`\ExistingPageFiles`] = []string{prefix + strings.TrimPrefix(id, `\\?\`) + "pagefile.sys"}
+		wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "disk 1 has a page file", "pagefile.sys")
+	}
+}
+
 // A disk of a cluster may be blank for this node. No page file can be on a disk without
 // partitions.
 func TestBlankDiskOfACluster(t *testing.T) {
@@ -87,7 +102,11 @@ func TestUnknownFactsKeepDisksWithPartitions(t *testing.T) {
 			if err := f.partition(1); err != nil {
 				t.Errorf("partition of an empty disk: %v", err)
 			}
-			wantKind(t, f.setState(2, false), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
+			err := f.setState(2, false)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
+			if hint := hosterr.HintOf(err); !strings.Contains(hint, "page file") {
+				t.Errorf("the hint is %q", hint)
+			}
 			if lost < 2 {
 				t.Errorf("%d calls failed", lost)
 			}

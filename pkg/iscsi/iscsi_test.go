@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -561,6 +562,66 @@ func TestDisconnectOfMountedTarget(t *testing.T) {
 	_, err = volumes.UnmountVolume(t.Context(), &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: folder})
 	f.must(err)
 	f.must(f.disconnect(here, iqn))
+}
+
+// The session of a disk that the node itself needs stays, although no volume of it is mounted
+// in a folder. Its volume has a drive letter, which alone is no reason.
+func TestDisconnectOfNeededDisk(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	disks, err := disk.New(diskapi.On(f.Node.Node))
+	f.must(err)
+	_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+	f.must(err)
+	ids, err := f.Windows.VolumeNames()
+	f.must(err)
+	f.must(f.Windows.SetMountPoint(`K:\`, ids[len(ids)-1]))
+	f.Node.WorkingDirs = append(f.Node.WorkingDirs, `K:\kubelet`)
+	wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, `disk 1 holds the directory K:\kubelet`)
+	if f.count("LogoutIScsiTarget")+f.count("RemoveIScsiPersistentTarget") > 0 {
+		t.Errorf("%d logouts, %d persistent logins removed", f.count("LogoutIScsiTarget"), f.count("RemoveIScsiPersistentTarget"))
+	}
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "WindowsDirectory" {
+			return win32.ERROR_CRC
+		}
+		return c.Do()
+	})
+	f.Node.WorkingDirs = f.Node.WorkingDirs[:len(f.Node.WorkingDirs)-1]
+	wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
+	f.Observe(nil)
+	f.must(f.disconnect(here, iqn))
+}
+
+// A disk that starts other machines can be disconnected, and so can one that does not respond.
+func TestDisconnectOfDisksThatAreNotNeeded(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		f := newFixture(t, target(iqn, 1))
+		f.must(f.add(here))
+		f.must(f.connect(here, iqn))
+		disks, err := disk.New(diskapi.On(f.Node.Node))
+		f.must(err)
+		_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+		f.must(err)
+		d, err := storage.OpenDisk(t.Context(), f.Node.Node, 1, storage.ReadWrite)
+		f.must(err)
+		l, err := d.Layout(t.Context())
+		f.must(err)
+		l.Partitions[len(l.Partitions)-1].Type = win32.PARTITION_SYSTEM_GUID
+		f.must(d.SetLayout(t.Context(), l))
+		d.Close()
+		f.Observe(func(c *win32.Call) error {
+			if dead && c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX {
+				return win32.ERROR_CRC
+			}
+			return c.Do()
+		})
+		f.must(f.disconnect(here, iqn))
+		if said := strings.Contains(f.log.String(), "Cannot check whether the node needs a disk"); said != dead {
+			t.Errorf("dead %t, logged %t", dead, said)
+		}
+	}
 }
 
 // A session that does not tell its disks can be ended, with a line in the log.

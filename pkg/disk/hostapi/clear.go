@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -31,8 +33,9 @@ type Content struct {
 // 83h identifier. With dryRun it only reads, and an empty identity is every disk's. It may
 // be repeated after it was cut off.
 //
-// It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs or that has
-// mounted volumes, and with hosterr.ErrInvalid for another identity.
+// It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs, that has
+// mounted volumes, or whose identity another disk has, too, and with hosterr.ErrInvalid for
+// another identity.
 func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cleared, error) {
 	var none Cleared
 	if err := d.host.Ready(); err != nil {
@@ -58,6 +61,11 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	if err != nil {
 		return none, hosterr.Wrap("get the disk's number", "", err)
 	}
+	if identity != "" {
+		if err := d.unique(number.DeviceNumber, identity); err != nil {
+			return none, err
+		}
+	}
 	mounted, err := storage.Mounted(d.host.Ctx, d.host.Node, number.DeviceNumber)
 	if err != nil {
 		return none, err
@@ -81,18 +89,21 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	for _, c := range out.Found {
 		d.host.Node.Log.Warn("Clearing content of a disk", "disk", diskNumber, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)
 	}
+	touched := false
 	for range clearTries {
-		if out.WrittenBytes, err = d.clear(disk, number.DeviceNumber, l, out.SizeBytes); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+		out.WrittenBytes, err = d.clear(disk, number.DeviceNumber, l, out.SizeBytes, &touched)
+		if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
 			break
 		}
 	}
-	if err != nil && out.WrittenBytes == 0 {
+	switch {
+	case err != nil && touched:
+		return none, hosterr.Wrap("clear the disk", "", fmt.Errorf("part of it may be overwritten, so clear it again: %w", err))
+	case err != nil:
 		if failed := d.restore(disk, before); failed != nil {
 			d.host.Node.Log.Warn("Failed to give a disk its attributes back", "disk", diskNumber, "err", failed)
 		}
-	}
-	if err != nil {
-		return none, err
+		return none, hosterr.Wrap("clear the disk", "", fmt.Errorf("its content was not changed: %w", err))
 	}
 	if l, err = disk.Layout(d.host.Ctx); err == nil && !storage.Uninitialized(l) {
 		err = hosterr.Text(hosterr.ErrUnavailable, "Windows still reports a partition table after it was overwritten; try again")
@@ -104,7 +115,8 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 // arrived only after the others were locked, such as right after the disk went online.
 const clearTries = 3
 
-func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64) (uint64, error) {
+// clear sets touched unless it wrote nothing.
+func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64, touched *bool) (uint64, error) {
 	done, err := storage.Hold(d.host.Ctx, d.host.Node, number)
 	if err != nil {
 		return 0, err
@@ -122,7 +134,26 @@ func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size u
 	if len(mounted) > 0 {
 		return 0, storage.MountedError(mounted)
 	}
-	return disk.Clear(d.host.Ctx, l, size)
+	written, err := disk.Clear(d.host.Ctx, l, size)
+	*touched = *touched || written > 0 || !win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
+	return written, err
+}
+
+// unique returns an error if another disk has the identity, too: then the caller may mean
+// that one.
+func (d DiskAPI) unique(number uint32, identity string) error {
+	var others []uint32
+	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(n uint32, disk *storage.Disk) {
+		if n != number && slices.Contains([]string{d.serialNumber(n, disk), d.page83(n, disk)}, identity) {
+			others = append(others, n)
+		}
+	})
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
+		"name the disk by its other identifier (csi-proxyctl disk list shows both), detach the other disk, or clear it with diskpart (select disk, clean all)",
+		"disk %s has the identity %q, too, so disk %d was not changed", join(others), identity, number)
 }
 
 // restore gives the disk back whether it was offline and read-only, also if the context has

@@ -512,7 +512,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 		return i.known(p, iqn)
 	}
 	for _, s := range sessions {
-		if err := i.unmounted(s); err != nil {
+		if err := i.unneeded(s); err != nil {
 			return err
 		}
 	}
@@ -537,10 +537,11 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	return nil
 }
 
-// unmounted returns an error if a volume on a disk of the session is mounted in a folder:
-// Windows may end the session of such a disk, and what is in the cache of the volume is
-// lost. A session that does not tell its disks, as when the portal is gone, can be ended.
-func (i ISCSIAPI) unmounted(s win32.ISCSISession) error {
+// unneeded returns an error if a volume on a disk of the session is mounted in a folder, or
+// if the node itself needs the disk: Windows may end the session of such a disk, and what is
+// in the cache of the volume is lost. A session that does not say which disks it has, as when
+// the portal is gone, can be ended.
+func (i ISCSIAPI) unneeded(s win32.ISCSISession) error {
 	disks, err := i.disksOf(s.ID)
 	if err != nil {
 		if ended := i.host.Ctx.Err(); ended != nil {
@@ -557,6 +558,32 @@ func (i ISCSIAPI) unmounted(s win32.ISCSISession) error {
 		if len(folders) > 0 {
 			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", ")), "unmount it first"}
 		}
+		if err := i.guard(disk); err != nil {
+			return fmt.Errorf("session %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// guard returns an error if the node needs the disk. One whose partition table cannot be
+// read, because its storage does not respond, is not needed by a node that still runs.
+func (i ISCSIAPI) guard(number uint32) error {
+	disk, err := storage.OpenDisk(i.host.Ctx, i.host.Node, number, storage.Query)
+	if err == nil {
+		defer disk.Close()
+		var l win32.Layout
+		if l, err = disk.Layout(i.host.Ctx); err == nil {
+			err = storage.GuardRemoval(i.host.Ctx, disk, l)
+			if errors.Is(err, hosterr.ErrFailedPrecondition) {
+				return err
+			}
+		}
+	}
+	if ended := i.host.Ctx.Err(); ended != nil {
+		return ended
+	}
+	if err != nil {
+		i.host.Node.Log.Warn("Cannot check whether the node needs a disk of an iSCSI session", "disk", number, "err", err)
 	}
 	return nil
 }
