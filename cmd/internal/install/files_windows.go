@@ -1,12 +1,14 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/windows"
@@ -16,14 +18,59 @@ import (
 // have all rights, there and below, and others none.
 const administratorsOnly = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
+// administratorsOnlyFile is the same for a file.
+const administratorsOnlyFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
+
+// partial is the suffix of a file that is being copied.
+const partial = ".part"
+
+// place fails unless install may have a directory for itself: others lose their access to
+// what is in it. It may have only what an installation leaves, or the program itself, which
+// someone has put there to install it.
+func place(dir string) error {
+	if clean := filepath.Clean(dir); filepath.Dir(clean) == clean {
+		return fmt.Errorf(`%s is the root of a volume, to which only administrators would have access: give a directory of its own, such as %[1]scsi-proxy`, dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	other := ""
+	for _, e := range entries {
+		switch name := strings.ToLower(e.Name()); name {
+		case programFile:
+			return nil
+		case logDir, toolFile, programFile + partial, toolFile + partial:
+		default:
+			other = e.Name()
+		}
+	}
+	if other != "" {
+		return fmt.Errorf("directory %s has other files (%s), to which only administrators would have access: give a new or empty directory with -dir", dir, other)
+	}
+	return nil
+}
+
+// missingDirs returns the directories on the way to dir that do not exist, the topmost first.
+func missingDirs(dir string) []string {
+	var missing []string
+	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+		if _, err := os.Lstat(up); err == nil || up == filepath.Dir(up) {
+			slices.Reverse(missing)
+			return missing
+		}
+		missing = append(missing, up)
+	}
+}
+
 // makeDir makes a directory that only administrators can use, or gives an existing one
 // that access. It reports whether it made the directory.
 func makeDir(path string) (made bool, err error) {
 	sd, err := windows.SecurityDescriptorFromString(administratorsOnly)
 	if err != nil {
-		return false, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, err
 	}
 	name, err := windows.UTF16PtrFromString(path)
@@ -40,31 +87,49 @@ func makeDir(path string) (made bool, err error) {
 	if info, statErr := os.Lstat(path); statErr != nil || !info.IsDir() {
 		return false, fmt.Errorf("make directory %s: %w", path, err)
 	}
+	return false, setAccess(path, sd)
+}
+
+// setAccess gives an existing file or directory the owner and the access of sd.
+func setAccess(path string, sd *windows.SECURITY_DESCRIPTOR) error {
 	dacl, _, err := sd.DACL()
 	if err != nil {
-		return false, err
+		return err
 	}
 	owner, _, err := sd.Owner()
 	if err != nil {
-		return false, err
+		return err
 	}
 	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION | windows.PROTECTED_DACL_SECURITY_INFORMATION
 	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, what, owner, nil, dacl, nil); err != nil {
-		return false, fmt.Errorf("give only administrators access to %s: %w", path, err)
+		return fmt.Errorf("give only administrators access to %s: %w", path, err)
 	}
-	return false, nil
+	return nil
+}
+
+// secureFile gives only administrators access to a file that someone has put there.
+func secureFile(path string) error {
+	sd, err := windows.SecurityDescriptorFromString(administratorsOnlyFile)
+	if err != nil {
+		return err
+	}
+	return setAccess(path, sd)
 }
 
 // copyFile copies a file under a temporary name and renames it, so that the target is
-// never half a program.
+// never half a program. The file is a new one, with the access of its directory, whatever
+// someone has put there under these names.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	part := to + ".part"
-	out, err := os.Create(part)
+	part := to + partial
+	if err := removeFile(part); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -77,6 +142,18 @@ func copyFile(from, to string) (err error) {
 		return errors.Join(err, os.Remove(part))
 	}
 	return nil
+}
+
+// equal reports whether two files have the same content.
+func equal(a, b string) bool {
+	x, errX := os.ReadFile(a)
+	y, errY := os.ReadFile(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // removeFile removes a file, and is content if there is none.

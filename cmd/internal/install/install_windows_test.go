@@ -256,3 +256,132 @@ func TestFailedInstallLeavesNothing(t *testing.T) {
 	}
 	verb(t, exitNotInstalled, exe, "status")
 }
+
+// Others lose the access to a directory that install takes, so it takes only its own.
+func TestInstallTakesOnlyItsOwnDirectory(t *testing.T) {
+	exe := proxy(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir), "has other files (letter.txt)", "-dir")
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", `C:\`), "root of a volume")
+	verb(t, exitNotInstalled, exe, "status")
+}
+
+// What someone has put into the directory before is not written to, and does not become the
+// program of the service.
+func TestInstallIntoPlantedDirectory(t *testing.T) {
+	exe := proxy(t)
+	dir, victim := filepath.Join(t.TempDir(), "csi-proxy"), filepath.Join(t.TempDir(), "victim")
+	installed := filepath.Join(dir, programFile)
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(victim, []byte("mine"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(victim, installed+partial); err != nil {
+		t.Fatal(err)
+	}
+	verb(t, exitOK, exe, "install", "-dir", dir, "-no-start", "-start=demand")
+	if is, err := os.ReadFile(victim); err != nil || string(is) != "mine" {
+		t.Errorf("the file that a link led to has %d bytes, %v", len(is), err)
+	}
+
+	// The uninstalled service has left its program. It can be installed again, and another
+	// version is not overwritten.
+	verb(t, exitOK, exe, "uninstall")
+	verb(t, exitOK, exe, "install", "-dir", dir, "-no-start", "-start=demand")
+	verb(t, exitOK, exe, "uninstall")
+	if err := os.WriteFile(installed, []byte("another version"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir, "-no-start"), "is another version")
+	verb(t, exitNotInstalled, exe, "status")
+}
+
+// TestUpgradeOfOtherServices: what cannot be upgraded is refused before it is stopped.
+func TestUpgradeOfOtherServices(t *testing.T) {
+	exe := proxy(t)
+	dir := filepath.Join(t.TempDir(), "with blank")
+	other := filepath.Join(dir, "nssm.exe")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(other, []byte("another program"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		`"` + other + `"`: "without -windows-service",
+		`"` + other + `" -windows-service=false -v=1`: "without -windows-service",
+		other + " -windows-service":                   "in quotes if it has blanks",
+		`"` + dir + `\gone.exe" -windows-service`:     "is not a file",
+		`csi-proxy.exe -windows-service`:              "the full path",
+	} {
+		m, err := mgr.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := windows.CreateService(m.Handle, utf16(ServiceName), utf16("other"), windows.SERVICE_ALL_ACCESS,
+			windows.SERVICE_WIN32_OWN_PROCESS, windows.SERVICE_DEMAND_START, windows.SERVICE_ERROR_NORMAL, utf16(line), nil, nil, nil, nil, nil)
+		if err := errors.Join(err, m.Disconnect()); err != nil {
+			t.Fatal(err)
+		}
+		windows.CloseServiceHandle(h)
+		contains(t, verb(t, exitFailure, copyOf(t, exe), "upgrade"), want)
+		if err := deleteService(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is, err := os.ReadFile(other); err != nil || string(is) != "another program" {
+		t.Errorf("the program of another service has changed: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestUpgradeAfterCutOff: an upgrade can end at any moment. The next one finishes it, and
+// starts the service, which the first one stopped.
+func TestUpgradeAfterCutOff(t *testing.T) {
+	exe := proxy(t)
+	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	installed := filepath.Join(dir, programFile)
+	verb(t, exitOK, exe, "install", "-dir", dir, "-start=demand")
+	for name, left := range map[string]func() error{
+		"before the old program was kept": func() error { return os.WriteFile(installed+".new", []byte("half"), 0o755) },
+		"after the old program was kept":  func() error { return windows.Rename(installed, installed+".old") },
+		"before the new program was tried": func() error {
+			return errors.Join(windows.Rename(installed, installed+".old"), os.WriteFile(installed, []byte("broken"), 0o755))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := openService()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := errors.Join(stop(s), left()); err != nil {
+				t.Fatal(err)
+			}
+			// A new program that does not serve is taken back.
+			if name == "before the new program was tried" {
+				var out, stderr bytes.Buffer
+				broken := Program{Pipes: func([]string) ([]string, error) { return []string{`\\.\pipe\csi-proxy-disk-v1`}, nil }}
+				code, _ := Run(broken, []string{"upgrade"}, &out, &stderr)
+				t.Logf("an upgrade to a broken version\n%s%s", &out, &stderr)
+				if code != exitFailure || !equal(installed, exe) {
+					t.Fatalf("exit code %d, and the old program is not back", code)
+				}
+				if strings.Contains(stderr.String(), "undoing") {
+					t.Errorf("not all was undone: %s", &stderr)
+				}
+				processOf(t)
+			} else {
+				contains(t, verb(t, exitOK, copyOf(t, exe), "upgrade"), "an upgrade was cut off", "runs version")
+			}
+			contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+			for _, suffix := range []string{".old", ".new", partial} {
+				if exists(installed + suffix) {
+					t.Errorf("%s%s is left", programFile, suffix)
+				}
+			}
+		})
+	}
+	verb(t, exitOK, exe, "uninstall")
+}

@@ -36,6 +36,7 @@ const (
 const (
 	programFile = "csi-proxy.exe"
 	toolFile    = "csi-proxyctl.exe"
+	logDir      = "logs"
 )
 
 // openService opens the service, or fails with windows.ERROR_SERVICE_DOES_NOT_EXIST.
@@ -78,13 +79,20 @@ func (c *command) install() (int, error) {
 	if !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 		return exitFailure, err
 	}
+	if err := place(c.dir); err != nil {
+		return exitFailure, err
+	}
 	if err := c.pipesAreFree(0); err != nil {
 		return exitFailure, err
 	}
 
-	exe, logs := filepath.Join(c.dir, programFile), filepath.Join(c.dir, "logs")
+	exe, logs := filepath.Join(c.dir, programFile), filepath.Join(c.dir, logDir)
 	args := append([]string{"-windows-service", "-log_file=" + filepath.Join(logs, "csi-proxy.log"), "-logtostderr=false"}, c.flags...)
-	steps := []step{c.dirStep(c.dir), c.dirStep(logs), copyStep(self, exe)}
+	var steps []step
+	for _, dir := range append(missingDirs(c.dir), c.dir, logs) {
+		steps = append(steps, c.dirStep(dir))
+	}
+	steps = append(steps, copyStep(self, exe))
 	tool := filepath.Join(filepath.Dir(self), toolFile)
 	if _, err := os.Stat(tool); err == nil {
 		steps = append(steps, copyStep(tool, filepath.Join(c.dir, toolFile)))
@@ -107,7 +115,7 @@ func (c *command) install() (int, error) {
 			undo: func() error { return eventlog.Remove(ServiceName) },
 		})
 	if !c.noStart {
-		steps = append(steps, step{what: "start the service, and wait until it serves all pipes", do: c.startAndAwait})
+		steps = append(steps, step{what: "start the service, and wait until it serves all pipes", do: func() error { return c.startAndAwait(c.pipes) }})
 	}
 	return code(c.run(steps))
 }
@@ -127,23 +135,24 @@ func (c *command) dirStep(path string) step {
 	}
 }
 
-// copyStep copies a program, unless it is there.
+// copyStep copies a program, unless it is there. A program of the same content is replaced by
+// the copy: an uninstalled service has left it, or someone else has put it there.
 func copyStep(from, to string) step {
-	copied := false
+	added := false
 	return step{
 		what: fmt.Sprintf("copy %s to %s", from, to),
 		do: func() error {
 			if same(from, to) {
-				return nil
+				return secureFile(to)
 			}
-			if _, err := os.Lstat(to); err == nil {
-				return fmt.Errorf("%s exists: remove it, or install to another directory with -dir", to)
+			if exists(to) && !equal(from, to) {
+				return fmt.Errorf("%s exists, and is another version: remove it, or install to another directory with -dir", to)
 			}
-			copied = true
+			added = !exists(to)
 			return copyFile(from, to)
 		},
 		undo: func() error {
-			if !copied {
+			if !added {
 				return nil
 			}
 			return removeFile(to)
@@ -251,7 +260,7 @@ func stop(s *mgr.Service) error {
 	return await(stopTime, func() error {
 		status, err := s.Query()
 		if err == nil && status.State != svc.Stopped {
-			err = fmt.Errorf("service %s has not stopped after %v; the calls that it still runs are in its log", ServiceName, stopTime)
+			err = fmt.Errorf("service %s has not stopped after %v, and will when its calls have ended, which are in its log: run this again then", ServiceName, stopTime)
 		}
 		return err
 	})
@@ -267,14 +276,15 @@ func await(limit time.Duration, ok func() error) error {
 	}
 }
 
-// startAndAwait starts the service, and waits until its process serves all pipes.
-func (c *command) startAndAwait() error {
+// startAndAwait starts the service, and waits until its process serves pipes.
+func (c *command) startAndAwait(pipes []string) error {
 	s, err := openService()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := s.Start(); err != nil {
+	// Windows may have restarted it after a failure.
+	if err := s.Start(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 		return fmt.Errorf("start service %s: %w", ServiceName, err)
 	}
 	pid := uint32(0)
@@ -294,39 +304,39 @@ func (c *command) startAndAwait() error {
 		return err
 	}
 	return await(serveTime, func() error {
-		served, err := c.served(pid)
-		if err == nil && served < len(c.pipes) {
-			err = fmt.Errorf("process %d of the service serves %d of %d pipes", pid, served, len(c.pipes))
+		by, err := servedBy(pid, pipes)
+		if err == nil && len(by) < len(pipes) {
+			err = fmt.Errorf("process %d of the service serves %d of %d pipes", pid, len(by), len(pipes))
 		}
 		return err
 	})
 }
 
-// served returns how many pipes a process serves, and an error if another process serves
-// one.
-func (c *command) served(pid uint32) (n int, err error) {
-	for _, path := range c.pipes {
+// servedBy returns which of the pipes a process serves, and an error if another process
+// serves one.
+func servedBy(pid uint32, pipes []string) (by []string, err error) {
+	for _, path := range pipes {
 		server, image, err := apiserver.ServerOf(path)
 		switch {
 		case errors.Is(err, windows.ERROR_FILE_NOT_FOUND):
 			// Not served.
-		case errors.Is(err, windows.ERROR_PIPE_BUSY):
+		case errors.Is(err, windows.ERROR_PIPE_BUSY) && pid != 0:
 			// Served, and all of its instances are taken; by whom cannot be seen.
-			n++
+			by = append(by, path)
 		case err != nil:
-			return n, fmt.Errorf("look who serves %s: %w", path, err)
+			return by, fmt.Errorf("look who serves %s: %w", path, err)
 		case server != pid:
-			return n, fmt.Errorf("%s is served by process %d (%s)", path, server, image)
+			return by, fmt.Errorf("%s is served by process %d (%s)", path, server, image)
 		default:
-			n++
+			by = append(by, path)
 		}
 	}
-	return n, nil
+	return by, nil
 }
 
 // pipesAreFree fails if a process other than pid serves a pipe.
 func (c *command) pipesAreFree(pid uint32) error {
-	if _, err := c.served(pid); err != nil {
+	if _, err := servedBy(pid, c.pipes); err != nil {
 		return fmt.Errorf("%w: stop that one first, perhaps another CSI Proxy, a service or a DaemonSet; nothing was changed", err)
 	}
 	return nil
@@ -418,6 +428,15 @@ func (c *command) upgrade() (int, error) {
 	if same(self, exe) {
 		return exitFailure, fmt.Errorf("this is the program of the service, %s: run upgrade of the new csi-proxy.exe, from another directory", exe)
 	}
+	// An upgrade that was cut off leaves one of these, and perhaps a service that is stopped.
+	old, next := exe+".old", exe+".new"
+	cutOff := exists(old) || exists(next)
+	if !filepath.IsAbs(exe) || !exists(exe) && !exists(old) {
+		return exitFailure, fmt.Errorf("the program of service %s, %s, is not a file; nothing was changed: give its command line the full path, in quotes if it has blanks (sc.exe qc %[1]s shows it)", ServiceName, exe)
+	}
+	if !asService(args) {
+		return exitFailure, fmt.Errorf("service %s runs %s without -windows-service, so that is not csi-proxy; nothing was changed: uninstall the service, and install csi-proxy", ServiceName, exe)
+	}
 	if c.pipes, err = c.program.Pipes(args); err != nil {
 		return exitFailure, fmt.Errorf("this version does not accept the flags of the service, which was not changed: %w", err)
 	}
@@ -425,42 +444,49 @@ func (c *command) upgrade() (int, error) {
 	if err != nil {
 		return exitFailure, err
 	}
-	pid := uint32(0)
-	if status.State == svc.Running {
-		pid = status.ProcessId
-	}
-	if err := c.pipesAreFree(pid); err != nil {
+	if err := c.pipesAreFree(status.ProcessId); err != nil {
 		return exitFailure, err
 	}
-
-	old := exe + ".old"
-	running := status.State != svc.Stopped
-	start := func() error {
-		if !running {
-			return nil
-		}
-		return c.startAndAwait()
+	// An old version may serve fewer pipes than this one.
+	before, err := servedBy(status.ProcessId, c.pipes)
+	if err != nil {
+		return exitFailure, err
+	}
+	stopped := status.State == svc.Stopped
+	running := !stopped || cutOff
+	if stopped && cutOff {
+		fmt.Fprintf(c.out, "service %s is stopped, and an upgrade was cut off: this one starts it\n", ServiceName)
 	}
 	steps := []step{
 		{
+			what: fmt.Sprintf("copy %s to %s", self, next),
+			do:   func() error { return copyFile(self, next) },
+			undo: func() error { return removeFile(next) },
+		},
+		{
 			what: fmt.Sprintf("stop service %s, after the calls that it runs", ServiceName),
 			do:   func() error { return stop(s) },
-			undo: start,
+			undo: func() error {
+				if !running {
+					return nil
+				}
+				return c.startAndAwait(before)
+			},
 		},
 		{
 			what: fmt.Sprintf("keep %s as %s", exe, old),
 			do: func() error {
-				err := windows.Rename(exe, old)
-				if _, statErr := os.Lstat(old); errors.Is(err, windows.ERROR_FILE_NOT_FOUND) && statErr == nil {
-					return nil // an upgrade that was cut off has kept it
+				// What an upgrade has left that was cut off may never have served.
+				if stopped && exists(old) {
+					return removeFile(exe)
 				}
-				return err
+				return windows.Rename(exe, old)
 			},
 			undo: func() error { return windows.Rename(old, exe) },
 		},
 		{
-			what: fmt.Sprintf("copy %s to %s", self, exe),
-			do:   func() error { return copyFile(self, exe) },
+			what: fmt.Sprintf("rename %s to %s", next, exe),
+			do:   func() error { return windows.Rename(next, exe) },
 			undo: func() error { return removeFile(exe) },
 		},
 	}
@@ -468,7 +494,7 @@ func (c *command) upgrade() (int, error) {
 		steps = append(steps, step{
 			what: "start the service, and wait until it serves all pipes",
 			do: func() error {
-				err := c.startAndAwait()
+				err := c.startAndAwait(c.pipes)
 				if err != nil {
 					err = errors.Join(err, stop(s)) // its program is about to be replaced
 				}
@@ -491,6 +517,19 @@ func (c *command) upgrade() (int, error) {
 		fmt.Fprintf(c.out, "service %s has version %s, and is stopped as before: sc.exe start %[1]s\n", ServiceName, c.program.Version)
 	}
 	return exitOK, nil
+}
+
+// asService reports whether the flags of a service make csi-proxy one. Others run another
+// program under its name, or csi-proxy through another program.
+func asService(args []string) bool {
+	is := false
+	for _, a := range args {
+		name, value, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a, "-"), "-"), "=")
+		if name == "windows-service" && name != a {
+			is = !given || value == "true"
+		}
+	}
+	return is
 }
 
 // toolSteps replaces csi-proxyctl.exe beside the service's program, if both places have
@@ -575,18 +614,18 @@ func (c *command) status() (int, error) {
 	if pipes, err := c.program.Pipes(args); err == nil {
 		c.pipes = pipes
 	}
-	served, servedErr := c.served(status.ProcessId)
+	by, servedErr := servedBy(status.ProcessId, c.pipes)
 	fmt.Fprintf(c.out, "service   %s, %s, process %d\n", ServiceName, stateName(status.State), status.ProcessId)
 	fmt.Fprintf(c.out, "account   %s\n", config.account)
 	fmt.Fprintf(c.out, "start     %s\n", config.start)
 	fmt.Fprintf(c.out, "failure   %s\n", failure)
 	fmt.Fprintf(c.out, "command   %s\n", config.command)
 	fmt.Fprintf(c.out, "log       %s\n", logOf(s))
-	fmt.Fprintf(c.out, "pipes     %d of %d are served by the service\n", served, len(c.pipes))
+	fmt.Fprintf(c.out, "pipes     %d of %d are served by the service\n", len(by), len(c.pipes))
 	if servedErr != nil {
 		return exitNotServing, servedErr
 	}
-	if status.State != svc.Running || served < len(c.pipes) {
+	if status.State != svc.Running || len(by) < len(c.pipes) {
 		return exitNotServing, nil
 	}
 	return exitOK, nil
