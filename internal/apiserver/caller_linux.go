@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// clientOf returns the process that connected to a unix socket.
+// clientOf returns the process at the other end of a unix socket: the client, or for a
+// client the process that listens.
 func clientOf(c net.Conn) (pid uint32, ok bool) {
 	s, ok := c.(syscall.Conn)
 	if !ok {

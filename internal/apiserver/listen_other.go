@@ -85,8 +85,12 @@ func removeStale(socket string) error {
 	}
 	conn, err := net.Dial("unix", socket)
 	if err == nil {
-		conn.Close()
-		return &inUseError{socket, fmt.Errorf("%s: another CSI Proxy is listening on it", socket)}
+		defer conn.Close()
+		owner := "" // of another namespace
+		if pid, ok := clientOf(conn); ok {
+			owner = fmt.Sprintf(" (process %d, %s)", pid, imageOf(pid))
+		}
+		return &inUseError{socket, fmt.Errorf("%s: another CSI Proxy%s is listening on it", socket, owner)}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = os.Remove(socket)

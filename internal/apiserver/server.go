@@ -24,7 +24,7 @@
 // # Start and stop
 //
 // [Open] creates all pipes before [Server.Serve] accepts calls on any of them, so
-// a driver that finds one pipe finds all. The server stops when Serve's context
+// a driver that finds one pipe finds all. It waits while another process serves one. The server stops when Serve's context
 // ends: the pipes are closed to new calls, running calls finish, and calls that
 // take longer than [Config.Grace] are cut off. When Serve returns, the pipes are
 // removed and all clients are disconnected.
@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -47,7 +48,6 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
@@ -90,9 +90,14 @@ type Config struct {
 	// Grace is the time that running calls get to finish when the server stops;
 	// 0 means one minute.
 	Grace time.Duration
+
+	// InUse, if set, is called once, when [Open] starts to wait for a pipe that another
+	// process serves, with an error that names the process. Open then waits until ctx ends.
+	InUse func(error)
 }
 
-// OpenLimit is how long [Open] waits for pipes that other processes serve.
+// OpenLimit is how long [Open] waits for pipes that other processes serve, without
+// [Config.InUse].
 const OpenLimit = 10 * time.Second
 
 // Other time limits of starting and stopping.
@@ -101,6 +106,9 @@ const (
 
 	// openRetry is the interval at which [Open] tries a pipe that is in use.
 	openRetry = 100 * time.Millisecond
+
+	// waitLogInterval is the interval at which Open logs that it still waits.
+	waitLogInterval = 5 * time.Minute
 
 	// readyLimit is how long the server may take to connect to all its own pipes.
 	readyLimit = 10 * time.Second
@@ -134,9 +142,10 @@ type pipeServer struct {
 // returns an [OpenError] that lists every pipe that could not be created.
 //
 // Open waits up to [OpenLimit], or until ctx ends, for pipes that another process
-// serves, such as an earlier CSI Proxy that is stopping. It never adds an instance to a
-// pipe of another process. If several servers start at the same time, the one that
-// creates the first pipe gets all of them.
+// serves, such as an earlier CSI Proxy that is stopping. While it waits it has no pipe, so
+// two servers never serve different pipes at the same time. It never adds an instance to a
+// pipe of another process. If several servers start at the same time, one of them gets all
+// pipes.
 func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 	if len(pipes) == 0 {
 		return nil, errors.New("no pipes to serve")
@@ -151,48 +160,122 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 		config.Grace = defaultGrace
 	}
 	s := &Server{config: config, calls: newInFlight(), changes: map[string]change{}, callsDone: make(chan struct{})}
-	var refused []error
-	waiting := OpenLimit
-	for _, p := range pipes {
-		l, err := s.listen(ctx, p, &waiting)
-		switch {
-		case err != nil:
-			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
-			s.Close()
-			s.pipes = nil
-		case len(refused) > 0:
-			l.Close()
-		default:
-			s.pipes = append(s.pipes, s.newPipeServer(p, l))
-		}
+	listeners, err := s.awaitListeners(ctx, pipes)
+	if err != nil {
+		return nil, err
 	}
-	if len(refused) > 0 {
-		return nil, &OpenError{Pipes: len(pipes), Refused: refused}
+	for i, p := range pipes {
+		s.pipes = append(s.pipes, s.newPipeServer(p, listeners[i]))
 	}
 	return s, nil
 }
 
-// listen creates a pipe. If the pipe is in use, listen tries again while waiting lasts.
-func (s *Server) listen(ctx context.Context, p Pipe, waiting *time.Duration) (l net.Listener, err error) {
-	listen := s.config.Listen
-	if p.Listen != nil {
-		listen = p.Listen
-	}
-	var inUse *inUseError
-	node.Poll(ctx, node.SystemClock{}, node.Pace{Pause: openRetry, Left: waiting}, func() (bool, error) {
-		l, err = listen(p.Name)
+// awaitListeners creates the listeners of all pipes as soon as no other process serves one.
+func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listener, error) {
+	begin := time.Now()
+	var logged time.Time
+	blocked := 0 // the pipe to try first: that of the last failure
+	for {
+		listeners, failed, err := s.listenAll(pipes, blocked)
+		if err == nil {
+			if !logged.IsZero() {
+				s.config.Log.Info("Created all pipes after waiting for another process", "waited", time.Since(begin))
+			}
+			return listeners, nil
+		}
+		var inUse *inUseError
 		if !errors.As(err, &inUse) {
-			return true, nil
+			return s.listenEach(pipes)
 		}
-		if *waiting == OpenLimit {
-			s.config.Log.Warn("Waiting for another process to close its pipe", "pipe", p.Name, "limit", OpenLimit, "err", err)
+		if now := time.Now(); logged.IsZero() || now.Sub(logged) >= waitLogInterval {
+			owner := inUse.withRemedy(err)
+			if s.config.InUse != nil && logged.IsZero() {
+				s.config.InUse(fmt.Errorf("%s: %w", pipes[failed].Name, owner))
+			}
+			s.config.Log.Warn("Waiting for another process to close its pipe, serving no pipe until then", "pipe", pipes[failed].Name, "err", owner)
+			logged = now
 		}
-		return false, nil
-	})
-	if errors.As(err, &inUse) {
-		err = fmt.Errorf("%w: %s", err, inUse.remedy())
+		pause := openRetry
+		if failed != blocked {
+			// Servers that wait for each other's pipe must not try again at the same time.
+			pause += rand.N(openRetry)
+		}
+		blocked = failed
+		if s.config.InUse == nil {
+			left := OpenLimit - time.Since(begin)
+			if left <= 0 {
+				return s.listenEach(pipes)
+			}
+			pause = min(pause, left)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			if s.config.InUse != nil {
+				return nil, ctx.Err()
+			}
+			return s.listenEach(pipes)
+		}
 	}
-	return l, err
+}
+
+// listenAll creates the listeners of all pipes, that of the pipe first before the others. If
+// one fails, it closes those before, and returns the index of the pipe that failed.
+func (s *Server) listenAll(pipes []Pipe, first int) (listeners []net.Listener, failed int, err error) {
+	listeners = make([]net.Listener, len(pipes))
+	for i := -1; i < len(pipes); i++ {
+		at := i
+		if i < 0 {
+			at = first
+		} else if i == first {
+			continue
+		}
+		if listeners[at], err = s.listen(pipes[at]); err != nil {
+			listeners[at] = nil
+			closeListeners(listeners)
+			return nil, at, err
+		}
+	}
+	return listeners, 0, nil
+}
+
+// listenEach creates the listeners of all pipes, and fails with an [OpenError] that lists
+// each one that it could not create.
+func (s *Server) listenEach(pipes []Pipe) ([]net.Listener, error) {
+	listeners := make([]net.Listener, len(pipes))
+	var refused []error
+	for i, p := range pipes {
+		l, err := s.listen(p)
+		var inUse *inUseError
+		switch {
+		case errors.As(err, &inUse):
+			refused = append(refused, fmt.Errorf("%s: %w", p.Name, inUse.withRemedy(err)))
+		case err != nil:
+			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
+		default:
+			listeners[i] = l
+		}
+	}
+	if refused != nil {
+		closeListeners(listeners)
+		return nil, &OpenError{Pipes: len(pipes), Refused: refused}
+	}
+	return listeners, nil
+}
+
+func closeListeners(listeners []net.Listener) {
+	for _, l := range listeners {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+func (s *Server) listen(p Pipe) (net.Listener, error) {
+	if p.Listen != nil {
+		return p.Listen(p.Name)
+	}
+	return s.config.Listen(p.Name)
 }
 
 // inUseError is the error of [Listen] for a pipe that another process serves.
@@ -203,6 +286,9 @@ type inUseError struct {
 
 func (e *inUseError) Error() string { return e.err.Error() }
 func (e *inUseError) Unwrap() error { return e.err }
+
+// withRemedy adds to err, which wraps e, what to do.
+func (e *inUseError) withRemedy(err error) error { return fmt.Errorf("%w: %s", err, e.remedy()) }
 
 // OpenError lists the pipes that could not be created.
 type OpenError struct {

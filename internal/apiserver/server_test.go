@@ -371,14 +371,15 @@ func TestOpenCreatesAllPipesBeforeServing(t *testing.T) {
 
 func testNoPipeAnswersBeforeAllAreMade(t *testing.T) {
 	var made, closed int
+	pipes := apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))[:3]
 	listen := func(name string) (net.Listener, error) {
-		if made == 2 {
+		if name == pipes[2].Name {
 			return nil, errors.New("no more pipes")
 		}
 		made++
 		return silentListener{&closed}, nil
 	}
-	_, err := apiserver.Open(context.Background(), apiserver.Config{Listen: listen}, apiserver.Pipes(wire.Disk(&fakeDisk{}, nil))[:3]...)
+	_, err := apiserver.Open(context.Background(), apiserver.Config{Listen: listen}, pipes...)
 	if err == nil || !strings.Contains(err.Error(), "cannot create 1 of 3 pipes") {
 		t.Errorf("Open = %v, want an error for 1 of 3 pipes", err)
 	}

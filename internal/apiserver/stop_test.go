@@ -76,6 +76,70 @@ func TestOpenGivesUpPipesInUse(t *testing.T) {
 	})
 }
 
+// A server that may wait has none of its pipes while another process serves one, asks for
+// nothing but that one, logs it now and then, and has all of them as soon as it is free.
+func TestOpenWaitsWithoutPipes(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const long = 4 * time.Hour
+		var opened, closed atomic.Int32
+		var log strings.Builder
+		pipes := Pipes(wire.Disk(nil, nil))
+		begin := time.Now()
+		said := 0
+		s, err := Open(t.Context(), Config{
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+			InUse: func(err error) {
+				said++
+				if took := time.Since(begin); took > time.Second || !strings.Contains(err.Error(), pipes[2].Name+": in use: ") {
+					t.Errorf("InUse was called after %v with %v", took, err)
+				}
+			},
+			Listen: func(name string) (net.Listener, error) {
+				waited := time.Since(begin)
+				if name == pipes[2].Name && waited < long {
+					if open := opened.Load() - closed.Load(); open > 0 && waited > time.Second {
+						t.Fatalf("%d pipes are open while another is in use", open)
+					}
+					return nil, &inUseError{filepath.Join(dir, name), errors.New("in use")}
+				}
+				opened.Add(1)
+				return idle{closed: &closed}, nil
+			},
+		}, pipes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(begin) - long; late > openRetry {
+			t.Errorf("Open returned %v after the pipe was free", late)
+		}
+		if int(opened.Load()-closed.Load()) != len(pipes) {
+			t.Errorf("%d pipes are open, want %d", opened.Load()-closed.Load(), len(pipes))
+		}
+		if lines := strings.Count(log.String(), "Waiting for another process"); said != 1 || lines < 46 || lines > 50 {
+			t.Errorf("InUse was called %d times, and four hours have %d lines in the log, want 1 and one every five minutes", said, lines)
+		}
+		s.Close()
+	})
+}
+
+// A server that waits without a limit ends with its context.
+func TestOpenWaitsUntilContextEnds(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Open(ctx, Config{
+			Log: slog.New(slog.DiscardHandler), InUse: func(error) { time.AfterFunc(time.Hour, cancel) },
+			Listen: func(name string) (net.Listener, error) {
+				return nil, &inUseError{filepath.Join(dir, name), errors.New("in use")}
+			},
+		}, Pipes(wire.Disk(nil, nil))...)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Open = %v, want the end of the context", err)
+		}
+	})
+}
+
 // A server may stop before gRPC serves its pipes. It must still close them, so that
 // the next server can create them.
 func TestStopRemovesUnservedPipes(t *testing.T) {

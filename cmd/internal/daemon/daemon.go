@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
@@ -85,7 +87,7 @@ func (o *options) fail(p Program, stderr io.Writer, err error) int {
 }
 
 // serve opens the node and serves it until ctx ends. It calls ready when all pipes accept
-// connections.
+// connections, or when it starts to wait for a process that serves them.
 func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	klog.InfoS("Starting CSI-Proxy Server", "host", p.Host.Name(), "version", p.Version)
 	var background sync.WaitGroup
@@ -104,19 +106,10 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		}
 		config.Listen = listen
 	}
+	m := metrics.New()
+	metricsErr := startMetrics(ctx, &background, m, o.metricsAddress)
 	if o.metricsAddress != "" {
-		m, err := metrics.Listen(o.metricsAddress)
-		if err != nil {
-			return fmt.Errorf("flag -metrics-bind-address=%s: %w", o.metricsAddress, err)
-		}
 		config.Interceptors = append(config.Interceptors, m.Interceptor())
-		klog.InfoS("Started metrics server", "url", "http://"+m.Addr().String()+"/metrics")
-		background.Go(func() {
-			// Without metrics, the node must still serve volumes.
-			if err := m.Serve(ctx); err != nil {
-				klog.ErrorS(err, "Stopped serving metrics")
-			}
-		})
 	}
 	dirs, err := policy.ParseDirs(o.allWorkingDirs())
 	if err != nil {
@@ -137,9 +130,17 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	}
 	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
 
+	ready = sync.OnceFunc(ready)
 	config.Ready = func() {
 		klog.InfoS("Serving API", "pipes", len(pipes))
+		m.Ready("serving")
 		ready()
+	}
+	waited := false
+	config.InUse = func(err error) {
+		waited = true
+		m.Waiting("waiting: " + err.Error())
+		ready() // the service manager would give up a service that does not start for long
 	}
 	server, err := apiserver.Open(ctx, config, pipes...)
 	if err != nil {
@@ -148,6 +149,14 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			return nil
 		}
 		return err
+	}
+	switch {
+	case metricsErr != nil && !waited:
+		server.Close()
+		return metricsErr
+	case metricsErr != nil:
+		// The process that had the pipes may have had the address, too.
+		background.Go(func() { retryMetrics(ctx, &background, m, o.metricsAddress) })
 	}
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
@@ -159,6 +168,47 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	background.Wait()
 	klog.InfoS("Stopped CSI-Proxy Server")
 	return err
+}
+
+// startMetrics serves metrics on an address in the background until ctx ends. Without an
+// address it does nothing.
+func startMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) error {
+	if address == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("flag -metrics-bind-address=%s: %w", address, err)
+	}
+	klog.InfoS("Started metrics server", "url", "http://"+l.Addr().String()+"/metrics")
+	background.Go(func() {
+		// Without metrics, the node must still serve volumes.
+		if err := m.Serve(ctx, l); err != nil {
+			klog.ErrorS(err, "Stopped serving metrics")
+		}
+	})
+	return nil
+}
+
+// retryMetrics tries to serve metrics until the address is free or ctx ends.
+func retryMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) {
+	const pause = time.Second
+	logged := false
+	for {
+		err := startMetrics(ctx, background, m, address)
+		if err == nil {
+			return
+		}
+		if !logged {
+			klog.ErrorS(err, "Cannot serve metrics yet, retrying", "interval", pause)
+			logged = true
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // survey makes the SMB service log the mappings that earlier processes left on the node,

@@ -216,32 +216,6 @@ func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	}
 }
 
-func TestSecondDaemonReportsEachPipe(t *testing.T) {
-	dir := sockets(t)
-	start(t).await(t, "Serving ")
-	second := start(t)
-	if code := second.exit(t); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	output, _ := second.output()
-	served, err := filepath.Glob(filepath.Join(dir, "*.sock"))
-	if err != nil || len(served) == 0 {
-		t.Fatalf("sockets of the first daemon: %v, %v", served, err)
-	}
-	for _, s := range served {
-		name := strings.TrimSuffix(filepath.Base(s), ".sock")
-		if !strings.Contains(output, "  "+name+": ") {
-			t.Errorf("the error does not contain %s:\n%s", name, output)
-		}
-	}
-	if strings.Contains(output, "panic") || !strings.Contains(output, "another CSI Proxy is listening on it") {
-		t.Errorf("the output of the second daemon is\n%s", output)
-	}
-	if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Errorf("the first daemon now returns %v", err)
-	}
-}
-
 // The call must run from before the signal until new clients are rejected. If a busy
 // machine is too slow for that, the test repeats with a longer call.
 func TestSIGTERMFinishesRunningCall(t *testing.T) {

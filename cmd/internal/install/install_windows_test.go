@@ -233,6 +233,66 @@ func TestInstallRefusesServedPipes(t *testing.T) {
 	}
 }
 
+// TestServiceWaitsForPipes starts the service while another csi-proxy has the pipes. It runs
+// without serving, and serves when the other one ends.
+func TestServiceWaitsForPipes(t *testing.T) {
+	exe := proxy(t)
+	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	verb(t, exitOK, exe, "install", "-dir", dir, "-no-start")
+	other := exec.Command(copyOf(t, exe))
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	end := func() {
+		if !ended {
+			ended = true
+			other.Process.Kill()
+			other.Wait()
+		}
+	}
+	defer end()
+	if err := await(serveTime, func() error { _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openService()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(serveTime, func() error {
+		status, err := s.Query()
+		if err == nil && status.State != svc.Running {
+			err = errors.New("the service is not reported as running")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	contains(t, verb(t, exitNotServing, exe, "status"), "csiproxy, running", "0 of 23 are served by the service", "waiting   ", "is served by process ")
+	process := processOf(t)
+	end()
+	if err := await(serveTime, func() error {
+		pid, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`)
+		if err == nil && pid != process {
+			err = errors.New("another process serves the pipe")
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+	verb(t, exitOK, exe, "uninstall") // the log is complete
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "csi-proxy.log"))
+	if err != nil || !bytes.Contains(log, []byte("Waiting for another process to close its pipe")) || !bytes.Contains(log, []byte("is served by process")) {
+		t.Errorf("the log does not say who has the pipes (%v):\n%s", err, log)
+	}
+}
+
 // TestFailedInstallLeavesNothing installs where a file is in the way.
 func TestFailedInstallLeavesNothing(t *testing.T) {
 	exe := proxy(t)

@@ -623,6 +623,9 @@ func (c *command) status() (int, error) {
 	fmt.Fprintf(c.out, "log       %s\n", logOf(s))
 	fmt.Fprintf(c.out, "pipes     %d of %d are served by the service\n", len(by), len(c.pipes))
 	if servedErr != nil {
+		if status.State == svc.Running {
+			fmt.Fprintln(c.out, "waiting   the service serves all pipes as soon as no other process serves one")
+		}
 		return exitNotServing, servedErr
 	}
 	if status.State != svc.Running || len(by) < len(c.pipes) {

@@ -1,5 +1,5 @@
 // Package metrics serves the metrics of the daemon at /metrics, in the text format of
-// Prometheus over plain HTTP.
+// Prometheus over plain HTTP, and its state.
 //
 // The metrics, labels and buckets are those of the published proxy:
 // grpc_server_started_total, grpc_server_handled_total, grpc_server_msg_received_total,
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	grpcprometheus "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -31,47 +32,74 @@ import (
 // buckets are the buckets of the published histogram, in seconds.
 var buckets = [...]float64{0.001, 0.01, 0.1, 0.3, 0.6, 1, 3, 6, 9, 20, 30, 60, 90, 120}
 
-// Server counts calls and serves the metrics.
+// Server counts calls and serves the metrics. It also serves the state of the daemon, as
+// text: at /healthz with status 200, and at /readyz with status 503 unless it is ready.
 type Server struct {
 	calls    *grpcprometheus.ServerMetrics
-	listener net.Listener
-	http     *http.Server
+	registry *prometheus.Registry
+
+	mu    sync.Mutex
+	state string
+	ready bool
 }
 
-// Listen listens on an address, host:port. Requests wait until Serve is called.
-func Listen(address string) (*Server, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
+// New returns a server whose state is "starting".
+func New() *Server {
 	calls := grpcprometheus.NewServerMetrics(grpcprometheus.WithServerHandlingTimeHistogram(grpcprometheus.WithHistogramBuckets(buckets[:])))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(calls, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &Server{calls: calls, registry: registry, state: "starting"}
+}
+
+// Interceptor returns the interceptor that counts calls. It expects errors to be gRPC
+// statuses.
+func (s *Server) Interceptor() grpc.UnaryServerInterceptor { return s.calls.UnaryServerInterceptor() }
+
+// Ready sets the state of a daemon that serves.
+func (s *Server) Ready(state string) { s.set(state, true) }
+
+// Waiting sets the state of a daemon that does not serve.
+func (s *Server) Waiting(state string) { s.set(state, false) }
+
+func (s *Server) set(state string, ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.ready = state, ready
+}
+
+// show returns the handler for the state. Its status is 503 if the daemon must be ready and
+// is not.
+func (s *Server) show(mustBeReady bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		state, ready := s.state, s.ready
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if mustBeReady && !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, state) // an error means that the client is gone
+	}
+}
+
+// Serve serves on a listener until ctx ends, and closes it.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return &Server{calls, l, &http.Server{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /healthz", s.show(false))
+	mux.Handle("GET /readyz", s.show(true))
+	server := &http.Server{
 		Handler: mux,
 		// A scrape takes milliseconds; the limits are for slow clients.
 		ReadTimeout:    5 * time.Second,
 		WriteTimeout:   10 * time.Second,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 16 << 10,
-	}}, nil
-}
-
-// Addr returns the address on which the server listens.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
-// Interceptor returns the interceptor that counts calls. It expects errors to be gRPC
-// statuses.
-func (s *Server) Interceptor() grpc.UnaryServerInterceptor { return s.calls.UnaryServerInterceptor() }
-
-// Serve serves the metrics until ctx ends.
-func (s *Server) Serve(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { s.http.Close() })
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics on %s: %w", s.Addr(), err)
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics on %s: %w", l.Addr(), err)
 	}
 	return nil
 }

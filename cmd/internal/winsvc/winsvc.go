@@ -1,7 +1,8 @@
 // Package winsvc runs a program under the Windows Service Control Manager.
 //
 // The service is reported as running when the program is ready, so a caller that starts
-// it and waits, or a service that depends on it, finds it serving. To stop the service,
+// it and waits, or a service that depends on it, finds it serving, unless another process
+// keeps it from that. To stop the service,
 // winsvc ends the context of the program, and reports it as stopped, with exit code 0, when
 // the program has returned. Running calls finish first. When Windows shuts down, the cause
 // of the context is a [Shutdown], which says how much time there is.

@@ -21,8 +21,16 @@ var nodeConfig []byte
 
 // Daemon is a csi-proxy-sim that serves a new simulated node until the test ends.
 type Daemon struct {
-	dir string // directory of the sockets
-	ctl string
+	dir    string // directory of the sockets
+	binary string
+	flags  []string
+	ctl    string
+	*process
+}
+
+// process is a process of the daemon.
+type process struct {
+	cmd *exec.Cmd
 	log log
 }
 
@@ -44,15 +52,28 @@ func Start(t *testing.T, flags ...string) *Daemon {
 	if err := os.WriteFile(config, nodeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{dir: dir, ctl: filepath.Join(filepath.Dir(binary), "csi-proxyctl"+filepath.Ext(binary))}
-	cmd := exec.Command(binary, append([]string{"-node-config", config,
-		"-service-allow=Store", "-service-allow=Replica", "-service-allow=Broken", "-service-allow=Unused"}, flags...)...)
-	cmd.Env = append(os.Environ(), "CSI_PROXY_DIR="+dir)
-	cmd.Stderr = &d.log
+	d := &Daemon{dir: dir, binary: binary, ctl: filepath.Join(filepath.Dir(binary), "csi-proxyctl"+filepath.Ext(binary))}
+	d.flags = append([]string{"-node-config", config,
+		"-service-allow=Store", "-service-allow=Replica", "-service-allow=Broken", "-service-allow=Unused"}, flags...)
+	d.process = d.launch(t)
+	d.await(t)
+	return d
+}
+
+// launch starts a process of the daemon, which ends with the test.
+func (d *Daemon) launch(t *testing.T) *process {
+	t.Helper()
+	cmd := exec.Command(d.binary, d.flags...)
+	p := &process{cmd: cmd}
+	cmd.Env = append(os.Environ(), "CSI_PROXY_DIR="+d.dir)
+	cmd.Stderr = &p.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if cmd.ProcessState != nil {
+			return // the test has ended it
+		}
 		if runtime.GOOS == "windows" {
 			// A process can be interrupted only from its own console. The tests of
 			// the service show how the daemon stops.
@@ -68,11 +89,20 @@ func Start(t *testing.T, flags ...string) *Daemon {
 			}
 		}
 		if t.Failed() {
-			t.Logf("the daemon's log:\n%s", d.log.String())
+			t.Logf("the daemon's log:\n%s", p.log.String())
 		}
 	})
-	d.await(t)
-	return d
+	return p
+}
+
+// awaitLog waits until the log contains text.
+func (p *process) awaitLog(t *testing.T, text string) {
+	t.Helper()
+	for limit := time.Now().Add(2 * time.Minute); !strings.Contains(p.log.String(), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the daemon's log lacks %q:\n%s", text, p.log.String())
+		}
+	}
 }
 
 // log is what the daemon has written.

@@ -21,3 +21,14 @@ func TestIdleConnections(t *testing.T) {
 		return err
 	})
 }
+
+// A driver with the published client finds the next daemon.
+func TestRollout(t *testing.T) {
+	t.Parallel() // it mostly waits
+	script.Rollout(t, func(socket func(pipe string) string) (*grpc.ClientConn, error) {
+		return dial("disk", "v1", socket)
+	}, func(conn *grpc.ClientConn) error {
+		_, err := disk.NewDiskClient(conn).Rescan(context.Background(), &disk.RescanRequest{})
+		return err
+	})
+}

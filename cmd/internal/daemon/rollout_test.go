@@ -1,0 +1,194 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+)
+
+const waiting = "Waiting for another process to close its pipe"
+
+// state returns the status code and the text of /readyz or /healthz of a daemon.
+func (p *process) state(t *testing.T, path string) (int, string) {
+	t.Helper()
+	const started = `"Started metrics server" url="`
+	p.await(t, started)
+	output, _ := p.output()
+	_, url, _ := strings.Cut(output, started)
+	url, _, _ = strings.Cut(url, "/metrics")
+	resp, err := http.Get(url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// A second daemon names the first, serves nothing, and takes over when the first ends, also
+// when it was killed.
+func TestSecondDaemonWaits(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{"stopped": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			dir := sockets(t)
+			first := start(t, "-enable-api=disk")
+			first.await(t, "Serving ")
+			second := start(t, "-metrics-bind-address=127.0.0.1:0")
+			second.await(t, waiting)
+			output, _ := second.output()
+			if want := fmt.Sprintf("another CSI Proxy (process %d, ", first.cmd.Process.Pid); !strings.Contains(output, want) {
+				t.Errorf("the log lacks %q:\n%s", want, output)
+			}
+			if code, text := second.state(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "waiting: csi-proxy-disk-") {
+				t.Errorf("/readyz = %d %q, want 503 and what it waits for", code, text)
+			}
+			if code, _ := second.state(t, "/healthz"); code != http.StatusOK {
+				t.Errorf("/healthz = %d, want 200: a restart would not help", code)
+			}
+			time.Sleep(500 * time.Millisecond) // five tries
+			for _, group := range []string{"volume", "smb", "filesystem"} {
+				if served, _ := filepath.Glob(filepath.Join(dir, "csi-proxy-"+group+"-*.sock")); len(served) > 0 {
+					t.Errorf("the waiting daemon has %q", served)
+				}
+			}
+			if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+				t.Errorf("the first daemon: %v", err)
+			}
+
+			first.cmd.Process.Signal(signal)
+			second.await(t, "Serving ")
+			if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+				t.Errorf("the second daemon: %v", err)
+			}
+			if served, _ := filepath.Glob(filepath.Join(dir, "csi-proxy-volume-v1.sock")); len(served) != 1 {
+				t.Error("the second daemon does not serve volume/v1")
+			}
+			if code, text := second.state(t, "/readyz"); code != http.StatusOK || text != "serving\n" {
+				t.Errorf("/readyz = %d %q, want 200", code, text)
+			}
+		})
+	}
+}
+
+// A daemon that waits stops as usual, and disturbs nothing.
+func TestWaitingDaemonStops(t *testing.T) {
+	sockets(t)
+	start(t).await(t, "Serving ")
+	second := start(t)
+	second.await(t, waiting)
+	if err := second.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := second.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Errorf("the first daemon: %v", err)
+	}
+}
+
+// The second daemon has the same metrics address, which it gets some time after the pipes.
+func TestWaitingDaemonTakesMetricsAddress(t *testing.T) {
+	sockets(t)
+	first := start(t, "-metrics-bind-address=127.0.0.1:0")
+	first.await(t, "Serving ")
+	output, _ := first.output()
+	_, address, _ := strings.Cut(output, "http://")
+	address, _, _ = strings.Cut(address, "/metrics")
+	second := start(t, "-metrics-bind-address="+address)
+	second.await(t, waiting)
+	first.cmd.Process.Signal(syscall.SIGTERM)
+	second.await(t, "Serving ")
+	if code, text := second.state(t, "/readyz"); code != http.StatusOK || text != "serving\n" {
+		t.Errorf("/readyz = %d %q, want 200", code, text)
+	}
+}
+
+// TestRollout replaces one daemon by another while drivers call all the time. A driver with
+// this project's client gets answers within a second after the new daemon serves.
+func TestRollout(t *testing.T) {
+	sockets(t)
+	const drivers, limit = 4, time.Second
+	now := start(t)
+	now.await(t, "Serving ")
+	var running sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	failed, outage := 0, make([]time.Time, drivers) // the first failure of the current outage
+	total, longest := 0, time.Duration(0)
+	for i := range drivers {
+		c := diskClient(t)
+		running.Go(func() {
+			for ctx.Err() == nil {
+				_, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+				if ctx.Err() != nil {
+					return
+				}
+				mu.Lock()
+				total++
+				switch {
+				case err != nil:
+					failed++
+					if outage[i].IsZero() {
+						outage[i] = time.Now()
+					}
+				case !outage[i].IsZero():
+					longest = max(longest, time.Since(outage[i]))
+					outage[i] = time.Time{}
+				}
+				mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	const rollouts = 5
+	var worst time.Duration
+	for range rollouts {
+		time.Sleep(500 * time.Millisecond) // of calls that succeed
+		next := start(t)
+		next.await(t, waiting)
+		now.cmd.Process.Signal(syscall.SIGTERM)
+		next.await(t, "Serving ")
+		begin := time.Now()
+		err := nodetest.Eventually(longLimit, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, since := range outage {
+				if !since.IsZero() {
+					return errors.New("a driver has no answer")
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst = max(worst, time.Since(begin))
+		if code := now.exit(t); code != 0 {
+			t.Errorf("the old daemon ended with %d", code)
+		}
+		now = next
+	}
+	stop()
+	running.Wait()
+	t.Attr("measured", fmt.Sprintf("%d rollouts under the calls of %d drivers: %d of %d calls failed, the longest time without an answer was %v, of that %v after the new daemon served",
+		rollouts, drivers, failed, total, longest.Round(time.Millisecond), worst.Round(time.Millisecond)))
+	if worst > limit {
+		t.Errorf("a driver got its first answer %v after the new daemon served, want %v at most", worst, limit)
+	}
+}
