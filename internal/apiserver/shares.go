@@ -11,10 +11,16 @@ type shares struct {
 	// same caller.
 	queue bool
 
-	mu   sync.Mutex
-	held map[*share]struct{}
-	turn uint64 // counts uses
+	mu      sync.Mutex
+	held    []*share
+	owners  map[owner]*holding
+	callers map[*caller]*holding
+	turn    uint64 // counts uses
 }
+
+// holding is how many shares an owner or a caller has, so that they are not counted for each
+// new one.
+type holding struct{ n int }
 
 // share is one unit of a resource.
 type share struct {
@@ -22,27 +28,64 @@ type share struct {
 	lost chan struct{} // closed when another holder has taken its place
 	used uint64        // the turn of the last use
 
+	// While it is held, or is about to be.
+	place         int // among those that are held; -1 if it is none
+	owner, caller *holding
+
 	// Of a connection. One that was not used yet is lost before others, and one with a
 	// running call is not lost.
 	conn   *conn
 	unused bool
 }
 
-func newShares(limit int) *shares { return &shares{limit: limit, held: map[*share]struct{}{}} }
+func newShares(limit int) *shares {
+	return &shares{limit: limit, owners: map[owner]*holding{}, callers: map[*caller]*holding{}}
+}
+
+// add counts s as a share of its owner and its caller. The caller holds mu.
+func (r *shares) add(s *share) {
+	s.owner, s.caller = counted(r.owners, s.of.owner()), counted(r.callers, s.of)
+	s.owner.n++
+	s.caller.n++
+	s.place = -1
+}
+
+// counted returns the holding of a key.
+func counted[K comparable](of map[K]*holding, key K) *holding {
+	h, ok := of[key]
+	if !ok {
+		h = &holding{}
+		of[key] = h
+	}
+	return h
+}
+
+// remove undoes add. The caller holds mu.
+func (r *shares) remove(s *share) {
+	if s.owner.n--; s.owner.n == 0 {
+		delete(r.owners, s.of.owner())
+	}
+	if s.caller.n--; s.caller.n == 0 {
+		delete(r.callers, s.of)
+	}
+}
 
 // take adds s to the shares. If all are held, it removes and returns the share that s takes
 // the place of; ok is false if there is none.
 func (r *shares) take(s *share) (replaced *share, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.add(s)
 	if len(r.held) >= r.limit {
 		if replaced = r.least(s); replaced == nil {
+			r.remove(s)
 			return nil, false
 		}
 		r.drop(replaced)
 	}
 	s.lost = make(chan struct{})
-	r.held[s] = struct{}{}
+	s.place = len(r.held)
+	r.held = append(r.held, s)
 	r.touch(s)
 	return replaced, true
 }
@@ -61,45 +104,44 @@ func (r *shares) use(s *share) {
 	r.touch(s)
 }
 
-// drop removes s if it is held. The caller holds mu.
+// drop removes s, which is held. The caller holds mu.
 func (r *shares) drop(s *share) {
-	if _, held := r.held[s]; held {
-		delete(r.held, s)
-		close(s.lost)
-	}
+	last := len(r.held) - 1
+	r.held[s.place], r.held[last].place = r.held[last], s.place
+	r.held[last], r.held = nil, r.held[:last]
+	s.place = -1
+	r.remove(s)
+	close(s.lost)
 }
 
-// put gives s back.
+// put gives s back, unless it was lost. It must have been taken.
 func (r *shares) put(s *share) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(s)
+	if s.place >= 0 {
+		r.drop(s)
+	}
 }
 
 // least returns the share whose place s takes: of the callers with most shares, of their
 // connections with most, the one that was not used for the longest time. A caller never
 // takes the place of one that has fewer.
 func (r *shares) least(s *share) (found *share) {
-	owners, connections := map[owner]int{s.of.owner(): 1}, map[*caller]int{s.of: 1}
-	for h := range r.held {
-		owners[h.of.owner()]++
-		connections[h.of]++
-	}
 	// first reports whether a is lost before b.
 	first := func(a, b *share) bool {
-		if x, y := owners[a.of.owner()], owners[b.of.owner()]; x != y {
-			return x > y
+		if a.owner.n != b.owner.n {
+			return a.owner.n > b.owner.n
 		}
-		if x, y := connections[a.of], connections[b.of]; x != y {
-			return x > y
+		if a.caller.n != b.caller.n {
+			return a.caller.n > b.caller.n
 		}
 		if a.unused != b.unused {
 			return a.unused
 		}
 		return a.used < b.used
 	}
-	for h := range r.held {
-		more := owners[h.of.owner()] - owners[s.of.owner()]
+	for _, h := range r.held {
+		more := h.owner.n - s.owner.n
 		if more < 0 || r.queue && more == 0 || h.conn != nil && h.of.calls.Load() > 0 {
 			continue
 		}

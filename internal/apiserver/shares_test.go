@@ -81,3 +81,35 @@ func TestQueueKeepsItsOrder(t *testing.T) {
 		t.Errorf("another process took the place of %+v, %t", replaced, ok)
 	}
 }
+
+// Taking the place of another does not count all shares again: hostile clients begin tens of
+// thousands of calls, and all callers of the pipe wait for each.
+func TestSharesAreNotCountedEachTime(t *testing.T) {
+	r := newShares(maxArriving)
+	greedy := make([]*caller, maxArriving/maxCalls)
+	for i := range greedy {
+		greedy[i] = &caller{pid: 9}
+	}
+	for i := range maxArriving {
+		if _, ok := r.take(&share{of: greedy[i/maxCalls]}); !ok {
+			t.Fatal("refused below the limit")
+		}
+	}
+	allocations := testing.AllocsPerRun(1000, func() {
+		if replaced, ok := r.take(&share{of: greedy[0]}); !ok || replaced == nil {
+			t.Fatal("no share took the place of another")
+		}
+	})
+	if allocations > 4 {
+		t.Errorf("%v allocations for a share among %d, want at most 4", allocations, maxArriving)
+	}
+	if len(r.held) != maxArriving || len(r.owners) != 1 || len(r.callers) != len(greedy) {
+		t.Errorf("%d shares of %d owners and %d callers", len(r.held), len(r.owners), len(r.callers))
+	}
+	for len(r.held) > 0 {
+		r.put(r.held[0])
+	}
+	if len(r.owners)+len(r.callers) > 0 {
+		t.Errorf("left %d owners and %d callers without a share", len(r.owners), len(r.callers))
+	}
+}
