@@ -335,7 +335,8 @@ func (s *Store) Commit(r *Record) error {
 	}
 	putHeader(record, payload)
 	if _, err := s.log.WriteAt(record, s.size); err != nil {
-		return err
+		// The part that was written would look like damage behind a shorter record.
+		return errors.Join(err, s.log.Truncate(s.size))
 	}
 	s.size += int64(len(record))
 	apply(r.changes, s.data)
