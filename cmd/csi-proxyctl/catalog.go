@@ -119,7 +119,7 @@ func newMessage(d protoreflect.MessageDescriptor) (proto.Message, error) {
 
 // connect connects to a pipe.
 func connect(path string) (*grpc.ClientConn, error) {
-	conn, err := transport.Connect(path)
+	conn, err := transport.Connect(path, transport.RequireTrustedOwner()) // requests hold passwords, and answers decide what is cleared
 	if err != nil {
 		return nil, &failure{err: err}
 	}

@@ -22,6 +22,10 @@ func examinePlaces(places []place) []finding {
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s may be changed by %s", p.path, strings.Join(who, ", ")),
 				fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F for a directory; without (OI)(CI) for a file`, p.path)})
 		}
+		if m := owner.FindStringSubmatch(p.sddl); m != nil && !slices.Contains(trusted, m[1]) {
+			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s is owned by %s, who may change its rights", p.path, m[1]),
+				fmt.Sprintf(`icacls "%s" /setowner *S-1-5-32-544`, p.path)})
+		}
 	}
 	if found == nil && len(places) > 0 {
 		return []finding{{resultOK, check, fmt.Sprintf("only administrators may change the program and its log (%d files and directories)", len(places)), ""}}
@@ -29,11 +33,17 @@ func examinePlaces(places []place) []finding {
 	return found
 }
 
+// owner matches the owner in a security descriptor.
+var owner = regexp.MustCompile(`^O:(S-[-0-9]+|[A-Z]{2})`)
+
 // ace matches an entry that allows: flags, rights and account.
 var ace = regexp.MustCompile(`\(A;([A-Z]*);([^;()]*);[^;()]*;[^;()]*;([^;()]+)\)`)
 
 // trustedInstaller is the service that owns the files of Windows.
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
+
+// trusted are the accounts that may change everything anyway.
+var trusted = []string{"SY", "BA", "LA", "DA", "S-1-5-18", "S-1-5-32-544", trustedInstaller}
 
 // writers returns the accounts, other than LocalSystem and administrators, to which a
 // security descriptor grants more than reading: writing, adding, deleting, or changing
@@ -48,7 +58,7 @@ func writers(sddl string) []string {
 	var who []string
 	for _, entry := range ace.FindAllStringSubmatch(acl, -1) {
 		flags, rights, account := entry[1], entry[2], entry[3]
-		if inheritOnly(flags) || slices.Contains([]string{"SY", "BA", "LA", "DA", "S-1-5-18", "S-1-5-32-544", trustedInstaller}, account) || mask(rights)&changing == 0 {
+		if inheritOnly(flags) || slices.Contains(trusted, account) || mask(rights)&changing == 0 {
 			continue
 		}
 		if name := names[account]; name != "" {

@@ -41,6 +41,20 @@ func TestExaminePlaces(t *testing.T) {
 	}
 }
 
+// The owner of a file can always change its rights.
+func TestExamineOwners(t *testing.T) {
+	const rights = "G:SYD:P(A;;FA;;;SY)(A;;FA;;;BA)"
+	for owner, problem := range map[string]bool{"BA": false, "SY": false, trustedInstaller: false, "BU": true, "S-1-5-21-1-2-3-1001": true} {
+		got := examinePlaces([]place{{`C:\csi\csi-proxy.exe`, "O:" + owner + rights}})
+		if len(got) != 1 || (got[0].Result == resultProblem) != problem {
+			t.Errorf("owner %s: %+v, want a problem: %t", owner, got, problem)
+		}
+		if problem && (!strings.Contains(got[0].What, "owned by "+owner) || !strings.Contains(got[0].Hint, "/setowner")) {
+			t.Errorf("owner %s: %+v, want the owner, and the command", owner, got)
+		}
+	}
+}
+
 func TestLogPlaces(t *testing.T) {
 	got := logPlaces([]string{`C:\etc\csi-proxy.exe`, "-windows-service", `-log_file=C:\logs\a.log`, "--log_dir", `C:\logs`, "-v=2", "log_file=x"})
 	if want := []string{`C:\logs\a.log`, `C:\logs`}; !slices.Equal(got, want) {

@@ -35,7 +35,7 @@ func examineInstall(service string) []finding {
 	}
 	var places []place
 	for _, path := range paths {
-		sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+		sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
