@@ -76,6 +76,7 @@ func installPackages(ctx context.Context, r *report) error {
 		{"blkid", "util-linux", "judges boot sectors"},
 		{"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64", "judges structure layouts by Windows' headers"},
 		{"gcc", "gcc", "the race detector needs cgo"},
+		{"/usr/lib/python3/dist-packages/samba/__init__.py", "python3-samba", "judges access control lists"},
 	} {
 		if have(p.program) {
 			r.logf("%-24s found", p.program)
@@ -110,6 +111,10 @@ func installPackages(ctx context.Context, r *report) error {
 }
 
 func have(program string) bool {
+	if filepath.IsAbs(program) {
+		_, err := os.Stat(program)
+		return err == nil
+	}
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
 		if info, err := os.Stat(filepath.Join(dir, program)); err == nil && !info.IsDir() {
 			return true

@@ -46,6 +46,10 @@ type Node struct {
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
 
+	// UsersModify lets the group Users change everything on volumes that FormatVolume
+	// formats.
+	UsersModify bool
+
 	// ProtectedDirs are directories whose disks are not partitioned, formatted, resized or
 	// taken offline, besides the WorkingDirs and what Windows needs.
 	ProtectedDirs []string

@@ -27,10 +27,7 @@ func FirstName(ctx context.Context, n *node.Node, id string) (string, error) {
 }
 
 func firstName(ctx context.Context, n *node.Node, id string) (string, error) {
-	// `\\?\Volume{…}\` is `\??\Volume{…}\` to the Nt functions.
-	h, err := n.API.NtCreateFile(0, `\??\`+strings.TrimPrefix(id, `\\?\`), win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
-		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, win32.FILE_OPEN,
-		win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT|win32.FILE_OPEN_FOR_BACKUP_INTENT)
+	h, err := openRoot(n, id, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE)
 	if err != nil {
 		return "", err
 	}
@@ -66,4 +63,36 @@ func isSystemName(name string) bool {
 		}
 	}
 	return false
+}
+
+// LetUsersModify makes the access control list of a new volume's root directory grant the
+// group Users the right to change everything below it, as well as what Windows grants others
+// there. Accounts of ordinary containers, such as ContainerUser, are in that group.
+func LetUsersModify(ctx context.Context, n *node.Node, id string) error {
+	const both = win32.OBJECT_INHERIT_ACE | win32.CONTAINER_INHERIT_ACE
+	const read, modify, all = 0x1200A9, 0x1301BF, 0x10000000 // FILE_GENERIC_READ with EXECUTE; with WRITE and DELETE; GENERIC_ALL
+	descriptor := win32.EncodeDACL([]win32.ACE{
+		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{32, 544}}},  // Administrators
+		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{18}}},       // LocalSystem
+		{Flags: both | win32.INHERIT_ONLY_ACE, Mask: all, SID: win32.SID{Authority: 3, Sub: []uint32{0}}}, // the creator
+		{Flags: both, Mask: modify, SID: win32.SID{Authority: 5, Sub: []uint32{32, 545}}},                 // Users
+		{Mask: read, SID: win32.SID{Authority: 1, Sub: []uint32{0}}},                                      // everyone
+	})
+	err := Retry(ctx, n, func() error {
+		h, err := openRoot(n, id, win32.WRITE_DAC|win32.SYNCHRONIZE)
+		if err != nil {
+			return err
+		}
+		defer device{node: n, h: h}.Close()
+		return n.API.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, descriptor)
+	})
+	return hosterr.Wrap("set the rights of the root directory", "", Gone(err))
+}
+
+// openRoot opens the root directory of a volume.
+func openRoot(n *node.Node, id string, access uint32) (win32.Handle, error) {
+	// `\\?\Volume{…}\` is `\??\Volume{…}\` to the Nt functions.
+	return n.API.NtCreateFile(0, `\??\`+strings.TrimPrefix(id, `\\?\`), access, win32.OBJ_CASE_INSENSITIVE,
+		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, win32.FILE_OPEN,
+		win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT|win32.FILE_OPEN_FOR_BACKUP_INTENT)
 }

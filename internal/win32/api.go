@@ -138,6 +138,10 @@ type Files interface {
 	QueryInformation(h Handle, class uint32, buf []byte) (int, error)
 	// SetInformation is NtSetInformationFile.
 	SetInformation(h Handle, class uint32, in []byte) error
+	// SetSecurity is NtSetSecurityObject: it replaces the parts that info names
+	// (DACL_SECURITY_INFORMATION) of the security descriptor of an open file or directory
+	// by those of a self-relative one (EncodeDACL). Entries below a directory keep theirs.
+	SetSecurity(h Handle, info uint32, descriptor []byte) error
 	// FinalPath is GetFinalPathNameByHandleW with one of the VOLUME_NAME_ flags, and
 	// perhaps FILE_NAME_OPENED.
 	FinalPath(h Handle, flags uint32) (string, error)

@@ -12,7 +12,7 @@ func CallNames() []string {
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RegistryText", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",
-		"SetMountPoint", "StartService", "UpdateStorageCache", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",
+		"SetMountPoint", "SetSecurity", "StartService", "UpdateStorageCache", "UseAdd", "UseDel", "UseEnum", "VolumeInformation",
 		"VolumeNameForMountPoint", "VolumeNames", "VolumePathName", "VolumePathNames", "WindowsDirectory", "WithPrivilege", "WriteAt",
 	}
 }

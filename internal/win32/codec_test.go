@@ -43,6 +43,10 @@ func named[T any](c codec, wide bool, names func(T) []string) codec {
 // fails if one is missing.
 var codecs = map[string]codec{
 	"DecodeDeviceNumber": of(DecodeDeviceNumber, DeviceNumber.Encode, DeviceNumber{7, 2, 3}),
+	"DecodeDACL": of(DecodeDACL, EncodeDACL, []ACE{
+		{OBJECT_INHERIT_ACE, FILE_ALL_ACCESS, SID{5, []uint32{32, 544}}},
+		{CONTAINER_INHERIT_ACE, WRITE_DAC, SID{1, []uint32{7}}},
+	}),
 	"DecodePropertyQuery": of(DecodePropertyQuery, PropertyQuery.Encode,
 		PropertyQuery{StorageDeviceLocationProperty, 1}),
 	"DecodeDeviceDescriptor": named(of(DecodeDeviceDescriptor, DeviceDescriptor.Encode,

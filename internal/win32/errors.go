@@ -88,6 +88,7 @@ const (
 	ERROR_ACCOUNT_DISABLED            Errno = 1331
 	ERROR_PASSWORD_MUST_CHANGE        Errno = 1907
 	ERROR_ACCOUNT_LOCKED_OUT          Errno = 1909
+	ERROR_INVALID_SECURITY_DESCR      Errno = 1338
 	ERROR_FILE_CORRUPT                Errno = 1392
 	ERROR_DISK_CORRUPT                Errno = 1393
 	ERROR_NO_SYSTEM_RESOURCES         Errno = 1450
@@ -135,6 +136,7 @@ const (
 	STATUS_DELETE_PENDING               NTStatus = 0xC0000056
 	STATUS_PRIVILEGE_NOT_HELD           NTStatus = 0xC0000061
 	STATUS_LOGON_FAILURE                NTStatus = 0xC000006D
+	STATUS_INVALID_SECURITY_DESCR       NTStatus = 0xC0000079
 	STATUS_DISK_FULL                    NTStatus = 0xC000007f
 	STATUS_INSUFFICIENT_RESOURCES       NTStatus = 0xC000009a
 	STATUS_MEDIA_WRITE_PROTECTED        NTStatus = 0xC00000a2
@@ -327,6 +329,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_PASSWORD_MUST_CHANGE", "The user's password must be changed before signing in."
 	case ERROR_ACCOUNT_LOCKED_OUT:
 		return "ERROR_ACCOUNT_LOCKED_OUT", "The referenced account is currently locked out and may not be logged on to."
+	case ERROR_INVALID_SECURITY_DESCR:
+		return "ERROR_INVALID_SECURITY_DESCR", "The security descriptor structure is invalid."
 	case ERROR_FILE_CORRUPT:
 		return "ERROR_FILE_CORRUPT", "The file or directory is corrupted and unreadable."
 	case ERROR_DISK_CORRUPT:
@@ -411,6 +415,8 @@ func statusInfo(s NTStatus) (name string, e Errno, known bool) {
 		return "STATUS_PRIVILEGE_NOT_HELD", ERROR_PRIVILEGE_NOT_HELD, true
 	case STATUS_LOGON_FAILURE:
 		return "STATUS_LOGON_FAILURE", ERROR_LOGON_FAILURE, true
+	case STATUS_INVALID_SECURITY_DESCR:
+		return "STATUS_INVALID_SECURITY_DESCR", ERROR_INVALID_SECURITY_DESCR, true
 	case STATUS_DISK_FULL:
 		return "STATUS_DISK_FULL", ERROR_DISK_FULL, true
 	case STATUS_INSUFFICIENT_RESOURCES:

@@ -60,6 +60,7 @@ func FuzzDecodePropertyQuery(f *testing.F)     { fuzz(f, "DecodePropertyQuery") 
 func FuzzDecodeDeviceDescriptor(f *testing.F)  { fuzz(f, "DecodeDeviceDescriptor") }
 func FuzzDecodeIdentifiers(f *testing.F)       { fuzz(f, "DecodeIdentifiers") }
 func FuzzDecodeLocation(f *testing.F)          { fuzz(f, "DecodeLocation") }
+func FuzzDecodeDACL(f *testing.F)              { fuzz(f, "DecodeDACL") }
 func FuzzDecodeSCSIAddress(f *testing.F)       { fuzz(f, "DecodeSCSIAddress") }
 func FuzzDecodeLength(f *testing.F)            { fuzz(f, "DecodeLength") }
 func FuzzDecodeGeometry(f *testing.F)          { fuzz(f, "DecodeGeometry") }

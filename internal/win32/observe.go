@@ -247,6 +247,12 @@ func (o *observed) SetInformation(h Handle, class uint32, in []byte) error {
 	})
 }
 
+func (o *observed) SetSecurity(h Handle, info uint32, descriptor []byte) error {
+	return o.call(Call{Name: "SetSecurity", Handle: h, Path: o.path(h), Code: info, In: descriptor}, func(*Call) error {
+		return o.api.SetSecurity(h, info, descriptor)
+	})
+}
+
 func (o *observed) FinalPath(h Handle, flags uint32) (path string, err error) {
 	err = o.call(Call{Name: "FinalPath", Handle: h, Path: o.path(h), Code: flags}, func(*Call) (err error) {
 		path, err = o.api.FinalPath(h, flags)

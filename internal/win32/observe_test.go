@@ -116,6 +116,11 @@ func (a *recorder) SetInformation(h Handle, class uint32, in []byte) error {
 	return a.err
 }
 
+func (a *recorder) SetSecurity(h Handle, info uint32, descriptor []byte) error {
+	a.record("SetSecurity", h, info, descriptor)
+	return a.err
+}
+
 func (a *recorder) FinalPath(h Handle, flags uint32) (string, error) {
 	a.record("FinalPath", h, flags)
 	return "final", a.err
@@ -321,13 +326,14 @@ func TestObserveCall(t *testing.T) {
 	api.QueryDirectory(5, true, make([]byte, 8))
 	api.QueryInformation(5, FileStandardInformation, make([]byte, 8))
 	api.SetInformation(5, FileDispositionInformation, []byte{1})
+	api.SetSecurity(5, DACL_SECURITY_INFORMATION, []byte{1})
 	api.FinalPath(5, VOLUME_NAME_GUID)
 	want := []struct {
 		code    uint32
 		in, out string
 	}{
 		{IOCTL_DISK_GET_LENGTH_INFO, "in", "io"}, {0, "", "r"}, {0, "data", ""}, {0, "", "dir"},
-		{FileStandardInformation, "", "info"}, {FileDispositionInformation, "\x01", ""}, {VOLUME_NAME_GUID, "", ""},
+		{FileStandardInformation, "", "info"}, {FileDispositionInformation, "\x01", ""}, {DACL_SECURITY_INFORMATION, "\x01", ""}, {VOLUME_NAME_GUID, "", ""},
 	}
 	for i, w := range want {
 		c := calls[i]

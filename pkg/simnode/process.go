@@ -30,6 +30,7 @@ func (n *Node) NewProcess(rules Rules) (*Process, error) {
 	host.FormatExisting = rules.FormatExisting
 	host.OverwriteUnknown = rules.OverwriteUnknown
 	host.KeepReadOnly = rules.KeepReadOnly
+	host.UsersModify = rules.UsersModify
 	host.ProtectedDirs = append(host.ProtectedDirs, rules.ProtectedDirs...)
 
 	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})

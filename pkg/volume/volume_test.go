@@ -1403,6 +1403,13 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			ok, err := f.formatted(id)
 			return ok && err == nil
 		}, nil},
+		"format for users": {"", func(f *fixture, id string) error {
+			f.Node.UsersModify = true
+			return f.format(id)
+		}, func(f *fixture, id string) bool {
+			ok, err := f.formatted(id)
+			return ok && err == nil && bytes.Contains(f.rootSecurity(id), []byte{0xbf, 0x01, 0x13, 0})
+		}, nil},
 		"mount": {"NTFS", func(f *fixture, id string) error { return f.mount(id, target) }, func(f *fixture, id string) bool {
 			got, err := f.mountedAt(target)
 			return err == nil && strings.EqualFold(got, id)
@@ -1445,7 +1452,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 							failed, markless = c.String(), marks
 							return win32.ERROR_CRC
 						}
-						marks = marks || name == "format" && c.Code == win32.IOCTL_DISK_GET_DISK_ATTRIBUTES
+						marks = marks || strings.HasPrefix(name, "format") && c.Code == win32.IOCTL_DISK_GET_DISK_ATTRIBUTES
 						return c.Do()
 					})
 					err := step.do(f, id)

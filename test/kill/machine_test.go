@@ -48,6 +48,7 @@ type machine struct {
 	dir    string
 	clock  *nodetest.Clock
 	volume string // ID of the scenario's volume
+	users  bool   // nodespec.Config.UsersModify
 }
 
 // end closes the machine and removes its state directory.
@@ -69,7 +70,7 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 	if config != nil {
 		config(&c)
 	}
-	c.Windows = c.Windows.Or(worlds.Chosen())
+	c.Windows, m.users = c.Windows.Or(worlds.Chosen()), c.UsersModify
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
 		m.clock.Advance(d)
@@ -100,6 +101,7 @@ type process struct {
 func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, error) {
 	n := node.New(win32.Observe(m.Node, hook))
 	n.Log, n.Clock, n.Rand, n.WorkingDirs = quiet, m.clock, random(life+100), []string{kubelet}
+	n.UsersModify = m.users
 	s, err := services.Open(n, services.Options{})
 	if err != nil {
 		return nil, err

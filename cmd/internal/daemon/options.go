@@ -19,6 +19,7 @@ type options struct {
 	workingDirs      []string
 	protectedDirs    []string
 	keepReadOnly     bool
+	usersModify      bool
 	services         []string
 	requirePrivacy   bool
 	formatExisting   bool
@@ -101,6 +102,13 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		o.overwriteUnknown = what == "overwrite"
 		return nil
 	})
+	f.Func("volume-root-access", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything (default windows)", func(what string) error {
+		if what != "windows" && what != "users-modify" {
+			return errors.New("want windows or users-modify")
+		}
+		o.usersModify = what == "users-modify"
+		return nil
+	})
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
 	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
@@ -170,7 +178,7 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 // rules returns the rules for the host.
 func (o *options) rules() Rules {
 	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs, KeepReadOnly: o.keepReadOnly,
+		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs, KeepReadOnly: o.keepReadOnly, UsersModify: o.usersModify,
 		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
 	}
 }

@@ -48,6 +48,9 @@ type Rules struct {
 	AllowedServices []string
 	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
 	FormatExisting bool
+	// UsersModify lets the group Users change everything on volumes that FormatVolume
+	// formats.
+	UsersModify bool
 	// KeepReadOnly keeps SetDiskState from making an offline, read-only disk writable.
 	KeepReadOnly bool
 	// ProtectedDirs are directories whose disks are not changed, besides those that the

@@ -47,6 +47,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	config.FormatExisting = rules.FormatExisting
 	config.OverwriteUnknown = rules.OverwriteUnknown
 	config.KeepReadOnly = rules.KeepReadOnly
+	config.UsersModify = rules.UsersModify
 	config.ProtectedDirs = rules.ProtectedDirs
 	config.NoSMBPrivacy = !rules.RequirePrivacy
 	config.AcceptUnverifiedPasswords = rules.AcceptUnverifiedPasswords

@@ -55,6 +55,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	n.FormatExisting = rules.FormatExisting
 	n.OverwriteUnknown = rules.OverwriteUnknown
 	n.KeepReadOnly = rules.KeepReadOnly
+	n.UsersModify = rules.UsersModify
 	n.ProtectedDirs = append(n.ProtectedDirs, rules.ProtectedDirs...)
 	s, err := services.Open(n, services.Options{NoSMBPrivacy: !rules.RequirePrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
 	if err != nil {

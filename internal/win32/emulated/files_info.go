@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 )
 
 // sizeofBasic is sizeof(FILE_BASIC_INFORMATION): four times, attributes, padding.
@@ -65,6 +66,56 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 		return 0, err
 	}
 	return copy(buf, out), nil
+}
+
+// SetSecurity implements [win32.Files] for access control lists. The list that a root
+// directory got can be seen with [Node.Show]; no other call on this node asks it, because the
+// node's services run as LocalSystem.
+//
+// Source: specification, [MS-FSA] 2.1.5.17; document, NtSetSecurityObject.
+func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
+	return n.do(func(t *tx) error {
+		f, err := n.file(h)
+		if err != nil {
+			return err
+		}
+		if info != win32.DACL_SECURITY_INFORMATION {
+			return win32.STATUS_NOT_IMPLEMENTED // Source: node, it keeps no owner, group or audit list
+		}
+		if _, err := win32.DecodeDACL(descriptor); err != nil {
+			return win32.STATUS_INVALID_SECURITY_DESCR // Source: document, NtSetSecurityObject
+		}
+		if err := f.check(win32.WRITE_DAC); err != nil {
+			return err
+		}
+		if f.vol.writable() != nil {
+			return win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.17
+		}
+		f.tree.SetSecurity(t.files(f.vol), f.open.Entry(), descriptor)
+		return nil
+	})
+}
+
+// rootSecurity returns the access control list of the root directory of a volume: that which
+// Windows gives a new NTFS (docs/contract/volumes.md#format), unless [Node.SetSecurity] has
+// replaced it.
+func rootSecurity(root *filetree.Entry) []byte {
+	if set := root.Security(); set != nil {
+		return set
+	}
+	const both = win32.OBJECT_INHERIT_ACE | win32.CONTAINER_INHERIT_ACE
+	const read = fileGenericRead | fileGenericExecute
+	system, administrators := win32.SID{Authority: 5, Sub: []uint32{18}}, win32.SID{Authority: 5, Sub: []uint32{32, 544}}
+	users, creator, everyone := win32.SID{Authority: 5, Sub: []uint32{32, 545}}, win32.SID{Authority: 3, Sub: []uint32{0}}, win32.SID{Authority: 1, Sub: []uint32{0}}
+	return win32.EncodeDACL([]win32.ACE{
+		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: administrators},
+		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: system},
+		{Flags: both | win32.INHERIT_ONLY_ACE, Mask: genericAll, SID: creator},
+		{Flags: both, Mask: read, SID: users},
+		{Flags: win32.CONTAINER_INHERIT_ACE, Mask: fileAppendData, SID: users},
+		{Flags: win32.CONTAINER_INHERIT_ACE | win32.INHERIT_ONLY_ACE, Mask: fileWriteData, SID: users},
+		{Mask: read, SID: everyone},
+	})
 }
 
 // SetInformation implements [win32.Files].

@@ -40,6 +40,7 @@ func (n *Node) Show() (nodespec.State, error) {
 			}
 			if v.mounted(t) {
 				info.FileSystem, info.Entries = string(v.fs.Kind), v.tree.Len()
+				info.RootSecurity = rootSecurity(v.tree.Root())
 			}
 			s.Volumes = append(s.Volumes, info)
 		}

@@ -85,6 +85,18 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 	return errorOf(windows.NtSetInformationFile(windows.Handle(h), &status, p, size, class))
 }
 
+// https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntsetsecurityobject
+//sys	ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntstatus error) = ntdll.NtSetSecurityObject
+
+// SetSecurity is NtSetSecurityObject. Windows reads as much as the descriptor says itself, so
+// it is checked first.
+func (a *API) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
+	if _, err := win32.DecodeDACL(descriptor); err != nil || info != win32.DACL_SECURITY_INFORMATION {
+		return win32.STATUS_INVALID_SECURITY_DESCR
+	}
+	return errorOf(ntSetSecurityObject(windows.Handle(h), info, unsafe.SliceData(descriptor)))
+}
+
 // FinalPath is GetFinalPathNameByHandleW.
 // https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-getfinalpathnamebyhandlew
 func (a *API) FinalPath(h win32.Handle, flags uint32) (string, error) {

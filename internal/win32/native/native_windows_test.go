@@ -525,3 +525,38 @@ func TestStatusMapping(t *testing.T) {
 		t.Errorf("found only %d statuses", known)
 	}
 }
+
+// The access control list of a directory is replaced, as that of a volume's root is. Wine
+// keeps what of it the rights of the host's file system can express.
+func TestSetSecurity(t *testing.T) {
+	api, dir := New(Options{}), t.TempDir()
+	const both = win32.OBJECT_INHERIT_ACE | win32.CONTAINER_INHERIT_ACE
+	everyone := win32.ACE{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 1, Sub: []uint32{0}}}
+	list := win32.EncodeDACL([]win32.ACE{everyone, {Flags: both, Mask: 0x1301BF, SID: win32.SID{Authority: 5, Sub: []uint32{32, 545}}}})
+	open := func(access uint32) win32.Handle {
+		h, err := api.NtCreateFile(0, `\??\`+dir, access|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareAll, win32.FILE_OPEN, syncIO|win32.FILE_DIRECTORY_FILE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeHandle(t, api, h) })
+		return h
+	}
+	h := open(win32.WRITE_DAC | 0x20000) // READ_CONTROL
+	if err := api.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list[:len(list)-1]); !errors.Is(err, win32.STATUS_INVALID_SECURITY_DESCR) {
+		t.Errorf("half a descriptor: %v", err)
+	}
+	if err := api.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.SetSecurity(open(win32.FILE_READ_ATTRIBUTES), win32.DACL_SECURITY_INFORMATION, list); !errors.Is(err, win32.STATUS_ACCESS_DENIED) {
+		t.Errorf("without WRITE_DAC: %v", err)
+	}
+	sd, err := windows.GetSecurityInfo(windows.Handle(h), windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the list is now %s", sd)
+	if !underWine() && !strings.Contains(sd.String(), "0x1301bf;;;BU") {
+		t.Errorf("the list is %s, want one with rights of Users", sd)
+	}
+}

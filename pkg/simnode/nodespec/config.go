@@ -83,6 +83,9 @@ type Rules struct {
 	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
 	// read-only, as the daemon does with -read-only-disks=keep.
 	KeepReadOnly bool `json:"-"`
+	// UsersModify lets the group Users change everything on volumes that FormatVolume
+	// formats, as the daemon does with -volume-root-access=users-modify.
+	UsersModify bool `json:"-"`
 	// ProtectedDirs are directories whose disks are not changed, besides those that the
 	// node needs, as for the daemon's -protected-dir.
 	ProtectedDirs []string `json:"-"`

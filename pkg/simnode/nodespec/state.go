@@ -59,6 +59,9 @@ type VolumeInfo struct {
 	FileSystem string   `json:"fileSystem"` // empty for a volume without one
 	Entries    int      `json:"entries"`    // number of files and directories, including the root
 	MountedAt  []string `json:"mountedAt"`
+	// RootSecurity is the security descriptor of the root directory, self-relative, with
+	// its access control list only.
+	RootSecurity []byte `json:"rootSecurity,omitempty"`
 }
 
 // MountInfo is a record of the mount manager: a volume mounted on a directory.

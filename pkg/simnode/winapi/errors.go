@@ -79,6 +79,7 @@ const (
 	ERROR_ACCOUNT_DISABLED            = "ERROR_ACCOUNT_DISABLED"            // 1331: This user can't sign in because this account is currently disabled.
 	ERROR_PASSWORD_MUST_CHANGE        = "ERROR_PASSWORD_MUST_CHANGE"        // 1907: The user's password must be changed before signing in.
 	ERROR_ACCOUNT_LOCKED_OUT          = "ERROR_ACCOUNT_LOCKED_OUT"          // 1909: The referenced account is currently locked out and may not be logged on to.
+	ERROR_INVALID_SECURITY_DESCR      = "ERROR_INVALID_SECURITY_DESCR"      // 1338: The security descriptor structure is invalid.
 	ERROR_FILE_CORRUPT                = "ERROR_FILE_CORRUPT"                // 1392: The file or directory is corrupted and unreadable.
 	ERROR_DISK_CORRUPT                = "ERROR_DISK_CORRUPT"                // 1393: The disk structure is corrupted and unreadable.
 	ERROR_NO_SYSTEM_RESOURCES         = "ERROR_NO_SYSTEM_RESOURCES"         // 1450: Insufficient system resources exist to complete the requested service.
@@ -125,6 +126,7 @@ const (
 	STATUS_DELETE_PENDING               = "STATUS_DELETE_PENDING"               // 0xc0000056: Access is denied.
 	STATUS_PRIVILEGE_NOT_HELD           = "STATUS_PRIVILEGE_NOT_HELD"           // 0xC0000061: A required privilege is not held by the client.
 	STATUS_LOGON_FAILURE                = "STATUS_LOGON_FAILURE"                // 0xc000006d: The user name or password is incorrect.
+	STATUS_INVALID_SECURITY_DESCR       = "STATUS_INVALID_SECURITY_DESCR"       // 0xc0000079: The security descriptor structure is invalid.
 	STATUS_DISK_FULL                    = "STATUS_DISK_FULL"                    // 0xc000007f: There is not enough space on the disk.
 	STATUS_INSUFFICIENT_RESOURCES       = "STATUS_INSUFFICIENT_RESOURCES"       // 0xc000009a: Insufficient system resources exist to complete the requested service.
 	STATUS_MEDIA_WRITE_PROTECTED        = "STATUS_MEDIA_WRITE_PROTECTED"        // 0xc00000a2: The media is write protected.

@@ -199,6 +199,7 @@ type formatTries struct {
 	volume string
 
 	name    string    // of the partition, without a mark
+	begun   bool      // Windows was asked to format the volume
 	inUse   int       // how many tries failed because the volume was in use
 	unknown time.Time // since when WMI does not know the volume; zero if it does
 	pause   time.Duration
@@ -232,6 +233,9 @@ func (t *formatTries) try() (done bool, err error) {
 		return true, err
 	}
 	if done, err := v.formatted(t.volume, fs); err != nil || done {
+		if err == nil && t.begun {
+			err = v.openToUsers(t.volume)
+		}
 		return true, err
 	}
 	before, err := v.formattable(t.volume, fs == "")
@@ -257,11 +261,16 @@ func (t *formatTries) try() (done bool, err error) {
 	if done, err := v.formatted(t.volume, fs); err != nil || done {
 		return true, cmp.Or(err, v.unmark(t.volume, t.name))
 	}
+	t.begun = true
 	err = v.host.Node.API.Format(t.volume, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: t.direct})
 	if err != nil {
 		return false, err
 	}
 	if err := v.verify(t.volume); err != nil {
+		return true, err
+	}
+	// As long as the mark is there, the next FormatVolume does all of this again.
+	if err := v.openToUsers(t.volume); err != nil {
 		return true, err
 	}
 	return true, v.unmark(t.volume, t.name)
@@ -503,6 +512,15 @@ func (v volumeAPI) verify(volumeID string) error {
 		err = hosterr.Text(hosterr.ErrUnavailable, "the format succeeded, but Windows finds the file system %q instead of NTFS", fs)
 	}
 	return err
+}
+
+// openToUsers lets the group Users change everything on a volume that was just formatted, if
+// that was chosen.
+func (v volumeAPI) openToUsers(volumeID string) error {
+	if !v.host.Node.UsersModify {
+		return nil
+	}
+	return storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID)
 }
 
 // GetVolumeStats implements [HostAPI].

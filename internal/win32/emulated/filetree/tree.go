@@ -32,6 +32,7 @@ type Record struct {
 	Size       int64  `json:"size,omitempty"`       // bytes; 0 for a directory
 	Reparse    []byte `json:"reparse,omitempty"`    // REPARSE_DATA_BUFFER, including its header
 	Rights     uint32 `json:"rights,omitempty"`     // what its access control list grants; 0 means all
+	Security   []byte `json:"security,omitempty"`   // the security descriptor that it was given; nil means its first one
 }
 
 // Changes receives the changed records of a mutation. Keys are decimal IDs,
@@ -196,6 +197,15 @@ func (e *Entry) Rights() uint32 {
 // SetRights makes e's access control list grant these rights, and 0 all.
 func (t *Tree) SetRights(c Changes, e *Entry, rights uint32) {
 	e.rec.Rights = rights
+	t.put(c, e)
+}
+
+// Security returns the security descriptor that e was given, or nil.
+func (e *Entry) Security() []byte { return e.rec.Security }
+
+// SetSecurity gives e a security descriptor.
+func (t *Tree) SetSecurity(c Changes, e *Entry, descriptor []byte) {
+	e.rec.Security = slices.Clone(descriptor)
 	t.put(c, e)
 }
 

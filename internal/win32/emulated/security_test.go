@@ -1,0 +1,50 @@
+package emulated
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// root opens the root directory of a volume.
+func (n *fileNode) root(vol string, access uint32) win32.Handle {
+	n.t.Helper()
+	h, err := n.create(0, `\??\`+vol[4:], access|win32.SYNCHRONIZE, shareAll, win32.FILE_OPEN, folder)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return h
+}
+
+func (n *fileNode) rootSecurity(vol string) []byte {
+	s, err := n.Show()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, v := range s.Volumes {
+		if v.ID == vol {
+			return v.RootSecurity
+		}
+	}
+	n.t.Fatalf("no volume %q", vol)
+	return nil
+}
+
+func TestSetSecurity(t *testing.T) {
+	n := newFileNode(t)
+	n.populate()
+	list := win32.EncodeDACL([]win32.ACE{{Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{18}}}})
+	h := n.root(n.unlettered, win32.WRITE_DAC)
+	reader := n.root(n.unlettered, win32.FILE_READ_ATTRIBUTES)
+	wantStatus(t, "no handle", n.SetSecurity(0, win32.DACL_SECURITY_INFORMATION, list), win32.STATUS_INVALID_HANDLE)
+	wantStatus(t, "an owner", n.SetSecurity(h, 1, list), win32.STATUS_NOT_IMPLEMENTED)
+	wantStatus(t, "half a descriptor", n.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list[:len(list)-1]), win32.STATUS_INVALID_SECURITY_DESCR)
+	wantStatus(t, "without the right", n.SetSecurity(reader, win32.DACL_SECURITY_INFORMATION, list), win32.STATUS_ACCESS_DENIED)
+	first := n.rootSecurity(n.unlettered)
+	wantStatus(t, "a list", n.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list), 0)
+	if got := n.rootSecurity(n.unlettered); !bytes.Equal(got, list) || bytes.Equal(first, list) {
+		t.Errorf("the descriptor is %x, was %x, want %x", got, first, list)
+	}
+	n.shut(h, reader)
+}

@@ -1,0 +1,161 @@
+package volume_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+// Rights of directories (winnt.h).
+const (
+	addFile   = 0x2
+	listFiles = 0x1
+	modify    = 0x1301BF
+)
+
+// rootSecurity returns the security descriptor of a volume's root directory.
+func (f *fixture) rootSecurity(id string) []byte {
+	f.t.Helper()
+	s, err := f.Windows.Show()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	i := slices.IndexFunc(s.Volumes, func(v nodespec.VolumeInfo) bool { return v.ID == id })
+	if i < 0 || s.Volumes[i].RootSecurity == nil {
+		f.t.Fatalf("no root directory of %s", id)
+	}
+	return s.Volumes[i].RootSecurity
+}
+
+// Users, and so ordinary containers, may change everything on a volume that this process
+// formats, if that is chosen. By default they may not.
+func TestFormatLetsUsersModify(t *testing.T) {
+	if exec.Command("/usr/bin/python3", "-c", "import samba.security").Run() != nil {
+		t.Skip("needs samba: apt-get install python3-samba")
+	}
+	for _, chosen := range []bool{false, true} {
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
+		f.Node.UsersModify = chosen
+		id := f.id(1)
+		if err := f.format(id); err != nil {
+			t.Fatal(err)
+		}
+		for rights, want := range map[uint32]bool{listFiles: true, addFile: chosen, modify: chosen, win32.WRITE_DAC: false, win32.FILE_ALL_ACCESS: false} {
+			if got := usersMay(t, f.rootSecurity(id), rights); got != want {
+				t.Errorf("chosen %t: users have %#x: %t, want %t", chosen, rights, got, want)
+			}
+		}
+	}
+}
+
+// A volume that had a file system before keeps its rights, with files or without.
+func TestFormatKeepsTheRightsOfAnExistingFileSystem(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	f.Node.UsersModify = true
+	id, target := f.id(1), kubelet+`\m`
+	f.unchanged(func() {
+		if err := f.format(id); err != nil {
+			t.Error(err)
+		}
+	})
+	before := f.rootSecurity(id)
+	f.mkdir(target)
+	if err := f.mount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	f.mkdir(target + `\precious`)
+	wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "precious")
+	if !bytes.Equal(f.rootSecurity(id), before) {
+		t.Error("the rights of the root directory have changed")
+	}
+}
+
+// The process ends between the format and the rights, or Windows refuses them: the partition
+// is still marked, and the next FormatVolume does both.
+func TestRightsThatWereNotSetAreSetByTheNextFormat(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
+	f.Node.UsersModify = true
+	id := f.id(1)
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "SetSecurity" {
+			return win32.STATUS_IO_DEVICE_ERROR
+		}
+		return c.Do()
+	})
+	if err := f.format(id); !win32.IsCode(err, win32.ERROR_IO_DEVICE) {
+		t.Errorf("format: %v", err)
+	}
+	f.Observe(nil)
+	if ok, err := f.formatted(id); ok || err != nil {
+		t.Errorf("formatted: %t, %v, want false", ok, err)
+	}
+	windows := f.rootSecurity(id)
+	if err := f.format(id); err != nil || bytes.Equal(f.rootSecurity(id), windows) || f.name(1) != "Basic data partition" {
+		t.Errorf("the next format: %v, the partition is named %q, rights %x", err, f.name(1), f.rootSecurity(id))
+	}
+}
+
+// A format that Windows reports as failed may have succeeded. Where there is no mark, the
+// next try finds the new file system, and sets the rights.
+func TestRightsAfterAFormatThatOnlySeemedToFail(t *testing.T) {
+	d := data(gib, "")
+	d.Content = nodespec.ContentMBR
+	f := newFixture(t, nodespec.Config{}, d)
+	f.Node.UsersModify = true
+	id := f.id(1)
+	formats, rights := 0, 0
+	f.Observe(func(c *win32.Call) error {
+		err := c.Do()
+		switch c.Name {
+		case "Format":
+			if formats++; err == nil {
+				return win32.ERROR_BUSY
+			}
+		case "SetSecurity":
+			rights++
+		}
+		return err
+	})
+	if err := f.format(id); err != nil || rights != 1 {
+		t.Errorf("%v, %d formats, rights set %d times", err, formats, rights)
+	}
+}
+
+// usersMay asks samba's access check which rights a descriptor gives to an account that is
+// in the group Users only.
+func usersMay(t *testing.T, descriptor []byte, rights uint32) bool {
+	t.Helper()
+	const script = `
+import sys
+from samba.dcerpc import security
+from samba.ndr import ndr_unpack
+from samba.security import access_check
+token = security.token()
+sids = [security.dom_sid(s) for s in ("S-1-5-21-1-2-3-1000", "S-1-1-0", "S-1-5-11", "S-1-5-32-545")]
+token.sids, token.num_sids = sids, len(sids)
+sd = ndr_unpack(security.descriptor, bytes.fromhex(sys.argv[1]))
+# An owner has rights of its own: here it is another account.
+sd.owner_sid = security.dom_sid("S-1-5-18")
+sd.group_sid = security.dom_sid("S-1-5-18")
+try:
+    access_check(sd, token, int(sys.argv[2]))
+    print("yes")
+except Exception as e:
+    if "access denied" not in str(e).lower():
+        raise
+    print("no")
+`
+	out, err := exec.Command("/usr/bin/python3", "-c", script, hex.EncodeToString(descriptor), fmt.Sprint(rights)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("samba's access check: %v\n%s", err, out)
+	}
+	return strings.TrimSpace(string(out)) == "yes"
+}
