@@ -916,6 +916,7 @@ func TestPlantedLinksDoNotHarmAfterRestart(t *testing.T) {
 		if planted != 28 || strings.Contains(f.log.String(), "was incomplete") {
 			t.Errorf("%d links; log:\n%s", planted, f.log)
 		}
+		t.Attr("measured", fmt.Sprintf("%d planted links, a restart, then SMB works: mapped, removed and used in %v", planted, time.Since(begun)))
 	})
 }
 

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -141,4 +142,5 @@ func TestUpgradeDuringFormat(t *testing.T) {
 	if !formatted() {
 		t.Error("the volume has no file system")
 	}
+	t.Attr("measured", fmt.Sprintf("a format that was held for %v ended, the upgrade ended after %v, and the new process answered the same client", held, upgraded.Round(100*time.Millisecond)))
 }
