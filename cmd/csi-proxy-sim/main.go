@@ -21,6 +21,10 @@ func main() {
 	dllsearch.Main(func() int { return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
 }
 
-func run(ctx context.Context, args []string, _ io.Reader, _, stderr io.Writer) int {
-	return daemon.Run(ctx, simhost.Program(version), args, stderr)
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	program := simhost.Program(version)
+	if code, ok := daemon.Config(program, args, stdout, stderr); ok {
+		return code
+	}
+	return daemon.Run(ctx, program, args, stderr)
 }

@@ -29,7 +29,7 @@ func main() {
 // run runs the daemon, a verb, or the child process in which a daemon formats a volume.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	program := windowshost.Program(version)
-	program.Verbs = install.Usage() + "  csi-proxy version    print the version\n\nWithout a verb it serves. Flags:\n"
+	program.Verbs = install.Usage() + "  csi-proxy config check [-config=FILE] [FLAGS]   print the settings, or what is wrong with them\n  csi-proxy version    print the version\n\nWithout a verb it serves. Flags:\n"
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !isVersion(args[0]) {
 		return daemon.Run(ctx, program, args, stderr)
 	}
@@ -39,6 +39,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if isVersion(args[0]) {
 		fmt.Fprintln(stdout, version)
 		return 0
+	}
+	if code, ok := daemon.Config(program, args, stdout, stderr); ok {
+		return code
 	}
 	pipes := func(flags []string) ([]string, error) { return daemon.Pipes(windowshost.Program(version), flags) }
 	if code, ok := install.Run(install.Program{Version: version, Pipes: pipes}, args, stdout, stderr); ok {

@@ -53,7 +53,8 @@ func (a *app) doctorCommand() *cobra.Command {
   disks    all disks are online and writable, and none is a copy of another one
   smb      every SMB mapping works and is used by a link
   iscsi    the service MSiSCSI is running
-  install  only administrators may change the program and the log of the Windows service
+  install  only administrators may change the program, the configuration file and the log
+           of the Windows service
 
 The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
 		Args: cobra.NoArgs,

@@ -12,7 +12,8 @@ import (
 type place struct{ path, sddl string }
 
 // examinePlaces finds files and directories of the service that others than administrators
-// may change: who can replace the program is LocalSystem, and who can write to the log's
+// may change: who can replace the program is LocalSystem, who can write the configuration decides what
+// drivers may do, and who can write to the log's
 // directory can hide what happened or fill the disk.
 func examinePlaces(places []place) []finding {
 	const check = "install"
@@ -28,7 +29,7 @@ func examinePlaces(places []place) []finding {
 		}
 	}
 	if found == nil && len(places) > 0 {
-		return []finding{{resultOK, check, fmt.Sprintf("only administrators may change the program and its log (%d files and directories)", len(places)), ""}}
+		return []finding{{resultOK, check, fmt.Sprintf("only administrators may change the program, its configuration and its log (%d files and directories)", len(places)), ""}}
 	}
 	return found
 }
@@ -108,14 +109,15 @@ func mask(rights string) uint32 {
 	return m
 }
 
-// logPlaces returns the file and the directory of the log in the arguments of the service.
-func logPlaces(args []string) (all []string) {
+// filePlaces returns the configuration file, and the file and the directory of the log, in
+// the arguments of the service.
+func filePlaces(args []string) (all []string) {
 	for i, arg := range args {
 		name, value, ok := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if !ok && i+1 < len(args) {
 			value = args[i+1]
 		}
-		if value != "" && strings.HasPrefix(arg, "-") && (name == "log_file" || name == "log_dir") {
+		if value != "" && strings.HasPrefix(arg, "-") && (name == "log_file" || name == "log_dir" || name == "config") {
 			all = append(all, value)
 		}
 	}

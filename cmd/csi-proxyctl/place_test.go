@@ -55,9 +55,9 @@ func TestExamineOwners(t *testing.T) {
 	}
 }
 
-func TestLogPlaces(t *testing.T) {
-	got := logPlaces([]string{`C:\etc\csi-proxy.exe`, "-windows-service", `-log_file=C:\logs\a.log`, "--log_dir", `C:\logs`, "-v=2", "log_file=x"})
-	if want := []string{`C:\logs\a.log`, `C:\logs`}; !slices.Equal(got, want) {
-		t.Errorf("logPlaces = %q, want %q", got, want)
+func TestFilePlaces(t *testing.T) {
+	got := filePlaces([]string{`C:\etc\csi-proxy.exe`, "-windows-service", `-log_file=C:\logs\a.log`, "--log_dir", `C:\logs`, `-config=C:\etc\csi-proxy.yaml`, "-v=2", "log_file=x"})
+	if want := []string{`C:\logs\a.log`, `C:\logs`, `C:\etc\csi-proxy.yaml`}; !slices.Equal(got, want) {
+		t.Errorf("filePlaces = %q, want %q", got, want)
 	}
 }

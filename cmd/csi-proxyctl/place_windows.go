@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// examineInstall checks the program and the log of a service, and their
+// examineInstall checks the program, the configuration and the log of a service, and their
 // directories.
 func examineInstall(service string) []finding {
 	const check = "install"
@@ -26,7 +26,7 @@ func examineInstall(service string) []finding {
 		return []finding{{resultProblem, check, "the command line of the service " + service + " cannot be read: " + command, "sc.exe config " + service + " binPath= sets it"}}
 	}
 	var paths []string
-	for _, path := range append([]string{args[0]}, logPlaces(args)...) {
+	for _, path := range append([]string{args[0]}, filePlaces(args)...) {
 		for _, p := range []string{path, filepath.Dir(path)} {
 			if !slices.Contains(paths, p) {
 				paths = append(paths, p)

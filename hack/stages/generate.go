@@ -64,6 +64,12 @@ func generators() []generator {
 			write: goTool("test", "./internal/win32/emulated", "-run", "^TestStatusesPage$", "-update"),
 		},
 		{
+			name: "configuration", does: "docs/configuration.md, from the flags of csi-proxy and csi-proxy-sim", budget: 30 * time.Second,
+			write: func(ctx context.Context, r *report) error {
+				return r.goTest(ctx, "cmd", nil, "./internal/daemon", "-run", "^TestConfigurationPage$", "-update")
+			},
+		},
+		{
 			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
 			write: goRun("./hack/screens"),
 			check: goRun("./hack/screens", "-check"),

@@ -132,8 +132,8 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 
 	ready = sync.OnceFunc(ready)
 	config.Ready = func() {
-		klog.InfoS("Serving API", "pipes", len(pipes))
 		m.Ready("serving")
+		klog.InfoS("Serving API", "pipes", len(pipes))
 		ready()
 	}
 	waited := false

@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
@@ -34,6 +36,9 @@ type options struct {
 	adminPipe        bool
 	windowsService   bool
 	logsToStderr     bool
+
+	config   string    // the configuration file, or empty
+	settings []setting // of all flags, by name
 }
 
 // A usageError is the error for a wrong command line.
@@ -42,8 +47,9 @@ type usageError struct{ error }
 func (e *usageError) Unwrap() error { return e.error }
 
 // parse parses the command line with package flag: flags have one dash or two, booleans
-// need "=false", and further arguments are ignored. It fails with flag.ErrHelp for -help
-// after printing the usage to stderr, and with a usageError for a wrong command line.
+// need "=false", and further arguments are ignored. Flags that it does not have are taken
+// from the configuration file, if it names one. It fails with flag.ErrHelp for -help after
+// printing the usage to stderr, and with a usageError for a wrong command line or file.
 func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
@@ -60,71 +66,42 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 
 	p.Host.AddFlags(f)
 	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "`directory` of the kubelet, which is always a working directory")
-	f.Func("working-dir", "additional working `directory`; requests may use only paths in working directories; repeatable", func(dir string) error {
+	list(f, "working-dir", &o.workingDirs, "additional working `directory`; requests may use only paths in working directories; repeatable", func(dir string) error {
 		if dir == "" {
 			return errors.New("want a directory; an empty path would allow every path")
 		}
-		o.workingDirs = append(o.workingDirs, dir)
 		return nil
 	})
-	f.Func(policy.ServiceFlag, "key `name` of another Windows service that may be started and stopped, in addition to "+strings.Join(policy.DefaultServices(), ", ")+"; repeatable; requests may query all services", func(name string) error {
+	list(f, policy.ServiceFlag, &o.services, "key `name` of another Windows service that may be started and stopped, in addition to "+strings.Join(policy.DefaultServices(), ", ")+"; repeatable; requests may query all services", func(name string) error {
 		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, `/\*?,`) {
 			return errors.New("want the key name of one service, without wildcards")
 		}
-		o.services = append(o.services, name)
 		return nil
 	})
-	f.Func("format-existing", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it (default refuse)", func(what string) error {
-		if what != "refuse" && what != "ntfs" {
-			return errors.New("want refuse or ntfs")
-		}
-		o.formatExisting = what == "ntfs"
-		return nil
-	})
-	f.Func("protected-dir", "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
+	choice(f, "format-existing", &o.formatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it")
+	list(f, "protected-dir", &o.protectedDirs, "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
 		if strings.TrimSpace(dir) == "" {
 			return errors.New("want a directory")
 		}
-		o.protectedDirs = append(o.protectedDirs, dir)
 		return nil
 	})
-	f.Func("read-only-disks", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep` (default writable)", func(what string) error {
-		if what != "writable" && what != "keep" {
-			return errors.New("want writable or keep")
-		}
-		o.keepReadOnly = what == "keep"
-		return nil
-	})
-	f.Func("unknown-content", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite` (default refuse)", func(what string) error {
-		if what != "refuse" && what != "overwrite" {
-			return errors.New("want refuse or overwrite")
-		}
-		o.overwriteUnknown = what == "overwrite"
-		return nil
-	})
-	f.Func("volume-root-access", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything (default windows)", func(what string) error {
-		if what != "windows" && what != "users-modify" {
-			return errors.New("want windows or users-modify")
-		}
-		o.usersModify = what == "users-modify"
-		return nil
-	})
+	choice(f, "read-only-disks", &o.keepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
+	choice(f, "unknown-content", &o.overwriteUnknown, "refuse", "overwrite", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite`")
+	choice(f, "volume-root-access", &o.usersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
 	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
-	f.Func("enable-api", "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(names string) error {
-		o.enabledAPIs = append(o.enabledAPIs, strings.Split(names, ",")...)
-		return nil
-	})
+	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
 	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
+	f.StringVar(&o.config, configFlag, "", "`file` with flags; those of the command line come first")
 
-	err := parseFlags(f, args)
+	err := o.parse(f, args)
 	if errors.Is(err, flag.ErrHelp) {
 		f.Usage()
 		return nil, err
@@ -160,9 +137,40 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 	return err
 }
 
+// parse sets the flags from the configuration file and the command line.
+func (o *options) parse(f *flag.FlagSet, args []string) error {
+	given, err := givenFlags(f, args)
+	if err != nil {
+		return err
+	}
+	var entries []configfile.Entry
+	var file string
+	if names := given[configFlag]; names != nil {
+		file = names[len(names)-1]
+		if entries, err = readConfig(f, file); err != nil {
+			return err
+		}
+	}
+	// A list of the command line replaces that of the file.
+	f.VisitAll(func(fl *flag.Flag) {
+		if l, ok := fl.Value.(*listValue); ok && given[fl.Name] != nil {
+			*l.to = nil
+		}
+	})
+	if err := parseFlags(f, args); err != nil {
+		return err
+	}
+	o.settings = settingsOf(f, given, file, entries)
+	return nil
+}
+
+// check checks what one flag alone does not show.
 func (o *options) check() error {
 	if strings.TrimSpace(o.kubeletPath) == "" {
 		return errors.New("flag -kubelet-path: want a directory; an empty path would allow every path")
+	}
+	if o.windowsService && o.config != "" && !filepath.IsAbs(o.config) {
+		return fmt.Errorf("flag -config=%s: want an absolute path, because a service starts in the directory of Windows", o.config)
 	}
 	return nil
 }
@@ -170,6 +178,15 @@ func (o *options) check() error {
 // allWorkingDirs returns the working directories in the order of logs and errors.
 func (o *options) allWorkingDirs() []string {
 	return append(o.workingDirs[:len(o.workingDirs):len(o.workingDirs)], o.kubeletPath)
+}
+
+// apis returns the groups and versions to serve. None means all.
+func (o *options) apis() []string {
+	var all []string
+	for _, names := range o.enabledAPIs {
+		all = append(all, strings.Split(names, ",")...)
+	}
+	return all
 }
 
 // allowedServices returns the services that may be started and stopped.

@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 			return slices.Equal(o.allowedServices(), []string{"MSiSCSI", "Own", "Other"})
 		}},
 		{"some groups and versions", []string{"-enable-api=disk/v1,volume", "--enable-api", "smb"}, func(o *options) bool {
-			return slices.Equal(o.enabledAPIs, []string{"disk/v1", "volume", "smb"}) && !o.readOnly && o.audit
+			return slices.Equal(o.apis(), []string{"disk/v1", "volume", "smb"}) && !o.readOnly && o.audit
 		}},
 		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",

@@ -81,7 +81,7 @@ type Node struct {
 }
 
 // Pipes returns the paths of the pipes of the API that the program serves with these
-// flags, or what is wrong with the flags.
+// flags, or what is wrong with the flags or with their configuration file.
 func Pipes(p Program, args []string) ([]string, error) {
 	o, err := parse(p, args, io.Discard)
 	if errors.Is(err, flag.ErrHelp) {
@@ -90,12 +90,20 @@ func Pipes(p Program, args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.pipes()
+}
+
+// pipes returns the paths of the pipes of the API. It checks what serving would check first.
+func (o *options) pipes() ([]string, error) {
+	if _, err := policy.ParseDirs(o.allWorkingDirs()); err != nil {
+		return nil, fmt.Errorf("working directories: %w", err)
+	}
 	// These services are only counted, and never called.
 	every := wire.Groups{
 		Disk: struct{ disk.Service }{}, Filesystem: struct{ filesystem.Service }{}, ISCSI: struct{ iscsi.Service }{},
 		SMB: struct{ smb.Service }{}, System: struct{ system.Service }{}, Volume: struct{ volume.Service }{},
 	}
-	enabled, err := wire.Enabled(wire.Services(every), o.enabledAPIs)
+	enabled, err := wire.Enabled(wire.Services(every), o.apis())
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
@@ -113,7 +121,7 @@ func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
 	g.Check = rules.Check
-	enabled, err := wire.Enabled(wire.Services(g), o.enabledAPIs)
+	enabled, err := wire.Enabled(wire.Services(g), o.apis())
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}

@@ -131,7 +131,7 @@ func parse(p Program, verb string, args []string, stdout, stderr io.Writer) (*co
 	if verb == "install" && !slices.Contains(startTypes, c.start) {
 		return nil, fmt.Errorf("flag -start=%s: want one of %s", c.start, strings.Join(startTypes, ", "))
 	}
-	pipes, err := p.Pipes(c.flags)
+	pipes, err := p.Pipes(append([]string{"-windows-service"}, c.flags...))
 	if err != nil {
 		return nil, fmt.Errorf("flags of the service: %w", err)
 	}

@@ -115,6 +115,16 @@ func TestInstalledService(t *testing.T) {
 		t.Fatal("a dry run made the directory")
 	}
 	contains(t, verb(t, exitUsage, exe, "install", "-dir", dir, "--", "-kubelet-pth=x"), "-kubelet-pth")
+	config := filepath.Join(t.TempDir(), "csi-proxy.yaml")
+	if err := os.WriteFile(config, []byte("v: 1\r\nkubelet-pth: C:\\k\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitUsage, exe, "install", "-dir", dir, "--", "-config", config), config+":2: key kubelet-pth: unknown")
+	contains(t, verb(t, exitUsage, exe, "config", "check", "-config", config), config+":2: key kubelet-pth: unknown")
+	contains(t, verb(t, exitUsage, exe, "install", "-dir", dir, "--", "-config=csi-proxy.yaml"), "csi-proxy.yaml")
+	if _, err := os.Stat(dir); err == nil {
+		t.Fatal("a refused install made the directory")
+	}
 
 	verb(t, exitOK, exe, "install", "-dir", dir, "-start=delayed-auto", "--", "-v=1", `-working-dir=D:\with blank`)
 	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "delayed-auto", "failure   restarts after a crash",

@@ -28,7 +28,7 @@ func (*host) Name() string { return "windows" }
 
 func (h *host) AddFlags(f *flag.FlagSet) {
 	backend := func(name string, to *node.Backend, what string) {
-		f.Func(name, "how the node "+what+"; if Windows does not support it, the other one is used (default wmi)", func(s string) (err error) {
+		daemon.Choice(f, name, "wmi", "how the node "+what+"; if Windows does not support it, the other one is used", func(s string) (err error) {
 			*to, err = node.ParseBackend(s)
 			return err
 		})

@@ -1,0 +1,318 @@
+package daemon_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	oldfilesystem "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
+	oldfs "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1beta1"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+// programs returns new programs, whose hosts have no values of flags yet.
+func programs() []daemon.Program {
+	return []daemon.Program{windowshost.Program("v0.0.0-test"), simhost.Program("v0.0.0-test")}
+}
+
+// check runs the verb config check.
+func check(t *testing.T, p daemon.Program, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code, isVerb := daemon.Config(p, append([]string{"config", "check"}, args...), &out, &errs)
+	if !isVerb {
+		t.Fatal("config is not a verb")
+	}
+	return code, out.String(), errs.String()
+}
+
+// configFile writes a configuration file.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "csi-proxy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// flagHelp is a flag as -h shows it.
+type flagHelp struct{ name, arg, usage string }
+
+// help returns the flags that -h shows.
+func help(t *testing.T, p daemon.Program) []flagHelp {
+	t.Helper()
+	var text bytes.Buffer
+	if code := daemon.Run(t.Context(), p, []string{"-h"}, &text); code != 0 {
+		t.Fatalf("-h: exit code %d", code)
+	}
+	var all []flagHelp
+	for _, m := range regexp.MustCompile(`(?m)^  -(\w[\w-]*)(?: (\S+))?(?:\n    )?\t(.*)$`).FindAllStringSubmatch(text.String(), -1) {
+		all = append(all, flagHelp{m[1], m[2], m[3]})
+	}
+	return all
+}
+
+// Every flag is a key, and the other way round.
+func TestEveryFlagIsAKey(t *testing.T) {
+	defer klog.CaptureState().Restore() // the flags of klog are global
+	// Values for flags without a default, or whose default cannot be given.
+	values := map[string]string{"working-dir": `C:\a`, "protected-dir": `C:\a`, "service-allow": "Own", "enable-api": "disk/v1", "log_backtrace_at": "a.go:1"}
+	for i := range programs() {
+		program := func() daemon.Program { return programs()[i] }
+		var flags []string
+		for _, f := range help(t, program()) {
+			if f.name != "config" {
+				flags = append(flags, f.name)
+			}
+		}
+		_, defaults, _ := check(t, program())
+		var keys []string
+		var file strings.Builder
+		for _, m := range regexp.MustCompile(`(?m)^# ([\w-]+): (.*)$`).FindAllStringSubmatch(defaults, -1) {
+			keys = append(keys, m[1])
+			value := m[2]
+			if v := values[m[1]]; v != "" {
+				value = v
+			}
+			if m[2] == "none" {
+				value = "\n  - " + value
+			}
+			fmt.Fprintf(&file, "%s: %s\n", m[1], value)
+		}
+		if !slices.Equal(keys, flags) || len(keys) < 30 {
+			t.Errorf("%s has the flags %q, and the keys %q", program().Name, flags, keys)
+		}
+		name := configFile(t, file.String())
+		code, out, stderr := check(t, program(), "-config", name)
+		if set := strings.Count(out, "# "+name+":"); code != 0 || set != len(flags) {
+			t.Errorf("%s config check: exit code %d, %d of %d keys are from the file\n%s%s", program().Name, code, set, len(flags), out, stderr)
+		}
+		// What check prints is a file with the same settings.
+		again, out2, stderr := check(t, program(), "-config", configFile(t, out))
+		sources := regexp.MustCompile(`(?m) # \S+$|^# The .*\n`)
+		if again != 0 || sources.ReplaceAllString(out, "") != sources.ReplaceAllString(out2, "") {
+			t.Errorf("the printed settings are read as\n%s%s\nwant\n%s", out2, stderr, out)
+		}
+	}
+}
+
+func TestCommandLineOverridesFile(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	file := configFile(t, `
+kubelet-path: D:\kubelet
+working-dir:
+  - D:\a
+  - D:\b
+service-allow:
+  - One
+audit-log: false
+unknown-content: overwrite
+`)
+	code, out, stderr := check(t, programs()[0], "-config="+file, `-working-dir=E:\c`, "-audit-log", "-kubelet-path", `F:\k`)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{
+		"\nkubelet-path: F:\\k # command line\n",
+		"\nworking-dir: # command line\n  - E:\\c\n",
+		"\nservice-allow: # " + file + ":6\n  - One\n",
+		"\naudit-log: true # command line\n",
+		"\nunknown-content: overwrite # " + file + ":9\n",
+		"\n# require-privacy: true\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the settings lack %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, `D:\a`) {
+		t.Errorf("the list of the command line does not replace that of the file:\n%s", out)
+	}
+}
+
+// A mistake in the file names the file, the line, the key, and what is allowed, in one line.
+func TestWrongConfigFile(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	for text, want := range map[string]string{
+		"\nkubelet-pth: C:\\k":             `:2: key kubelet-pth: unknown; did you mean "kubelet-path"?`,
+		"node-config: x":                   ":1: key node-config: unknown", // of csi-proxy-sim
+		"xyzzyplugh: 1":                    ":1: key xyzzyplugh: unknown; the keys are the names of the flags",
+		"config: x":                        ":1: key config: a configuration file cannot name another one",
+		"audit-log: yes":                   `:1: key audit-log: value "yes": want true or false`,
+		"v: high":                          `:1: key v: value "high": `,
+		"unknown-content: keep":            `:1: key unknown-content: value "keep": want refuse or overwrite; it is: what PartitionDisk`,
+		"smb-backend: x":                   `want wmi or native`,
+		"kubelet-path:\n  - C:\\k":         ":1: key kubelet-path: a list, but the key takes one value: write kubelet-path: VALUE",
+		"working-dir: C:\\k":               ":1: key working-dir: one value, but the key takes a list",
+		"working-dir:\n  - C:\\k\n  - ''":  `:3: key working-dir: value "": want a directory`,
+		"v: 1\nv: 2":                       ":2: key v: duplicate of line 1",
+		"kubelet-path: \"C:\\k\"":          "double quotes are not supported",
+		"enable-api:\n  - disc":            "flag -enable-api: ",
+		"kubelet-path: ''":                 "flag -kubelet-path: want a directory",
+		"metrics-bind-address = 127.0.0.1": `:1: unexpected`,
+	} {
+		file := configFile(t, text)
+		code, out, stderr := check(t, programs()[0], "-config="+file)
+		if code != 2 || out != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d and %q, want 2 and one line with %q", text, code, stderr, want)
+		}
+		if strings.HasPrefix(want, ":") && !strings.Contains(stderr, file+want) {
+			t.Errorf("%q: %q does not name the file", text, stderr)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-config=none.yaml"}, "none.yaml"},
+		{[]string{"-config=" + filepath.Base(configFile(t, "")), "-windows-service"}, "csi-proxy.yaml"},
+		{[]string{"-config="}, "flag -config"},
+	} {
+		if code, _, stderr := check(t, programs()[0], c.args...); code != 2 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit code %d and %q, want 2 and %q", c.args, code, stderr, c.want)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code, _ := daemon.Config(programs()[0], []string{"config"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "config check") {
+		t.Errorf("config without check: %d, %q", code, &errs)
+	}
+}
+
+func TestServiceNeedsAbsoluteConfigPath(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	t.Chdir(filepath.Dir(configFile(t, "v: 0")))
+	if code, _, stderr := check(t, programs()[0], "-config=csi-proxy.yaml"); code != 0 {
+		t.Errorf("a relative path: exit code %d, %s", code, stderr)
+	}
+	if _, err := daemon.Pipes(programs()[0], []string{"-windows-service", "-config=csi-proxy.yaml"}); err == nil || !strings.Contains(err.Error(), "want an absolute path") {
+		t.Errorf("a relative path for a service: %v", err)
+	}
+}
+
+// The daemon serves with the settings of its file.
+func TestDaemonWithConfigFile(t *testing.T) {
+	sockets(t)
+	p := start(t, "-config", configFile(t, "kubelet-path: D:\\k\nworking-dir:\n  - C:\\csi\nread-only-api: true\n"), "-read-only-api=false")
+	p.await(t, "Serving ")
+	output, _ := p.output()
+	if want := `"Opened node" workingDirs=["C:\\csi","D:\\k"]`; !strings.Contains(output, want) {
+		t.Errorf("the log lacks %q:\n%s", want, output)
+	}
+	fs, err := oldfs.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	if _, err := fs.Mkdir(t.Context(), &oldfilesystem.MkdirRequest{Path: `C:\csi\a`}); err != nil {
+		t.Errorf("Mkdir in the working directory of the file: %v", err)
+	}
+}
+
+// TestConfigurationPage checks that docs/configuration.md has all keys. With -update it
+// writes the page.
+func TestConfigurationPage(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the page is the same on every system: run it on Linux")
+	}
+	defer klog.CaptureState().Restore()
+	const page = "../../../docs/configuration.md"
+	var b strings.Builder
+	b.WriteString(configurationPage)
+	both := map[string]bool{}
+	for _, f := range help(t, programs()[1]) {
+		both[f.name] = true
+	}
+	b.WriteString("\n## Keys of both programs\n\n| key | value | |\n|---|---|---|\n")
+	for _, f := range help(t, programs()[0]) {
+		if both[f.name] && f.name != "config" {
+			f.row(&b)
+		}
+	}
+	for i, p := range programs() {
+		other := map[string]bool{}
+		for _, f := range help(t, programs()[1-i]) {
+			other[f.name] = true
+		}
+		fmt.Fprintf(&b, "\n## Keys of %s alone\n\n| key | value | |\n|---|---|---|\n", p.Name)
+		for _, f := range help(t, p) {
+			if !other[f.name] {
+				f.row(&b)
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(page); err != nil || string(have) != b.String() {
+		t.Errorf("docs/configuration.md is out of date (%v): run make generate", err)
+	}
+}
+
+// row writes the row of a flag.
+func (f flagHelp) row(b *strings.Builder) {
+	value := f.arg
+	switch {
+	case strings.Contains(f.usage, "repeatable"):
+		value = "list of " + value
+	case value == "":
+		value = "true or false"
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, value, strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(f.usage))
+}
+
+const configurationPage = `<!-- Code generated by cmd/internal/daemon TestConfigurationPage (make generate). DO NOT EDIT. -->
+
+# Configuration file
+
+` + "`csi-proxy -config FILE`" + ` takes flags from a file; so does ` + "`csi-proxy-sim`" + `. Each key is the name of a
+flag without its dash. ` + "`-config`" + ` is the only flag without a key.
+
+` + "```yaml" + `
+# C:\Program Files\csi-proxy\csi-proxy.yaml
+kubelet-path: D:\kubelet
+working-dir:
+  - D:\volumes
+  - 'E:\with # in it'   # quotes are needed before " #" and after ": "
+read-only-api: false
+` + "```" + `
+
+The format is a small part of YAML: ` + "`key: value`" + `, and lists with one item on each line. A
+backslash is a backslash. Double quotes, nested values and values of several lines are
+refused. The file is UTF-8.
+
+**The command line comes first.** A flag that is given there overrides the key; a list there
+replaces the list of the file.
+
+An unknown key, a key that is there twice, and a wrong value are errors, with file, line, key
+and remedy, and nothing is served (exit code 2). The file is read at the start only.
+
+` + "```sh" + `
+echo 'read-only-api: true' > csi-proxy.yaml
+csi-proxy config check -config csi-proxy.yaml   # the settings and where each comes from, or what is wrong
+` + "```" + `
+
+What it prints is a configuration file with the same settings; defaults are comments.
+` + "`csi-proxy install -- -config=FILE`" + ` checks the file before it does anything, and wants an
+absolute path; ` + "`upgrade`" + ` has the new version check it before the service is stopped. Only
+administrators may be able to change the file: who can, decides what drivers may do.
+` + "`csi-proxyctl doctor`" + ` reports a file or a directory that others may change.
+` + "`install`" + ` writes ` + "`-log_file`" + ` and ` + "`-logtostderr`" + ` to the command line of the service, where
+they override the file.
+
+The [reference](reference.md#flags) says more about some of them.
+`
