@@ -125,7 +125,7 @@ func renamed(written, now win32.Layout, p win32.Partition) error {
 		return hosterr.Text(hosterr.ErrUnavailable, "another program changed the partition table at the same time; try again")
 	}
 	if !slices.ContainsFunc(is, func(b win32.Partition) bool { return same(p, b) && p.Name == b.Name }) {
-		return errors.New("Windows did not keep the name")
+		return errors.New("the new name was not kept")
 	}
 	return nil
 }
