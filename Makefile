@@ -34,6 +34,10 @@ wine: ## of make test, the part that runs the Windows build under Wine
 gcepd: ## of make test, the part that runs the unmodified driver of GCE PD under Wine
 	@$(GO) run ./hack/stages gcepd
 
+.PHONY: apiserver
+apiserver: ## a real kube-apiserver accepts the chart and the manifests, and the policies refuse; builds it once, in minutes
+	@$(GO) run ./hack/stages apiserver
+
 .PHONY: fuzz
 fuzz: ## of make test, the part that runs each fuzz target for ten seconds
 	@$(GO) run ./hack/stages fuzz
@@ -80,7 +84,7 @@ lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/deploy test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/apiserver test/deploy test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 

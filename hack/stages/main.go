@@ -45,6 +45,7 @@ func lists() map[string][]stage {
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code", 5 * time.Minute, deployModule}
+	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
@@ -68,6 +69,7 @@ func lists() map[string][]stage {
 		"soak":         {setup, build, kills, volumes, worlds, longFlood, longFuzz},
 		"wine":         {setup, wine},
 		"gcepd":        {gce},
+		"apiserver":    {server},
 		"generate":     generate(generators()),
 		"generate-api": generate(generators()[:1]),
 	}

@@ -36,6 +36,9 @@ const labDir = "lab"
 // deployDir is a module outside of the workspace: Helm and the API server judge deploy/.
 const deployDir = "test/deploy"
 
+// serverDir is a module outside of the workspace: a real API server judges deploy/.
+const serverDir = "test/apiserver"
+
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
 
@@ -259,6 +262,19 @@ func deployModule(ctx context.Context, r *report) error {
 	}
 	r.pass()
 	return r.goTest(ctx, deployDir, env, "./...")
+}
+
+// realServer vets and tests the module that builds and starts an API server.
+func realServer(ctx context.Context, r *report) error {
+	env := []string{"GOWORK=off"}
+	if err := r.command(ctx, serverDir, env, "go", "vet", "./...").Run(); err != nil {
+		return fmt.Errorf("vet of module %s: %w", serverDir, err)
+	}
+	r.pass()
+	if err := r.tidy(ctx, serverDir, "go.mod"); err != nil {
+		return err
+	}
+	return r.goTest(ctx, serverDir, env, "-timeout=40m", "./...")
 }
 
 // exampleModule vets and tests the example driver, and runs csi-sanity once more with

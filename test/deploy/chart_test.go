@@ -29,9 +29,6 @@ var update = flag.Bool("update", false, "write the manifests that are made from 
 
 var managedByHelm = regexp.MustCompile(`(?m)^ *app\.kubernetes\.io/managed-by: Helm\n`)
 
-// values are values of the chart.
-type values = map[string]any
-
 // withImage are the values that every installation has to give.
 func withImage() values {
 	return values{"image": values{"repository": "example.com/csi-proxy"}}
