@@ -6,12 +6,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Cloud files, deduplicated files and others are reparse points, too. Their tags share
 // bits with those of links, but they have no target.
 func TestOtherReparsePointsAreNotLinks(t *testing.T) {
-	w := newWorld(t)
+	for _, value := range []string{nodespec.FilterTagsRefused, nodespec.FilterTagsOpened} {
+		testOtherReparsePoints(t, newWorldOn(t, nodespec.Windows{FilterTags: value}))
+	}
+}
+
+func testOtherReparsePoints(t *testing.T, w *world) {
+	t.Helper()
 	for name, tag := range map[string]uint32{"cloud": 0x9000001A, "dedup": 0x80000013} {
 		path := pods + `\` + name
 		w.plant(path, win32.Reparse{Tag: tag}, true)

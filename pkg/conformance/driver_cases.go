@@ -317,7 +317,7 @@ func driverCases() []testCase {
 				e.lacks("restart Windows")
 			}
 			d := driver{env: e}
-			number, other := e.blank(gib), e.blank(gib)
+			number, other := e.attach(Disk{Size: gib, Serial: "contract-staged"}), e.attach(Disk{Size: gib, Serial: "contract-other"})
 			dir, pod := e.path("staging"), e.path("pod")
 			id := d.stage(number, dir)
 			d.publish(dir, pod)
@@ -325,6 +325,7 @@ func driverCases() []testCase {
 			e.ok(e.partition(other))
 			e.ok(e.setOnline(other, false))
 			e.need("restart Windows", e.n.Restart())
+			number, other = bySerial(e, "contract-staged"), bySerial(e, "contract-other")
 			e.wantOnline(number, true)
 			e.wantOnline(other, false)
 			e.wantMounted(dir, id)

@@ -245,6 +245,7 @@ func (e *env) attach(d Disk) uint32 {
 	e.Helper()
 	number := e.attachUnseen(d)
 	e.arrives(number)
+	e.volumesArrive(number, d)
 	return number
 }
 
@@ -272,6 +273,21 @@ func (e *env) arrives(number uint32) {
 		e.ok(err)
 		return ids[number] != nil
 	})
+}
+
+// volumesArrive waits for the volumes of a disk that arrives online, which appear after it.
+// A disk whose bytes are changed may have fewer, or none.
+func (e *env) volumesArrive(number uint32, d Disk) {
+	e.Helper()
+	if d.Content == "" || d.Offline != nil && *d.Offline || e.n.Volume == nil {
+		return
+	}
+	limit := 2 * time.Second
+	if len(d.Bytes) > 0 {
+		limit = 50 * time.Millisecond
+	}
+	want := max(1, len(d.Partitions))
+	waited(limit, func() bool { return len(e.list(number, 0)) >= want })
 }
 
 // blank attaches a blank disk.
@@ -306,6 +322,7 @@ func (e *env) detach(number uint32) (back func() uint32) {
 		number, err := attach()
 		e.need("attach a disk again", err)
 		e.arrives(number)
+		waited(50*time.Millisecond, func() bool { return len(e.list(number, 0)) > 0 }) // if it is online and has volumes
 		return number
 	}
 }

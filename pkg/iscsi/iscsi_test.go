@@ -302,19 +302,20 @@ func TestDiscoverFindsNewTargets(t *testing.T) {
 
 // The format of a discovery mechanism is not documented. If it cannot be parsed, the
 // target's own portals are used.
-func TestDiscoverWithoutMechanisms(t *testing.T) {
-	f := newFixture(t, target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9"))
-	f.must(f.add(here))
-	f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))
-	f.Node.API = &illegible{f.Node.API}
-	if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
-		t.Errorf("discovered %q, %v", got, err)
+func TestDiscoverWhateverTheMechanismSays(t *testing.T) {
+	for _, value := range []string{nodespec.ISCSIDiscoveryOther, nodespec.ISCSIDiscoverySendTargets} {
+		f := newFixtureOn(t, nodespec.Config{
+			ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: address}, {Address: "10.0.0.9"}}, Targets: []nodespec.ISCSITarget{target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9")}},
+			Services: []nodespec.Service{{Name: "MSiSCSI", State: "running"}},
+			Windows:  nodespec.Windows{ISCSIDiscovery: value},
+		})
+		f.must(f.add(here))
+		f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))
+		if got, err := f.discover(here); err != nil || !slices.Equal(got, []string{iqn}) {
+			t.Errorf("%s: discovered %q, %v", value, got, err)
+		}
 	}
 }
-
-type illegible struct{ win32.API }
-
-func (illegible) IScsiTargetDiscovery(string) ([]string, error) { return []string{"Ziele: ja"}, nil }
 
 func TestInvalidPortals(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))

@@ -59,7 +59,8 @@ func (n *Node) AttachDisk(d Disk) (DiskInfo, error) {
 }
 
 // AwaitDisk does what a driver does with Rescan: Windows scans for devices. It returns when
-// Windows has the attached disk. It is for tests that are not about how a driver finds disks.
+// Windows has the attached disk and its volumes, and no other program holds the disk. It is
+// for tests that are not about how a driver finds disks.
 func (n *Node) AwaitDisk(number uint32) error { return n.emulated.AwaitDisk(number) }
 
 // DetachDisk removes a disk even if it is in use. The disk keeps its content and can be

@@ -187,6 +187,9 @@ func (f *fixture) attach(d nodespec.Disk) {
 	if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
 		f.t.Fatal(err)
 	}
+	if err := f.Windows.AwaitDisk(n); err != nil { // until its volumes are there
+		f.t.Fatal(err)
+	}
 }
 
 // write writes text to the disk at an offset, without the service, the host or the volume.

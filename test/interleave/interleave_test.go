@@ -139,7 +139,8 @@ func config(c *simnode.Config) {
 		{Name: "Base", StartDelay: simnode.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: simnode.Duration(time.Second)}}
 	c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	c.Windows = worlds.Chosen()
-	c.Attach = "seen" // one change at one moment is what the events are
+	// One change at one moment is what the events are.
+	c.Attach, c.NewDisks, c.NewVolumes, c.DiskNumbers = "seen", "free", "atOnce", "kept"
 }
 
 // newCaller returns a program whose requests time out after an hour.

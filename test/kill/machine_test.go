@@ -71,6 +71,12 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 		config(&c)
 	}
 	c.Windows, m.users = c.Windows.Or(worlds.Chosen()), c.UsersModify
+	// A request that is repeated after a restart names the same disk. Finding its new number
+	// is what a driver does before.
+	c.DiskNumbers = nodespec.DiskNumbersKept
+	// The node is compared at each death with the one that its state directory has, where all
+	// volumes have arrived. VolumeArrivalDelay is for requests that wait.
+	c.NewVolumes = nodespec.NewVolumesAtOnce
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
 		m.clock.Advance(d)

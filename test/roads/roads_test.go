@@ -43,6 +43,9 @@ func reboot(v *visit) error {
 	return v.restart()
 }
 
+// keepsNumbers is for nodes whose disks reattach gives other numbers.
+func keepsNumbers(c *simnode.Config) { c.DiskNumbers = nodespec.DiskNumbersKept }
+
 // reattach restarts Windows with the disk at another number, offline if asked.
 func reattach(offline bool) func(*visit) error {
 	return func(v *visit) error {
@@ -72,8 +75,8 @@ func roadWorlds() []world {
 		{name: "as attached", blocks: true, shares: true},
 		{name: "disks arrive offline", blocks: true, node: func(c *simnode.Config) { c.SANPolicy = "offlineAll" }},
 		{name: "restart", blocks: true, event: reboot},
-		{name: "restart, other disk numbers", blocks: true, event: reattach(false)},
-		{name: "restart, other numbers and offline", blocks: true, event: reattach(true)},
+		{name: "restart, other disk numbers", blocks: true, event: reattach(false), node: keepsNumbers},
+		{name: "restart, other numbers and offline", blocks: true, event: reattach(true), node: keepsNumbers},
 		{name: "restart, mappings absent", shares: true, node: smbAfterReboot("absent"), event: reboot},
 		{name: "restart, mappings disconnected", shares: true, node: smbAfterReboot("disconnected"), event: reboot},
 		{name: "restart, mappings work unseen", shares: true, node: smbAfterReboot("working"), event: reboot},

@@ -61,12 +61,13 @@ func TestLogNamesOptions(t *testing.T) {
 		source.Write(b)
 	}
 	answers := map[string]string{ // they refuse nothing
-		"blankDisks":  "an answer",
-		"growRefused": "the number of an error; gptEnd turns it off",
-		"formatOrder": "what a death leaves on the disk",
-		"smbUsers":    "an answer",
-		"isWritable":  "an answer",
-		"smbCalls":    "a wait",
+		"blankDisks":     "an answer",
+		"growRefused":    "the number of an error; gptEnd turns it off",
+		"formatOrder":    "what a death leaves on the disk",
+		"smbUsers":       "an answer",
+		"isWritable":     "an answer",
+		"iscsiDiscovery": "an answer",
+		"smbCalls":       "a wait",
 	}
 	for _, o := range nodespec.Options() {
 		if named := strings.Contains(source.String(), fmt.Sprintf("chosen(%q", o.Key)); named == (answers[o.Key] != "") {

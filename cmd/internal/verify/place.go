@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/faults"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -73,10 +74,18 @@ type place struct {
 
 // newPlace opens a node for t. At its end, everything that it made is gone. The test
 // fails if the guard refused a call.
-func newPlace(t *testing.T, o options, b node.Backend) *place { return newPlaceOn(t, o, b, false) }
+func newPlace(t *testing.T, o options, b node.Backend) *place {
+	return newPlaceOn(t, o, b, traits{})
+}
 
-// newPlaceOn is newPlace, if noAutomount is set on a node that mounts no new volumes.
-func newPlaceOn(t *testing.T, o options, b node.Backend, noAutomount bool) *place {
+// traits are what a test needs of its node.
+type traits struct {
+	noAutomount bool // new volumes are not mounted
+	slowFormat  bool // a simulated node takes time for a format, as Windows does
+}
+
+// newPlaceOn is newPlace on a node with traits.
+func newPlaceOn(t *testing.T, o options, b node.Backend, want traits) *place {
 	t.Helper()
 	p := &place{T: t, o: o, dir: o.Dir + `\` + rand.Text()[:6], open: &nodetest.Handles{}}
 	p.guard = &guard{volumes: map[string]uint32{}}
@@ -94,9 +103,9 @@ func newPlaceOn(t *testing.T, o options, b node.Backend, noAutomount bool) *plac
 	}
 	var err error
 	if o.Simulated {
-		err = p.openSimulated(noAutomount, open)
+		err = p.openSimulated(want, open)
 	} else {
-		err = p.openWindows(b, noAutomount, open)
+		err = p.openWindows(b, want.noAutomount, open)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -163,16 +172,21 @@ type simulated struct {
 	own    map[uint32]bool
 }
 
-func (p *place) openSimulated(noAutomount bool, open func(win32.API) error) error {
+func (p *place) openSimulated(want traits, open func(win32.API) error) error {
 	config := nodespec.Config{
 		World: p.o.World,
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Log:   slog.New(slog.DiscardHandler),
 	}
-	// What does not depend on the world here: a virtual disk of Windows arrives so.
+	// What does not depend on the world here: the program waits until a virtual disk of
+	// Windows has arrived so, with its volumes.
 	config.SANPolicy, config.Attach = nodespec.SANOnlineAll, nodespec.AttachSeen
-	if noAutomount {
+	config.NewDisks, config.NewVolumes = nodespec.NewDisksFree, nodespec.NewVolumesAtOnce
+	if want.noAutomount {
 		config.Automount = nodespec.AutomountDisabled
+	}
+	if want.slowFormat {
+		config.FormatDuration = nodespec.Duration(500 * time.Millisecond)
 	}
 	config.StateDir = p.o.Node
 	n, err := emulated.Open(config, emulated.Machine{})

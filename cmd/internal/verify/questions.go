@@ -30,6 +30,7 @@ type question struct {
 	contract string                // the place in docs/contract that depends on it
 	settings bool                  // needs -machine-settings
 	without  bool                  // on a node that mounts no new volumes
+	format   bool                  // watches a format
 	pipes    bool                  // needs named pipes, so a Windows
 	ask      func(p *place) string // the answer; it skips the test if there is none
 }
@@ -131,6 +132,18 @@ func questions() []question {
 			ask:  writeProtected,
 		},
 		{
+			name: "write protection", option: "isWritable", contract: "disks.md#online-offline-read-only",
+			asks: "Of which disks does IOCTL_DISK_IS_WRITABLE say that they are write-protected?",
+			does: "sets the read-only attribute of a disk of its own, asks, and clears it",
+			ask:  isWritable,
+		},
+		{
+			name: "order of a format", option: "formatOrder", contract: "volumes.md#format", format: true,
+			asks: "What does a format write first, and so leave if it is cut off?",
+			does: "formats a volume of its own whose first and last sectors are zero, and reads them through the disk until the format ends",
+			ask:  formatOrder,
+		},
+		{
 			name: "offline in use", contract: "disks.md#online-offline-read-only",
 			asks: "Can a disk be taken offline while a file on it is open?",
 			does: "mounts a volume, opens a directory on it, and sets DISK_ATTRIBUTE_OFFLINE",
@@ -183,14 +196,16 @@ func questions() []question {
 
 // notAsked are the options of the simulated node that no question is about, and why.
 var notAsked = map[string]string{
-	"sanPolicy":     "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
-	"attach":        "Windows attaches a virtual disk itself, so it needs no rescan",
-	"shareNames":    "needs a share with a directory that its user may not list",
-	"smbServerGone": "needs an SMB server that can be switched off",
-	"isWritable":    "needs a disk whose attributes it may change: it changes none but with SetDiskState",
-	"formatOrder":   "needs a format that is cut off",
-	"smbCalls":      "needs an SMB server that can be switched off",
-	"smbReconnect":  "needs an SMB server that can be switched off",
+	"sanPolicy":      "a virtual disk is on a bus that machines do not share, so the policy for shared buses does not show",
+	"attach":         "Windows attaches a virtual disk itself, so it needs no rescan",
+	"shareNames":     "needs a share with a directory that its user may not list",
+	"smbServerGone":  "needs an SMB server that can be switched off",
+	"newDisks":       "depends on the other programs of the machine, such as scanners and backup agents",
+	"newVolumes":     "how much later depends on the machine; the time until WMI knows a new volume is asked",
+	"filterTags":     "needs a filter driver, such as that of deduplication",
+	"iscsiDiscovery": "needs an iSCSI target; import has the texts of the machine's own",
+	"smbCalls":       "needs an SMB server that can be switched off",
+	"smbReconnect":   "needs an SMB server that can be switched off",
 }
 
 // runQuestions asks each question in a test of its own. The answer is the attribute
@@ -206,7 +221,7 @@ func runQuestions(t *testing.T, o options) {
 			case q.pipes && o.Simulated:
 				t.Skip("needs Windows: a simulated node has sockets in place of pipes")
 			}
-			answer := q.ask(newPlaceOn(t, o, backends[0], q.without))
+			answer := q.ask(newPlaceOn(t, o, backends[0], traits{noAutomount: q.without, slowFormat: q.format}))
 			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
 			checkAnswer(t, q, answer)
 		})
@@ -547,6 +562,83 @@ func writeProtected(p *place) string {
 		return nodespec.WriteProtectedRefused
 	}
 	return err.Error()
+}
+
+func isWritable(p *place) (answer string) {
+	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
+		if err := d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY); err != nil {
+			return err
+		}
+		protected, err := d.WriteProtected(ctx)
+		answer = nodespec.WritableMedium
+		if protected {
+			answer = nodespec.WritableAttributes
+		}
+		return errors.Join(err, d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY))
+	})
+	return answer
+}
+
+// formatOrder reads the boot sector, the rest of the first MiB and the copy of the boot
+// sector, until one of them is not zero. The volume is on a new disk, so all were zero.
+func formatOrder(p *place) string {
+	number, id := p.newVolumeName()
+	p.need(p.node.API.UpdateStorageCache())
+	var part win32.Partition
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		l, err := d.Layout(ctx)
+		var ok bool
+		if part, ok = storage.SingleData(l); !ok {
+			err = errors.Join(err, fmt.Errorf("no data partition in %+v", l))
+		}
+		return err
+	})
+	h := p.openVolume(fmt.Sprintf(`\\.\PhysicalDrive%d`, number), win32.GENERIC_READ)
+	written := func(at, length uint64) bool {
+		b := make([]byte, length)
+		_, err := p.node.API.ReadAt(h, b, int64(part.Offset+at))
+		p.need(err)
+		return slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
+	}
+	const boot, sector = 8 << 10, 4 << 10
+	look := func() [3]bool {
+		return [3]bool{written(0, boot), written(boot, 1<<20-boot), written(part.Length-sector, sector)}
+	}
+	if look() != [3]bool{} {
+		p.Fatal("a new disk is not zero")
+	}
+	end := make(chan error, 1)
+	go func() {
+		end <- p.wait(func() error {
+			return p.node.API.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
+		})
+	}()
+	var first [3]bool
+	for {
+		select {
+		case err := <-end:
+			p.need(err)
+			return nodespec.FormatAtEnd
+		default:
+		}
+		if first = look(); first != [3]bool{} && first == look() {
+			break // what is written at once is seen in part by a look
+		}
+	}
+	p.need(<-end)
+	switch first {
+	case [3]bool{0: true}:
+		return nodespec.FormatBootFirst
+	case [3]bool{2: true}:
+		return nodespec.FormatBackupFirst
+	case [3]bool{1: true}:
+		return nodespec.FormatHalf
+	case [3]bool{1: true, 2: true}:
+		return nodespec.FormatBootLast
+	case [3]bool{true, true, true}:
+		return nodespec.FormatAtEnd
+	}
+	return fmt.Sprintf("another order: boot sector %t, rest of the first MiB %t, copy of the boot sector %t", first[0], first[1], first[2])
 }
 
 func offlineInUse(p *place) (answer string) {

@@ -56,7 +56,7 @@ func rebootQuestions() []rebootQuestion {
 		},
 		{
 			question{
-				name: "disk number after a restart", contract: "disks.md#online-offline-read-only",
+				name: "disk number after a restart", option: "diskNumbers", contract: "disks.md#online-offline-read-only",
 				asks: "Does a disk have its number after a restart?",
 				does: "attaches a virtual disk, and after the restart attaches its file again",
 			}, numberBefore, numberAfter,
@@ -192,9 +192,9 @@ func numberBefore(p *place) note {
 
 func numberAfter(p *place, n note) string {
 	if number := fmt.Sprint(p.resume(n["disk"])); number != n["number"] {
-		return "another"
+		return nodespec.DiskNumbersReassigned
 	}
-	return "the same"
+	return nodespec.DiskNumbersKept
 }
 
 func nameBefore(p *place) note {

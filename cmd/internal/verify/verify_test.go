@@ -106,7 +106,7 @@ func TestReboot(t *testing.T) {
 		for name, want := range map[string]string{
 			"SMB mapping after a restart":    world.SMBAfterReboot,
 			"iSCSI session after a restart":  "yes",
-			"disk number after a restart":    "the same",
+			"disk number after a restart":    world.DiskNumbers,
 			"volume name after a restart":    "the same",
 			"mount point after a restart":    "yes",
 			"offline disk after a restart":   "yes",

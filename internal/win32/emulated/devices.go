@@ -198,6 +198,10 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 			// Source: inference, of a mounted file system; see the option writeProtected.
 			return 0, win32.ERROR_WRITE_PROTECT
 		}
+		if disk, ok := d.(*disk); ok && disk.held() {
+			n.chosen("newDisks", "refuse to open a disk that another program holds", path)
+			return 0, win32.ERROR_SHARING_VIOLATION // Source: code, WSL disk.cpp; see the option newDisks
+		}
 		for _, o := range *list {
 			if !h.allows(o) || !o.allows(h) {
 				return 0, win32.ERROR_SHARING_VIOLATION // Source: document, CreateFileW, dwShareMode

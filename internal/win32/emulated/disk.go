@@ -62,6 +62,7 @@ type disk struct {
 	gone  bool // detached: its handles can only be closed
 
 	arrives  time.Time // while it is arriving: when it becomes visible
+	released time.Time // when other programs have closed it
 	reserves time.Time // when its GPT gets a reserved partition; zero for never
 }
 

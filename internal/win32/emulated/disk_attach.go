@@ -43,8 +43,9 @@ func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	return number, nil
 }
 
-// arrivalDelay is the time from when Windows finds a disk until the disk can be used. It is
-// short because tests on the machine's own clock wait for it.
+// arrivalDelay is the time from when Windows finds a disk until it appears, and from when a
+// disk appears until other programs have closed it. Volumes appear as late. It is short
+// because tests on the machine's own clock wait for it.
 const arrivalDelay = 5 * time.Millisecond
 
 // addArrived adds the disks that Windows has found and whose time has come. The caller
@@ -60,7 +61,8 @@ func (n *Node) addArrived() {
 	}
 }
 
-// AwaitDisk scans for devices and returns when Windows has the attached disk.
+// AwaitDisk scans for devices and returns when Windows has the attached disk and its
+// volumes, and no other program holds it.
 func (n *Node) AwaitDisk(number uint32) error {
 	look := func(scan bool) (bool, error) {
 		n.mu.Lock()
@@ -79,7 +81,7 @@ func (n *Node) AwaitDisk(number uint32) error {
 		}
 		n.addArrived()
 		d, err := n.numbered("await", number)
-		return err == nil && d.State == statusAttached, err
+		return err == nil && d.State == statusAttached && !d.held() && !d.awaitsVolumes(), err
 	}
 	for seen, err := look(true); !seen; seen, err = look(false) {
 		if err != nil {
@@ -345,8 +347,22 @@ func (n *Node) arrive(t *tx, d *disk, state diskState) error {
 }
 
 func (n *Node) addDisk(d *disk) {
+	if _, made := n.store.Get(nodeKey); made && n.cfg.NewDisks == nodespec.NewDisksHeld {
+		d.released = n.now().Add(arrivalDelay)
+	}
 	n.disks = append(n.disks, d)
 	slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
+}
+
+// held reports whether another program has the disk open.
+func (d *disk) held() bool { return d.n.now().Before(d.released) }
+
+// awaitsVolumes reports whether a volume of the disk has not arrived yet. It does not wait
+// for longer delays, which are the caller's choice.
+func (d *disk) awaitsVolumes() bool {
+	return d.n.cfg.VolumeArrivalDelay == 0 && slices.ContainsFunc(d.n.volumes, func(v *volume) bool {
+		return !v.visible() && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d })
+	})
 }
 
 // numbered returns the attached disk with a number.

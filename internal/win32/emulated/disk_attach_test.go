@@ -299,3 +299,27 @@ func TestCollision(t *testing.T) {
 		wantErrno(t, "online again", set(0, win32.DISK_ATTRIBUTE_OFFLINE), 0)
 	}
 }
+
+// Other programs hold a disk that arrives, but none that the node was made with.
+func TestNewDisksAreHeld(t *testing.T) {
+	for value, want := range map[string]error{nodespec.NewDisksHeld: win32.ERROR_SHARING_VIOLATION, nodespec.NewDisksFree: nil} {
+		now := time.Unix(1e9, 0)
+		n := startOn(t, nodespec.Config{Windows: nodespec.Windows{Attach: nodespec.AttachSeen, NewDisks: value}}, Machine{Now: func() time.Time { return now }})
+		if _, err := n.Attach(nodespec.Disk{Size: gib}); err != nil {
+			t.Fatal(err)
+		}
+		openPath(t, n, `\\.\PhysicalDrive3`, 0) // without access to data
+		openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
+		h, err := n.CreateFile(`\\.\PhysicalDrive3`, win32.GENERIC_READ, shareBoth, win32.OPEN_EXISTING, 0)
+		if err != want {
+			t.Errorf("%s: the new disk: %v, want %v", value, err, want)
+		}
+		if err == nil {
+			if err := n.CloseHandle(h); err != nil {
+				t.Error(err)
+			}
+		}
+		now = now.Add(arrivalDelay)
+		openPath(t, n, `\\.\PhysicalDrive3`, readWrite)
+	}
+}

@@ -43,6 +43,32 @@ func TestUnknownReparseTag(t *testing.T) {
 	wantErrno(t, "get it into less than its header", err, win32.ERROR_INSUFFICIENT_BUFFER)
 }
 
+// A filter driver opens the files behind its tags, except those that stand for other files.
+func TestFilterTags(t *testing.T) {
+	for value, want := range map[string]win32.NTStatus{nodespec.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, nodespec.FilterTagsOpened: 0} {
+		n := newFileNodeOn(t, nodespec.Windows{FilterTags: value})
+		for name, tag := range map[string]uint32{"dedup": 0x80000013, "surrogate": 0xA0000019} {
+			h := n.must(`C:\`+name, writable, win32.FILE_CREATE, folder)
+			_, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, le.AppendUint32(le.AppendUint32(nil, tag), 0), nil)
+			wantErrno(t, "set", err, 0)
+			n.shut(h)
+			for _, attributes := range []uint32{0, win32.OBJ_DONT_REPARSE} {
+				want := want
+				if name == "surrogate" {
+					want = win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED
+				}
+				root := n.must(`C:\`, readable, win32.FILE_OPEN, synch)
+				h, err := n.NtCreateFile(root, name, readable, attributes, shareAll, win32.FILE_OPEN, synch)
+				wantStatus(t, value+": "+name, err, want)
+				if err == nil {
+					n.shut(h)
+				}
+				n.shut(root)
+			}
+		}
+	}
+}
+
 func TestReparseControls(t *testing.T) {
 	n := newFileNode(t)
 	n.touch(`C:\file`, `C:\big`)

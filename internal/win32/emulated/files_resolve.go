@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // maxLinks is how many reparse points the resolution of a name may follow
@@ -147,7 +148,7 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 		}
 	}
 	if len(names) == 0 {
-		if at.entry.Reparse() != nil && !m.openLast {
+		if at.reparses() && !m.openLast {
 			target, err = follow(at, nil, found.slash)
 		}
 		return found, target, err
@@ -175,12 +176,24 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 			return found, "", nil
 		case found.entry == nil:
 			return place{}, "", win32.STATUS_OBJECT_PATH_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1
-		case found.entry.Reparse() != nil && (!last || !m.openLast):
+		case found.reparses() && (!last || !m.openLast):
 			target, err = follow(found, names[i+1:], found.slash)
 			return place{}, target, err
 		}
 	}
 	return found, "", nil
+}
+
+// nameSurrogate is the bit of a reparse tag that stands for another file (ntifs.h,
+// IsReparseTagNameSurrogate).
+const nameSurrogate = 0x20000000
+
+// reparses reports whether opening the entry does not open the entry itself.
+func (p place) reparses() bool {
+	if p.entry.Reparse() == nil {
+		return false
+	}
+	return p.vol.n.cfg.FilterTags != nodespec.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
 }
 
 // follow returns the absolute NT name to which the reparse point at p, followed
@@ -193,7 +206,10 @@ func follow(p place, rest []string, slash bool) (string, error) {
 	target := ""
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
-		// Source: inference, no driver handles the tag (ntstatus.h).
+		if p.entry.ReparseTag()&nameSurrogate == 0 {
+			p.vol.n.chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
+		}
+		// Source: inference, by the text of the code in ntstatus.h; see the option filterTags.
 		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED
 	case !r.Relative:
 		target = r.Substitute

@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -33,6 +34,11 @@ func start(t testing.TB, cfg nodespec.Config) *Node {
 
 func startOn(t testing.TB, cfg nodespec.Config, m Machine) *Node {
 	t.Helper()
+	// Tests of this package that are not about these options neither wait nor look for a
+	// disk's number.
+	cfg.NewVolumes = cmp.Or(cfg.NewVolumes, nodespec.NewVolumesAtOnce)
+	cfg.NewDisks = cmp.Or(cfg.NewDisks, nodespec.NewDisksFree)
+	cfg.DiskNumbers = cmp.Or(cfg.DiskNumbers, nodespec.DiskNumbersKept)
 	n, err := Open(cfg, m)
 	if err != nil {
 		t.Fatalf("Open: %v", err)

@@ -161,6 +161,10 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, r := range portals {
+			if n.cfg.ISCSIDiscovery == nodespec.ISCSIDiscoveryOther {
+				texts = append(texts, "iSCSI portal") // without its address
+				continue
+			}
 			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
 		}
 		slices.Sort(texts)

@@ -207,7 +207,7 @@ func TestKilledWhileGrowing(t *testing.T) {
 // An interrupted restart of Windows is completed by the next process, at whatever
 // point it stopped.
 func TestKilledWhileRebooting(t *testing.T) {
-	cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{Attach: "rescan"}, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
+	cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{Attach: "rescan", DiskNumbers: nodespec.DiskNumbersReassigned}, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
 	n := start(t, cfg)
 	portal := win32.ISCSIPortal{Address: "192.0.2.10", Socket: 3260}
 	if err := n.AddIScsiSendTargetPortal(portal); err != nil {

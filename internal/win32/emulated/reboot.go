@@ -1,18 +1,20 @@
 package emulated
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Reboot restarts the node's Windows. All handles are closed, disks get their
 // persistent attributes, growth and newly attached disks become visible, the
 // services that Windows starts at boot run, SMB mappings are disconnected, and
-// iSCSI sessions have ended. Disks keep their numbers, which Windows does not
-// guarantee.
+// iSCSI sessions have ended. nodespec.Windows.DiskNumbers says which numbers disks
+// get.
 func (n *Node) Reboot() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -26,8 +28,18 @@ func (n *Node) Reboot() error {
 // transactions; an interrupted one starts again when the node is opened.
 const rebootKey = "reboot"
 
+type rebootRecord struct {
+	Numbered bool `json:"numbered,omitempty"` // the disks have their new numbers
+}
+
 func (n *Node) reboot() error {
-	if err := n.closeHandles(func(t *tx) { t.Put(rebootKey, true) }); err != nil {
+	var record rebootRecord
+	if _, interrupted := n.store.Get(rebootKey); interrupted {
+		if err := n.store.Read(rebootKey, &record); err != nil {
+			return fmt.Errorf("reboot: %w", err)
+		}
+	}
+	if err := n.closeHandles(func(t *tx) { t.Put(rebootKey, record) }); err != nil {
 		return fmt.Errorf("reboot: %w", n.cause(err))
 	}
 	err := n.transact(func(t *tx) error {
@@ -43,6 +55,16 @@ func (n *Node) reboot() error {
 	}
 	if err := n.bootISCSI(); err != nil {
 		return fmt.Errorf("reboot: %w", n.cause(err))
+	}
+	if !record.Numbered {
+		err := n.transact(func(t *tx) error {
+			n.renumber(t)
+			t.Put(rebootKey, rebootRecord{Numbered: true})
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reboot: %w", n.cause(err))
+		}
 	}
 	for _, list := range [][]*disk{slices.Clone(n.disks), slices.Clone(n.waiting)} {
 		for _, d := range list {
@@ -80,6 +102,25 @@ func (n *Node) reboot() error {
 		return fmt.Errorf("reboot: %w", n.cause(err))
 	}
 	return nil
+}
+
+// renumber gives each disk the number of the next one, and the last disk that of the first,
+// if nodespec.Windows.DiskNumbers says so.
+func (n *Node) renumber(t *tx) {
+	disks := slices.Concat(n.disks, n.waiting)
+	if n.cfg.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
+		return
+	}
+	slices.SortFunc(disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
+	for i, d := range disks {
+		state := d.diskState
+		state.Number = disks[(i+1)%len(disks)].Number
+		n.chosen("diskNumbers", fmt.Sprintf("disk %d gets the number %d", d.Number, state.Number), d.ID)
+		d.change(t, state)
+	}
+	t.onCommit(func() {
+		slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
+	})
 }
 
 // closeHandles closes all handles, and calls also in the same transaction.

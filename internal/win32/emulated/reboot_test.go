@@ -39,3 +39,27 @@ func TestReboot(t *testing.T) {
 	}
 	one(t, n, 3)
 }
+
+// STORAGE_DEVICE_NUMBER: disks keep their numbers only until Windows restarts.
+func TestDiskNumbersAfterReboot(t *testing.T) {
+	for value, want := range map[string][]string{nodespec.DiskNumbersReassigned: {"b", "system", "a"}, nodespec.DiskNumbersKept: {"system", "a", "b"}} {
+		cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{DiskNumbers: value}, Disks: []nodespec.Disk{{ID: "system", Content: nodespec.ContentSystem}, {ID: "a"}, {ID: "b"}}}
+		n := start(t, cfg)
+		if err := n.Reboot(); err != nil {
+			t.Fatal(err)
+		}
+		check := func(n *Node) {
+			t.Helper()
+			for number, id := range want {
+				if d := n.diskByNumber(uint32(number)); d.ID != id {
+					t.Errorf("%s: disk %d is %s, want %s", value, number, d.ID, id)
+				}
+			}
+		}
+		check(n)
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		check(start(t, cfg))
+	}
+}

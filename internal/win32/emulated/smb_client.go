@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,7 @@ type serverGone struct {
 // gone returns the answer to a call about a server that is down or does not exist, and
 // makes the call wait.
 func (n *Node) gone(server string) serverGone {
-	n.wait = time.Duration(n.cfg.SMBTimeout)
+	n.wait = cmp.Or(time.Duration(n.cfg.SMBTimeout), arrivalDelay)
 	if _, known := n.smb.servers[foldSMB(server)]; known {
 		switch n.cfg.SMBServerGone {
 		case nodespec.SMBGoneTimeout:

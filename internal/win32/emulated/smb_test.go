@@ -427,6 +427,18 @@ func TestServerGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// Without smbTimeout it is a short time, but never none.
+	waited := time.Duration(0)
+	n, err := emulated.Open(nodespec.Config{}, emulated.Machine{Sleep: func(d time.Duration) { waited += d }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.LogonToServer("none", win32.Credentials{}); err != win32.ERROR_BAD_NETPATH || waited <= 0 || waited > 20*time.Millisecond {
+		t.Errorf("LogonToServer = %v after %v", err, waited)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // While a call waits for a server that is down, serial calls of the SMB client wait for it,

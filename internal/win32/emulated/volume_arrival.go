@@ -122,7 +122,12 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			return v.gone
 		})
 		for _, v := range coming {
-			v.arrives = n.now().Add(time.Duration(n.cfg.VolumeArrivalDelay))
+			delay := time.Duration(n.cfg.VolumeArrivalDelay)
+			if n.cfg.NewVolumes == nodespec.NewVolumesLate {
+				n.chosen("newVolumes", "a volume appears later", v.name())
+				delay = max(delay, arrivalDelay)
+			}
+			v.arrives = n.now().Add(delay)
 			n.volumes = append(n.volumes, v)
 		}
 	})

@@ -77,6 +77,20 @@ func TestVolumeArrivalDelay(t *testing.T) {
 	}
 }
 
+// A new volume appears a moment later, or at once.
+func TestNewVolumesAreLate(t *testing.T) {
+	for value, want := range map[string]int{nodespec.NewVolumesLate: 0, nodespec.NewVolumesAtOnce: 1} {
+		now := time.Unix(1e9, 0)
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewVolumes: value}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
+		if vs := volumesOn(t, n, 1); len(vs) != want {
+			t.Errorf("%s: volumes %v, want %d", value, vs, want)
+		}
+		now = now.Add(arrivalDelay)
+		one(t, n, 1)
+	}
+}
+
 func TestVolumeControl(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	partition(t, n, drive(t, n, readWrite), win32.Partition{Style: win32.PARTITION_STYLE_GPT, Offset: mib, Length: 15 * mib, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: guid(9)}, data(1, 16*mib, 500*mib))

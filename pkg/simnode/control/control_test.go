@@ -93,6 +93,14 @@ func TestNode(t *testing.T) {
 	if err := c.Reboot(); err != nil {
 		t.Error(err)
 	}
+	if state, err = c.Show(); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range state.Disks { // a restart may change its number
+		if now.ID == d.ID {
+			d.Number = now.Number
+		}
+	}
 	if err := c.DetachDisk(d.Number); err != nil {
 		t.Error(err)
 	}

@@ -44,7 +44,7 @@ type Config struct {
 	// Windows is how the node's Windows behaves.
 	Windows
 	// VolumeArrivalDelay is the time from when a partition is made, or its disk goes
-	// online, until its volume appears.
+	// online, until its volume appears. If it is 0, NewVolumes decides.
 	VolumeArrivalDelay Duration `json:"volumeArrivalDelay,omitempty"`
 	// StorageCacheDelay is the time from when the cache of WMI's storage provider is
 	// updated until a format through WMI knows a new volume. Formatters wait up to 30 s.
@@ -52,7 +52,7 @@ type Config struct {
 	// FormatDuration is how long a format takes.
 	FormatDuration Duration `json:"formatDuration,omitempty"`
 	// SMBTimeout is how long calls wait for an SMB server that is down or does not exist.
-	// Windows was seen to wait 23 s.
+	// Windows was seen to wait 23 s. 0 means a few milliseconds.
 	SMBTimeout Duration `json:"smbTimeout,omitempty"`
 
 	// Rules apply to the services of the node. Other processes have rules of their own.

@@ -17,6 +17,12 @@ type Windows struct {
 	SANPolicy string `json:"sanPolicy,omitempty"`
 	// Attach is when the node sees an attached disk.
 	Attach string `json:"attach,omitempty"`
+	// NewDisks is whether other programs hold a disk that has just arrived.
+	NewDisks string `json:"newDisks,omitempty"`
+	// DiskNumbers is whether disks keep their numbers over a restart of Windows.
+	DiskNumbers string `json:"diskNumbers,omitempty"`
+	// NewVolumes is when a volume appears.
+	NewVolumes string `json:"newVolumes,omitempty"`
 	// Automount is whether the mount manager mounts new basic volumes.
 	Automount string `json:"automount,omitempty"`
 	// OfflineVolumes is what a volume answers that is offline.
@@ -63,6 +69,10 @@ type Windows struct {
 	GoneMountPoint string `json:"goneMountPoint,omitempty"`
 	// ShareNames is whether the normalized path of a file on a share can be asked for.
 	ShareNames string `json:"shareNames,omitempty"`
+	// FilterTags is what happens to a file whose reparse point belongs to a filter driver.
+	FilterTags string `json:"filterTags,omitempty"`
+	// ISCSIDiscovery is which text says where an iSCSI target was discovered.
+	ISCSIDiscovery string `json:"iscsiDiscovery,omitempty"`
 }
 
 // An Option is a field of [Windows].
@@ -91,6 +101,18 @@ func Options() []Option {
 			{AttachRescan, "a moment after a rescan", "code: the existing CSI Proxy and the drivers for Azure Disk and AWS EBS rescan; that the disk arrives later than the scan ends is inference"},
 			{AttachPlugAndPlay, "by itself, a moment later", "code: the drivers for GCE PD, AWS EBS and vSphere find new disks without a rescan"},
 			{AttachSeen, "at once", "inference"},
+		}},
+		{"newDisks", "whether other programs hold a new disk", []Value{
+			{NewDisksHeld, "for a moment, opening it for reading or writing fails with ERROR_SHARING_VIOLATION", "code: WSL disk.cpp tries to open a new disk for 5 s"},
+			{NewDisksFree, "none does", "inference"},
+		}},
+		{"diskNumbers", "whether disks keep their numbers over a restart of Windows", []Value{
+			{DiskNumbersReassigned, "each disk gets the number of another one, also the one that Windows runs from", "document: STORAGE_DEVICE_NUMBER, not guaranteed to be persistent across boots; which numbers they get is inference"},
+			{DiskNumbersKept, "they do", "inference"},
+		}},
+		{"newVolumes", "when a volume appears whose partition is made, or whose disk goes online", []Value{
+			{NewVolumesLate, "a moment later; Config.VolumeArrivalDelay can make that longer", "document: IOCTL_DISK_ARE_VOLUMES_READY; how much later is inference"},
+			{NewVolumesAtOnce, "at once, unless Config.VolumeArrivalDelay is set", "inference"},
 		}},
 		{"automount", "whether new basic volumes are mounted", []Value{
 			{AutomountDisabled, "a new volume gets no drive letter and stays offline until IOCTL_VOLUME_ONLINE; volumes that the node was made with are not new", "document: mountvol, IOCTL_VOLUME_ONLINE; logs of programs on Windows"},
@@ -191,6 +213,14 @@ func Options() []Option {
 			{ShareNamesClosed, "it fails with ERROR_ACCESS_DENIED, as where the user may not list a directory above, unless FILE_NAME_OPENED is given", "document: GetFinalPathNameByHandle"},
 			{ShareNamesOpen, "it returns them", "document: GetFinalPathNameByHandle"},
 		}},
+		{"filterTags", "what happens to a file whose reparse point belongs to a filter driver", []Value{
+			{FilterTagsRefused, "it opens only with FILE_OPEN_REPARSE_POINT, as where the driver is not loaded", "document: Reparse Points"},
+			{FilterTagsOpened, "it opens as if it had no reparse point, as deduplicated files do; not with a tag that stands for another file", "document: Reparse Points, IsReparseTagNameSurrogate; that the driver hides it from OBJ_DONT_REPARSE is inference"},
+		}},
+		{"iscsiDiscovery", "which text says where an iSCSI target was discovered", []Value{
+			{ISCSIDiscoveryOther, "one from which no address can be read", "inference: its form is documented nowhere"},
+			{ISCSIDiscoverySendTargets, "SendTargets with an address, a port and the initiator", "output of NetApp's tools on Windows"},
+		}},
 	}
 }
 
@@ -206,6 +236,24 @@ const (
 	AttachRescan      = "rescan"
 	AttachPlugAndPlay = "plugAndPlay"
 	AttachSeen        = "seen"
+)
+
+// The values of [Windows.NewDisks].
+const (
+	NewDisksHeld = "held"
+	NewDisksFree = "free"
+)
+
+// The values of [Windows.DiskNumbers].
+const (
+	DiskNumbersReassigned = "reassigned"
+	DiskNumbersKept       = "kept"
+)
+
+// The values of [Windows.NewVolumes].
+const (
+	NewVolumesLate   = "late"
+	NewVolumesAtOnce = "atOnce"
 )
 
 // The values of [Windows.Automount].
@@ -341,6 +389,18 @@ const (
 const (
 	ShareNamesClosed = "closed"
 	ShareNamesOpen   = "open"
+)
+
+// The values of [Windows.FilterTags].
+const (
+	FilterTagsRefused = "refused"
+	FilterTagsOpened  = "opened"
+)
+
+// The values of [Windows.ISCSIDiscovery].
+const (
+	ISCSIDiscoveryOther       = "other"
+	ISCSIDiscoverySendTargets = "sendTargets"
 )
 
 // The values of [Windows.GrowRefused].
