@@ -73,8 +73,9 @@ func serveLab(ctx context.Context, o *options) error {
 	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
 		return err
 	}
-	// Clouds tell Windows of new disks: the drivers for EBS, GCE PD and vSphere do not rescan.
-	n, err := simnode.Open(simnode.Config{Windows: nodespec.Windows{Attach: nodespec.AttachPlugAndPlay}})
+	// Clouds tell Windows of new disks (the drivers for EBS, GCE PD and vSphere do not rescan),
+	// and need longer to attach one than Windows to find it.
+	n, err := simnode.Open(simnode.Config{Windows: nodespec.Windows{Attach: nodespec.AttachSeen}})
 	if err != nil {
 		return err
 	}

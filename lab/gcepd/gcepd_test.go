@@ -48,7 +48,7 @@ var stories = []expectation{
 // The driver, its .exe as it is, works with our proxy as far as the tables say.
 func TestGCEPD(t *testing.T) {
 	l := open(t)
-	n := simnode.New(t, func(c *simnode.Config) { c.Attach = "plugAndPlay" }) // the driver does not rescan
+	n := simnode.New(t, func(c *simnode.Config) { c.Attach = "seen" }) // the driver does not rescan, and a cloud needs longer than Windows to attach
 	l.mirror(n)
 	served := map[string]*serve.Server{
 		"v1":   serve.Start(t, n),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func kill(t *testing.T, l *lab) (calls int) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	state, node := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "node.yaml")
-	if err := os.WriteFile(node, fmt.Appendf(nil, "formatDuration: %s\n", formatting), 0o644); err != nil {
+	if err := os.WriteFile(node, fmt.Appendf(nil, "attach: seen\nformatDuration: %s\n", formatting), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	daemon := func() (kill func()) {
@@ -122,8 +123,8 @@ func kill(t *testing.T, l *lab) (calls int) {
 		}
 	}
 	time.Sleep(formatting / 4)
-	if volume, _ := volumeOf(t, n); volume.FileSystem != "" {
-		t.Fatalf("the volume has the file system %q before the kill, want a format that is not finished", volume.FileSystem)
+	if name := partitionName(t, n); !strings.HasPrefix(name, "csi-format:") {
+		t.Fatalf("the partition has the name %q before the kill, want the mark of a format that is not finished", name)
 	}
 	end()
 	if err := <-answer; err == nil {
@@ -147,6 +148,9 @@ func kill(t *testing.T, l *lab) (calls int) {
 	if !found || volume.FileSystem != "NTFS" || len(volume.MountedAt) != 1 {
 		t.Errorf("after the repeated call the volume is %+v, want NTFS, mounted once", volume)
 	}
+	if name := partitionName(t, n); strings.HasPrefix(name, "csi-format:") {
+		t.Errorf("after the repeated call the partition has the name %q, the mark of a format that is not finished", name)
+	}
 	if _, err := driver.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging}); err != nil {
 		t.Errorf("NodeUnstageVolume: %v", err)
 	}
@@ -167,6 +171,20 @@ func connect(ctx context.Context, t *testing.T, dir string) *control.Node {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// partitionName returns the name of the last partition of the newest disk.
+func partitionName(t *testing.T, n *control.Node) string {
+	t.Helper()
+	state, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitions := state.Disks[len(state.Disks)-1].Partitions
+	if len(partitions) == 0 {
+		return ""
+	}
+	return partitions[len(partitions)-1].Name
 }
 
 // volumeOf returns the volume on the newest disk, if Windows knows it.

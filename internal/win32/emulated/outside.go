@@ -57,6 +57,13 @@ func (n *Node) changed() {
 	}
 }
 
+// changedByTime is called when the time has come for something that was stored earlier.
+func (n *Node) changedByTime() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.changed()
+}
+
 // outside runs a change that comes from outside of the node.
 func (n *Node) outside(what, path string, change func(t *tx) error) error {
 	n.mu.Lock()

@@ -129,6 +129,9 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			}
 			v.arrives = n.now().Add(delay)
 			n.volumes = append(n.volumes, v)
+			if delay > 0 && n.watch.Load() != nil {
+				time.AfterFunc(delay, n.changedByTime)
+			}
 		}
 	})
 	return nil
