@@ -89,13 +89,8 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	for _, c := range out.Found {
 		d.host.Node.Log.Warn("Clearing content of a disk", "disk", diskNumber, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)
 	}
-	touched := false
-	for range clearTries {
-		out.WrittenBytes, err = d.clear(disk, number.DeviceNumber, l, out.SizeBytes, &touched)
-		if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
-			break
-		}
-	}
+	var touched bool
+	out.WrittenBytes, err = d.clearOnline(disk, number.DeviceNumber, l, out.SizeBytes, before&win32.DISK_ATTRIBUTE_OFFLINE != 0, &touched)
 	switch {
 	case err != nil && touched:
 		return none, hosterr.Wrap("clear the disk", "", fmt.Errorf("part of it may be overwritten, so clear it again: %w", err))
@@ -111,11 +106,40 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	return out, err
 }
 
+// awaitVolumes waits for the volumes of a disk that went online. Until they are there, it
+// cannot be seen where they are mounted.
+func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout) error {
+	for _, p := range storage.Partitions(l) {
+		if !storage.IsBasicData(l, p) {
+			continue
+		}
+		if _, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, number, l, p.Offset); err != nil {
+			return hosterr.Wrap("look for mounted volumes", "", err)
+		}
+	}
+	return nil
+}
+
 // clearTries is how often a disk is written. Windows refuses it if a volume of the disk
 // arrived only after the others were locked, such as right after the disk went online.
 const clearTries = 3
 
-// clear sets touched unless it wrote nothing.
+// clearOnline clears a disk that is online now. It sets touched unless
+// it wrote nothing.
+func (d DiskAPI) clearOnline(disk *storage.Disk, number uint32, l win32.Layout, size uint64, wasOffline bool, touched *bool) (written uint64, err error) {
+	if wasOffline {
+		if err := d.awaitVolumes(number, l); err != nil {
+			return 0, err
+		}
+	}
+	for range clearTries {
+		if written, err = d.clear(disk, number, l, size, touched); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+			break
+		}
+	}
+	return written, err
+}
+
 func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64, touched *bool) (uint64, error) {
 	done, err := storage.Hold(d.host.Ctx, d.host.Node, number)
 	if err != nil {
