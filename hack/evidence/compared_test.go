@@ -19,7 +19,7 @@ import (
 
 const (
 	comparedFile = "docs/evidence/compared.md"
-	defects      = 49
+	defects      = 50
 )
 
 var (
