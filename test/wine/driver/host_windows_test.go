@@ -113,8 +113,10 @@ func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
 	load(t)
 	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
 	config.Log = quiet
-	// Wine has the disks that the model has, so only a disk that waits for a scan can be late.
+	// Wine has the devices that the model has when it answers a request, so only a disk that
+	// waits for a scan can be late.
 	config.Attach = cmp.Or(config.Attach, nodespec.AttachSeen)
+	config.NewVolumes = cmp.Or(config.NewVolumes, nodespec.NewVolumesAtOnce)
 	h := &host{}
 	var err error
 	if h.model, err = emulated.Open(config, m); err != nil {

@@ -198,5 +198,5 @@ func TestMalformedCalls(t *testing.T) {
 }
 
 func systemOnly() nodespec.Config {
-	return nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}, Windows: nodespec.Windows{Attach: nodespec.AttachSeen}}
+	return nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}, Windows: nodespec.Windows{Attach: nodespec.AttachSeen, NewVolumes: nodespec.NewVolumesAtOnce}}
 }
