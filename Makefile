@@ -77,6 +77,10 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 	GOOS=windows GOARCH=$* $(BUILD) -o bin/windows-$*/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl ./cmd/csi-proxy-verify
 	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe bin/windows-$*/csi-proxy-verify.exe
 
+.PHONY: release
+release: build-windows ## dist/: zips, image, chart, bills of materials, licenses, checksums; BASE=LAYOUT completes the image
+	cd hack/release && GOWORK=off $(GO) run . -version '$(VERSION)' -time '$(shell git log -1 --format=%ct)' -bin '$(CURDIR)/bin' -source '$(CURDIR)' -out '$(CURDIR)/dist' -base '$(if $(BASE),$(abspath $(BASE)))'
+
 .PHONY: lab
 lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
 	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../bin/ ./csi-proxy-lab
@@ -84,10 +88,10 @@ lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/apiserver test/deploy test/gcepd hack/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/apiserver test/deploy test/gcepd hack/tools hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 
 .PHONY: clean
-clean: ## remove bin/
-	rm -rf bin
+clean: ## remove bin/ and dist/
+	rm -rf bin dist

@@ -143,7 +143,7 @@ func checkGenerated(all bool) func(context.Context, *report) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, toolsDir}) {
+		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, releaseDir, toolsDir}) {
 			errs = append(errs, r.tidy(ctx, m, "go.mod"))
 		}
 		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)

@@ -46,6 +46,7 @@ func lists() map[string][]stage {
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code", 5 * time.Minute, deployModule}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}
+	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
@@ -63,7 +64,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generatedQuick, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, deploy, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
+		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, build, kills, volumes, worlds, longFlood, longFuzz},

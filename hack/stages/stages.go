@@ -36,6 +36,9 @@ const labDir = "lab"
 // deployDir is a module outside of the workspace: Helm and the API server judge deploy/.
 const deployDir = "test/deploy"
 
+// releaseDir is a module outside of the workspace, which makes the files of a release.
+const releaseDir = "hack/release"
+
 // serverDir is a module outside of the workspace: a real API server judges deploy/.
 const serverDir = "test/apiserver"
 
@@ -255,26 +258,27 @@ func moduleAlone(dir string, flags ...string) func(context.Context, *report) err
 }
 
 // deployModule vets and tests what is in deploy/. Nothing there is for Windows.
-func deployModule(ctx context.Context, r *report) error {
+func deployModule(ctx context.Context, r *report) error { return linuxModule(ctx, r, deployDir) }
+
+// releaseModule vets and tests what makes a release, which runs on Linux only.
+func releaseModule(ctx context.Context, r *report) error { return linuxModule(ctx, r, releaseDir) }
+
+// linuxModule vets and tests a module outside of the workspace for Linux only.
+func linuxModule(ctx context.Context, r *report, dir string, flags ...string) error {
 	env := []string{"GOWORK=off"}
-	if err := r.command(ctx, deployDir, env, "go", "vet", "./...").Run(); err != nil {
-		return fmt.Errorf("vet of module %s: %w", deployDir, err)
+	if err := r.command(ctx, dir, env, "go", "vet", "./...").Run(); err != nil {
+		return fmt.Errorf("vet of module %s: %w", dir, err)
 	}
 	r.pass()
-	return r.goTest(ctx, deployDir, env, "./...")
+	return r.goTest(ctx, dir, env, append(flags, "./...")...)
 }
 
 // realServer vets and tests the module that builds and starts an API server.
 func realServer(ctx context.Context, r *report) error {
-	env := []string{"GOWORK=off"}
-	if err := r.command(ctx, serverDir, env, "go", "vet", "./...").Run(); err != nil {
-		return fmt.Errorf("vet of module %s: %w", serverDir, err)
-	}
-	r.pass()
-	if err := r.tidy(ctx, serverDir, "go.mod"); err != nil {
+	if err := linuxModule(ctx, r, serverDir, "-timeout=40m"); err != nil {
 		return err
 	}
-	return r.goTest(ctx, serverDir, env, "-timeout=40m", "./...")
+	return r.tidy(ctx, serverDir, "go.mod")
 }
 
 // exampleModule vets and tests the example driver, and runs csi-sanity once more with

@@ -30,6 +30,7 @@ var vulnChecks = []struct {
 	{driversDir, []string{"windows"}, false},
 	{labDir, []string{"linux", "windows"}, false},
 	{deployDir, []string{"linux"}, false},
+	{releaseDir, []string{"linux"}, false},
 }
 
 // govulncheck scans each module on its own: in the workspace all of them would have

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/chart/v2/util"
+)
+
+// chart packages deploy/chart with the version of the release.
+func (r *release) chart() error {
+	c, err := loader.Load(filepath.Join(r.source, "deploy", "chart"))
+	if err != nil {
+		return err
+	}
+	c.Metadata.AppVersion = r.number()
+	if semver.MatchString(r.number()) {
+		c.Metadata.Version = r.number()
+	}
+	// Helm writes the times of the files, which are those of the checkout.
+	c.ModTime, c.SchemaModTime = r.time, r.time
+	for _, f := range slices.Concat(c.Raw, c.Templates, c.Files) {
+		f.ModTime = r.time
+	}
+	path, err := util.Save(c, r.out)
+	if err != nil {
+		return err
+	}
+	r.say("chart: %s", filepath.Base(path))
+	return nil
+}
+
+var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+
+// notes writes the section of the version in CHANGELOG.md. A version that has none yet gets
+// the section Unreleased.
+func (r *release) notes() error {
+	text, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	section, name := sectionOf(string(text), r.number())
+	if section == "" {
+		return fmt.Errorf("CHANGELOG.md has neither a section %s nor one Unreleased", r.number())
+	}
+	r.say("notes: the section %s of CHANGELOG.md, %d lines", name, strings.Count(section, "\n"))
+	return os.WriteFile(filepath.Join(r.out, "NOTES.md"), []byte(section), 0o644)
+}
+
+// sectionOf returns a section of a changelog (keepachangelog.com), without its heading.
+func sectionOf(text, version string) (section, name string) {
+	for _, name := range []string{version, "Unreleased"} {
+		_, after, found := strings.Cut(text, "\n## ["+name+"]")
+		if !found {
+			continue
+		}
+		_, after, _ = strings.Cut(after, "\n")
+		end := strings.Index(after, "\n## [")
+		if end < 0 {
+			if end = strings.Index(after, "\n["); end < 0 {
+				end = len(after) - 1
+			}
+		}
+		return strings.TrimSpace(after[:end+1]) + "\n", name
+	}
+	return "", ""
+}
+
+// checksums writes SHA256SUMS over all files, for sha256sum -c.
+func (r *release) checksums() error {
+	var sums bytes.Buffer
+	files := 0
+	err := filepath.WalkDir(r.out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == marker {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(r.out, path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(sum[:]), filepath.ToSlash(name))
+		files++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if files == 0 {
+		return errors.New("the release has no files")
+	}
+	all := sha256.Sum256(sums.Bytes())
+	r.say("SHA256SUMS: %d files; its own hash is %s", files, hex.EncodeToString(all[:]))
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
+}
