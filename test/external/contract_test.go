@@ -9,6 +9,3 @@ import (
 
 // A driver that uses the library in process, in a HostProcess container.
 func TestContractInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
-
-// A driver that calls the daemon through package remote.
-func TestContractThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
