@@ -34,8 +34,9 @@ func tracedConfig() nodespec.Config {
 			{ID: "disk-0", Content: nodespec.ContentSystem, Serial: "0"},
 			{ID: "disk-1", Size: gib, Serial: "1", Offline: &offline, Address: &nodespec.Address{Port: 2, Target: 1, Lun: 3}},
 		},
-		// Wine has no WMI storage provider whose cache a format could wait for.
-		Windows: nodespec.Windows{FormatKnows: nodespec.FormatAtOnce},
+		// Wine has no WMI storage provider whose cache a format could wait for, and the
+		// driver's volumes are never late.
+		Windows: nodespec.Windows{FormatKnows: nodespec.FormatAtOnce, NewVolumes: nodespec.NewVolumesAtOnce},
 		// Wine has no page file, and says which it would make.
 		Registry: map[string][]string{
 			memoryManagement + `ExistingPageFiles`: nil,
