@@ -226,10 +226,13 @@ const (
 	reassert     = 10 * time.Second
 )
 
+// ErrLate is the cause of the error of [AwaitVolume] for a volume that does not appear.
+var ErrLate = errors.New("did not appear within " + arrivalLimit.String())
+
 // AwaitVolume waits until the volume of the partition at offset exists, brings it
 // online and returns its ID. Windows creates the volume some time after the call
 // that wrote the partition table has returned. If there is no volume after a
-// minute, AwaitVolume returns hosterr.ErrUnavailable.
+// minute, AwaitVolume returns hosterr.ErrUnavailable, with [ErrLate].
 //
 // A volume that is offline may not say where it lies. So while the volume is not found,
 // AwaitVolume looks for an offline one by the number of its partition. It brings none
@@ -241,7 +244,7 @@ const (
 // stops if no disk has its number any more, or if the disk with its number has a table
 // other than l.
 func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
-	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d did not appear within %s", offset, arrivalLimit)
+	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d %w", offset, ErrLate)
 	asserted := n.Clock.Now()
 	var id string
 	pace := node.Pace{Pause: firstPause, Longest: longestPause, Limit: arrivalLimit}

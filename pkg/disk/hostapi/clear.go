@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -106,14 +107,24 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	return out, err
 }
 
-// awaitVolumes waits for the volumes of a disk that went online. Until they are there, it
-// cannot be seen where they are mounted.
-func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout) error {
-	for _, p := range storage.Partitions(l) {
-		if !storage.IsBasicData(l, p) {
+// awaitVolumes waits for the volumes of a disk that is online, perhaps only since now. Until
+// they are there, it cannot be seen where they are mounted. Not each partition gets one: if a
+// volume does not appear on a disk that was online before, the others are not waited for
+// either, and what is there is all that there is. The same holds for a disk without a table,
+// which Windows may report as one partition although it is blank.
+func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout, size uint64, wasOffline bool) error {
+	for _, p := range l.Partitions { // also the whole disk, if it has no table
+		if !storage.IsBasicData(l, p) || p.Offset >= size {
 			continue
 		}
-		if _, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, number, l, p.Offset); err != nil {
+		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, number, l, p.Offset)
+		switch {
+		case errors.Is(err, storage.ErrLate) && (!wasOffline || p.Offset == 0):
+			d.host.Node.Log.Warn("Clearing a disk with a partition that has no volume", "disk", number, "err", err)
+			return nil
+		case errors.Is(err, storage.ErrLate):
+			return hosterr.WithHint("look for mounted volumes", "", err, "take the disk online with SetDiskState, and clear it again if no volume of it is needed")
+		case err != nil:
 			return hosterr.Wrap("look for mounted volumes", "", err)
 		}
 	}
@@ -124,13 +135,10 @@ func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout) error {
 // arrived only after the others were locked, such as right after the disk went online.
 const clearTries = 3
 
-// clearOnline clears a disk that is online now. It sets touched unless
-// it wrote nothing.
+// clearOnline clears a disk that is online now. It sets touched unless it wrote nothing.
 func (d DiskAPI) clearOnline(disk *storage.Disk, number uint32, l win32.Layout, size uint64, wasOffline bool, touched *bool) (written uint64, err error) {
-	if wasOffline {
-		if err := d.awaitVolumes(number, l); err != nil {
-			return 0, err
-		}
+	if err := d.awaitVolumes(number, l, size, wasOffline); err != nil {
+		return 0, err
 	}
 	for range clearTries {
 		if written, err = d.clear(disk, number, l, size, touched); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
