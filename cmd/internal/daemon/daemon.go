@@ -49,6 +49,10 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
+		if !o.logsToStderr { // nobody sees what a service prints
+			klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
+			klog.Flush()
+		}
 		return exitUsage
 	}
 	defer klog.Flush()

@@ -413,6 +413,24 @@ func TestErrorsAreLogged(t *testing.T) {
 	}
 }
 
+// What is wrong with the flags of a service, or with its file since it was installed, is in
+// the log: nobody sees what a service prints.
+func TestWrongSettingsAreLogged(t *testing.T) {
+	sockets(t)
+	for name, c := range map[string]struct{ arg, want string }{
+		"file": {"-config=" + configFile(t, "v: 0\nunknown-key: 1\n"), "csi-proxy.yaml:2: key unknown-key"},
+		"flag": {"-unknown-flag", "unknown-flag"},
+	} {
+		log := filepath.Join(t.TempDir(), "csi-proxy.log")
+		if code := start(t, "-log_file="+log, "-logtostderr=false", c.arg).exit(t); code != 2 {
+			t.Errorf("%s: exit code %d, want 2", name, code)
+		}
+		if text, err := os.ReadFile(log); err != nil || !bytes.Contains(text, []byte(c.want)) {
+			t.Errorf("%s: the log lacks %q: %v\n%s", name, c.want, err, text)
+		}
+	}
+}
+
 // Every version of the served groups has a pipe.
 func TestEveryVersionHasPipe(t *testing.T) {
 	dir := sockets(t)

@@ -49,7 +49,8 @@ func (e *usageError) Unwrap() error { return e.error }
 // parse parses the command line with package flag: flags have one dash or two, booleans
 // need "=false", and further arguments are ignored. Flags that it does not have are taken
 // from the configuration file, if it names one. It fails with flag.ErrHelp for -help after
-// printing the usage to stderr, and with a usageError for a wrong command line or file.
+// printing the usage to stderr, and with a usageError for a wrong command line or file. Then
+// the options say where to log, and nothing else.
 func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet(p.Name, flag.ContinueOnError)
@@ -109,10 +110,10 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	if err == nil {
 		err = o.check()
 	}
-	if err != nil {
-		return nil, &usageError{err}
-	}
 	o.logsToStderr = f.Lookup("logtostderr").Value.String() == "true"
+	if err != nil {
+		return o, &usageError{err}
+	}
 	return o, nil
 }
 
@@ -137,8 +138,14 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 	return err
 }
 
-// parse sets the flags from the configuration file and the command line.
-func (o *options) parse(f *flag.FlagSet, args []string) error {
+// parse sets the flags from the configuration file and the command line. If the file is
+// wrong, it sets those of the command line; if that is, those before the wrong one.
+func (o *options) parse(f *flag.FlagSet, args []string) (err error) {
+	defer func() {
+		if err != nil {
+			_ = parseFlags(f, args)
+		}
+	}()
 	given, err := givenFlags(f, args)
 	if err != nil {
 		return err
