@@ -78,6 +78,7 @@ func otherSpellings() []string {
 		`\\.\pipe\x\..\csi-proxy-disk-v1`, `\\.\x\..\pipe\csi-proxy-disk-v1`, `//?/pipe/csi-proxy-disk-v1`, `\\?\PIPE\CSI-PROXY-DISK-V1`,
 		`\??\pipe\csi-proxy-disk-v1`, `/??/pipe/csi-proxy-disk-v1`, `\\?\GLOBALROOT\Device\NamedPipe\csi-proxy-disk-v1`, `\\.\GlobalRoot\Device\NamedPipe\csi-proxy-disk-v1`,
 		`\\localhost\pipe\csi-proxy-disk-v1`, `\\127.0.0.1\pipe\csi-proxy-disk-v1`, `\\NODE-1\IPC$\csi-proxy-disk-v1`, `\\?\UNC\localhost\pipe\csi-proxy-disk-v1`,
+		`\\?\UNC\localhost\IPC$\csi-proxy-disk-v1`, `\\.\unc\127.0.0.1\ipc$\csi-proxy-disk-v1`, `//?/UNC/NODE-1/IPC$/csi-proxy-disk-v1`, `\??\UNC\localhost\IPC$\csi-proxy-disk-v1`,
 		`\\.\pipe`, `\\.\pipe\`, `//./pipe/`, `\\.\pipe.\csi-proxy-disk-v1`, `\\.\pipe \csi-proxy-disk-v1`, `\\..\pipe\csi-proxy-disk-v1`,
 		` \\.\pipe\csi-proxy-disk-v1`, `\\.\pıpe\csi-proxy-disk-v1`, `\\.\ｐｉｐｅ\csi-proxy-disk-v1`, "\\\\.\\pipe\\csi-proxy-disk-v1\\", `\\.\C:\..\pipe\csi-proxy-disk-v1`,
 	}

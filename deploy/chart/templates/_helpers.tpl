@@ -28,8 +28,8 @@ The variables of both policies that judge variables.paths, which are in lower ca
 backslashes:
 
   odd    paths that may reach a pipe, but are not \\.\pipe\NAME. They are in the namespace of
-         devices (\\.\, \\?\, \??\) and have "pipe", "..", a way around it (globalroot) or a
-         character that is not ASCII, which Windows may fold to an ASCII one; or they are
+         devices (\\.\, \\?\, \??\) and have "pipe", "ipc$", "..", a way around it (globalroot)
+         or a character that is not ASCII, which Windows may fold to an ASCII one; or they are
          paths of a server with the component "pipe" or "ipc$".
   named  the names of pipes in the other paths
   other  names that begin as ours do, and are not pipes of the API
@@ -41,7 +41,7 @@ backslashes:
 - name: odd
   expression: >-
     variables.paths.filter(p, !p.matches(r'^\\\\[.]\\pipe\\[^\\]+$') && (
-    p.matches(r'^\s*(\\\\[.?]+\\|\\[?][?]\\)') ? p.matches(r'pipe|[.][.]|globalroot|[^\x20-\x7e]') :
+    p.matches(r'^\s*(\\\\[.?]+\\|\\[?][?]\\)') ? p.matches(r'pipe|ipc[$]|[.][.]|globalroot|[^\x20-\x7e]') :
     p.matches(r'^\s*\\\\') && p.matches(r'\\(pipe|ipc[$])[. ]*(\\|$)')))
 - name: ours
   expression: variables.named.filter(name, name.matches('^csi-proxy-(disk|filesystem|volume|smb|iscsi|system)-v[0-9][0-9a-z]*$'))
