@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func sc(t *testing.T, args ...string) {
 
 // service returns the service csiproxy that runs a program. The end of the test
 // stops and deletes it.
-func service(t *testing.T, what program) *mgr.Service {
+func service(t *testing.T, what program, more ...string) *mgr.Service {
 	t.Helper()
 	path := what.path(t)
 	installed := filepath.Join(installDir, filepath.Base(path))
@@ -78,7 +79,7 @@ func service(t *testing.T, what program) *mgr.Service {
 	}
 	os.Remove(logFile)
 
-	sc(t, "create", serviceName, "binPath=", installed+" "+flags)
+	sc(t, "create", serviceName, "binPath=", strings.Join(append([]string{installed, flags}, more...), " "))
 	s, err := m.OpenService(serviceName)
 	if err != nil {
 		t.Fatal(err)
@@ -234,24 +235,37 @@ func TestServiceStopDuringCall(t *testing.T) {
 // A service that cannot serve never runs. Its process ends without reporting a stop, so that
 // Windows runs failure actions.
 func TestServiceCannotServe(t *testing.T) {
-	start(t, csiProxySim) // holds the pipes
-	s := service(t, csiProxy)
-	sc(t, "start", serviceName)
-	st := awaitState(t, s, svc.StartPending)
-	p, err := os.FindProcess(int(st.ProcessId))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended, err := p.Wait()
-	if err != nil || ended.ExitCode() != 1 {
-		t.Errorf("the process of the service ended with %v, %v, want exit code 1", ended, err)
+	defer taken.Close()
+	s := service(t, csiProxy, "-metrics-bind-address="+taken.Addr().String())
+	sc(t, "start", serviceName)
+	err = nodetest.Eventually(timeout, func() error {
+		log, err := os.ReadFile(logFile)
+		if err == nil && !strings.Contains(string(log), "flag -metrics-bind-address=") {
+			err = fmt.Errorf("the log does not have the reason:\n%s", log)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	st, err := s.Query()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := os.FindProcess(int(st.ProcessId)); st.ProcessId != 0 && err == nil { // else it has ended already
+		if ended, err := p.Wait(); err != nil || ended.ExitCode() != 1 {
+			t.Errorf("the process of the service ended with %v, %v, want exit code 1", ended, err)
+		}
+	}
+	if st.State == svc.Running {
+		t.Error("the service runs")
 	}
 	// Windows notices that the process is gone; Wine says that the service still starts.
 	if st, err := s.Query(); err == nil && st.State == svc.Stopped && st.Win32ExitCode != uint32(windows.ERROR_PROCESS_ABORTED) {
 		t.Errorf("the service reported that it stopped: %+v", st)
-	}
-	log, err := os.ReadFile(logFile)
-	if err != nil || !strings.Contains(string(log), "cannot create") {
-		t.Errorf("the log does not have the reason: %v\n%s", err, log)
 	}
 }
