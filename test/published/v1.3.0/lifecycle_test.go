@@ -154,10 +154,20 @@ pipe="csi-proxy-filesystem-v1" method="Rmdir" target="path=C:\\var\\lib\\kubelet
 pipe="csi-proxy-disk-v1" method="SetDiskState" target="disk_number=NUMBER is_online=false" result="OK"
 `
 	want = strings.NewReplacer("NUMBER", strconv.FormatUint(uint64(number), 10), "VOLUME", strings.ReplaceAll(id, `\`, `\\`)).Replace(strings.TrimSpace(want))
-	got := strings.Join(d.Audit(), "\n")
+	got := strings.Join(audited(d, strings.Count(want, "\n")+1), "\n")
 	t.Logf("the audit log:\n%s", got)
 	if got != want {
 		t.Errorf("want\n%s", want)
+	}
+}
+
+// audited returns the audit lines. It waits until there are n: the daemon writes a line after
+// it has sent the response.
+func audited(d *script.Daemon, n int) []string {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if lines := d.Audit(); len(lines) >= n || time.Now().After(end) {
+			return lines
+		}
 	}
 }
 
@@ -199,7 +209,7 @@ func TestFallBack(t *testing.T) {
 		t.Error(err)
 	}
 	want := `pipe="csi-proxy-disk-v1beta3" method="Rescan" target="" result="OK"`
-	if got := d.Audit(); len(got) != 1 || got[0] != want {
+	if got := audited(d, 1); len(got) != 1 || got[0] != want {
 		t.Errorf("audited %q, want %q", got, want)
 	}
 }
