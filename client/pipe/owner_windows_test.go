@@ -55,7 +55,7 @@ func TestDialTrustedRefusesOtherOwner(t *testing.T) {
 	path := pipetest.Path(t)
 	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: "O:BUD:P(A;;GA;;;WD)"})
 	if errors.Is(err, invalidOwner) {
-		t.Skip("this account cannot make a pipe for another owner: run it under Wine")
+		t.Skip("needs an account that may give a pipe another owner, as that of Wine; the stage wine of make test runs it")
 	}
 	if err != nil {
 		t.Fatal(err)

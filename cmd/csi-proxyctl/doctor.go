@@ -248,7 +248,7 @@ func (a *app) examineDisks(ctx context.Context) []finding {
 // diskFact is what the API does not say about a disk.
 type diskFact struct {
 	readOnly bool
-	identity string // what Windows tells disks apart by; "" without a partition table
+	identity string // the identity by which Windows distinguishes disks; "" without a partition table
 }
 
 // diskFacts returns facts about the disks of the simulated node, if one is served, otherwise

@@ -17,7 +17,7 @@ func TestConnectRefusesOtherOwner(t *testing.T) {
 	path := `\\.\pipe\csi-proxy-` + rand.Text()
 	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: "O:BUD:P(A;;GA;;;WD)"})
 	if errors.Is(err, windows.ERROR_INVALID_OWNER) {
-		t.Skip("this account cannot make a pipe for another owner: run it under Wine")
+		t.Skip("needs an account that may give a pipe another owner, as that of Wine; the stage wine of make test runs it")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -42,50 +42,88 @@ func (d *Disk) WithoutRetry() *Disk { return &Disk{device{node: d.node, h: d.h, 
 // logged and skipped: it may be about to disappear, and must not fail calls about
 // other disks.
 func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(number uint32, d *Disk)) error {
-	return eachPath(ctx, n, func(path string) error { return visitDisk(ctx, n, path, access, visit) })
+	paths, err := diskPaths(n)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visitDisk(ctx, n, path, access, visit); err != nil {
+			n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
+		}
+	}
+	return nil
 }
 
 // UpdateDisks makes Windows read the sizes and partition tables of all disks again. It
 // leaves out disks that are files of this machine, such as the scratch disks of
 // containers, which do not grow by themselves: the request announces a change of the
-// layout to all who use the disk. A disk that fails is logged and skipped.
+// layout to all who use the disk. A disk that another program holds, as programs hold one
+// that has just arrived, is tried again, up to layoutTries times. A disk that fails is
+// logged and skipped.
 func UpdateDisks(ctx context.Context, n *node.Node) error {
-	return eachPath(ctx, n, func(path string) error {
-		file := false
-		err := visitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
-			desc, err := d.Descriptor(ctx)
-			file = err == nil && desc.BusType == win32.BusTypeFileBackedVirtual
-		})
-		if err != nil || file {
-			return err
+	pending, err := diskPaths(n)
+	if err != nil {
+		return err
+	}
+	skip := func(path string, err error) {
+		n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
+	}
+	err = node.Poll(ctx, n.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (bool, error) {
+		var held []string
+		for _, path := range pending {
+			if err := ctx.Err(); err != nil {
+				return true, err
+			}
+			err := updateDisk(ctx, n, path)
+			switch {
+			case win32.IsCode(err, win32.ERROR_SHARING_VIOLATION):
+				held = append(held, path)
+			case err != nil:
+				skip(path, err)
+			}
 		}
-		return visitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
-			err := d.UpdateSize(ctx)
-			if err == nil {
-				err = d.UpdateProperties(ctx)
-			}
-			if err != nil {
-				n.Log.Warn("Failed to update disk size", "disk", number, "err", err)
-			}
-		})
+		pending = held
+		return len(held) == 0, nil
+	})
+	for _, path := range pending {
+		skip(path, win32.ERROR_SHARING_VIOLATION)
+	}
+	return err
+}
+
+func updateDisk(ctx context.Context, n *node.Node, path string) error {
+	file := false
+	err := visitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
+		desc, err := d.Descriptor(ctx)
+		file = err == nil && desc.BusType == win32.BusTypeFileBackedVirtual
+	})
+	if err != nil || file {
+		return err
+	}
+	return visitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
+		err := d.UpdateSize(ctx)
+		if err == nil {
+			err = d.UpdateProperties(ctx)
+		}
+		if err != nil {
+			n.Log.Warn("Failed to update disk size", "disk", number, "err", err)
+		}
 	})
 }
 
-// eachPath calls visit with the path of every disk, and logs its errors.
-func eachPath(ctx context.Context, n *node.Node, visit func(path string) error) error {
+func diskPaths(n *node.Node) ([]string, error) {
 	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil {
-		return hosterr.Wrap("list disks", "", err)
+		return nil, hosterr.Wrap("list disks", "", err)
 	}
-	for _, i := range present {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := visit(i.Path); err != nil {
-			n.Log.Warn("Skipped a disk that does not respond", "device", i.Path, "err", err)
-		}
+	paths := make([]string, len(present))
+	for i, p := range present {
+		paths[i] = p.Path
 	}
-	return nil
+	return paths, nil
 }
 
 func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, visit func(uint32, *Disk)) error {

@@ -464,8 +464,15 @@ func identityCases() []testCase {
 				e.Errorf("disk %d is listed: %v, %v, %v, %v", number, ids[number], locations[number], err, errLocations)
 			}
 		}},
-		// A disk that another program holds is skipped. It has just arrived, so its size is new.
-		{name: "rescan continues after a disk fails", setup: Setup{Windows: Windows{NewDisks: nodespec.NewDisksFree}}, run: func(e *env) {
+		{name: "rescan waits for a disk that another program holds", setup: Setup{Windows: Windows{NewDisks: nodespec.NewDisksHeld}}, run: func(e *env) {
+			number := e.blank(gib)
+			e.grow(number, 2*gib)
+			e.ok(e.rescan())
+			if size, err := e.size(number); err != nil || size != 2*gib {
+				e.Errorf("GetDiskStats after the rescan = %d, %v, want %d", size, err, 2*gib)
+			}
+		}},
+		{name: "rescan continues after a disk fails", run: func(e *env) {
 			first, second := e.blank(gib), e.blank(gib)
 			e.grow(first, 2*gib)
 			e.grow(second, 2*gib)

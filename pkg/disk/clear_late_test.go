@@ -10,8 +10,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// A volume that appears after its disk went online is seen before the disk is cleared,
-// whoever took the disk online, and also if it is the whole disk.
+// Clear sees a volume that appears after its disk went online. It does not matter which
+// program took the disk online, or whether the volume is the whole disk.
 func TestClearSeesVolumesThatAppearLate(t *testing.T) {
 	parts := nodespec.Disk{Size: 10 * gib, Serial: "S1", Content: nodespec.ContentGPT,
 		Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {FileSystem: "NTFS"}}}

@@ -565,9 +565,9 @@ func TestDisconnectOfMountedTarget(t *testing.T) {
 	f.must(f.disconnect(here, iqn))
 }
 
-// The session of a disk that the node itself needs stays, although no volume of it is mounted
-// in a folder. Its volume has a drive letter, which alone is no reason.
-func TestDisconnectOfNeededDisk(t *testing.T) {
+// withVolume returns a node that is connected to a target, with a volume on its disk 1.
+func withVolume(t *testing.T) *fixture {
+	t.Helper()
 	f := newFixture(t, target(iqn, 1))
 	f.must(f.add(here))
 	f.must(f.connect(here, iqn))
@@ -575,6 +575,13 @@ func TestDisconnectOfNeededDisk(t *testing.T) {
 	f.must(err)
 	_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
 	f.must(err)
+	return f
+}
+
+// The session of a disk that the node itself needs stays, although no volume of it is mounted
+// in a folder. Its volume has a drive letter, which alone is no reason.
+func TestDisconnectOfNeededDisk(t *testing.T) {
+	f := withVolume(t)
 	ids, err := f.Windows.VolumeNames()
 	f.must(err)
 	f.must(f.Windows.SetMountPoint(`K:\`, ids[len(ids)-1]))
@@ -598,13 +605,7 @@ func TestDisconnectOfNeededDisk(t *testing.T) {
 // A disk that starts other machines can be disconnected, and so can one that does not respond.
 func TestDisconnectOfDisksThatAreNotNeeded(t *testing.T) {
 	for _, dead := range []bool{false, true} {
-		f := newFixture(t, target(iqn, 1))
-		f.must(f.add(here))
-		f.must(f.connect(here, iqn))
-		disks, err := disk.New(diskapi.On(f.Node.Node))
-		f.must(err)
-		_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
-		f.must(err)
+		f := withVolume(t)
 		d, err := storage.OpenDisk(t.Context(), f.Node.Node, 1, storage.ReadWrite)
 		f.must(err)
 		l, err := d.Layout(t.Context())

@@ -39,7 +39,7 @@ func (f *fixture) rootSecurity(id string) []byte {
 // formats, if that is chosen. By default they may not.
 func TestFormatLetsUsersModify(t *testing.T) {
 	if exec.Command("/usr/bin/python3", "-c", "import samba.security").Run() != nil {
-		t.Skip("needs samba: apt-get install python3-samba")
+		t.Skip("needs Debian with python3-samba, which make test installs: apt-get install python3-samba")
 	}
 	for _, chosen := range []bool{false, true} {
 		f := newFixture(t, nodespec.Config{}, data(gib, ""))

@@ -49,7 +49,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
-		if !o.logsToStderr { // nobody sees what a service prints
+		if !o.logsToStderr { // a service's standard error goes nowhere
 			klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
 			klog.Flush()
 		}

@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/kubernetes-csi/csi-proxy/client"
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	olddisk "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
@@ -413,8 +412,8 @@ func TestErrorsAreLogged(t *testing.T) {
 	}
 }
 
-// What is wrong with the flags of a service, or with its file since it was installed, is in
-// the log: nobody sees what a service prints.
+// A service logs what is wrong with its flags, or with a configuration file that changed
+// since it was installed. Its standard error goes nowhere.
 func TestWrongSettingsAreLogged(t *testing.T) {
 	sockets(t)
 	for name, c := range map[string]struct{ arg, want string }{
@@ -526,10 +525,7 @@ func TestReadOnlyAPI(t *testing.T) {
 	p.await(t, "Serving ")
 	refused := 0
 	for _, s := range publishedServices(t) {
-		conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(string(s.ParentFile().Package()))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := connectTo(t, s)
 		for i := range s.Methods().Len() {
 			m := s.Methods().Get(i)
 			err := conn.Invoke(t.Context(), fmt.Sprintf("/%s/%s", s.FullName(), m.Name()), dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output()))

@@ -475,10 +475,7 @@ func TestRequestsCannotForgeLogLines(t *testing.T) {
 		}
 	}
 	for _, s := range publishedServices(t) {
-		conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(string(s.ParentFile().Package()))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := connectTo(t, s)
 		for i := range s.Methods().Len() {
 			m := s.Methods().Get(i)
 			for _, before := range []string{"", `C:\var\lib\kubelet\a`, `\\server\share`} {

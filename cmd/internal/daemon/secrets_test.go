@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -121,6 +122,16 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 	if err != nil || files == 0 {
 		t.Fatalf("read %d files of the state directory: %v", files, err)
 	}
+}
+
+// connectTo connects to the pipe of a service. The caller closes the connection.
+func connectTo(t *testing.T, s protoreflect.ServiceDescriptor) *grpc.ClientConn {
+	t.Helper()
+	conn, err := transport.Connect(client.PipePath(strings.ToLower(string(s.Name())), apiversion.NewVersionOrPanic(string(s.ParentFile().Package()))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }
 
 // publishedServices returns the services of all versions. System comes first, because its

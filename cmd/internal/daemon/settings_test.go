@@ -225,7 +225,7 @@ func TestDaemonWithConfigFile(t *testing.T) {
 // writes the page.
 func TestConfigurationPage(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the page is the same on every system: run it on Linux")
+		t.Skip("needs Linux, where make test checks the page, which is the same on every system")
 	}
 	defer klog.CaptureState().Restore()
 	const page = "../../../docs/configuration.md"

@@ -29,7 +29,7 @@ func proxy(t *testing.T) string {
 	t.TempDir() // it is removed after the service
 	path := os.Getenv("CSI_PROXY_BINARY")
 	if path == "" {
-		t.Skip("needs CSI_PROXY_BINARY, the path of csi-proxy.exe; make test builds one and sets it")
+		t.Skip("needs Windows or Wine and CSI_PROXY_BINARY, the path of csi-proxy.exe; the stage wine of make test builds it and sets that")
 	}
 	if s, err := openService(); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 		if err == nil {

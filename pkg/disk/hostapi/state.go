@@ -189,8 +189,8 @@ func (d DiskAPI) refusedOnline(number uint32, disk *storage.Disk, l win32.Layout
 		"if it is a copy of another disk, detach that one, or make this one writable first: SetDiskReadOnly, or Set-Disk -IsReadOnly $false")
 }
 
-// Identity returns what Windows tells disks apart by: the GUID of a GPT, or the signature of
-// an MBR. It is "" for a disk without a partition table. A copy of a disk has the same one
+// Identity returns the identity by which Windows distinguishes disks: the GUID of a GPT, or
+// the signature of an MBR. It is "" for a disk without a partition table. A copy of a disk has the same one
 // until Windows takes it online.
 func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
 	if err := d.host.Ready(); err != nil {

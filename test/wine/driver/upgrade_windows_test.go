@@ -22,7 +22,7 @@ func proxyIn(t *testing.T) (exe string) {
 	t.Helper()
 	path := os.Getenv("CSI_PROXY_BINARY")
 	if path == "" {
-		t.Skip("needs CSI_PROXY_BINARY, the path of csi-proxy.exe; make test builds one and sets it")
+		t.Skip("needs Windows or Wine and CSI_PROXY_BINARY, the path of csi-proxy.exe; the stage wine of make test builds it and sets that")
 	}
 	exe = filepath.Join(t.TempDir(), "csi-proxy.exe")
 	in, err := os.Open(path)
