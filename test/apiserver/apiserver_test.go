@@ -88,7 +88,7 @@ func TestChart(t *testing.T) {
 	inForce(t, config)
 	t.Run("pods", func(t *testing.T) { ask(t, config, "pods", deploy.PodCases()) })
 	t.Run("volumes", func(t *testing.T) { ask(t, config, "volumes", deploy.VolumeCases()) })
-	t.Run("upgrade", func(t *testing.T) { upgrade(t, h, chart) })
+	t.Run("upgrade", func(t *testing.T) { upgrade(t, config, h, chart) })
 	t.Run("uninstall", func(t *testing.T) {
 		uninstall := action.NewUninstall(h)
 		uninstall.WaitStrategy = kube.HookOnlyStrategy
@@ -133,13 +133,17 @@ func helm(t *testing.T, config *rest.Config) *action.Configuration {
 	return c
 }
 
-func upgrade(t *testing.T, h *action.Configuration, chart *chartv2.Chart) {
+func upgrade(t *testing.T, config *rest.Config, h *action.Configuration, chart *chartv2.Chart) {
 	given := withPolicy()
 	given["workingDirs"] = []any{`D:\volumes`}
+	given["config"] = values{"read-only-disks": "keep"}
 	u := action.NewUpgrade(h)
 	u.Namespace, u.WaitStrategy = system, kube.HookOnlyStrategy
 	if _, err := u.Run(release, chart, given); err != nil {
 		t.Fatal(err)
+	}
+	if objects := ours(t, config); !slices.Contains(objects, "configmaps/csi-proxy-config") {
+		t.Errorf("the upgraded chart made %v, want a ConfigMap as well", objects)
 	}
 	given["unknown"] = true
 	if _, err := u.Run(release, chart, given); err == nil || !strings.Contains(err.Error(), "unknown") {
@@ -202,7 +206,7 @@ func ask(t *testing.T, config *rest.Config, what string, cases []deploy.Case) {
 // kinds are the kinds of objects that the chart makes.
 func kinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
-		{Group: "apps", Version: "v1", Resource: "daemonsets"}, {Version: "v1", Resource: "serviceaccounts"},
+		{Group: "apps", Version: "v1", Resource: "daemonsets"}, {Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "configmaps"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	}

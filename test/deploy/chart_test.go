@@ -134,6 +134,11 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"an unknown key":             {with("kubletPath", `C:\k`), "kubletPath"},
 		"a kubelet path of Linux":    {with("kubeletPath", "/var/lib/kubelet"), "kubeletPath"},
 		"an argument without dash":   {with("extraArgs", []any{"v=4"}), "extraArgs"},
+		"an unknown key in config":   {with("config.kubelet-pth", "x"), "kubelet-pth"},
+		"a text for a switch":        {with("config.audit-log", "no"), "audit-log"},
+		"one value for a list":       {with("config.protected-dir", `D:\a`), "protected-dir"},
+		"a line break in config":     {with("config.log_dir", "D:\\a\nv: 9"), "log_dir"},
+		"an unknown choice":          {with("config.read-only-disks", "maybe"), "read-only-disks"},
 		"a digest that is none":      {with("image.digest", "sha256:1"), "digest"},
 		"nothing may be replaced":    {with("updateStrategy.maxUnavailable", 0), "maxUnavailable"},
 		"0% may be replaced":         {with("updateStrategy.maxUnavailable", "0%"), "maxUnavailable"},
@@ -188,9 +193,10 @@ func TestNotesSayWhatIsOpen(t *testing.T) {
 		policy values
 		want   string
 	}{
-		"no policy": {values{"enabled": false}, "No policy guards the pipes"},
-		"no access": {values{}, "No service account may mount a pipe yet"},
-		"access":    {values{"access": driverAccess()}, "kube-system/example-csi-node: disk, filesystem, volume, smb, iscsi, system"},
+		"the way out": {values{}, "serves none there and\nwaits"},
+		"no policy":   {values{"enabled": false}, "No policy guards the pipes"},
+		"no access":   {values{}, "No service account may mount a pipe yet"},
+		"access":      {values{"access": driverAccess()}, "kube-system/example-csi-node: disk, filesystem, volume, smb, iscsi, system"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := withImage()
@@ -237,6 +243,7 @@ func manifests(t *testing.T) map[string]string {
 	given := withImage()
 	maps.Copy(given, values{
 		"imagePullSecrets": []any{values{"name": "registry"}}, "workingDirs": []any{`D:\volumes`, `E:\with blank`}, "extraArgs": []any{"-require-privacy=false"},
+		"config":       values{"read-only-disks": "keep", "protected-dir": []any{`D:\containers`}},
 		"metrics":      values{"enabled": true, "address": "0.0.0.0"},
 		"nodeSelector": values{"storage": "yes"}, "podAnnotations": values{"a/b": "c"}, "podLabels": values{"team": "storage"},
 		"policy": values{"access": driverAccess(), "persistentVolumeUsers": []any{"ann", "system:serviceaccount:a:b"}},

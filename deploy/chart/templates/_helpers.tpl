@@ -23,6 +23,30 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if or (hasPrefix "127." .Values.metrics.address) (eq .Values.metrics.address "localhost" "::1") }}true{{ end -}}
 {{- end }}
 
+{{- /* The configuration file that the value config describes, or nothing. */ -}}
+{{- define "csi-proxy.config" -}}
+{{- range $key, $value := .Values.config }}
+{{- with get (dict "kubelet-path" "kubeletPath" "working-dir" "workingDirs" "metrics-bind-address" "metrics" "v" "verbosity") $key }}
+{{- fail (printf "config.%s: leave it out and set the value %s, which the chart gives csi-proxy as a flag, and flags override the file" $key .) }}
+{{- end }}
+{{- if eq $key "windows-service" }}
+{{- fail "config.windows-service: leave it out, because the pod is not a service of Windows" }}
+{{- end }}
+{{- if kindIs "slice" $value }}
+{{ $key }}:
+{{- range $value }}
+  - {{ include "csi-proxy.configValue" . }}
+{{- end }}
+{{- else }}
+{{ $key }}: {{ include "csi-proxy.configValue" $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "csi-proxy.configValue" -}}
+'{{ if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ toString . | replace "'" "''" }}{{ end }}'
+{{- end }}
+
 {{- /*
 The variables of both policies that judge variables.paths, which are in lower case and with
 backslashes:
