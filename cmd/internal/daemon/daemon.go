@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -18,10 +17,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
@@ -39,6 +38,9 @@ const (
 	exitUsage   = 2
 )
 
+// stuckAfter is how long a stop may take before it is logged what the process does.
+const stuckAfter = 30 * time.Second
+
 // Run runs the program until ctx ends or the process receives a signal to stop, and
 // returns the exit code. The flags determine where it logs. An error that ends the
 // program is also printed to stderr.
@@ -49,14 +51,13 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
-		if !o.logsToStderr { // a service's standard error goes nowhere
+		if !o.log.ToStderr { // a service's standard error goes nowhere
+			defer o.openLog(stderr)()
 			klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
-			klog.Flush()
 		}
 		return exitUsage
 	}
-	defer klog.Flush()
-	slog.SetDefault(slog.New(logr.ToSlogHandler(klog.Background())))
+	defer o.openLog(stderr)()
 
 	serving := func(ctx context.Context, ready func()) int {
 		if err := serve(ctx, p, o, ready); err != nil {
@@ -65,10 +66,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		return exitOK
 	}
 	if o.windowsService {
-		code, err := winsvc.Run(serviceName, serving, func(code int) {
-			klog.Flush()
-			os.Exit(code)
-		})
+		code, err := winsvc.Run(serviceName, serving, os.Exit)
 		if err != nil {
 			return o.fail(p, stderr, err)
 		}
@@ -80,11 +78,33 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	return serving(ctx, func() {})
 }
 
+// openLog begins to log where the flags say. A log file that cannot be opened does not keep
+// the node from serving volumes: the log goes to stderr until it can. closeLog closes the
+// files.
+func (o *options) openLog(stderr io.Writer) (closeLog func()) {
+	closeLog, err := logs.Set(o.log, stderr)
+	if err != nil {
+		klog.ErrorS(err, "Cannot write the log file, logging to standard error and retrying")
+	}
+	file := o.log.CrashFile()
+	if file == "" {
+		return closeLog
+	}
+	earlier, err := logs.CatchCrash(file)
+	if err != nil {
+		klog.ErrorS(err, "Cannot write crashes to a file", "file", file)
+	}
+	if earlier != "" {
+		klog.ErrorS(nil, "Found the crash of an earlier process", "file", earlier)
+	}
+	return closeLog
+}
+
 // fail reports the error that ends the program on stderr and, if logs do not go there,
 // in the log.
 func (o *options) fail(p Program, stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
-	if !o.logsToStderr {
+	if !o.log.ToStderr {
 		klog.ErrorS(err, "Stopped CSI-Proxy Server")
 	}
 	return exitFailure
@@ -93,6 +113,9 @@ func (o *options) fail(p Program, stderr io.Writer, err error) int {
 // serve opens the node and serves it until ctx ends. It calls ready when all pipes accept
 // connections, or when it starts to wait for a process that serves them.
 func serve(ctx context.Context, p Program, o *options, ready func()) error {
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go logs.DumpIfStuck(ctx, stopped, stuckAfter)
 	klog.InfoS("Starting CSI-Proxy Server", "host", p.Host.Name(), "version", p.Version)
 	var background sync.WaitGroup
 	defer background.Wait()

@@ -51,8 +51,12 @@ import (
 const asDaemon = "CSI_PROXY_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asDaemon) != "" {
-		os.Exit(daemon.Run(context.Background(), simhost.Program("v0.0.0-test"), os.Args[1:], os.Stderr))
+	if as := os.Getenv(asDaemon); as != "" {
+		program := simhost.Program("v0.0.0-test")
+		if as == crashing {
+			program.Host = crashingHost{program.Host}
+		}
+		os.Exit(daemon.Run(context.Background(), program, os.Args[1:], os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -85,13 +89,14 @@ func (p *process) output() (string, <-chan struct{}) {
 // start starts a daemon, which is stopped at the end of the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return startProgram(t, os.Args[0], args...)
+	return startProgram(t, os.Args[0], "1", args...)
 }
 
-func startProgram(t *testing.T, program string, args ...string) *process {
+// startProgram starts a daemon with a value of [asDaemon].
+func startProgram(t *testing.T, program, as string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(program, args...), grown: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), asDaemon+"=1")
+	p.cmd.Env = append(os.Environ(), asDaemon+"="+as)
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

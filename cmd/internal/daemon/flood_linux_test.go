@@ -69,7 +69,7 @@ func floodProgram() string {
 // startFlooded starts the daemon for the flood.
 func startFlooded(t *testing.T) *process {
 	t.Helper()
-	p := startProgram(t, floodProgram(), "-node-config="+targetsConfig(t), "-metrics-bind-address=127.0.0.1:0")
+	p := startProgram(t, floodProgram(), "1", "-node-config="+targetsConfig(t), "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	return p
 }

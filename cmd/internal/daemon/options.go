@@ -5,12 +5,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
@@ -35,7 +39,7 @@ type options struct {
 	audit            bool
 	adminPipe        bool
 	windowsService   bool
-	logsToStderr     bool
+	log              logs.Options
 
 	config   string    // the configuration file, or empty
 	settings []setting // of all flags, by name
@@ -63,8 +67,8 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		f.SetOutput(stderr)
 		f.PrintDefaults()
 	}
-	klog.InitFlags(f)
-
+	o.log = logs.Options{Program: p.Name, Version: p.Version}
+	addLogFlags(f, &o.log)
 	p.Host.AddFlags(f)
 	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "`directory` of the kubelet, which is always a working directory")
 	list(f, "working-dir", &o.workingDirs, "additional working `directory`; requests may use only paths in working directories; repeatable", func(dir string) error {
@@ -110,11 +114,44 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	if err == nil {
 		err = o.check()
 	}
-	o.logsToStderr = f.Lookup("logtostderr").Value.String() == "true"
+	readLogFlags(f, &o.log)
 	if err != nil {
 		return o, &usageError{err}
 	}
 	return o, nil
+}
+
+// addLogFlags adds the flags of the log, and changes those of klog whose meaning is ours.
+func addLogFlags(f *flag.FlagSet, o *logs.Options) {
+	klog.InitFlags(f)
+	size := f.Lookup(logSizeFlag)
+	size.DefValue = "100"
+	size.Usage = "size in `MiB` beyond which the log file becomes an earlier one and a new one begins (no effect when -logtostderr=true); 0 means no limit"
+	_ = size.Value.Set(size.DefValue) // cannot fail: it is a number
+	Choice(f, "logging-format", "text", "format of the log: text, or `json`, with an object on each line", func(s string) error {
+		if s != "text" && s != "json" {
+			return errors.New("want text or json")
+		}
+		o.JSON = s == "json"
+		return nil
+	})
+	f.UintVar(&o.Limits.Backups, "log-file-backups", 5, "`number` of earlier log files that are kept")
+	f.DurationVar(&o.Limits.Age, "log-file-max-age", 30*24*time.Hour, "`time` for which earlier log files are kept; 0 means no limit")
+}
+
+// logSizeFlag is the flag of klog with the size of a log file.
+const logSizeFlag = "log_file_max_size"
+
+// readLogFlags reads the flags of the log that klog has.
+func readLogFlags(f *flag.FlagSet, o *logs.Options) {
+	value := func(name string) string { return f.Lookup(name).Value.String() }
+	o.ToStderr = value("logtostderr") == "true"
+	o.File, o.Dir = value("log_file"), value("log_dir")
+	o.SkipHeader = value("skip_log_headers") == "true"
+	// The flags have checked their values.
+	size, _ := strconv.ParseUint(value(logSizeFlag), 10, 64)
+	o.Limits.Bytes = int64(min(size, math.MaxInt64>>20)) << 20
+	o.Verbosity, _ = strconv.Atoi(value("v"))
 }
 
 // parseFlags is f.Parse, without printing. The error for an unknown flag has similar ones.

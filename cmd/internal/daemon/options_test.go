@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 )
 
 // noHost is a host with a flag that accepts no value.
@@ -32,10 +35,10 @@ func TestParse(t *testing.T) {
 		check func(*options) bool
 	}{
 		{"defaults", nil, func(o *options) bool {
-			return slices.Equal(o.allWorkingDirs(), []string{`C:\var\lib\kubelet`}) && o.requirePrivacy && !o.windowsService && o.logsToStderr
+			return slices.Equal(o.allWorkingDirs(), []string{`C:\var\lib\kubelet`}) && o.requirePrivacy && !o.windowsService && o.log.ToStderr
 		}},
 		{"usual service", []string{"-windows-service", `-log_file=C:\etc\kubernetes\logs\csi-proxy.log`, "-logtostderr=false"}, func(o *options) bool {
-			return o.windowsService && !o.logsToStderr
+			return o.windowsService && !o.log.ToStderr
 		}},
 		{"one dash or two, with and without =", []string{"--kubelet-path", `D:\k`, "-metrics-bind-address=:1"}, func(o *options) bool {
 			return o.kubeletPath == `D:\k` && o.metricsAddress == ":1"
@@ -50,6 +53,15 @@ func TestParse(t *testing.T) {
 			return slices.Equal(o.apis(), []string{"disk/v1", "volume", "smb"}) && !o.readOnly && o.audit
 		}},
 		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
+		{"log", []string{"-logtostderr=false", "-log_file=a.log", "-log_file_max_size=3", "-log-file-backups=7", "-log-file-max-age=1h", "-logging-format=json", "-v=4", "-skip_log_headers"}, func(o *options) bool {
+			return o.log == logs.Options{Program: "csi-proxy-test", Version: "test", File: "a.log", Limits: logs.Limits{Bytes: 3 << 20, Backups: 7, Age: time.Hour}, JSON: true, Verbosity: 4, SkipHeader: true}
+		}},
+		{"limits of the log without flags", nil, func(o *options) bool {
+			return o.log.Limits == logs.Limits{Bytes: 100 << 20, Backups: 5, Age: 720 * time.Hour}
+		}},
+		{"log without a limit", []string{"-log_file_max_size=0", "-log-file-max-age=0"}, func(o *options) bool {
+			return o.log.Limits == logs.Limits{Backups: 5}
+		}},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",
 			"-legacy_stderr_threshold_behavior=false", "-one_output", "-skip_headers", "-skip_log_headers", "-add_dir_header", "-vmodule=a=1", "-log_backtrace_at=a.go:1"}, func(*options) bool { return true }},
 		{"other arguments are ignored", []string{"-require-privacy=false", "other", "-args"}, func(o *options) bool { return !o.requirePrivacy }},
@@ -75,6 +87,8 @@ func TestWrongFlagIsOneLine(t *testing.T) {
 		{[]string{"-service-allow=*"}, "service-allow"},
 		{[]string{"-service-allow="}, "service-allow"},
 		{[]string{"-working-dir="}, "working-dir"},
+		{[]string{"-logging-format=xml"}, "want text or json"},
+		{[]string{"-log-file-backups=-1"}, "log-file-backups"},
 	} {
 		var stderr bytes.Buffer
 		if code := Run(t.Context(), testProgram(), c.args, &stderr); code != 2 {
