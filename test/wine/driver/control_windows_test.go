@@ -199,9 +199,12 @@ func TestReadsAndWritesMatchModel(t *testing.T) {
 	})
 }
 
-// A disk that is detached while it is open.
+// A disk that is detached while it is open. No other program holds it when it returns.
 func TestDetachedDisk(t *testing.T) {
-	h := newHost(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}}})
+	h := newHost(t, nodespec.Config{
+		Windows: nodespec.Windows{NewDisks: nodespec.NewDisksFree},
+		Disks:   []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}},
+	})
 	const path = `\\.\PhysicalDrive1`
 	dev, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)
 	if err != nil {
