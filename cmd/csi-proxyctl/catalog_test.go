@@ -84,7 +84,7 @@ func TestExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		{[]string{"versions"}, exitOK},
+		{[]string{"versions"}, exitFailure},
 		{[]string{"help"}, exitOK},
 		{[]string{"disk", "list"}, exitFailure},
 		{[]string{"call", "disk/v1", "Rescan"}, exitFailure},
@@ -93,7 +93,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"call", "disk/v1", "Rescan", "{"}, exitUsage},
 		{[]string{"--bogus"}, exitUsage},
 		{[]string{"bogus"}, exitUsage},
-		{[]string{"disk"}, exitUsage},
+		{[]string{"disk"}, exitFailure},
+		{[]string{"node"}, exitUsage},
 		{[]string{"node", "attach", "--size", "many"}, exitUsage},
 	} {
 		var stdout, stderr bytes.Buffer

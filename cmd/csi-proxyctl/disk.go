@@ -12,14 +12,16 @@ import (
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	return group("disk", "Show the disks of the node, and clear one", a.diskClearCommand(), a.watchable(&cobra.Command{
+	return listGroup("disk", "Show the disks of the node, and clear one", a.listing(&cobra.Command{
 		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
 		Example: `  csi-proxyctl disk list
   csi-proxyctl disk list 1 --bytes
+  csi-proxyctl disk list --filter online=false --output wide
   csi-proxyctl disk list --watch`,
 		ValidArgsFunction: a.completeFirst(true, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,7 +35,7 @@ func (a *app) diskCommand() *cobra.Command {
 			}
 			return a.listDisks(c.Context(), only)
 		},
-	}))
+	}), a.diskClearCommand())
 }
 
 // diskEntry is a disk in the list. Values that the node did not return are nil.
@@ -44,6 +46,12 @@ type diskEntry struct {
 	Serial    string        `json:"serialNumber"`
 	Page83    string        `json:"page83"`
 	Location  *diskLocation `json:"location"`
+	// These are known through the pipe of administrators only.
+	Style         *string `json:"style"`
+	Bus           *string `json:"busType"`
+	ReadOnly      *bool   `json:"readOnly"`
+	Identity      *string `json:"identity"`
+	OfflineReason *string `json:"offlineReason"`
 }
 
 type diskLocation struct {
@@ -59,9 +67,10 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	if err != nil && !errors.Is(err, errIncomplete) {
 		return err
 	}
+	a.describeDisks(ctx, entries)
 	rows := [][]string{}
 	for _, e := range entries {
-		size, state, location := "", "", ""
+		size, state, access, location := "", "", "", ""
 		if e.SizeBytes != nil {
 			size = a.size(uint64(*e.SizeBytes))
 		}
@@ -71,9 +80,43 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		if l := e.Location; l != nil {
 			location = cmp.Or(l.Adapter, "-") + ":" + cmp.Or(l.Bus, "-") + ":" + cmp.Or(l.Target, "-") + ":" + cmp.Or(l.LUN, "-")
 		}
-		rows = append(rows, []string{number(e.Number), size, state, e.Serial, e.Page83, location})
+		if e.ReadOnly != nil {
+			access = map[bool]string{true: "read-only", false: "writable"}[*e.ReadOnly]
+		}
+		rows = append(rows, []string{number(e.Number), size, state, access, text(e.Style), text(e.Bus), e.Serial, e.Page83, location, text(e.Identity), text(e.OfflineReason)})
 	}
-	return cmp.Or(a.print(entries, "NUMBER SIZE STATE SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN", rows), err)
+	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows), err)
+}
+
+// text returns the text of a cell.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// describeDisks adds what the API does not report.
+func (a *app) describeDisks(ctx context.Context, entries []diskEntry) {
+	node, err := a.describe(ctx, "")
+	if err != nil {
+		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
+		return
+	}
+	for i := range entries {
+		e := &entries[i]
+		at := slices.IndexFunc(node.Disks, func(d *admin.Disk) bool { return d.Number == e.Number })
+		if at < 0 {
+			continue
+		}
+		d := node.Disks[at]
+		if d.Error != "" {
+			a.note("disk %d: cannot describe it: %s", d.Number, d.Error)
+			continue
+		}
+		readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, node.Disks)
+		e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
+	}
 }
 
 // disks returns information about disks. If it fails with errIncomplete, the list is

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -146,10 +147,14 @@ func examinePipes(pipes []probed, own string) []finding {
 		found = append(found, finding{resultProblem, "pipes", "access denied: " + strings.Join(l, ", "),
 			"run this command with the account of csi-proxy or as an administrator; a container must mount the pipe"})
 	}
+	same := map[string][]string{}
 	for _, p := range pipes {
 		if p.state == unhealthy {
-			found = append(found, finding{resultProblem, "pipes", p.String() + ": " + p.detail, "check the log of csi-proxy, and restart it if it hangs"})
+			same[p.detail] = append(same[p.detail], p.String())
 		}
+	}
+	for _, detail := range slices.Sorted(maps.Keys(same)) {
+		found = append(found, finding{resultProblem, "pipes", strings.Join(same[detail], ", ") + ": " + detail, "check the log of csi-proxy, and restart it if it hangs"})
 	}
 	return found
 }

@@ -29,6 +29,8 @@ func TestExaminePipes(t *testing.T) {
 		{"missing version", answers(probed{server: "csi-proxy v2"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API are served", "problem missing: disk/v1beta2"}},
 		{"not an administrator", answers(probed{state: refused}, probed{state: refused}), []string{"problem access denied: disk/v1beta1, disk/v1beta2"}},
 		{"one hangs", answers(probed{}, probed{state: unhealthy, detail: "context deadline exceeded"}), []string{"ok 1 of 2 versions of the API are served", "problem disk/v1beta2: context deadline exceeded"}},
+		{"all hang", answers(probed{state: unhealthy, detail: "context deadline exceeded"}, probed{state: unhealthy, detail: "context deadline exceeded"}),
+			[]string{"problem disk/v1beta1, disk/v1beta2: context deadline exceeded"}},
 	} {
 		var got []string
 		for _, f := range examinePipes(c.pipes, "v2") {

@@ -22,7 +22,7 @@ const (
 )
 
 func (a *app) iscsiCommand() *cobra.Command {
-	return group("iscsi", "Show and change the connections of the node's iSCSI initiator",
+	return listGroup("iscsi", "Show and change the connections of the node's iSCSI initiator",
 		a.iscsiPortalsCommand(),
 		a.iscsiPortalCommand("add-portal", "Register a portal and discover its targets", "AddTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
 			_, err := c.AddTargetPortal(ctx, &v1alpha2.AddTargetPortalRequest{TargetPortal: p})
@@ -58,7 +58,7 @@ func portalArgument(text string) (*v1alpha2.TargetPortal, error) {
 }
 
 func (a *app) iscsiPortalsCommand() *cobra.Command {
-	return a.watchable(&cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "portals",
 		Short: "List the registered portals",
 		Args:  cobra.NoArgs,

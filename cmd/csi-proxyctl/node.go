@@ -225,7 +225,8 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Short: "Make a Win32 call fail or take longer",
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
   csi-proxyctl node fail DeviceIoControl --code IOCTL_DISK_GROW_PARTITION --delay 5s`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(false, func(context.Context) []string { return win32.CallNames() }),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
 			return a.changeNode(c, "fail", func(ctx context.Context, n *simcontrol.Client) error { return n.Fail(ctx, f) })

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
@@ -18,21 +19,51 @@ import (
 // The formats of results.
 const (
 	formatTable = "table"
+	formatWide  = "wide" // a table with all columns
+	formatName  = "name" // the names of the entries, one in each line
 	formatJSON  = "json"
 	formatYAML  = "yaml"
 )
 
-func formats() []string { return []string{formatTable, formatJSON, formatYAML} }
+// formats returns the formats of a command's result.
+func formats(c *cobra.Command) []string {
+	if c.Annotations[listAnnotation] != "" {
+		return []string{formatTable, formatWide, formatName, formatJSON, formatYAML}
+	}
+	return []string{formatTable, formatJSON, formatYAML}
+}
 
-// print prints rows as a table, or value as JSON or YAML. A list is always an array of
-// objects, even if the table has one column, so that fields can be added later.
+// oneOf formats a choice.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// print prints rows as a table, or value as JSON or YAML. Columns after a "|" in the header
+// are those of --output wide. A list is always an array of objects, even if the table has
+// one column, so that fields can be added later.
 func (a *app) print(value any, header string, rows [][]string) error {
-	if a.output != formatTable {
+	value, rows, err := a.filter(value, rows)
+	if err != nil {
+		return err
+	}
+	switch a.output {
+	case formatJSON, formatYAML:
 		return a.printValue(value)
+	case formatName:
+		return a.printNames(value, rows)
+	}
+	usual, more, _ := strings.Cut(header, "|")
+	columns := strings.Fields(usual)
+	if a.output == formatWide {
+		columns = append(columns, strings.Fields(more)...)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(strings.Fields(header), "\t"))
+	if !a.noHeaders {
+		fmt.Fprintln(w, strings.Join(columns, "\t"))
+	}
 	for _, row := range rows {
+		row = row[:len(columns)]
 		for i, cell := range row {
 			if cell == "" {
 				row[i] = "-"

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	output         string
+	noHeaders      bool
+	filters        []string
 	exact          bool // print sizes in bytes
 	timeout        time.Duration
 	timeoutSet     func() bool // whether --timeout was given
@@ -81,8 +84,8 @@ problems, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if !slices.Contains(formats(), a.output) {
-				return &hinted{fmt.Errorf("--output %q: want table, json or yaml", a.output), didYouMean(a.output, formats())}
+			if known := formats(c); !slices.Contains(known, a.output) {
+				return &hinted{fmt.Errorf("--output %q: want %s", a.output, oneOf(known)), didYouMean(a.output, known)}
 			}
 			if a.timeout <= 0 {
 				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
@@ -94,12 +97,15 @@ problems, 130 interrupted.`,
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml")
+	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml; of lists also wide or name")
 	f.BoolVar(&a.exact, "bytes", false, "print sizes in tables in bytes")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "time limit for each response")
 	a.timeoutSet = func() bool { return f.Changed("timeout") }
 	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy responds, up to --timeout")
-	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	root.Flags().Bool("version", false, "print the version of csi-proxyctl") // without -v, which is the log level of csi-proxy
+	root.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return formats(c), cobra.ShellCompDirectiveNoFileComp
+	})
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())
 	needsSubcommand(root)
@@ -107,8 +113,15 @@ problems, 130 interrupted.`,
 	return root
 }
 
-// flagError adds a hint to the error of a flag that does not exist.
+// flagError adds a hint to the error of a flag that does not exist, and of a duration
+// without a unit.
 func flagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
+		if _, failed := strconv.ParseFloat(invalid.GetValue(), 64); failed == nil {
+			return &hinted{err, fmt.Sprintf("a duration needs a unit: --%s %ss", invalid.GetFlag().Name, invalid.GetValue())}
+		}
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
@@ -207,13 +220,18 @@ func explain(err error) string {
 	return text
 }
 
-// statusIn returns the gRPC status in err, or nil.
+// statusIn returns the gRPC status in err, or nil. A server whose deadline ends a moment
+// before the client's resets the stream, which gRPC reports as Canceled: that is the same
+// timeout.
 func statusIn(err error) *status.Status {
 	var s interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &s) {
-		return s.GRPCStatus()
+	if !errors.As(err, &s) {
+		return nil
 	}
-	return nil
+	if got := s.GRPCStatus(); got.Code() != codes.Canceled || !strings.Contains(got.Message(), "RST_STREAM") {
+		return got
+	}
+	return status.FromContextError(context.DeadlineExceeded)
 }
 
 // brief returns err in one line, and a gRPC status as its code and message.

@@ -38,7 +38,7 @@ func (a *app) password(fromStdin bool) (string, error) {
 }
 
 func (a *app) smbCommand() *cobra.Command {
-	return group("smb", "List, create and remove the SMB mappings of the node", a.smbListCommand(), a.smbNewCommand(), a.smbRemoveCommand())
+	return listGroup("smb", "List, create and remove the SMB mappings of the node", a.smbListCommand(), a.smbNewCommand(), a.smbRemoveCommand())
 }
 
 // smbMapping is a mapping in the list.
@@ -102,7 +102,7 @@ func thisNodesMappings() ([]smbMapping, error) {
 }
 
 func (a *app) smbListCommand() *cobra.Command {
-	return a.watchable(&cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "list",
 		Short: "List the global mappings and the links that use them",
 		Args:  cobra.NoArgs,

@@ -31,10 +31,13 @@ type versionEntry struct {
 }
 
 func (a *app) versionsCommand() *cobra.Command {
-	return a.watchable(&cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "versions",
 		Short: "List the API groups and versions, and which of them are served",
-		Args:  cobra.NoArgs,
+		Long: `List the API groups and versions, and which of them are served.
+
+It fails if none is served, so it can be used as a probe.`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var entries []versionEntry
 			var rows [][]string
@@ -44,10 +47,19 @@ func (a *app) versionsCommand() *cobra.Command {
 				entries = append(entries, e)
 				rows = append(rows, []string{e.Group, e.Version, yesNo(e.Served), cmp.Or(e.Detail, e.Server)})
 			}
-			return a.print(entries, "GROUP VERSION SERVED DETAIL", rows)
+			if err := a.print(entries, "GROUP VERSION SERVED DETAIL", rows); err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(entries, func(e versionEntry) bool { return e.Served }) {
+				return &failure{err: &hinted{errors.New("no version is served"), "csi-proxyctl doctor shows the reason"}}
+			}
+			return nil
 		},
 	})
 }
+
+// name returns the name that call takes.
+func (e versionEntry) name() string { return e.Group + "/" + e.Version }
 
 // pipeState is the state of a pipe.
 type pipeState int

@@ -232,6 +232,604 @@ func (x *Content) GetWhat() string {
 	return ""
 }
 
+// DescribeRequest is the request of Describe.
+type DescribeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A path of the node to follow, or empty. Working directories do not restrict it.
+	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeRequest) Reset() {
+	*x = DescribeRequest{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeRequest) ProtoMessage() {}
+
+func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
+func (*DescribeRequest) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DescribeRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// DescribeResponse is the response of Describe.
+type DescribeResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Disks   []*Disk                `protobuf:"bytes,1,rep,name=disks,proto3" json:"disks,omitempty"`
+	Volumes []*Volume              `protobuf:"bytes,2,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Where the path of the request leads.
+	Way *Way `protobuf:"bytes,3,opt,name=way,proto3" json:"way,omitempty"`
+	// The working directories of the daemon; none if every path is allowed.
+	WorkingDirs   []string `protobuf:"bytes,4,rep,name=working_dirs,json=workingDirs,proto3" json:"working_dirs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeResponse) Reset() {
+	*x = DescribeResponse{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeResponse) ProtoMessage() {}
+
+func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
+func (*DescribeResponse) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DescribeResponse) GetDisks() []*Disk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetVolumes() []*Volume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetWay() *Way {
+	if x != nil {
+		return x.Way
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetWorkingDirs() []string {
+	if x != nil {
+		return x.WorkingDirs
+	}
+	return nil
+}
+
+// Disk is a disk of the node.
+type Disk struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Number    uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	SizeBytes uint64                 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// The bus, by the name that Get-Disk has for it, such as "iSCSI".
+	Bus string `protobuf:"bytes,3,opt,name=bus,proto3" json:"bus,omitempty"`
+	// GPT, MBR, or RAW without a partition table.
+	Style string `protobuf:"bytes,4,opt,name=style,proto3" json:"style,omitempty"`
+	// The GUID of a GPT, the signature of an MBR, or empty.
+	Identity string `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
+	Online   bool   `protobuf:"varint,6,opt,name=online,proto3" json:"online,omitempty"`
+	// The read-only attribute of Windows.
+	ReadOnly bool `protobuf:"varint,7,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// The disk is online, and refuses writes for another reason than its attribute.
+	WriteProtected bool `protobuf:"varint,8,opt,name=write_protected,json=writeProtected,proto3" json:"write_protected,omitempty"`
+	// A failover cluster manages the disk.
+	Clustered  bool         `protobuf:"varint,9,opt,name=clustered,proto3" json:"clustered,omitempty"`
+	Partitions []*Partition `protobuf:"bytes,10,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// Why the fields after the number are incomplete, or empty.
+	Error         string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disk) Reset() {
+	*x = Disk{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disk) ProtoMessage() {}
+
+func (x *Disk) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
+func (*Disk) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Disk) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Disk) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Disk) GetBus() string {
+	if x != nil {
+		return x.Bus
+	}
+	return ""
+}
+
+func (x *Disk) GetStyle() string {
+	if x != nil {
+		return x.Style
+	}
+	return ""
+}
+
+func (x *Disk) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Disk) GetOnline() bool {
+	if x != nil {
+		return x.Online
+	}
+	return false
+}
+
+func (x *Disk) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *Disk) GetWriteProtected() bool {
+	if x != nil {
+		return x.WriteProtected
+	}
+	return false
+}
+
+func (x *Disk) GetClustered() bool {
+	if x != nil {
+		return x.Clustered
+	}
+	return false
+}
+
+func (x *Disk) GetPartitions() []*Partition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Disk) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Partition is a partition of a disk.
+type Partition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	OffsetBytes   uint64                 `protobuf:"varint,2,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"`
+	LengthBytes   uint64                 `protobuf:"varint,3,opt,name=length_bytes,json=lengthBytes,proto3" json:"length_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Partition) Reset() {
+	*x = Partition{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Partition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Partition) ProtoMessage() {}
+
+func (x *Partition) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Partition.ProtoReflect.Descriptor instead.
+func (*Partition) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Partition) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Partition) GetOffsetBytes() uint64 {
+	if x != nil {
+		return x.OffsetBytes
+	}
+	return 0
+}
+
+func (x *Partition) GetLengthBytes() uint64 {
+	if x != nil {
+		return x.LengthBytes
+	}
+	return 0
+}
+
+// Volume is a volume of the node.
+type Volume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The volume ID of the API.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The disks that it lies on, of which it begins on the first one.
+	Disks []uint32 `protobuf:"varint,2,rep,packed,name=disks,proto3" json:"disks,omitempty"`
+	// Where it begins on that disk.
+	OffsetBytes uint64 `protobuf:"varint,3,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"`
+	// Such as NTFS; empty if Windows recognizes no file system.
+	FileSystem string `protobuf:"bytes,4,opt,name=file_system,json=fileSystem,proto3" json:"file_system,omitempty"`
+	Label      string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
+	// The size of the file system and what is free of it; 0 without one.
+	SizeBytes uint64 `protobuf:"varint,6,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	FreeBytes uint64 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	// Drive letters and directories.
+	MountedAt []string `protobuf:"bytes,8,rep,name=mounted_at,json=mountedAt,proto3" json:"mounted_at,omitempty"`
+	// Windows has not brought the volume online.
+	Offline bool `protobuf:"varint,9,opt,name=offline,proto3" json:"offline,omitempty"`
+	// Why the fields after the offset are incomplete, or empty.
+	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Volume) Reset() {
+	*x = Volume{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Volume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Volume) ProtoMessage() {}
+
+func (x *Volume) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
+func (*Volume) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Volume) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Volume) GetDisks() []uint32 {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *Volume) GetOffsetBytes() uint64 {
+	if x != nil {
+		return x.OffsetBytes
+	}
+	return 0
+}
+
+func (x *Volume) GetFileSystem() string {
+	if x != nil {
+		return x.FileSystem
+	}
+	return ""
+}
+
+func (x *Volume) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *Volume) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Volume) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *Volume) GetMountedAt() []string {
+	if x != nil {
+		return x.MountedAt
+	}
+	return nil
+}
+
+func (x *Volume) GetOffline() bool {
+	if x != nil {
+		return x.Offline
+	}
+	return false
+}
+
+func (x *Volume) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Way is where a path leads.
+type Way struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The links and mount points, in their order.
+	Hops []*Hop `protobuf:"bytes,1,rep,name=hops,proto3" json:"hops,omitempty"`
+	// The deepest that exists, with links resolved.
+	Location string `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
+	// The names below the location that do not exist, joined by backslashes.
+	Missing string `protobuf:"bytes,3,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Why it could not be followed further, or empty.
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// The share that it leads to, which is not contacted, or empty.
+	Share string `protobuf:"bytes,5,opt,name=share,proto3" json:"share,omitempty"`
+	// The status of the SMB mapping of that share; empty if there is no mapping.
+	ShareStatus   string `protobuf:"bytes,6,opt,name=share_status,json=shareStatus,proto3" json:"share_status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Way) GetHops() []*Hop {
+	if x != nil {
+		return x.Hops
+	}
+	return nil
+}
+
+func (x *Way) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *Way) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
+func (x *Way) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Way) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
+}
+
+func (x *Way) GetShareStatus() string {
+	if x != nil {
+		return x.ShareStatus
+	}
+	return ""
+}
+
+// Hop is a link or a mount point.
+type Hop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// "mount point", "junction" or "symbolic link".
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Where it leads.
+	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	// The ID of the volume of a mount point, which may be gone.
+	Volume        string `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hop) Reset() {
+	*x = Hop{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hop) ProtoMessage() {}
+
+func (x *Hop) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hop.ProtoReflect.Descriptor instead.
+func (*Hop) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Hop) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Hop) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Hop) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Hop) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
 var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
@@ -252,9 +850,65 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\aContent\x12!\n" +
 	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
 	"\flength_bytes\x18\x02 \x01(\x04R\vlengthBytes\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what2]\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\"%\n" +
+	"\x0fDescribeRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xc0\x01\n" +
+	"\x10DescribeResponse\x12,\n" +
+	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
+	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
+	"\x03way\x18\x03 \x01(\v2\x15.csiproxyadmin.v1.WayR\x03way\x12!\n" +
+	"\fworking_dirs\x18\x04 \x03(\tR\vworkingDirs\"\xd0\x02\n" +
+	"\x04Disk\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\x12\x10\n" +
+	"\x03bus\x18\x03 \x01(\tR\x03bus\x12\x14\n" +
+	"\x05style\x18\x04 \x01(\tR\x05style\x12\x1a\n" +
+	"\bidentity\x18\x05 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\x12\x1b\n" +
+	"\tread_only\x18\a \x01(\bR\breadOnly\x12'\n" +
+	"\x0fwrite_protected\x18\b \x01(\bR\x0ewriteProtected\x12\x1c\n" +
+	"\tclustered\x18\t \x01(\bR\tclustered\x12;\n" +
+	"\n" +
+	"partitions\x18\n" +
+	" \x03(\v2\x1b.csiproxyadmin.v1.PartitionR\n" +
+	"partitions\x12\x14\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"i\n" +
+	"\tPartition\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12!\n" +
+	"\foffset_bytes\x18\x02 \x01(\x04R\voffsetBytes\x12!\n" +
+	"\flength_bytes\x18\x03 \x01(\x04R\vlengthBytes\"\x95\x02\n" +
+	"\x06Volume\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05disks\x18\x02 \x03(\rR\x05disks\x12!\n" +
+	"\foffset_bytes\x18\x03 \x01(\x04R\voffsetBytes\x12\x1f\n" +
+	"\vfile_system\x18\x04 \x01(\tR\n" +
+	"fileSystem\x12\x14\n" +
+	"\x05label\x18\x05 \x01(\tR\x05label\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x06 \x01(\x04R\tsizeBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\a \x01(\x04R\tfreeBytes\x12\x1d\n" +
+	"\n" +
+	"mounted_at\x18\b \x03(\tR\tmountedAt\x12\x18\n" +
+	"\aoffline\x18\t \x01(\bR\aoffline\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05error\"\xb5\x01\n" +
+	"\x03Way\x12)\n" +
+	"\x04hops\x18\x01 \x03(\v2\x15.csiproxyadmin.v1.HopR\x04hops\x12\x1a\n" +
+	"\blocation\x18\x02 \x01(\tR\blocation\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\tR\amissing\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05share\x18\x05 \x01(\tR\x05share\x12!\n" +
+	"\fshare_status\x18\x06 \x01(\tR\vshareStatus\"]\n" +
+	"\x03Hop\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x16\n" +
+	"\x06volume\x18\x04 \x01(\tR\x06volume2\xb0\x01\n" +
 	"\x05Admin\x12T\n" +
-	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a#.csiproxyadmin.v1.ClearDiskResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
+	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a#.csiproxyadmin.v1.ClearDiskResponse\x12Q\n" +
+	"\bDescribe\x12!.csiproxyadmin.v1.DescribeRequest\x1a\".csiproxyadmin.v1.DescribeResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
 
 var (
 	file_csiproxyadmin_v1_admin_proto_rawDescOnce sync.Once
@@ -268,21 +922,35 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*ClearDiskRequest)(nil),  // 0: csiproxyadmin.v1.ClearDiskRequest
 	(*ClearDiskResponse)(nil), // 1: csiproxyadmin.v1.ClearDiskResponse
 	(*Content)(nil),           // 2: csiproxyadmin.v1.Content
+	(*DescribeRequest)(nil),   // 3: csiproxyadmin.v1.DescribeRequest
+	(*DescribeResponse)(nil),  // 4: csiproxyadmin.v1.DescribeResponse
+	(*Disk)(nil),              // 5: csiproxyadmin.v1.Disk
+	(*Partition)(nil),         // 6: csiproxyadmin.v1.Partition
+	(*Volume)(nil),            // 7: csiproxyadmin.v1.Volume
+	(*Way)(nil),               // 8: csiproxyadmin.v1.Way
+	(*Hop)(nil),               // 9: csiproxyadmin.v1.Hop
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
 	2, // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
-	0, // 1: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	1, // 2: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	7, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	8, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	6, // 4: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	9, // 5: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	0, // 6: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	3, // 7: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	1, // 8: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
+	4, // 9: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -296,7 +964,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

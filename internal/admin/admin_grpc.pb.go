@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Admin_ClearDisk_FullMethodName = "/csiproxyadmin.v1.Admin/ClearDisk"
+	Admin_Describe_FullMethodName  = "/csiproxyadmin.v1.Admin/Describe"
 )
 
 // AdminClient is the client API for Admin service.
@@ -32,6 +33,9 @@ type AdminClient interface {
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
 	// accepts it. It may be repeated after it was cut off.
 	ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*ClearDiskResponse, error)
+	// Describe returns what the API does not report about the disks and volumes of the node
+	// and, if a path is given, where it leads. It changes nothing.
+	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 }
 
 type adminClient struct {
@@ -52,6 +56,16 @@ func (c *adminClient) ClearDisk(ctx context.Context, in *ClearDiskRequest, opts 
 	return out, nil
 }
 
+func (c *adminClient) Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DescribeResponse)
+	err := c.cc.Invoke(ctx, Admin_Describe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -62,6 +76,9 @@ type AdminServer interface {
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
 	// accepts it. It may be repeated after it was cut off.
 	ClearDisk(context.Context, *ClearDiskRequest) (*ClearDiskResponse, error)
+	// Describe returns what the API does not report about the disks and volumes of the node
+	// and, if a path is given, where it leads. It changes nothing.
+	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -74,6 +91,9 @@ type UnimplementedAdminServer struct{}
 
 func (UnimplementedAdminServer) ClearDisk(context.Context, *ClearDiskRequest) (*ClearDiskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearDisk not implemented")
+}
+func (UnimplementedAdminServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -114,6 +134,24 @@ func _Admin_ClearDisk_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Describe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DescribeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Describe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Describe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Describe(ctx, req.(*DescribeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +162,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ClearDisk",
 			Handler:    _Admin_ClearDisk_Handler,
+		},
+		{
+			MethodName: "Describe",
+			Handler:    _Admin_Describe_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

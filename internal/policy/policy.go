@@ -55,7 +55,8 @@ func (d Dirs) Check(path string) error {
 	if within {
 		return nil
 	}
-	return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s is not within the working directories: %v", path, d.texts)
+	return hosterr.TextWithHint(hosterr.ErrPermissionDenied, "if drivers should use it, start csi-proxy with -working-dir=DIRECTORY, or with -kubelet-path=DIRECTORY if it is the kubelet's",
+		"path: %s is not within the working directories: %v", path, d.texts)
 }
 
 // checkRemoval is Check for a path that is removed or emptied. It also fails for the

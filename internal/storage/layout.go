@@ -322,3 +322,17 @@ func clearAreas(l win32.Layout, size uint64) []Area {
 	ranges = slices.DeleteFunc(ranges, func(r Area) bool { return r == whole[0] })
 	return append(ranges, whole[0])
 }
+
+// Identity returns the identity by which Windows distinguishes disks: the GUID of a GPT,
+// or the signature of an MBR. It is "" for a disk without a partition table.
+func Identity(l win32.Layout) string {
+	switch l.Style {
+	case win32.PARTITION_STYLE_GPT:
+		return l.DiskID.String()
+	case win32.PARTITION_STYLE_MBR:
+		if l.Signature != 0 { // blank disks have signature 0
+			return fmt.Sprintf("%#08x", l.Signature)
+		}
+	}
+	return ""
+}

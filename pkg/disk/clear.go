@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -26,3 +27,6 @@ func (d *Disk) Clear(ctx context.Context, number uint32, identity string, dryRun
 	})
 	return out, hosterr.Wrap("clear disk", target, err)
 }
+
+// Node returns the node that the service works on.
+func (d *Disk) Node() *node.Node { return d.base.Node }

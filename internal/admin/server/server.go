@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -13,6 +14,8 @@ import (
 // Disks is the part of the disk service that only administrators may use.
 type Disks interface {
 	Clear(ctx context.Context, number uint32, identity string, dryRun bool) (diskapi.Cleared, error)
+	// Node returns the node of the disks.
+	Node() *node.Node
 }
 
 // Server is the service.

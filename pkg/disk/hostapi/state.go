@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -129,9 +128,9 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 	case readOnly:
 		d.host.Node.Log.Warn("Took a read-only disk online; it stays read-only", "disk", number)
 	}
-	if now, err := disk.Layout(ctx); err == nil && identity(before) != "" && identity(now) != identity(before) {
+	if now, err := disk.Layout(ctx); err == nil && storage.Identity(before) != "" && storage.Identity(now) != storage.Identity(before) {
 		d.host.Node.Log.Warn("Windows gave a disk a new identity, because another one has the same", "disk", number, "others", d.twins(number, before),
-			"old", identity(before), "new", identity(now))
+			"old", storage.Identity(before), "new", storage.Identity(now))
 	}
 	return nil
 }
@@ -202,30 +201,17 @@ func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
 	}
 	defer disk.Close()
 	l, err := disk.Layout(d.host.Ctx)
-	return identity(l), err
-}
-
-// identity is [DiskAPI.Identity] of a disk with a table.
-func identity(l win32.Layout) string {
-	switch l.Style {
-	case win32.PARTITION_STYLE_GPT:
-		return l.DiskID.String()
-	case win32.PARTITION_STYLE_MBR:
-		if l.Signature != 0 { // blank disks have signature 0
-			return fmt.Sprintf("%#08x", l.Signature)
-		}
-	}
-	return ""
+	return storage.Identity(l), err
 }
 
 // twins returns the numbers of the other disks that have the identity of a disk with table l.
 func (d DiskAPI) twins(number uint32, l win32.Layout) []uint32 {
 	var others []uint32
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(n uint32, disk *storage.Disk) {
-		if n == number || identity(l) == "" {
+		if n == number || storage.Identity(l) == "" {
 			return
 		}
-		if o, err := disk.Layout(d.host.Ctx); err == nil && identity(o) == identity(l) {
+		if o, err := disk.Layout(d.host.Ctx); err == nil && storage.Identity(o) == storage.Identity(l) {
 			others = append(others, n)
 		}
 	})

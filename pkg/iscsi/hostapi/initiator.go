@@ -83,7 +83,7 @@ func initiatorError(err error) error {
 func serviceDown(err error) error {
 	return &hinted{
 		hosterr.Text(hosterr.ErrFailedPrecondition, "the service MSiSCSI does not respond: %w", err),
-		"start MSiSCSI with StartService of the system API",
+		"start it with csi-proxyctl system start MSiSCSI, or with StartService of the system API",
 	}
 }
 

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+)
+
+// describe asks csi-proxy, through the pipe of administrators, what the API does not report.
+func (a *app) describe(ctx context.Context, path string) (*admin.DescribeResponse, error) {
+	conn, err := connect(pipe.Path(admin.Pipe))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &failure{err: errors.New("the pipe of administrators is not served: csi-proxy is of another release, or runs with -admin-pipe=false")}
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &failure{err: errors.New("only administrators of the node can open the pipe of administrators")}
+	case err != nil:
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	out, err := admin.NewAdminClient(conn).Describe(ctx, &admin.DescribeRequest{Path: path})
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return nil, &failure{err: errors.New("csi-proxy is of another release and cannot describe its node")}
+	case err != nil:
+		return nil, &failure{"describe the node", err}
+	}
+	return out, nil
+}
+
+// offlineReason returns why a disk is offline, as far as it is known: the reason that
+// Windows has is in no documented control code.
+func offlineReason(d *admin.Disk, all []*admin.Disk) string {
+	if d.Online {
+		return ""
+	}
+	if d.Clustered {
+		return "a failover cluster manages it"
+	}
+	twin := slices.IndexFunc(all, func(o *admin.Disk) bool {
+		return o.Number != d.Number && o.Online && d.Identity != "" && o.Identity == d.Identity
+	})
+	if twin >= 0 {
+		return fmt.Sprintf("it has the same identity as disk %d", all[twin].Number)
+	}
+	return "unknown"
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
+)
+
+// Describe implements [admin.AdminServer]. Facts that Windows does not report are left out,
+// and the error of the disk or volume says why.
+func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admin.DescribeResponse, error) {
+	if s.disks == nil || s.disks.Node().API == nil {
+		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot describe its node")
+	}
+	n := s.disks.Node()
+	return node.Await(ctx, func() (*admin.DescribeResponse, error) {
+		out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
+		var err error
+		if in.Path != "" {
+			if out.Way, err = follow(ctx, n, in.Path); err != nil {
+				return nil, err
+			}
+		}
+		if out.Disks, err = disks(ctx, n); err != nil {
+			return nil, hosterr.Wrap("describe the disks", "", err)
+		}
+		if out.Volumes, err = volumes(ctx, n); err != nil {
+			return nil, hosterr.Wrap("describe the volumes", "", err)
+		}
+		return out, nil
+	})
+}
+
+func disks(ctx context.Context, n *node.Node) ([]*admin.Disk, error) {
+	var all []*admin.Disk
+	err := storage.EachDisk(ctx, n, storage.Query, func(number uint32, d *storage.Disk) {
+		out := &admin.Disk{Number: number}
+		if err := describe(ctx, d, out); err != nil {
+			out.Error = err.Error()
+		}
+		all = append(all, out)
+	})
+	return all, err
+}
+
+// describe adds to out what is known of a disk, until something fails.
+func describe(ctx context.Context, d *storage.Disk, out *admin.Disk) error {
+	desc, err := d.Descriptor(ctx)
+	if err != nil {
+		return err
+	}
+	out.Bus = busName(desc.BusType)
+	attrs, err := d.Attributes(ctx)
+	if err != nil {
+		return err
+	}
+	out.Online = attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0
+	out.ReadOnly = attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
+	if out.Online && !out.ReadOnly {
+		if out.WriteProtected, err = d.WriteProtected(ctx); err != nil {
+			return err
+		}
+	}
+	if out.Clustered, err = d.Clustered(ctx); err != nil {
+		return err
+	}
+	geometry, err := d.Geometry(ctx)
+	if err != nil {
+		return err
+	}
+	out.SizeBytes = geometry.DiskSize
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return err
+	}
+	out.Style, out.Identity = styleName(l), storage.Identity(l)
+	for _, p := range storage.Used(l) {
+		out.Partitions = append(out.Partitions, &admin.Partition{Number: p.Number, OffsetBytes: p.Offset, LengthBytes: p.Length})
+	}
+	return nil
+}
+
+func styleName(l win32.Layout) string {
+	switch {
+	case l.Style == win32.PARTITION_STYLE_GPT:
+		return "GPT"
+	case storage.Uninitialized(l):
+		return "RAW"
+	}
+	return "MBR"
+}
+
+// busName returns the name that Get-Disk has for a STORAGE_BUS_TYPE of ntddstor.h.
+func busName(bus uint32) string {
+	names := []string{"Unknown", "SCSI", "ATAPI", "ATA", "1394", "SSA", "Fibre Channel", "USB", "RAID", "iSCSI", "SAS", "SATA", "SD", "MMC",
+		"Virtual", "File Backed Virtual", "Spaces", "NVMe", "SCM", "UFS"}
+	if bus < uint32(len(names)) {
+		return names[bus]
+	}
+	return fmt.Sprintf("bus %d", bus)
+}
+
+func volumes(ctx context.Context, n *node.Node) ([]*admin.Volume, error) {
+	located, err := storage.Volumes(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	var all []*admin.Volume
+	for _, l := range located {
+		out := &admin.Volume{Id: l.ID}
+		for i, e := range l.Extents {
+			if i == 0 {
+				out.OffsetBytes = e.Offset
+			}
+			out.Disks = append(out.Disks, e.Disk)
+		}
+		if err := describeVolume(ctx, n, out); err != nil {
+			out.Error = node.Typed(err).Error()
+		}
+		all = append(all, out)
+	}
+	return all, ctx.Err()
+}
+
+// describeVolume adds to out what is known of a volume, until something fails.
+func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error {
+	var err error
+	if out.MountedAt, err = n.API.VolumePathNames(out.Id); err != nil {
+		return err
+	}
+	vol, err := storage.OpenVolume(ctx, n, out.Id, storage.Query)
+	if err != nil {
+		return err
+	}
+	out.Offline, err = vol.Offline(ctx)
+	vol.Close()
+	if err != nil || out.Offline {
+		return err
+	}
+	info, err := n.API.VolumeInformation(out.Id)
+	if win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.FileSystem, out.Label = info.FileSystem, info.Label
+	_, out.SizeBytes, out.FreeBytes, err = n.API.FreeSpace(out.Id)
+	return err
+}
+
+func follow(ctx context.Context, n *node.Node, path string) (*admin.Way, error) {
+	t, err := winfs.Follow(ctx, n, path)
+	if err != nil {
+		return nil, err
+	}
+	out := &admin.Way{Location: t.At.String(), Missing: strings.Join(t.Missing, `\`)}
+	for _, h := range t.Hops {
+		kind := "symbolic link"
+		switch {
+		case h.Volume != "":
+			kind = "mount point"
+		case h.Tag == win32.IO_REPARSE_TAG_MOUNT_POINT:
+			kind = "junction"
+		}
+		out.Hops = append(out.Hops, &admin.Hop{Path: h.Path, Kind: kind, Target: h.Target, Volume: h.Volume})
+	}
+	if t.Err != nil {
+		out.Error = node.Typed(t.Err).Error()
+	}
+	if !t.At.IsUNC() {
+		return out, nil
+	}
+	out.Share = t.At.Volume
+	mappings, err := smbapi.On(n).Mappings()
+	if err != nil {
+		out.Error = err.Error()
+	}
+	for _, m := range mappings {
+		if winpath.SameShare(m.Remote, out.Share) {
+			out.ShareStatus = m.Status.String()
+		}
+	}
+	return out, nil
+}
