@@ -54,8 +54,8 @@ func (a *app) doctorCommand() *cobra.Command {
   disks    all disks are online and writable, and none is a copy of another one
   smb      every SMB mapping works and is used by a link
   iscsi    the service MSiSCSI is running
-  install  only administrators may change the program, the configuration file and the log
-           of the Windows service
+  install  the Windows service does not wait for another process that serves the pipes, and
+           only administrators may change its program, configuration file and log
 
 The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
 		Args: cobra.NoArgs,
@@ -75,7 +75,14 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineDisks(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
-	found = append(found, examineInstall("csiproxy")...)
+	const service = "csiproxy"
+	var paths []string
+	for _, p := range pipes {
+		if p.state != absent {
+			paths = append(paths, p.pipe())
+		}
+	}
+	found = slices.Concat(found, examineServer(service, paths), examineInstall(service))
 	if err := a.printFindings(found); err != nil {
 		return err
 	}

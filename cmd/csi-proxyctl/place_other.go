@@ -4,3 +4,6 @@ package main
 
 // examineInstall finds nothing: only Windows has the service.
 func examineInstall(string) []finding { return nil }
+
+// examineServer finds nothing, for the same reason.
+func examineServer(string, []string) []finding { return nil }

@@ -67,6 +67,25 @@ func ListenWith(sddl string) (func(name string) (net.Listener, error), error) {
 	return nil, hosterr.TextWithHint(hosterr.ErrInvalid, hint, "security descriptor %q: this system has no named pipes; %s", sddl, hint)
 }
 
+// ServerOf returns the process that listens on the socket that replaces the pipe at a path,
+// and its program if that can be read.
+func ServerOf(path string) (pid uint32, image string, err error) {
+	socket, err := pipe.SocketPath(path)
+	if err != nil {
+		return 0, "", err
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return 0, "", err
+	}
+	defer conn.Close()
+	pid, ok := clientOf(conn)
+	if !ok {
+		return 0, "", fmt.Errorf("%s: this system does not say which process listens: %w", socket, errors.ErrUnsupported)
+	}
+	return pid, imageOf(pid), nil
+}
+
 // remedy says what to do.
 func (e *inUseError) remedy() string { return "stop that one first" }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -22,9 +23,6 @@ func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)
 // FILE_CREATE_PIPE_INSTANCE. It is enough for a client that opens the pipe with
 // GENERIC_READ and GENERIC_WRITE; see docs/contract/pipes.md#rights.
 const clientRights = (windows.FILE_GENERIC_READ | windows.FILE_GENERIC_WRITE) &^ createPipeInstance
-
-// createPipeInstance is FILE_CREATE_PIPE_INSTANCE, which has the bit of appending data.
-const createPipeInstance = windows.FILE_APPEND_DATA
 
 // ListenAt creates the named pipe at a path, without access from other machines.
 // LocalSystem and the account of this process have all rights, and administrators may
@@ -53,7 +51,8 @@ func defaultSDDL() (string, error) {
 
 // ListenWith is [Listen] for pipes with another security descriptor. It fails with
 // hosterr.ErrInvalid if Windows does not accept sddl, if sddl has no access control list,
-// or if this process could not add instances to such a pipe.
+// if this process could not add instances to such a pipe, or if a group such as Everyone
+// could. [OpenTo] says which of these groups may connect.
 func ListenWith(sddl string) (func(name string) (net.Listener, error), error) {
 	if err := checkSDDL(sddl); err != nil {
 		return nil, hosterr.TextWithHint(hosterr.ErrInvalid, sddlHint, "security descriptor %q: %w; %s", sddl, err, sddlHint)
@@ -72,6 +71,9 @@ func checkSDDL(sddl string) error {
 	}
 	if acl, _, err := sd.DACL(); err != nil || acl == nil {
 		return errors.New("it has no access control list, which would let everyone serve the pipe")
+	}
+	if groups, _ := openTo(sd.String()); groups != nil {
+		return fmt.Errorf("with it, %s may serve the pipe in place of csi-proxy; the rights %#x let a group connect, and no more", strings.Join(groups, ", "), clientRights)
 	}
 	name, err := windows.UTF16PtrFromString(`\\.\pipe\csi-proxy-check-` + rand.Text())
 	if err != nil {

@@ -156,8 +156,10 @@ func listenWith(t *testing.T, sddl string) func(string) (net.Listener, error) {
 
 func TestListenWithRefuses(t *testing.T) {
 	descriptors := map[string]string{
-		"no descriptor":          "administrators",
-		"no access control list": "O:SY",
+		"no descriptor":           "administrators",
+		"no access control list":  "O:SY",
+		"everyone may do all":     "D:(A;;GA;;;WD)",
+		"users may add instances": "D:P(A;;GA;;;SY)(A;;GRGW;;;S-1-5-32-545)",
 	}
 	if !wine() { // Wine reads the first as an empty list, and does not check rights when an instance is added
 		descriptors["everyone may serve"] = "D:NO_ACCESS_CONTROL"

@@ -91,8 +91,9 @@ type Config struct {
 	// 0 means one minute.
 	Grace time.Duration
 
-	// InUse, if set, is called once, when [Open] starts to wait for a pipe that another
-	// process serves, with an error that names the process. Open then waits until ctx ends.
+	// InUse, if set, is called when [Open] starts to wait for pipes that other processes
+	// serve, with an error that names each of these processes, and again when they are
+	// others. Open then waits until ctx ends.
 	InUse func(error)
 }
 
@@ -106,6 +107,10 @@ const (
 
 	// openRetry is the interval at which [Open] tries a pipe that is in use.
 	openRetry = 100 * time.Millisecond
+
+	// ownersInterval is the interval at which Open looks which processes serve its pipes.
+	// That connects to each pipe.
+	ownersInterval = 30 * time.Second
 
 	// waitLogInterval is the interval at which Open logs that it still waits.
 	waitLogInterval = 5 * time.Minute
@@ -173,7 +178,8 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 // awaitListeners creates the listeners of all pipes as soon as no other process serves one.
 func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listener, error) {
 	begin := time.Now()
-	var logged time.Time
+	var looked, logged time.Time
+	owners := ""
 	blocked := 0 // the pipe to try first: that of the last failure
 	for {
 		listeners, failed, err := s.listenAll(pipes, blocked)
@@ -187,13 +193,18 @@ func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listen
 		if !errors.As(err, &inUse) {
 			return s.listenEach(pipes)
 		}
-		if now := time.Now(); logged.IsZero() || now.Sub(logged) >= waitLogInterval {
-			owner := inUse.withRemedy(err)
-			if s.config.InUse != nil && logged.IsZero() {
-				s.config.InUse(fmt.Errorf("%s: %w", pipes[failed].Name, owner))
+		if now := time.Now(); looked.IsZero() || failed != blocked || now.Sub(looked) >= ownersInterval {
+			looked = now
+			by := ownersOf(pipes, failed, inUse.withRemedy(err))
+			changed := by.Error() != owners
+			owners = by.Error()
+			if s.config.InUse != nil && changed {
+				s.config.InUse(by)
 			}
-			s.config.Log.Warn("Waiting for another process to close its pipe, serving no pipe until then", "pipe", pipes[failed].Name, "err", owner)
-			logged = now
+			if changed || now.Sub(logged) >= waitLogInterval {
+				s.config.Log.Warn("Waiting for another process to close its pipe, serving no pipe until then", "pipe", pipes[failed].Name, "err", by)
+				logged = now
+			}
 		}
 		pause := openRetry
 		if failed != blocked {
@@ -217,6 +228,41 @@ func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listen
 			return s.listenEach(pipes)
 		}
 	}
+}
+
+// ownersOf returns err, which says who serves the pipe that failed and what to do, with the
+// other processes that serve pipes. Pipes whose server cannot be asked are left out.
+func ownersOf(pipes []Pipe, failed int, err error) error {
+	type owner struct {
+		pid   uint32
+		image string
+		pipes []string
+	}
+	first, _, _ := ServerOf(pipe.Path(pipes[failed].Name))
+	var others []owner
+	for i, p := range pipes {
+		if i == failed {
+			continue
+		}
+		pid, image, err := ServerOf(pipe.Path(p.Name))
+		if err != nil || pid == first {
+			continue
+		}
+		at := slices.IndexFunc(others, func(o owner) bool { return o.pid == pid })
+		if at < 0 {
+			at, others = len(others), append(others, owner{pid: pid, image: image})
+		}
+		others[at].pipes = append(others[at].pipes, p.Name)
+	}
+	err = fmt.Errorf("%s: %w", pipes[failed].Name, err)
+	for _, o := range others {
+		more := ""
+		if n := len(o.pipes) - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		err = fmt.Errorf("%w; %s%s: served by process %d (%s): stop it, too", err, o.pipes[0], more, o.pid, o.image)
+	}
+	return err
 }
 
 // listenAll creates the listeners of all pipes, that of the pipe first before the others. If

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,14 +234,9 @@ func TestServiceStopDuringCall(t *testing.T) {
 // A service that cannot serve never runs. Its process ends without reporting a stop, so that
 // Windows runs failure actions.
 func TestServiceCannotServe(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	s := service(t, csiProxy, "-metrics-bind-address="+taken.Addr().String())
+	s := service(t, csiProxy, "-metrics-bind-address=nowhere")
 	sc(t, "start", serviceName)
-	err = nodetest.Eventually(timeout, func() error {
+	err := nodetest.Eventually(timeout, func() error {
 		log, err := os.ReadFile(logFile)
 		if err == nil && !strings.Contains(string(log), "flag -metrics-bind-address=") {
 			err = fmt.Errorf("the log does not have the reason:\n%s", log)

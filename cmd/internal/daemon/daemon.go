@@ -132,9 +132,18 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			return fmt.Errorf("flag -pipe-sddl: %w", err)
 		}
 		config.Listen = listen
+		if warning := o.openPipes(); warning != "" {
+			klog.Warning(warning)
+		}
 	}
 	m := metrics.New()
-	metricsErr := startMetrics(ctx, &background, m, o.metricsAddress)
+	// Metrics and the state are served until running calls have finished.
+	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
+	defer endMetrics()
+	defer context.AfterFunc(ctx, m.Stopping)()
+	if err := serveMetrics(served, &background, m, o.metricsAddress); err != nil {
+		return err
+	}
 	if o.metricsAddress != "" {
 		config.Interceptors = append(config.Interceptors, m.Interceptor())
 	}
@@ -163,9 +172,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		klog.InfoS("Serving API", "pipes", len(pipes))
 		ready()
 	}
-	waited := false
 	config.InUse = func(err error) {
-		waited = true
 		m.Waiting("waiting: " + err.Error())
 		ready() // the service manager would give up a service that does not start for long
 	}
@@ -177,14 +184,6 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		}
 		return err
 	}
-	switch {
-	case metricsErr != nil && !waited:
-		server.Close()
-		return metricsErr
-	case metricsErr != nil:
-		// The process that had the pipes may have had the address, too.
-		background.Go(func() { retryMetrics(ctx, &background, m, o.metricsAddress) })
-	}
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to find SMB mappings of earlier processes, retrying with the first SMB request")
@@ -192,50 +191,51 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	})
 	err = server.Serve(ctx)
 	end()
+	endMetrics()
 	background.Wait()
 	klog.InfoS("Stopped CSI-Proxy Server")
 	return err
 }
 
-// startMetrics serves metrics on an address in the background until ctx ends. Without an
-// address it does nothing.
-func startMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) error {
+// serveMetrics serves metrics on an address in the background until ctx ends. Without an
+// address it does nothing. While the address cannot be used, as where an earlier daemon
+// that is stopping has it, it tries again every second: the node must still serve volumes.
+// It fails if the address is not one.
+func serveMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) error {
 	if address == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("flag -metrics-bind-address=%s: %w", address, err)
+	listen := func() (net.Listener, error) {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("flag -metrics-bind-address=%s: %w", address, err)
+		}
+		klog.InfoS("Started metrics server", "url", "http://"+l.Addr().String()+"/metrics")
+		return l, nil
 	}
-	klog.InfoS("Started metrics server", "url", "http://"+l.Addr().String()+"/metrics")
+	l, err := listen()
+	var used *os.SyscallError // of bind
+	if err != nil && !errors.As(err, &used) {
+		return err
+	}
 	background.Go(func() {
-		// Without metrics, the node must still serve volumes.
+		const pause, logInterval = time.Second, 5 * time.Minute
+		for logged := (time.Time{}); err != nil; l, err = listen() {
+			if time.Since(logged) >= logInterval {
+				klog.ErrorS(err, "Cannot serve metrics yet, retrying", "interval", pause)
+				logged = time.Now()
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
 		if err := m.Serve(ctx, l); err != nil {
 			klog.ErrorS(err, "Stopped serving metrics")
 		}
 	})
 	return nil
-}
-
-// retryMetrics tries to serve metrics until the address is free or ctx ends.
-func retryMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) {
-	const pause = time.Second
-	logged := false
-	for {
-		err := startMetrics(ctx, background, m, address)
-		if err == nil {
-			return
-		}
-		if !logged {
-			klog.ErrorS(err, "Cannot serve metrics yet, retrying", "interval", pause)
-			logged = true
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // survey makes the SMB service log the mappings that earlier processes left on the node,

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,7 +237,7 @@ func TestSIGTERMFinishesRunningCall(t *testing.T) {
 // stopDuringCall stops the daemon during a call of that length, and reports whether the
 // call was still running when the daemon rejected new connections.
 func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
-	p := start(t)
+	p := start(t, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	node := control(t)
 	if err := node.Fail(t.Context(), nodespec.Fault{Call: "Reenumerate", Times: 1, Delay: long}); err != nil {
@@ -273,7 +273,11 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	status, text, stateErr := p.tryState(t, "/readyz")
 	ran = len(answer) == 0
+	if ran && (status != http.StatusServiceUnavailable || text != "stopping\n") {
+		t.Errorf("/readyz = %d %q (%v) while a call finishes, want 503", status, text, stateErr)
+	}
 	if err := <-answer; err != nil {
 		t.Errorf("the running call = %v, want success", err)
 	}
@@ -374,17 +378,11 @@ func TestStartFailureIsReported(t *testing.T) {
 	if err := os.WriteFile(file, []byte("diks: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
 	for _, c := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"port in use", []string{"-metrics-bind-address=" + taken.Addr().String()}, "-metrics-bind-address=" + taken.Addr().String() + ": listen tcp"},
 		{"invalid address of metrics", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
@@ -217,6 +218,15 @@ func (o *options) check() error {
 		return fmt.Errorf("flag -config=%s: want an absolute path, because a service starts in the directory of Windows", o.config)
 	}
 	return nil
+}
+
+// openPipes returns a warning if groups such as Everyone may connect to the pipes, or "".
+func (o *options) openPipes() string {
+	groups := apiserver.OpenTo(o.pipeSDDL)
+	if o.pipeSDDL == "" || len(groups) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("flag -pipe-sddl lets %s connect to the pipes: each of their programs on this node may call the API; name the account of a driver instead if you can", strings.Join(groups, ", "))
 }
 
 // allWorkingDirs returns the working directories in the order of logs and errors.

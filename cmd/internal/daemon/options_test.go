@@ -111,3 +111,17 @@ func TestHelpExitsWithZero(t *testing.T) {
 		t.Errorf("parse(-h) = %v, want flag.ErrHelp", err)
 	}
 }
+
+// Pipes that everyone may connect to are possible, and never unnoticed.
+func TestOpenPipesAreNamed(t *testing.T) {
+	for sddl, want := range map[string]string{
+		"":                            "",
+		"D:P(A;;GA;;;SY)(A;;GA;;;BA)": "",
+		"D:P(A;;GA;;;SY)(A;;0x12019b;;;WD)(A;;0x12019b;;;BU)": "flag -pipe-sddl lets Everyone, Users connect to the pipes",
+	} {
+		o := options{pipeSDDL: sddl}
+		if got := o.openPipes(); got == "" != (want == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%q: warning %q, want %q", sddl, got, want)
+		}
+	}
+}

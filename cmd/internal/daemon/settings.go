@@ -227,6 +227,9 @@ func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVer
 		if _, err := apiserver.ListenWith(o.pipeSDDL); err != nil {
 			return fail(fmt.Errorf("flag -pipe-sddl: %w", err))
 		}
+		if warning := o.openPipes(); warning != "" {
+			fmt.Fprintf(stderr, "%s config check: warning: %s\n", p.Name, warning)
+		}
 	}
 	from := "the defaults"
 	if o.config != "" {

@@ -303,6 +303,23 @@ func TestServiceWaitsForPipes(t *testing.T) {
 	}
 }
 
+// A service may run, or be stopped, with a configuration file that became wrong later, and
+// its next start would fail.
+func TestStatusShowsWrongSettings(t *testing.T) {
+	exe := proxy(t)
+	file := filepath.Join(t.TempDir(), "csi-proxy.yaml")
+	if err := os.WriteFile(file, []byte("v: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	verb(t, exitOK, exe, "install", "-dir", filepath.Join(t.TempDir(), "csi-proxy"), "--", "-config="+file)
+	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+	if err := os.WriteFile(file, []byte("kubelet-pth: x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitNotServing, exe, "status"), "settings  version ", "csi-proxy.yaml:1: key kubelet-pth: unknown", "correct them before the service starts again", "23 of 23 are served")
+	verb(t, exitOK, exe, "uninstall")
+}
+
 // TestFailedInstallLeavesNothing installs where a file is in the way.
 func TestFailedInstallLeavesNothing(t *testing.T) {
 	exe := proxy(t)

@@ -610,8 +610,9 @@ func (c *command) status() (int, error) {
 	if err != nil {
 		return exitFailure, err
 	}
-	// A service of another version may have flags that this one does not know.
-	if pipes, err := c.program.Pipes(args); err == nil {
+	// Of a service of another version, this program may not know all flags.
+	pipes, settingsErr := c.program.Pipes(args)
+	if settingsErr == nil {
 		c.pipes = pipes
 	}
 	by, servedErr := servedBy(status.ProcessId, c.pipes)
@@ -621,12 +622,18 @@ func (c *command) status() (int, error) {
 	fmt.Fprintf(c.out, "failure   %s\n", failure)
 	fmt.Fprintf(c.out, "command   %s\n", config.command)
 	fmt.Fprintf(c.out, "log       %s\n", logOf(s))
+	if settingsErr != nil {
+		fmt.Fprintf(c.out, "settings  version %s does not accept them: %v\n", c.program.Version, settingsErr)
+	}
 	fmt.Fprintf(c.out, "pipes     %d of %d are served by the service\n", len(by), len(c.pipes))
 	if servedErr != nil {
 		if status.State == svc.Running {
 			fmt.Fprintln(c.out, "waiting   the service serves all pipes as soon as no other process serves one")
 		}
-		return exitNotServing, servedErr
+		return exitNotServing, errors.Join(servedErr, settingsErr)
+	}
+	if settingsErr != nil {
+		return exitNotServing, fmt.Errorf("flags of the service: %w: correct them before the service starts again; csi-proxy config check shows what a file would do", settingsErr)
 	}
 	if status.State != svc.Running || len(by) < len(c.pipes) {
 		return exitNotServing, nil

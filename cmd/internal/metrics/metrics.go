@@ -38,9 +38,10 @@ type Server struct {
 	calls    *grpcprometheus.ServerMetrics
 	registry *prometheus.Registry
 
-	mu    sync.Mutex
-	state string
-	ready bool
+	mu       sync.Mutex
+	state    string
+	ready    bool
+	stopping bool
 }
 
 // New returns a server whose state is "starting".
@@ -61,10 +62,19 @@ func (s *Server) Ready(state string) { s.set(state, true) }
 // Waiting sets the state of a daemon that does not serve.
 func (s *Server) Waiting(state string) { s.set(state, false) }
 
+// Stopping sets the state of a daemon that lets running calls finish. It is the last state.
+func (s *Server) Stopping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.ready, s.stopping = "stopping", false, true
+}
+
 func (s *Server) set(state string, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state, s.ready = state, ready
+	if !s.stopping {
+		s.state, s.ready = state, ready
+	}
 }
 
 // show returns the handler for the state. Its status is 503 if the daemon must be ready and

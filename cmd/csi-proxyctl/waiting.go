@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// pipeOwner is a process that serves pipes of csi-proxy.
+type pipeOwner struct {
+	pid     uint32
+	image   string // its program
+	service string // the name of the service that runs in it, or ""
+	pipes   []string
+}
+
+// examineWaiting finds the processes that keep a Windows service of csi-proxy, which runs
+// in a process, from serving.
+func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
+	found := []finding{}
+	for _, o := range owners {
+		if o.pid == pid {
+			continue
+		}
+		pipes := fmt.Sprintf("%d pipes", len(o.pipes))
+		if len(o.pipes) == 1 {
+			pipes = o.pipes[0]
+		}
+		hint := fmt.Sprintf("taskkill /F /PID %d; if a DaemonSet has started it, keep its pod off the node instead", o.pid)
+		if o.service != "" {
+			hint = "sc.exe stop " + o.service
+		}
+		found = append(found, finding{resultProblem, "install", fmt.Sprintf("the service %s (process %d) waits: process %d (%s) serves %s", service, pid, o.pid, o.image, pipes),
+			hint + "; the service then serves without a restart. If the other one is to stay: csi-proxy uninstall"})
+	}
+	return found
+}
+
+// ownersOf returns the processes that serve the pipes, as serverOf says, in the order of
+// their first pipe. Pipes that cannot be asked for theirs are left out.
+func ownersOf(paths []string, serverOf func(path string) (pid uint32, image string, err error)) []pipeOwner {
+	var owners []pipeOwner
+	at := map[uint32]int{}
+	for _, path := range paths {
+		pid, image, err := serverOf(path)
+		if err != nil {
+			continue
+		}
+		i, known := at[pid]
+		if !known {
+			i = len(owners)
+			at[pid] = i
+			owners = append(owners, pipeOwner{pid: pid, image: image})
+		}
+		owners[i].pipes = append(owners[i].pipes, path[strings.LastIndexAny(path, `\/`)+1:])
+	}
+	return owners
+}
