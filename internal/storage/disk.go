@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -61,8 +62,8 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 // leaves out disks that are files of this machine, such as the scratch disks of
 // containers, which do not grow by themselves: the request announces a change of the
 // layout to all who use the disk. A disk that another program holds, as programs hold one
-// that has just arrived, is tried again, up to layoutTries times. A disk that fails is
-// logged and skipped.
+// that has just arrived, is tried again for about a second. A disk that fails is logged
+// and skipped.
 func UpdateDisks(ctx context.Context, n *node.Node) error {
 	pending, err := diskPaths(n)
 	if err != nil {
@@ -71,7 +72,7 @@ func UpdateDisks(ctx context.Context, n *node.Node) error {
 	skip := func(path string, err error) {
 		n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 	}
-	err = node.Poll(ctx, n.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (bool, error) {
+	err = node.Poll(ctx, n.Clock, node.Pace{Pause: pause / 8, Longest: pause, Limit: time.Second}, func() (bool, error) {
 		var held []string
 		for _, path := range pending {
 			if err := ctx.Err(); err != nil {
