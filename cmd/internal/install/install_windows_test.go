@@ -317,6 +317,18 @@ func TestStatusShowsWrongSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, verb(t, exitNotServing, exe, "status"), "settings  version ", "csi-proxy.yaml:1: key kubelet-pth: unknown", "correct them before the service starts again", "23 of 23 are served")
+
+	// The same for a way back to a version that does not know a key of the file.
+	process, older := processOf(t), copyOf(t, exe)
+	contains(t, verb(t, exitFailure, older, "upgrade"), "this version does not accept the flags of the service, which was not changed", "csi-proxy.yaml:1: key kubelet-pth: unknown")
+	if now := processOf(t); now != process {
+		t.Errorf("the refused upgrade replaced process %d by %d", process, now)
+	}
+	if err := os.WriteFile(file, []byte("v: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	verb(t, exitOK, older, "upgrade")
+	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
 	verb(t, exitOK, exe, "uninstall")
 }
 
