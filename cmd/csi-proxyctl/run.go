@@ -79,8 +79,8 @@ func (a *app) command() *cobra.Command {
 		Long: `Show what the CSI Proxy of this node serves, call any method of any version of
 its API, and find problems of the node.
 
-Exit codes: 0 success, 1 failed or incomplete, 2 wrong usage, 3 doctor found
-problems, 130 interrupted.`,
+Exit codes: 0 success, 1 failed or incomplete, 2 wrong usage, 3 doctor or why
+found problems, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -107,7 +107,7 @@ problems, 130 interrupted.`,
 		return formats(c), cobra.ShellCompDirectiveNoFileComp
 	})
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.nodeCommand())
+	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.whyCommand(), a.nodeCommand())
 	needsSubcommand(root)
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root

@@ -1,0 +1,501 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+)
+
+func (a *app) whyCommand() *cobra.Command {
+	return a.watchable(&cobra.Command{
+		Use:   "why PATH|VOLUME|DISK|PIPE|TEXT...",
+		Short: "Say what is wrong with a path, volume, disk or pipe, and what to do",
+		Long: `Follow a path of the kubelet through links and mount points to its volume, partition
+and disk, or to its share, and say in one sentence what is wrong and what to do. It also
+takes the ID of a volume, the number or serial number of a disk, the name of a pipe, the
+name of a persistent volume, and the text of an event that kubectl describe prints: it
+looks for one of them there. It changes nothing.
+
+It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
+		Example: `  csi-proxyctl why 'C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount'
+  csi-proxyctl why pvc-8f2c
+  csi-proxyctl why 2
+  csi-proxyctl why '\\.\pipe\csi-proxy-disk-v1'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := a.why(c.Context(), subjectOf(strings.Join(args, " ")))
+			if err != nil {
+				return err
+			}
+			if err := a.printWhy(out); err != nil {
+				return err
+			}
+			if out.Result == resultProblem {
+				return &failure{err: errFindings}
+			}
+			return nil
+		},
+	})
+}
+
+// explanation is the result of why.
+type explanation struct {
+	Result string    `json:"result"` // one of a finding
+	Cause  string    `json:"cause"`
+	Remedy string    `json:"remedy"`
+	Steps  []whyStep `json:"steps"`
+}
+
+// whyStep is something on the way from the path to the disk.
+type whyStep struct {
+	Kind string `json:"kind"` // path, volume, users, disk, share or pipe
+	What string `json:"what"`
+}
+
+func (a *app) printWhy(e explanation) error {
+	if a.output != formatTable {
+		return a.printValue(e)
+	}
+	for _, s := range e.Steps {
+		if err := a.line("%-7s  %s", s.Kind, s.What); err != nil {
+			return err
+		}
+	}
+	if err := a.line("%-7s  %s", e.Result, e.Cause); err != nil || e.Remedy == "" {
+		return err
+	}
+	return a.line("%-7s  > %s", "", e.Remedy)
+}
+
+// inquiry collects an explanation. Its first cause stays.
+type inquiry struct {
+	a    *app
+	node *admin.DescribeResponse
+	ids  map[uint32]*diskv1.DiskIDs
+	explanation
+}
+
+func (q *inquiry) step(kind, format string, args ...any) {
+	q.Steps = append(q.Steps, whyStep{kind, fmt.Sprintf(format, args...)})
+}
+
+func (q *inquiry) conclude(result, cause, remedy string) {
+	if q.Result == "" {
+		q.Result, q.Cause, q.Remedy = result, cause, remedy
+	}
+}
+
+func (q *inquiry) blame(cause, remedy string) { q.conclude(resultProblem, cause, remedy) }
+
+// why explains a subject.
+func (a *app) why(ctx context.Context, s subject) (explanation, error) {
+	q := &inquiry{a: a, explanation: explanation{Steps: []whyStep{}}}
+	if s.kind == aPipe {
+		q.pipe(ctx, s.text)
+		return q.explanation, nil
+	}
+	path := ""
+	if s.kind == aPath {
+		path = s.text
+	}
+	err := q.describe(ctx, path)
+	if err == nil && s.kind == aName {
+		if s, err = q.named(ctx, s.text); err == nil && s.kind == aPath {
+			err = q.describe(ctx, s.text)
+		}
+	}
+	if err != nil {
+		if q.notServed(ctx) {
+			return q.explanation, nil
+		}
+		return q.explanation, err
+	}
+	switch s.kind {
+	case aPath:
+		q.path(s.text)
+	case aVolume:
+		q.volumeOnly(ctx, s.text)
+	case aDisk:
+		q.diskAndVolumes(ctx, s.disk)
+	}
+	return q.explanation, nil
+}
+
+func (q *inquiry) describe(ctx context.Context, path string) (err error) {
+	if q.node, err = q.a.describe(ctx, path); err != nil {
+		return err
+	}
+	client, err := disk.NewClient()
+	if err != nil {
+		return &failure{err: err}
+	}
+	defer client.Close()
+	ctx, cancel := q.a.limited(ctx)
+	defer cancel()
+	out, err := client.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+	if err != nil {
+		return &failure{"disk/v1 ListDiskIDs", err}
+	}
+	q.ids = out.DiskIDs
+	return nil
+}
+
+// notServed reports whether csi-proxy does not serve its pipes, and then says so.
+func (q *inquiry) notServed(ctx context.Context) bool {
+	var pipes []probed
+	for _, svc := range catalog() {
+		pipes = append(pipes, q.a.probe(ctx, svc))
+	}
+	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
+		return false
+	}
+	q.examined(examinePipes(pipes, version))
+	return q.Result != ""
+}
+
+// examined takes the first problem of doctor as the cause.
+func (q *inquiry) examined(found []finding) {
+	for _, f := range found {
+		if f.Result == resultProblem {
+			q.blame(f.What, f.Hint)
+		}
+	}
+}
+
+// named finds what a name stands for: the serial number or identifier of a disk, or a part
+// of the path of a mount point or of a link to a share.
+func (q *inquiry) named(ctx context.Context, name string) (subject, error) {
+	for n, id := range q.ids {
+		if name == id.SerialNumber || name == id.Page83 {
+			return subject{kind: aDisk, disk: n}, nil
+		}
+	}
+	var at []string
+	for _, v := range q.node.Volumes {
+		at = append(at, v.MountedAt...)
+	}
+	if mappings, err := q.a.smbMappings(ctx); err == nil {
+		for _, m := range mappings {
+			at = append(at, m.UsedBy...)
+		}
+	}
+	for _, path := range at {
+		if strings.Contains(strings.ToLower(path), strings.ToLower(name)) {
+			return subject{kind: aPath, text: path}, nil
+		}
+	}
+	q.blame(fmt.Sprintf("nothing on this node belongs to %q: no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", name),
+		"the volume is not staged on this node: see the driver's log; or name a path, a disk number, a volume ID or a pipe")
+	return subject{}, nil
+}
+
+// path explains the path that the description of the node followed.
+func (q *inquiry) path(path string) {
+	way := q.node.Way
+	volume := ""
+	for _, h := range way.Hops {
+		q.step("path", "%s is a %s to %s", h.Path, h.Kind, h.Target)
+		volume = h.Volume
+	}
+	if way.Share != "" {
+		q.share(way)
+		return
+	}
+	switch {
+	case way.Missing != "":
+		q.step("path", `%s exists, %s below it does not`, way.Location, way.Missing)
+	case way.Error == "":
+		q.step("path", "%s exists", way.Location)
+	}
+	v := q.volumeAt(cmp.Or(volume, way.Location))
+	switch {
+	case v != nil:
+		q.volume(v)
+	case volume != "":
+		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
+	}
+	base := way.Location
+	if p, err := winpath.Parse(way.Location); err == nil && !p.IsRoot() {
+		base = strings.ToLower(p.Base())
+	}
+	switch {
+	case way.Error != "":
+		q.blame(way.Location+" cannot be opened: "+way.Error, "see the volume and the disk above; csi-proxyctl doctor looks at the rest of the node")
+	case way.Missing != "" && len(way.Hops) > 0:
+		last := way.Hops[len(way.Hops)-1]
+		q.blame(fmt.Sprintf("%s leads to %s, below which %s does not exist", last.Path, way.Location, way.Missing),
+			"the volume was unstaged, or its content is another one: delete the pod, so that the kubelet unpublishes the volume and stages it again")
+	case way.Missing != "":
+		q.blame(path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log")
+	case volume == "" && (base == "globalmount" || base == "mount"):
+		q.blame(fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
+			"the driver has not staged the volume, or it was unmounted: delete the pod, so that the kubelet stages it again")
+	case !q.allowed(path):
+		q.blame(fmt.Sprintf("%s is not within the working directories [%s]", path, strings.Join(q.node.WorkingDirs, " ")),
+			"if drivers should use it, start csi-proxy with -working-dir=DIRECTORY, or with -kubelet-path=DIRECTORY if it is the kubelet's")
+	}
+	q.conclude(resultOK, "nothing wrong was found on the way from the path to the disk", "")
+}
+
+// allowed reports whether the text of a path is within a working directory.
+func (q *inquiry) allowed(path string) bool {
+	p, err := winpath.Parse(path)
+	dirs, failed := winpath.ParseList(q.node.WorkingDirs)
+	return err != nil || failed != nil || len(dirs) == 0 || slices.ContainsFunc(dirs, p.Within)
+}
+
+// share explains the end of a path on a share.
+func (q *inquiry) share(way *admin.Way) {
+	remedy := "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + way.Share + " maps it by hand"
+	switch {
+	case way.ShareStatus == "ok":
+		q.step("share", "%s is mapped, and Windows reports that the mapping works", way.Share)
+		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which was not contacted", "")
+	case way.ShareStatus != "":
+		q.step("share", "%s is mapped, status: %s", way.Share, way.ShareStatus)
+		q.blame(fmt.Sprintf("the SMB mapping of %s is %s", way.Share, way.ShareStatus), remedy)
+	case way.Error != "":
+		q.blame("Windows does not list its SMB mappings: "+way.Error, "check the service LanmanWorkstation: sc.exe query LanmanWorkstation")
+	default:
+		q.step("share", "%s is not mapped", way.Share)
+		q.blame(way.Share+" is not mapped on this node", remedy)
+	}
+}
+
+// gone explains a mount point whose volume the node does not have.
+func (q *inquiry) gone(volume, at string) {
+	q.step("volume", "%s does not exist on this node", volume)
+	var offline []string
+	for _, d := range q.node.Disks {
+		if !d.Online && d.Error == "" {
+			q.step("disk", "%s", q.diskText(d))
+			offline = append(offline, number(d.Number))
+		}
+	}
+	cause := fmt.Sprintf("the volume that is mounted at %s is not on this node: its disk was detached", at)
+	if offline == nil {
+		q.blame(cause, "attach the disk again and run: csi-proxyctl call disk/v1 Rescan; or delete the pod, so that the kubelet unmounts it")
+		return
+	}
+	which := "the offline disk "
+	if len(offline) > 1 {
+		which = "one of the offline disks "
+	}
+	q.blame(cause+", or is "+which+strings.Join(offline, ", "),
+		fmt.Sprintf("csi-proxyctl why %s shows why the disk is offline; if it is another disk, attach that one again and run: csi-proxyctl call disk/v1 Rescan", offline[0]))
+}
+
+// volumeAt returns the volume with an ID, or that a path without links is on.
+func (q *inquiry) volumeAt(path string) *admin.Volume {
+	for _, v := range q.node.Volumes {
+		if len(path) >= len(v.Id) && strings.EqualFold(path[:len(v.Id)], v.Id) {
+			return v
+		}
+		for _, m := range v.MountedAt {
+			if len(m) == len(`C:\`) && strings.HasPrefix(strings.ToLower(path), strings.ToLower(m)) {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+func (q *inquiry) volumeOnly(ctx context.Context, id string) {
+	v := q.volumeAt(id)
+	if v == nil {
+		q.gone(id, "this ID")
+		q.Cause = strings.Replace(q.Cause, "the volume that is mounted at this ID", "the volume", 1)
+		return
+	}
+	q.volume(v)
+	if len(v.MountedAt) == 0 {
+		q.conclude(resultNote, "nothing is wrong with the volume, and it is mounted nowhere", "a driver mounts it when a pod needs it")
+	}
+	q.conclude(resultOK, "nothing wrong was found with the volume and its disk", "")
+}
+
+// volume explains a volume and its disks. A problem of a disk explains that of the volume.
+func (q *inquiry) volume(v *admin.Volume) {
+	q.step("volume", "%s", q.volumeText(v))
+	q.step("users", "unknown: no documented call names the processes that use a volume")
+	for _, n := range v.Disks {
+		for _, d := range q.node.Disks {
+			if d.Number == n {
+				q.step("disk", "%s", q.diskText(d))
+				q.checkDisk(d)
+			}
+		}
+	}
+	q.checkVolume(v)
+}
+
+func (q *inquiry) checkVolume(v *admin.Volume) {
+	switch {
+	case v.Error != "":
+		q.blame(fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error), "detach and attach its disk; if that does not help, run chkdsk on the volume")
+	case v.Offline:
+		q.blame(fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
+			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings it online", v.Disks[0]))
+	case v.FileSystem == "":
+		q.blame(fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
+			fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id))
+	case v.SizeBytes > 0 && v.FreeBytes < v.SizeBytes/100:
+		q.blame(fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, q.a.size(v.FreeBytes), q.a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files")
+	}
+}
+
+func (q *inquiry) volumeText(v *admin.Volume) string {
+	text := v.Id + ": "
+	if v.FileSystem == "" {
+		text += "no file system"
+	} else {
+		text += fmt.Sprintf("%s, %s, %s used", v.FileSystem, q.a.size(v.SizeBytes), percent(int64(v.SizeBytes-v.FreeBytes), int64(v.SizeBytes)))
+	}
+	for i, n := range v.Disks {
+		text += fmt.Sprintf(", on disk %d", n)
+		for _, d := range q.node.Disks {
+			for _, p := range d.Partitions {
+				if i == 0 && d.Number == n && p.OffsetBytes <= v.OffsetBytes && v.OffsetBytes < p.OffsetBytes+p.LengthBytes {
+					text += fmt.Sprintf(" partition %d", p.Number)
+				}
+			}
+		}
+	}
+	if len(v.MountedAt) == 0 {
+		return text + ", mounted nowhere"
+	}
+	return text + ", mounted at " + strings.Join(v.MountedAt, " and ")
+}
+
+func (q *inquiry) diskText(d *admin.Disk) string {
+	text := fmt.Sprintf("disk %d", d.Number)
+	if id := q.ids[d.Number]; id != nil {
+		if known := cmp.Or(id.SerialNumber, id.Page83); known != "" {
+			text += " (" + known + ")"
+		}
+	}
+	if d.Error != "" {
+		return text + ": does not answer"
+	}
+	text += fmt.Sprintf(": %s, %s, %s", q.a.size(d.SizeBytes), d.Bus, d.Style)
+	if d.Online {
+		text += ", online"
+	} else {
+		text += ", offline"
+	}
+	if d.ReadOnly || d.WriteProtected {
+		return text + ", read-only"
+	}
+	return text + ", writable"
+}
+
+func (q *inquiry) checkDisk(d *admin.Disk) {
+	online := fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true", d.Number)
+	reason := offlineReason(d, q.node.Disks)
+	switch {
+	case d.Error != "":
+		q.blame(fmt.Sprintf("disk %d does not answer: %s", d.Number, d.Error), "check how it is attached; detach it if it is broken")
+	case !d.Online && d.Clustered:
+		q.blame(fmt.Sprintf("disk %d is offline: %s", d.Number, reason), "let the cluster bring it online on this node")
+	case !d.Online && reason != "unknown":
+		q.blame(fmt.Sprintf("disk %d is offline: %s, so one is a copy of the other", d.Number, reason), "detach the one that is not needed; or run: "+online+", upon which Windows gives it an identity of its own")
+	case !d.Online:
+		q.blame(fmt.Sprintf("disk %d is offline: by the SAN policy of the node, or because an administrator took it offline; csi-proxy cannot ask Windows which", d.Number), online)
+	case d.ReadOnly:
+		q.blame(fmt.Sprintf("disk %d is read-only: Windows has set its attribute", d.Number), fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number))
+	case d.WriteProtected:
+		q.blame(fmt.Sprintf("disk %d refuses writes: the device is write-protected, or another machine uses it", d.Number), "check how it is attached, and whether another node still has it")
+	}
+}
+
+// diskAndVolumes explains a disk with its volumes.
+func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
+	at := slices.IndexFunc(q.node.Disks, func(d *admin.Disk) bool { return d.Number == n })
+	if at < 0 {
+		q.blame(fmt.Sprintf("the node has no disk %d", n), "attach it, and run: csi-proxyctl call disk/v1 Rescan; csi-proxyctl disk list shows the disks that there are")
+		return
+	}
+	d := q.node.Disks[at]
+	q.step("disk", "%s", q.diskText(d))
+	q.checkDisk(d)
+	mounted, formatted := false, false
+	var on []*admin.Volume
+	for _, v := range q.node.Volumes {
+		if slices.Contains(v.Disks, n) {
+			q.step("volume", "%s", q.volumeText(v))
+			on = append(on, v)
+			mounted, formatted = mounted || len(v.MountedAt) > 0, formatted || v.FileSystem != ""
+		}
+	}
+	if d.Online && d.Error == "" && !mounted && !formatted {
+		q.content(ctx, d)
+	}
+	for _, v := range on {
+		q.checkVolume(v)
+	}
+	if q.Result == "" && len(on) == 0 {
+		q.conclude(resultNote, fmt.Sprintf("nothing is wrong with disk %d, and it has no volume", n), "a driver partitions and formats it when a pod needs it")
+	}
+	q.conclude(resultOK, "nothing wrong was found with the disk and its volumes", "")
+}
+
+// content explains a disk without a file system that Windows knows: it may have content of
+// another system, which csi-proxy does not overwrite.
+func (q *inquiry) content(ctx context.Context, d *admin.Disk) {
+	found, err := q.a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: d.Number, DryRun: true})
+	if err != nil {
+		q.step("disk", "its content is not known: %s", brief(err))
+		return
+	}
+	var foreign []string
+	for _, f := range found.Found {
+		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
+		if kind, isPartition := strings.CutPrefix(f.What, "partition "); !isPartition {
+			foreign = append(foreign, f.What)
+		} else if _, known, ok := strings.Cut(kind, ", "); ok {
+			foreign = append(foreign, known)
+		}
+	}
+	if foreign != nil {
+		q.blame(fmt.Sprintf("disk %d has content that is no volume of Windows (%s), which csi-proxy does not overwrite", d.Number, strings.Join(foreign, ", ")),
+			fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, cmp.Or(found.Serial, found.Page83, "SERIAL")))
+	}
+}
+
+// pipe explains a pipe by the name of its file.
+func (q *inquiry) pipe(ctx context.Context, name string) {
+	group, v, _ := strings.Cut(strings.TrimPrefix(name, "csi-proxy-"), "-")
+	svc, err := findAPI(group + "/" + v)
+	if q.notServed(ctx) {
+		return
+	}
+	if err != nil {
+		hint := ""
+		if h := (*hinted)(nil); errors.As(err, &h) {
+			hint = h.hint
+		}
+		q.blame("csi-proxy has no pipe "+name+": "+err.Error(), cmp.Or(hint, "csi-proxyctl versions lists the versions that are served")+"; a driver that needs it wants another csi-proxy")
+		return
+	}
+	p := q.a.probe(ctx, svc)
+	switch p.state {
+	case served:
+		q.step("pipe", "%s is served by %s", svc.pipe(), cmp.Or(p.server, "a csi-proxy of unknown version"))
+		q.conclude(resultOK, svc.String()+" is served on this node",
+			"if a pod cannot open the pipe: it must mount it, and be restarted if it was started before csi-proxy")
+	case absent:
+		q.blame("csi-proxy runs, but does not serve "+svc.String(), "-enable-api may leave it out; the log of csi-proxy contains the reason; csi-proxyctl versions lists what is served")
+	default:
+		q.examined(examinePipes([]probed{p}, version))
+	}
+}
