@@ -38,6 +38,9 @@ type finding struct {
 	Hint   string `json:"hint"`
 }
 
+// serviceName is the name of the Windows service.
+const serviceName = "csiproxy"
+
 // errFindings is the error of doctor if it found problems; they have been printed.
 var errFindings = errors.New("problems were found")
 
@@ -75,14 +78,13 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineDisks(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
-	const service = "csiproxy"
 	var paths []string
 	for _, p := range pipes {
 		if p.state != absent {
 			paths = append(paths, p.pipe())
 		}
 	}
-	found = slices.Concat(found, examineServer(service, paths), examineInstall(service))
+	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName))
 	if err := a.printFindings(found); err != nil {
 		return err
 	}

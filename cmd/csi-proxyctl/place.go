@@ -72,13 +72,16 @@ const changing = 0x2 | 0x4 | 0x40 | 0x10000 | 0x40000 | 0x80000 | 0x10000000 | 0
 
 // filePlaces returns the configuration file, and the file and the directory of the log, in
 // the arguments of the service.
-func filePlaces(args []string) (all []string) {
+func filePlaces(args []string) []string { return arguments(args, "log_file", "log_dir", "config") }
+
+// arguments returns the values of flags in arguments.
+func arguments(args []string, flags ...string) (all []string) {
 	for i, arg := range args {
 		name, value, ok := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if !ok && i+1 < len(args) {
 			value = args[i+1]
 		}
-		if value != "" && strings.HasPrefix(arg, "-") && (name == "log_file" || name == "log_dir" || name == "config") {
+		if value != "" && strings.HasPrefix(arg, "-") && slices.Contains(flags, name) {
 			all = append(all, value)
 		}
 	}

@@ -7,3 +7,6 @@ func examineInstall(string) []finding { return nil }
 
 // examineServer finds nothing, for the same reason.
 func examineServer(string, []string) []finding { return nil }
+
+// serviceArgs returns no arguments, for the same reason.
+func serviceArgs(string) ([]string, error) { return nil, nil }

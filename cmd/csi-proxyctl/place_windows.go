@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -14,16 +15,14 @@ import (
 // directories.
 func examineInstall(service string) []finding {
 	const check = "install"
-	command, err := serviceCommand(service)
-	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+	args, err := serviceArgs(service)
+	switch {
+	case err == nil && args == nil:
 		return []finding{{resultNote, check, "there is no service " + service + ", so the rights of its files were not checked", ""}}
-	}
-	if err != nil {
+	case errors.Is(err, errCommandLine):
+		return []finding{{resultProblem, check, "the command line of the service " + service + " cannot be read: " + err.Error(), "sc.exe config " + service + " binPath= sets it"}}
+	case err != nil:
 		return checkFailed(check, err)
-	}
-	args, err := windows.DecomposeCommandLine(command)
-	if err != nil || len(args) == 0 {
-		return []finding{{resultProblem, check, "the command line of the service " + service + " cannot be read: " + command, "sc.exe config " + service + " binPath= sets it"}}
 	}
 	var paths []string
 	for _, path := range append([]string{args[0]}, filePlaces(args)...) {
@@ -45,6 +44,25 @@ func examineInstall(service string) []finding {
 		places = append(places, place{path, sd.String()})
 	}
 	return examinePlaces(places)
+}
+
+// errCommandLine is the error of a command line that has no arguments.
+var errCommandLine = errors.New("it is not a command line")
+
+// serviceArgs returns the command line of a service, and nil if there is no such service.
+func serviceArgs(service string) ([]string, error) {
+	command, err := serviceCommand(service)
+	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	args, err := windows.DecomposeCommandLine(command)
+	if err != nil || len(args) == 0 {
+		return nil, fmt.Errorf("%w: %s", errCommandLine, command)
+	}
+	return args, nil
 }
 
 // serviceCommand returns the command line of a service. It needs no rights to change it.

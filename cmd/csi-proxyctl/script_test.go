@@ -1,7 +1,10 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +26,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
 // The scripts run csi-proxyctl and the daemon as separate processes of this test's
@@ -37,6 +41,20 @@ func TestMain(m *testing.M) {
 		},
 		"csi-proxy-sim": func() { os.Exit(daemon.Run(context.Background(), simhost.Program("test"), os.Args[1:], os.Stderr)) },
 	})
+}
+
+// formsOf returns the forms in which a program may write a text.
+func formsOf(text string) map[string]string {
+	var wide strings.Builder
+	for _, u := range win32.UTF16(text) {
+		wide.Write([]byte{byte(u), byte(u >> 8)})
+	}
+	return map[string]string{
+		"plain":  text,
+		"UTF-16": wide.String(),
+		"hex":    hex.EncodeToString([]byte(text)),
+		"base64": base64.RawStdEncoding.EncodeToString([]byte(text)),
+	}
 }
 
 // longLimit is the time limit for things that should happen soon.
@@ -60,7 +78,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// absent TEXT DIRECTORY fails if a file below a directory contains a text.
+			// absent TEXT DIRECTORY fails if a file below a directory contains a text, plainly or
+			// as UTF-16, in hex or in base64.
 			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 2 {
 					ts.Fatalf("usage: absent TEXT DIRECTORY")
@@ -71,14 +90,26 @@ func TestScripts(t *testing.T) {
 						return err
 					}
 					files++
-					if strings.Contains(ts.ReadFile(path), args[0]) {
-						ts.Fatalf("%s contains %q", path, args[0])
+					for form, text := range formsOf(args[0]) {
+						if strings.Contains(ts.ReadFile(path), text) {
+							ts.Fatalf("%s contains %q (%s)", path, args[0], form)
+						}
 					}
 					return nil
 				})
 				if err != nil || files == 0 {
 					ts.Fatalf("%s: %d files, %v", args[1], files, err)
 				}
+			},
+			// unzip FILE DIRECTORY writes the files of a zip file into a directory.
+			"unzip": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 2 {
+					ts.Fatalf("usage: unzip FILE DIRECTORY")
+				}
+				z, err := zip.OpenReader(ts.MkAbs(args[0]))
+				ts.Check(err)
+				defer z.Close()
+				ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 			},
 			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {

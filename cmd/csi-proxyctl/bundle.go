@@ -1,0 +1,281 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The most that a bundle takes of each log file and of the metrics, and of how many log files.
+const (
+	tailSize    = 1 << 20
+	metricsSize = 4 << 20
+	logFiles    = 10
+)
+
+func (a *app) bundleCommand() *cobra.Command {
+	b := &bundle{}
+	c := &cobra.Command{
+		Use:   "bundle [FILE.zip]",
+		Short: "Write what a report needs into a zip file, and list what is in it",
+		Long: `Write what a report needs into a zip file, and list what is in it: versions, the
+findings of doctor, the lists, the ends of the log files and the metrics. It changes
+nothing on the node. What cannot be read is missing, and contents.txt in the file says so.
+
+It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
+the node, names of servers, shares, accounts and targets, and serial numbers: read it
+before you send it.
+
+The log files and the address of the metrics are those on the command line of the Windows
+service csiproxy. --log and --metrics name others.`,
+		Example: `  csi-proxyctl bundle
+  csi-proxyctl bundle report.zip --log C:\csi\csi-proxy.log --metrics 127.0.0.1:9100`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file := "csi-proxy-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
+			if len(args) > 0 {
+				file = args[0]
+			}
+			service, err := serviceArgs(serviceName)
+			if err != nil {
+				a.note("cannot read the command line of the service %s: %v", serviceName, err)
+			}
+			if b.logs == nil {
+				b.logs = arguments(service, "log_file", "log_dir")
+			}
+			if all := arguments(service, "metrics-bind-address"); b.metrics == "" && len(all) > 0 {
+				b.metrics = all[len(all)-1]
+			}
+			return a.writeBundle(c.Context(), file, b)
+		},
+	}
+	c.Flags().StringArrayVar(&b.logs, "log", nil, "log `file`, with earlier ones and crash files beside it, or directory of log files; repeatable")
+	c.Flags().StringVar(&b.metrics, "metrics", "", "`address` of the metrics, host:port")
+	return c
+}
+
+// bundle is a zip file that is being written.
+type bundle struct {
+	logs    []string
+	metrics string
+	zip     *zip.Writer
+	entries []bundleEntry
+}
+
+// bundleEntry is a file of a bundle.
+type bundleEntry struct {
+	Name      string `json:"name"`
+	SizeBytes int    `json:"sizeBytes"`
+	What      string `json:"what"`
+}
+
+// writeBundle writes a new file. It fails if there is one.
+func (a *app) writeBundle(ctx context.Context, file string, b *bundle) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return &failure{err: err}
+	}
+	b.zip = zip.NewWriter(f)
+	err = cmp.Or(a.fillBundle(ctx, b), b.zip.Close(), f.Close())
+	if err != nil {
+		f.Close()
+		return &failure{err: errors.Join(err, os.Remove(file))}
+	}
+	rows := [][]string{}
+	for _, e := range b.entries {
+		rows = append(rows, []string{e.Name, a.size(uint64(e.SizeBytes)), e.What})
+	}
+	a.note("wrote %s; read it before you send it: it names paths, servers, accounts and serial numbers", file)
+	return a.print(b.entries, "FILE SIZE CONTENT", rows)
+}
+
+func (a *app) fillBundle(ctx context.Context, b *bundle) error {
+	for _, part := range []struct{ name, what, args string }{
+		{"versions.json", "the versions that are served", "versions"},
+		{"doctor.json", "what doctor finds", "doctor"},
+		{"disks.json", "the disks", "disk list"},
+		{"volumes.json", "the volumes", "volume list"},
+		{"smb.json", "the SMB mappings and the links that use them", "smb list"},
+		{"iscsi-portals.json", "the iSCSI portals", "iscsi portals"},
+		{"services.json", "the services that volumes need", "system service MSiSCSI LanmanWorkstation kubelet"},
+	} {
+		var out, notes bytes.Buffer
+		args := append(strings.Fields(part.args), "--output=json")
+		if a.timeoutSet() {
+			args = append(args, "--timeout="+a.timeout.String())
+		}
+		run(ctx, args, strings.NewReader(""), &out, &notes)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := b.add(part.name, part.what, out.Bytes()); err != nil {
+			return err
+		}
+		if notes.Len() > 0 {
+			if err := b.add(strings.TrimSuffix(part.name, ".json")+".stderr.txt", "what the command said besides", notes.Bytes()); err != nil {
+				return err
+			}
+		}
+	}
+	if err := b.addLogs(); err != nil {
+		return err
+	}
+	if err := b.addMetrics(ctx); err != nil {
+		return err
+	}
+	return b.addContents()
+}
+
+// add adds a file. An empty one is left out, and said to be.
+func (b *bundle) add(name, what string, content []byte) error {
+	if len(content) == 0 {
+		return b.without(name, what+": nothing")
+	}
+	w, err := b.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Now()})
+	if err != nil {
+		return err
+	}
+	b.entries = append(b.entries, bundleEntry{name, len(content), what})
+	_, err = w.Write(content)
+	return err
+}
+
+// without notes that something is missing.
+func (b *bundle) without(name, why string) error {
+	b.entries = append(b.entries, bundleEntry{name, 0, why})
+	return nil
+}
+
+// addLogs adds the ends of the newest log files.
+func (b *bundle) addLogs() error {
+	if len(b.logs) == 0 {
+		return b.without("log", "no log file is known; --log names one")
+	}
+	for i, path := range b.logs {
+		files, err := logsAt(path)
+		if err != nil {
+			if err := b.without("log", err.Error()); err != nil {
+				return err
+			}
+		}
+		for _, file := range files {
+			text, err := tail(file)
+			name := fmt.Sprintf("log/%d/%s", i+1, filepath.Base(file))
+			if err == nil {
+				err = b.add(name, "the end of "+file, text)
+			} else {
+				err = b.without(name, err.Error())
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logsAt returns the newest files of a directory, or the newest of a log file and those that
+// have its name and more, as earlier ones and crash files do.
+func logsAt(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, stem, extension := filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), filepath.Ext(path)
+	if info.IsDir() {
+		dir, stem, extension = path, "", ""
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	type found struct {
+		path string
+		at   time.Time
+	}
+	var files []found
+	for _, e := range all {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), stem) && strings.HasSuffix(e.Name(), extension) {
+			files = append(files, found{filepath.Join(dir, e.Name()), info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b found) int { return b.at.Compare(a.at) })
+	var newest []string
+	for _, f := range files[:min(len(files), logFiles)] {
+		newest = append(newest, f.path)
+	}
+	return newest, nil
+}
+
+// tail returns the last lines of a file.
+func tail(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, size-tailSize)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
+	if from > 0 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return text, err
+}
+
+func (b *bundle) addMetrics(ctx context.Context) error {
+	const name = "metrics.txt"
+	if b.metrics == "" {
+		return b.without(name, "the address of the metrics is not known; --metrics names it")
+	}
+	text, err := scrape(ctx, b.metrics)
+	if err != nil {
+		return b.without(name, err.Error())
+	}
+	return b.add(name, "the metrics of "+b.metrics, text)
+}
+
+func scrape(ctx context.Context, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	in, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := http.DefaultClient.Do(in)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Body.Close()
+	if out.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", in.URL, out.Status)
+	}
+	return io.ReadAll(io.LimitReader(out.Body, metricsSize))
+}
+
+// addContents adds the list of what is in the bundle.
+func (b *bundle) addContents() error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Written by csi-proxyctl %s on %s/%s at %s.\n\n", version, runtime.GOOS, runtime.GOARCH, time.Now().UTC().Format(time.RFC3339))
+	for _, e := range b.entries {
+		fmt.Fprintf(&text, "%-24s %9d bytes  %s\n", e.Name, e.SizeBytes, e.What)
+	}
+	return b.add("contents.txt", "this list", []byte(text.String()))
+}
