@@ -11,7 +11,10 @@ import (
 )
 
 // place is a file or directory of the installed service, with its security descriptor.
-type place struct{ path, sddl string }
+type place struct {
+	path, sddl string
+	dir        bool
+}
 
 // examinePlaces finds files and directories of the service that others than administrators
 // may change: who can replace the program is LocalSystem, who can write the configuration decides what
@@ -22,8 +25,12 @@ func examinePlaces(places []place) []finding {
 	var found []finding
 	for _, p := range places {
 		if who := writers(p.sddl); len(who) > 0 {
+			inherit := ""
+			if p.dir {
+				inherit = "(OI)(CI)"
+			}
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s may be changed by %s", p.path, strings.Join(who, ", ")),
-				fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F for a directory; without (OI)(CI) for a file`, p.path)})
+				fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r "*S-1-5-18:%[2]sF" "*S-1-5-32-544:%[2]sF"`, p.path, inherit)})
 		}
 		if m := owner.FindStringSubmatch(p.sddl); m != nil && !slices.Contains(trusted, m[1]) {
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s is owned by %s, who may change its rights", p.path, m[1]),

@@ -32,12 +32,15 @@ func TestExaminePlaces(t *testing.T) {
 	if got := examinePlaces(nil); len(got) != 0 {
 		t.Errorf("no service: %+v", got)
 	}
-	if got := examinePlaces([]place{{`C:\etc\kubernetes`, private}}); len(got) != 1 || got[0].Result != resultOK {
+	if got := examinePlaces([]place{{`C:\etc\kubernetes`, private, true}}); len(got) != 1 || got[0].Result != resultOK {
 		t.Errorf("private: %+v, want ok", got)
 	}
-	got := examinePlaces([]place{{`C:\etc\kubernetes`, open}, {`C:\etc\kubernetes\logs`, private}})
-	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || !strings.Contains(got[0].Hint, `icacls "C:\etc\kubernetes"`) {
+	got := examinePlaces([]place{{`C:\etc\kubernetes`, open, true}, {`C:\etc\kubernetes\logs`, private, true}})
+	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || got[0].Hint != `icacls "C:\etc\kubernetes" /inheritance:r /grant:r "*S-1-5-18:(OI)(CI)F" "*S-1-5-32-544:(OI)(CI)F"` {
 		t.Errorf("open: %+v, want one problem with the command", got)
+	}
+	if got := examinePlaces([]place{{`C:\a.yaml`, open, false}}); len(got) != 1 || !strings.HasSuffix(got[0].Hint, ` /grant:r "*S-1-5-18:F" "*S-1-5-32-544:F"`) {
+		t.Errorf("an open file: %+v, want the command for files", got)
 	}
 }
 
@@ -45,7 +48,7 @@ func TestExaminePlaces(t *testing.T) {
 func TestExamineOwners(t *testing.T) {
 	const rights = "G:SYD:P(A;;FA;;;SY)(A;;FA;;;BA)"
 	for owner, problem := range map[string]bool{"BA": false, "SY": false, trustedInstaller: false, "BU": true, "S-1-5-21-1-2-3-1001": true} {
-		got := examinePlaces([]place{{`C:\csi\csi-proxy.exe`, "O:" + owner + rights}})
+		got := examinePlaces([]place{{`C:\csi\csi-proxy.exe`, "O:" + owner + rights, false}})
 		if len(got) != 1 || (got[0].Result == resultProblem) != problem {
 			t.Errorf("owner %s: %+v, want a problem: %t", owner, got, problem)
 		}

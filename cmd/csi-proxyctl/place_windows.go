@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"unsafe"
@@ -25,7 +26,10 @@ func examineInstall(service string) []finding {
 		return checkFailed(check, err)
 	}
 	var paths []string
+	dirs := map[string]bool{}
 	for _, path := range append([]string{args[0]}, filePlaces(args)...) {
+		info, err := os.Stat(path)
+		dirs[path], dirs[filepath.Dir(path)] = err == nil && info.IsDir(), true
 		for _, p := range []string{path, filepath.Dir(path)} {
 			if !slices.Contains(paths, p) {
 				paths = append(paths, p)
@@ -41,7 +45,7 @@ func examineInstall(service string) []finding {
 		if err != nil {
 			return checkFailed(check, &fs.PathError{Op: "read the rights of", Path: path, Err: err})
 		}
-		places = append(places, place{path, sd.String()})
+		places = append(places, place{path, sd.String(), dirs[path]})
 	}
 	return examinePlaces(places)
 }

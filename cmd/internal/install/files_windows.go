@@ -25,9 +25,10 @@ const administratorsOnlyFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
 const partial = ".part"
 
 // place fails unless install may have a directory for itself: others lose their access to
-// what is in it. It may have only what an installation leaves, or the program itself, which
-// someone has put there to install it.
-func place(dir string) error {
+// what is in it. It may have only what an installation leaves, the program itself, which
+// someone has put there to install it, and the configuration file of the service, if there
+// is one.
+func place(dir, config string) error {
 	if clean := filepath.Clean(dir); filepath.Dir(clean) == clean {
 		return fmt.Errorf(`%s is the root of a volume, to which only administrators would have access: give a directory of its own, such as %[1]scsi-proxy`, dir)
 	}
@@ -45,7 +46,9 @@ func place(dir string) error {
 			return nil
 		case logDir, toolFile, programFile + partial, toolFile + partial:
 		default:
-			other = e.Name()
+			if !same(filepath.Join(dir, name), config) {
+				other = e.Name()
+			}
 		}
 	}
 	if other != "" {

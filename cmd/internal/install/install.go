@@ -139,6 +139,22 @@ func parse(p Program, verb string, args []string, stdout, stderr io.Writer) (*co
 	return c, nil
 }
 
+// configFlag returns the configuration file that flags of the daemon name, or "".
+func configFlag(flags []string) string {
+	file := ""
+	for i, f := range flags {
+		name, value, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f, "-"), "-"), "=")
+		switch {
+		case name != "config" || !strings.HasPrefix(f, "-"): // also the value of a flag
+		case given:
+			file = value
+		case i+1 < len(flags):
+			file = flags[i+1]
+		}
+	}
+	return file
+}
+
 func usage(w io.Writer, verb string, f *flag.FlagSet) {
 	for _, v := range verbs {
 		if v.name == verb {

@@ -127,3 +127,20 @@ func TestDryRunDoesNothing(t *testing.T) {
 		t.Errorf("run = %v, did %q, printed %q", err, log, out.String())
 	}
 }
+
+func TestConfigFlag(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"-v=2", "-configure=x", "config=y"}, ""},
+		{[]string{"-config=a b.yaml", "-v=2"}, "a b.yaml"},
+		{[]string{"--config", "a.yaml", "-config=b.yaml"}, "b.yaml"},
+		{[]string{"-config"}, ""},
+	} {
+		if got := configFlag(c.flags); got != c.want {
+			t.Errorf("configFlag(%q) = %q, want %q", c.flags, got, c.want)
+		}
+	}
+}

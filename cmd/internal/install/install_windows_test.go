@@ -368,6 +368,20 @@ func TestInstallTakesOnlyItsOwnDirectory(t *testing.T) {
 	verb(t, exitNotInstalled, exe, "status")
 }
 
+// An administrator may write the configuration file to the directory before the program is
+// there, as docs/install.md shows.
+func TestInstallWithItsConfigurationFile(t *testing.T) {
+	exe := proxy(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "csi-proxy.yaml")
+	if err := os.WriteFile(file, []byte("v: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir, "-no-start"), "has other files (csi-proxy.yaml)")
+	contains(t, verb(t, exitOK, exe, "install", "-dir", dir, "-no-start", "--", "-config="+file), "give only administrators access to "+file)
+	verb(t, exitOK, exe, "uninstall")
+}
+
 // What someone has put into the directory before is not written to, and does not become the
 // program of the service.
 func TestInstallIntoPlantedDirectory(t *testing.T) {

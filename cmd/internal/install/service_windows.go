@@ -79,7 +79,8 @@ func (c *command) install() (int, error) {
 	if !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 		return exitFailure, err
 	}
-	if err := place(c.dir); err != nil {
+	config := configFlag(c.flags)
+	if err := place(c.dir, config); err != nil {
 		return exitFailure, err
 	}
 	if err := c.pipesAreFree(0); err != nil {
@@ -91,6 +92,9 @@ func (c *command) install() (int, error) {
 	var steps []step
 	for _, dir := range append(missingDirs(c.dir), c.dir, logs) {
 		steps = append(steps, c.dirStep(dir))
+	}
+	if config != "" && same(filepath.Dir(config), c.dir) {
+		steps = append(steps, step{what: fmt.Sprintf("give only administrators access to %s", config), do: func() error { return secureFile(config) }})
 	}
 	steps = append(steps, copyStep(self, exe))
 	tool := filepath.Join(filepath.Dir(self), toolFile)
