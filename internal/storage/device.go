@@ -19,12 +19,21 @@ const (
 	ReadWrite        = win32.GENERIC_READ | win32.GENERIC_WRITE
 )
 
-// How often Retry and Layout try, and the pause between two tries.
+// How long Retry and others try, and their pauses: the first one, which doubles up to the
+// longest. Most devices are ready a few milliseconds after the first try.
 const (
-	tries       = 21 // with the pause between them, 5 s
-	layoutTries = 4
-	pause       = 250 * time.Millisecond
+	retryFor  = 5 * time.Second
+	layoutFor = 750 * time.Millisecond
+	rescanFor = time.Second
+
+	shortest = 10 * time.Millisecond
+	longest  = 250 * time.Millisecond
 )
+
+// tryFor returns a pace whose pauses take so long together.
+func tryFor(limit time.Duration) node.Pace {
+	return node.Pace{Pause: shortest, Longest: longest, Left: &limit}
+}
 
 // transient reports whether err is one that goes away by itself soon after a
 // device arrives (docs/contract/calls.md#transient-errors).
@@ -41,7 +50,7 @@ func Retry(ctx context.Context, n *node.Node, f func() error) error {
 		return err
 	}
 	var last error
-	err := node.Poll(ctx, n.Clock, node.Pace{Pause: pause, Tries: tries}, func() (bool, error) {
+	err := node.Poll(ctx, n.Clock, tryFor(retryFor), func() (bool, error) {
 		last = f()
 		return !transient(last), last
 	})

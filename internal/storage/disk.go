@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -62,7 +61,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 // leaves out disks that are files of this machine, such as the scratch disks of
 // containers, which do not grow by themselves: the request announces a change of the
 // layout to all who use the disk. A disk that another program holds, as programs hold one
-// that has just arrived, is tried again for about a second. A disk that fails is logged
+// that has just arrived, is tried again for a second. A disk that fails is logged
 // and skipped.
 func UpdateDisks(ctx context.Context, n *node.Node) error {
 	pending, err := diskPaths(n)
@@ -72,7 +71,7 @@ func UpdateDisks(ctx context.Context, n *node.Node) error {
 	skip := func(path string, err error) {
 		n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 	}
-	err = node.Poll(ctx, n.Clock, node.Pace{Pause: pause / 8, Longest: pause, Limit: time.Second}, func() (bool, error) {
+	err = node.Poll(ctx, n.Clock, tryFor(rescanFor), func() (bool, error) {
 		var held []string
 		for _, path := range pending {
 			if err := ctx.Err(); err != nil {
@@ -160,7 +159,7 @@ func (d *Disk) Layout(ctx context.Context) (win32.Layout, error) {
 
 // table returns the DRIVE_LAYOUT_INFORMATION_EX of the disk.
 func (d *Disk) table(ctx context.Context) (out []byte, err error) {
-	err = node.Poll(ctx, d.node.Clock, node.Pace{Pause: pause, Tries: layoutTries}, func() (_ bool, err error) {
+	err = node.Poll(ctx, d.node.Clock, tryFor(layoutFor), func() (_ bool, err error) {
 		out, err = d.query(ctx, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, win32.SizeofLayout+128*win32.SizeofPartition)
 		return !win32.IsCode(err, win32.ERROR_IO_DEVICE), err
 	})

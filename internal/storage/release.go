@@ -122,7 +122,7 @@ func noCache(err error) bool {
 // lock locks and dismounts the volume. ERROR_ACCESS_DENIED means that it stays in use.
 func (v *Volume) lock(ctx context.Context) error {
 	once := device{node: v.node, h: v.h, noRetry: true}
-	err := node.Poll(ctx, v.node.Clock, node.Pace{Pause: pause, Limit: lockLimit}, func() (bool, error) {
+	err := node.Poll(ctx, v.node.Clock, tryFor(lockLimit), func() (bool, error) {
 		_, err := once.control(ctx, win32.FSCTL_LOCK_VOLUME, nil, nil)
 		return !win32.IsCode(err, win32.ERROR_ACCESS_DENIED), err
 	})

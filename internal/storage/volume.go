@@ -220,7 +220,7 @@ func (v Located) Within(disk uint32, p win32.Partition) bool {
 
 // Intervals and limit of AwaitVolume.
 const (
-	firstPause   = 50 * time.Millisecond
+	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 	arrivalLimit = 60 * time.Second
 	reassert     = 10 * time.Second

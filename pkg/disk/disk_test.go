@@ -717,8 +717,8 @@ func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	if err := f.partition(1); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("access is always denied: %v", err)
 	}
-	if waited := f.Clock.Now().Sub(begin); opens != 21 || waited != 5*time.Second {
-		t.Errorf("access is always denied: failed after %d tries and %s, want 21 tries and 5s", opens, waited)
+	if waited := f.Clock.Now().Sub(begin); opens != 25 || waited != 5*time.Second {
+		t.Errorf("access is always denied: failed after %d tries and %s, want 25 tries and 5s", opens, waited)
 	}
 }
 

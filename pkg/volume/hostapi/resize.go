@@ -245,7 +245,7 @@ func (r resize) awaitVolume(disk *storage.Disk, length uint64) error {
 	}
 	defer vol.Close()
 	const limit = 30 * time.Second
-	return r.v.host.Poll(node.Pace{Pause: 100 * time.Millisecond, Longest: time.Second, Limit: limit}, func() (bool, error) {
+	return r.v.host.Poll(node.Pace{Pause: 10 * time.Millisecond, Longest: time.Second, Limit: limit}, func() (bool, error) {
 		if err := errors.Join(disk.UpdateProperties(r.v.host.Ctx), vol.UpdateProperties(r.v.host.Ctx)); err != nil {
 			return true, err
 		}
