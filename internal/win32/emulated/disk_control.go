@@ -455,7 +455,7 @@ func (d *disk) wholeSectors(n int, off int64) error {
 }
 
 func (d *disk) readImage(p []byte, off int64) (int, error) {
-	size, err := d.image.ReadAt(p, off)
+	size, err := readImage(d.image, p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		d.n.log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
 		return size, win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read

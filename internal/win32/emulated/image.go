@@ -132,6 +132,28 @@ func (n *Node) applyWrite(w journal.ImageWrite) error {
 	return err
 }
 
+// readImage fills p with the bytes of f at off. It does not read holes, which are most of
+// what a look at a disk covers.
+func readImage(f *os.File, p []byte, off int64) (done int, err error) {
+	const chunk = 64 << 10
+	for done < len(p) {
+		from := off + int64(done)
+		at, err := nextData(f, uint64(from))
+		if err != nil {
+			return done, err
+		}
+		hole := int(min(at-uint64(from), uint64(len(p)-done)))
+		clear(p[done : done+hole])
+		done += hole
+		n, err := f.ReadAt(p[done:min(done+chunk, len(p))], off+int64(done))
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
 // zeroRange makes length bytes at off read as zeros. It writes only where they do not
 // already, so that holes stay holes.
 func zeroRange(f *os.File, off, length uint64) error {
