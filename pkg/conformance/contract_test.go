@@ -8,11 +8,11 @@ import (
 )
 
 // TestInProcess runs the cases over the services in process.
-func TestInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
+func TestInProcess(t *testing.T) { conformance.RunConcurrently(t, simulated.InProcess) }
 
 // TestThroughPipes runs the cases through the daemon: socket, server, policy,
 // conversion between versions, services, simulated node.
-func TestThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
+func TestThroughPipes(t *testing.T) { conformance.RunConcurrently(t, simulated.ThroughPipes) }
 
 // TestThroughOldPipes runs the cases that the oldest versions of the API support,
 // with a client that speaks the newest version.
@@ -20,5 +20,5 @@ func TestThroughOldPipes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
-	conformance.Run(t, simulated.ThroughOldPipes)
+	conformance.RunConcurrently(t, simulated.ThroughOldPipes)
 }

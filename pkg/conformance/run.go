@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +64,17 @@ func Groups() []string {
 	return names
 }
 
+// Cases returns the names of all cases, as the subtests of [Run] are named.
+func Cases() []string {
+	var names []string
+	for _, g := range groups() {
+		for _, c := range g.cases {
+			names = append(names, strings.ReplaceAll(g.name+"/"+c.name, " ", "_"))
+		}
+	}
+	return names
+}
+
 // requires skips cases on nodes that do not have an Interface.
 func requires(what string, has func(*Node) bool, cases []testCase) []testCase {
 	for i, c := range cases {
@@ -77,26 +90,52 @@ func requires(what string, has func(*Node) bool, cases []testCase) []testCase {
 
 // Run runs all cases, each on a node of its own, and logs how many ran and how
 // many were skipped.
-func Run(t *testing.T, newNode NewNode) {
+func Run(t *testing.T, newNode NewNode) { run(t, newNode, 1) }
+
+// atOnce is how many cases [RunConcurrently] runs at the same time. Cases mostly wait.
+const atOnce = 6
+
+// RunConcurrently is [Run] with several cases at the same time. Their nodes must not
+// share anything, and newNode must allow concurrent calls.
+func RunConcurrently(t *testing.T, newNode NewNode) { run(t, newNode, atOnce) }
+
+func run(t *testing.T, newNode NewNode, atOnce int) {
 	goroutines, _ := goroutines()
-	ran, skipped := 0, 0
+	var ran, skipped atomic.Int64
+	// A group begins when all cases of the one before have begun.
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
 	for _, g := range groups() {
-		t.Run(g.name, func(t *testing.T) {
-			for _, c := range g.cases {
-				t.Run(c.name, func(t *testing.T) {
-					ran++
-					defer func() {
-						if t.Skipped() {
-							skipped++
-						}
-					}()
-					c.run(newEnv(t, newNode, c.setup))
-				})
-			}
+		begun := make(chan struct{})
+		next := sync.OnceFunc(func() { close(begun) })
+		all.Go(func() {
+			defer next()
+			t.Run(g.name, func(t *testing.T) {
+				var cases sync.WaitGroup
+				for _, c := range g.cases {
+					slots <- struct{}{}
+					cases.Go(func() {
+						defer func() { <-slots }()
+						t.Run(c.name, func(t *testing.T) {
+							ran.Add(1)
+							defer func() {
+								if t.Skipped() {
+									skipped.Add(1)
+								}
+							}()
+							c.run(newEnv(t, newNode, c.setup))
+						})
+					})
+				}
+				next()
+				cases.Wait()
+			})
 		})
+		<-begun
 	}
-	t.Logf("contract: %d cases, %d of them skipped", ran, skipped)
-	t.Attr("measured", fmt.Sprintf("%d cases of the contract, %d of them skipped", ran, skipped))
+	all.Wait()
+	t.Logf("contract: %d cases, %d of them skipped", ran.Load(), skipped.Load())
+	t.Attr("measured", fmt.Sprintf("%d cases of the contract, %d of them skipped", ran.Load(), skipped.Load()))
 	if left := settled(goroutines); left != "" {
 		t.Errorf("the suite left goroutines running (there were %d before it):\n%s", goroutines, left)
 	}

@@ -8,4 +8,4 @@ import (
 )
 
 // A driver that uses the library in process, in a HostProcess container.
-func TestContractInProcess(t *testing.T) { conformance.Run(t, simulated.InProcess) }
+func TestContractInProcess(t *testing.T) { conformance.RunConcurrently(t, simulated.InProcess) }

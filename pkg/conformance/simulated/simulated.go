@@ -1,8 +1,8 @@
 // Package simulated provides simulated nodes to the tests of package conformance.
 // It uses public packages only, so it also shows how to test your own node:
 //
-//	func TestInProcess(t *testing.T)    { conformance.Run(t, simulated.InProcess) }
-//	func TestThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
+//	func TestInProcess(t *testing.T)    { conformance.RunConcurrently(t, simulated.InProcess) }
+//	func TestThroughPipes(t *testing.T) { conformance.RunConcurrently(t, simulated.ThroughPipes) }
 //
 // ThroughOldPipes is a node whose proxy serves only old versions of the API.
 package simulated

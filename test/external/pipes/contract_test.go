@@ -8,4 +8,4 @@ import (
 )
 
 // A driver that calls the daemon through package remote.
-func TestContractThroughPipes(t *testing.T) { conformance.Run(t, simulated.ThroughPipes) }
+func TestContractThroughPipes(t *testing.T) { conformance.RunConcurrently(t, simulated.ThroughPipes) }
