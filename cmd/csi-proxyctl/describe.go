@@ -15,7 +15,7 @@ import (
 )
 
 // describe asks csi-proxy, through the pipe of administrators, what the API does not report.
-func (a *app) describe(ctx context.Context, path string) (*admin.DescribeResponse, error) {
+func (a *app) describe(ctx context.Context, in *admin.DescribeRequest) (*admin.DescribeResponse, error) {
 	conn, err := connect(pipe.Path(admin.Pipe))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -28,7 +28,7 @@ func (a *app) describe(ctx context.Context, path string) (*admin.DescribeRespons
 	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	out, err := admin.NewAdminClient(conn).Describe(ctx, &admin.DescribeRequest{Path: path})
+	out, err := admin.NewAdminClient(conn).Describe(ctx, in)
 	switch {
 	case status.Code(err) == codes.Unimplemented:
 		return nil, &failure{err: errors.New("csi-proxy is of another release and cannot describe its node")}

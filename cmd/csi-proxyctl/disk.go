@@ -98,7 +98,7 @@ func text(s *string) string {
 
 // describeDisks adds what the API does not report.
 func (a *app) describeDisks(ctx context.Context, entries []diskEntry) {
-	node, err := a.describe(ctx, "")
+	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	if err != nil {
 		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
 		return

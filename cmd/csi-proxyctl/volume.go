@@ -105,7 +105,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 // describedVolumes returns what the API does not report, by the volume ID in lower case.
 // Volumes that cannot be described are missing.
 func (a *app) describedVolumes(ctx context.Context) map[string]*admin.Volume {
-	node, err := a.describe(ctx, "")
+	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	if err != nil {
 		a.note("file system, label and mount points are unknown: %s", brief(err))
 		return nil

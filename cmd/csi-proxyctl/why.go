@@ -23,8 +23,8 @@ func (a *app) whyCommand() *cobra.Command {
 		Long: `Follow a path of the kubelet through links and mount points to its volume, partition
 and disk, or to its share, and say in one sentence what is wrong and what to do. It also
 takes the ID of a volume, the number or serial number of a disk, the name of a pipe, the
-name of a persistent volume, and the text of an event that kubectl describe prints: it
-looks for one of them there. It changes nothing.
+name of a persistent volume, the UID of a pod, and the text of an event that kubectl
+describe prints: it looks for one of them there. It changes nothing.
 
 It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
 		Example: `  csi-proxyctl why 'C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount'
@@ -104,14 +104,17 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 		q.pipe(ctx, s.text)
 		return q.explanation, nil
 	}
-	path := ""
-	if s.kind == aPath {
-		path = s.text
+	in := &admin.DescribeRequest{}
+	switch s.kind {
+	case aPath:
+		in.Path = s.text
+	case aName:
+		in.Name = s.text
 	}
-	err := q.describe(ctx, path)
+	err := q.describe(ctx, in)
 	if err == nil && s.kind == aName {
-		if s, err = q.named(ctx, s.text); err == nil && s.kind == aPath {
-			err = q.describe(ctx, s.text)
+		if s = q.named(ctx, s.text); s.kind == aPath && q.node.Way == nil {
+			err = q.describe(ctx, &admin.DescribeRequest{Path: s.text})
 		}
 	}
 	if err != nil {
@@ -131,8 +134,8 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 	return q.explanation, nil
 }
 
-func (q *inquiry) describe(ctx context.Context, path string) (err error) {
-	if q.node, err = q.a.describe(ctx, path); err != nil {
+func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err error) {
+	if q.node, err = q.a.describe(ctx, in); err != nil {
 		return err
 	}
 	client, err := disk.NewClient()
@@ -172,13 +175,16 @@ func (q *inquiry) examined(found []finding) {
 	}
 }
 
-// named finds what a name stands for: the serial number or identifier of a disk, or a part
-// of the path of a mount point or of a link to a share.
-func (q *inquiry) named(ctx context.Context, name string) (subject, error) {
+// named finds what a name stands for: the serial number or identifier of a disk, what the
+// kubelet publishes or stages, or a part of the path of a mount point or of a link to a share.
+func (q *inquiry) named(ctx context.Context, name string) subject {
 	for n, id := range q.ids {
 		if name == id.SerialNumber || name == id.Page83 {
-			return subject{kind: aDisk, disk: n}, nil
+			return subject{kind: aDisk, disk: n}
 		}
+	}
+	if q.node.Way != nil {
+		return subject{kind: aPath, text: q.node.Way.Path}
 	}
 	var at []string
 	for _, v := range q.node.Volumes {
@@ -191,12 +197,12 @@ func (q *inquiry) named(ctx context.Context, name string) (subject, error) {
 	}
 	for _, path := range at {
 		if strings.Contains(strings.ToLower(path), strings.ToLower(name)) {
-			return subject{kind: aPath, text: path}, nil
+			return subject{kind: aPath, text: path}
 		}
 	}
-	q.blame(fmt.Sprintf("nothing on this node belongs to %q: no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", name),
+	q.blame(fmt.Sprintf("nothing on this node belongs to %q: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", name),
 		"the volume is not staged on this node: see the driver's log; or name a path, a disk number, a volume ID or a pipe")
-	return subject{}, nil
+	return subject{}
 }
 
 // path explains the path that the description of the node followed.

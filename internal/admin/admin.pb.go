@@ -236,7 +236,10 @@ func (x *Content) GetWhat() string {
 type DescribeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A path of the node to follow, or empty. Working directories do not restrict it.
-	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Instead of a path: the name of a persistent volume, or the UID of a pod. The path at
+	// which the kubelet has it published or staged is followed, if there is one.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -274,6 +277,13 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 func (x *DescribeRequest) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *DescribeRequest) GetName() string {
+	if x != nil {
+		return x.Name
 	}
 	return ""
 }
@@ -670,6 +680,8 @@ func (x *Volume) GetError() string {
 // Way is where a path leads.
 type Way struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path that was followed.
+	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	// The links and mount points, in their order.
 	Hops []*Hop `protobuf:"bytes,1,rep,name=hops,proto3" json:"hops,omitempty"`
 	// The deepest that exists, with links resolved.
@@ -714,6 +726,13 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
 	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Way) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 func (x *Way) GetHops() []*Hop {
@@ -850,9 +869,10 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\aContent\x12!\n" +
 	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
 	"\flength_bytes\x18\x02 \x01(\x04R\vlengthBytes\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what\"%\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\"9\n" +
 	"\x0fDescribeRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xc0\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xc0\x01\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
@@ -893,8 +913,9 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"mounted_at\x18\b \x03(\tR\tmountedAt\x12\x18\n" +
 	"\aoffline\x18\t \x01(\bR\aoffline\x12\x14\n" +
 	"\x05error\x18\n" +
-	" \x01(\tR\x05error\"\xb5\x01\n" +
-	"\x03Way\x12)\n" +
+	" \x01(\tR\x05error\"\xc9\x01\n" +
+	"\x03Way\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12)\n" +
 	"\x04hops\x18\x01 \x03(\v2\x15.csiproxyadmin.v1.HopR\x04hops\x12\x1a\n" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x18\n" +
 	"\amissing\x18\x03 \x01(\tR\amissing\x12\x14\n" +

@@ -25,8 +25,14 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 	return node.Await(ctx, func() (*admin.DescribeResponse, error) {
 		out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
 		var err error
-		if in.Path != "" {
-			if out.Way, err = follow(ctx, n, in.Path); err != nil {
+		path := in.Path
+		if in.Name != "" {
+			if path, err = find(ctx, n, in.Name); err != nil {
+				return nil, hosterr.Wrap("look for", hosterr.Quote(in.Name), err)
+			}
+		}
+		if path != "" {
+			if out.Way, err = follow(ctx, n, path); err != nil {
 				return nil, err
 			}
 		}
@@ -158,12 +164,64 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 	return err
 }
 
+// find returns where the kubelet publishes or stages a persistent volume, or a volume of the
+// pod with this UID, or "". The directories are those of the kubelet's CSI plugin.
+func find(ctx context.Context, n *node.Node, name string) (string, error) {
+	if winpath.CheckName(name) != nil {
+		return "", nil
+	}
+	dirs := n.WorkingDirs
+	if len(dirs) == 0 {
+		dirs = []string{`C:\var\lib\kubelet`}
+	}
+	for _, dir := range dirs {
+		dir = strings.TrimRight(dir, `\/`)
+		pods, err := entries(ctx, n, dir+`\pods`)
+		if err != nil {
+			return "", err
+		}
+		for _, pod := range pods {
+			volumes, err := entries(ctx, n, dir+`\pods\`+pod+`\volumes\kubernetes.io~csi`)
+			if err != nil {
+				return "", err
+			}
+			for _, v := range volumes {
+				if strings.EqualFold(v, name) || strings.EqualFold(pod, name) {
+					return dir + `\pods\` + pod + `\volumes\kubernetes.io~csi\` + v + `\mount`, nil
+				}
+			}
+		}
+		staged := dir + `\plugins\kubernetes.io\csi\pv\` + name
+		if exists, err := winfs.Exists(ctx, n, staged); err != nil || exists {
+			return staged + `\globalmount`, err
+		}
+	}
+	return "", nil
+}
+
+// entries returns the names in a directory, and none if it does not exist or cannot be read.
+func entries(ctx context.Context, n *node.Node, path string) ([]string, error) {
+	list, err := winfs.ReadDir(ctx, n, path)
+	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY) {
+		return nil, nil
+	}
+	if err != nil {
+		n.Log.Warn("Skipped a directory that cannot be read", "path", path, "err", err)
+		return nil, ctx.Err()
+	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name)
+	}
+	return names, nil
+}
+
 func follow(ctx context.Context, n *node.Node, path string) (*admin.Way, error) {
 	t, err := winfs.Follow(ctx, n, path)
 	if err != nil {
 		return nil, err
 	}
-	out := &admin.Way{Location: t.At.String(), Missing: strings.Join(t.Missing, `\`)}
+	out := &admin.Way{Path: path, Location: t.At.String(), Missing: strings.Join(t.Missing, `\`)}
 	for _, h := range t.Hops {
 		kind := "symbolic link"
 		switch {
