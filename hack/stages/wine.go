@@ -115,7 +115,7 @@ func wineTests(ctx context.Context, r *report) error {
 		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
-		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/winsvc", "./internal/install", "./csi-proxyctl"),
+		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/logs", "./internal/winsvc", "./internal/install", "./csi-proxyctl"),
 		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|Undo)$", "./internal/verify"),
 	}
 	alone := []string{"GOWORK=off"}

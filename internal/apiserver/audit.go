@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
 // audit logs a request that changes the node, with its caller and result. It logs every
@@ -29,7 +31,8 @@ func (s *Server) audit(ctx context.Context, c change, in any, took time.Duration
 			return
 		}
 	}
-	attrs := append(make([]slog.Attr, 0, 8), callerOf(ctx).attrs()...)
+	attrs := append(make([]slog.Attr, 0, 9), slog.Uint64("id", inflight.Of(ctx).ID))
+	attrs = append(attrs, callerOf(ctx).attrs()...)
 	attrs = append(attrs, slog.String("pipe", c.pipe), slog.String("method", c.method), slog.String("target", targetOf(in)),
 		slog.String("result", code.String()), slog.Duration("took", took))
 	if suppressed > 0 {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -31,36 +33,38 @@ func (s *Server) wrapService(service *grpc.ServiceDesc, l *limiter) *grpc.Servic
 }
 
 // wrapMethod returns the outermost handler of a call, outside of decoding and of
-// all interceptors. It recovers from panics, sets the deadline, applies the
-// limits and logs failures.
+// [Config.Interceptors]. It recovers from panics, has the call counted, sets the deadline,
+// applies the limits and logs failures.
 func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.MethodHandler {
 	full := "/" + service + "/" + m.MethodName
 	deadline := deadlineOf(m.MethodName)
-	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
-		start := time.Now()
-		defer func() {
-			if err != nil {
-				s.logFailure(ctx, l, full, time.Since(start), err)
-			}
-		}()
-		defer recovered(&err)
+	run := func(impl any, ctx context.Context, c *inflight.Call, from *caller, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		if _, ok := ctx.Deadline(); !ok {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, deadline)
 			defer cancel()
+			c.OwnDeadline = true
 		}
-		ended, ok := l.inFlight.start()
-		if !ok {
+		if !l.calls.start(c) {
 			return nil, failed(stopping(m.MethodName))
 		}
 		release := func() {}
-		from := callerOf(ctx)
-		ctx, end := node.WithSlot(ctx, func() { release(); ended() })
-		defer end()
+		ctx = c.Begin(ctx, func() {
+			release()
+			l.calls.end(c)
+			s.logFinish(l, c)
+		})
+		defer func() {
+			if c.Leave() {
+				s.watch(c, stillAfter)
+			}
+		}()
 		// A call takes a slot only when its request has arrived: clients that are
 		// slow to send one must not make others wait.
 		admitted := func(in any) error {
-			busy := func(err error) error { return failed(hosterr.WithHint("call", m.MethodName, err, busyHint)) }
+			busy := func(err error) error {
+				return failedIn(ctx, hosterr.WithHint("call", m.MethodName, err, busyHint))
+			}
 			lost, arrived, err := l.arrive(from)
 			if err != nil {
 				return busy(err)
@@ -73,15 +77,42 @@ func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.
 			if err != nil {
 				return err
 			}
+			c.SetPhase(inflight.Queued, in)
 			slot, err := l.acquire(ctx, from)
 			if err != nil {
 				return busy(err)
 			}
+			c.SetPhase(inflight.Running, nil)
 			release = slot
 			return nil
 		}
 		return m.Handler(impl, ctx, admitted, interceptor)
 	}
+	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
+		from := callerOf(ctx)
+		c := s.newCall(l, full, from)
+		defer func() {
+			if err != nil {
+				s.logFailure(l, c, err)
+			}
+		}()
+		defer recovered(&err)
+		if s.config.Count == nil {
+			return run(impl, ctx, c, from, decode, interceptor)
+		}
+		return s.config.Count(ctx, nil, &grpc.UnaryServerInfo{Server: impl, FullMethod: full}, func(ctx context.Context, _ any) (any, error) {
+			return run(impl, ctx, c, from, decode, interceptor)
+		})
+	}
+}
+
+// newCall returns the record of a call.
+func (s *Server) newCall(l *limiter, method string, from *caller) *inflight.Call {
+	c := &inflight.Call{ID: s.ids.Add(1), Pipe: l.pipe, Method: method, Started: time.Now()}
+	if from != nil {
+		c.Process, c.Program = from.pid, from.program
+	}
+	return c
 }
 
 // receive reads the request of a call into in. A client that does not send its
@@ -105,7 +136,7 @@ func receive(ctx context.Context, method string, read func(any) error, in any, l
 			return err
 		}
 	case <-ctx.Done():
-		return failed(hosterr.Wrap("receive the request of", method, ctx.Err()))
+		return failedIn(ctx, hosterr.Wrap("receive the request of", method, ctx.Err()))
 	case <-lost:
 		return errLost
 	case <-t.C:
@@ -120,15 +151,19 @@ func receive(ctx context.Context, method string, read func(any) error, in any, l
 // errLost is the error of a call whose place another caller has taken.
 var errLost = errors.New("another caller has taken the place of the call")
 
+// isHealth reports whether a method is that of a health check, which kubelets and load
+// balancers repeat for ever.
+func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.") }
+
 // invoke is the innermost interceptor: it calls the row.
 func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
-	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) {
-		s.config.Log.Log(ctx, LevelRequest, "Received request", "method", info.FullMethod, "request", redacted(m))
+	if m, ok := in.(proto.Message); ok && !isHealth(info.FullMethod) && s.config.Log.Enabled(ctx, LevelRequest) {
+		s.config.Log.Log(ctx, LevelRequest, "Received request", "id", inflight.Of(ctx).ID, "method", info.FullMethod, "request", redacted(m))
 	}
 	start := time.Now()
 	defer func() {
 		if err != nil {
-			out, err = nil, failed(err)
+			out, err = nil, failedIn(ctx, err)
 		}
 		if c, ok := s.changes[info.FullMethod]; ok && s.config.Audit {
 			s.audit(ctx, c, in, time.Since(start), status.Code(err))
@@ -146,11 +181,11 @@ func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 // closes it or the server stops.
 func (s *Server) wrapStream(l *limiter) grpc.StreamServerInterceptor {
 	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-		start := time.Now()
+		c := s.newCall(l, info.FullMethod, callerOf(stream.Context()))
 		defer func() {
 			p, b := (*node.PanicError)(nil), (*BusyError)(nil)
 			if errors.As(err, &p) || errors.As(err, &b) {
-				s.logFailure(stream.Context(), l, info.FullMethod, time.Since(start), err)
+				s.logFailure(l, c, err)
 			}
 		}()
 		lost, closed, err := l.openStream(callerOf(stream.Context()))

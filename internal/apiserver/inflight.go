@@ -1,56 +1,86 @@
 package apiserver
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// inFlight counts running calls. Once closed it lets no new call start.
-type inFlight struct {
+// Calls are the calls in flight of a server's services, without health checks and
+// reflection. The zero value is ready to use.
+type Calls struct {
 	mu     sync.Mutex
-	n      int
+	calls  map[*inflight.Call]struct{}
 	closed bool
-	none   chan struct{} // closed once closed is true and n is 0
+	none   chan struct{} // once closed is true: is closed when there are no calls
 }
 
-func newInFlight() *inFlight { return &inFlight{none: make(chan struct{})} }
+// List returns the states of all calls, the oldest first.
+func (c *Calls) List() []inflight.State {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.calls))
+	c.mu.Unlock()
+	slices.SortFunc(all, func(a, b *inflight.Call) int { return cmp.Compare(a.ID, b.ID) })
+	return inflight.States(all)
+}
 
-// start counts a call and returns the function that ends it; ok is false if the
-// call must not start.
-func (f *inFlight) start() (end func(), ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, false
-	}
-	f.n++
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.n--
-		if f.closed && f.n == 0 {
-			close(f.none)
+// CountPhase returns how many calls are in a phase.
+func (c *Calls) CountPhase(p inflight.Phase) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for call := range c.calls {
+		if call.Phase() == p {
+			n++
 		}
-	}, true
+	}
+	return n
+}
+
+// Count returns how many calls there are.
+func (c *Calls) Count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls)
+}
+
+// start adds a call; ok is false if it must not start.
+func (c *Calls) start(call *inflight.Call) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	if c.calls == nil {
+		c.calls = map[*inflight.Call]struct{}{}
+	}
+	c.calls[call] = struct{}{}
+	return true
+}
+
+// end removes a call.
+func (c *Calls) end(call *inflight.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, call)
+	if c.closed && len(c.calls) == 0 {
+		close(c.none)
+	}
 }
 
 // close lets no new call start. It returns the number of running calls and a
 // channel that is closed when they have finished. It must be called only once.
-func (f *inFlight) close() (running int, none <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	if f.n == 0 {
-		close(f.none)
+func (c *Calls) close() (running int, none <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed, c.none = true, make(chan struct{})
+	if len(c.calls) == 0 {
+		close(c.none)
 	}
-	return f.n, f.none
-}
-
-func (f *inFlight) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
+	return len(c.calls), c.none
 }
 
 // stopping is the error of a call that arrives while the server is stopping.

@@ -14,7 +14,8 @@ import (
 // run in the order in which they arrived.
 type limiter struct {
 	pipe     string
-	inFlight *inFlight
+	quiet    bool // failures of calls are not logged, unless csi-proxy causes them
+	calls    *Calls
 	arriving *shares
 	waiting  *shares
 	streams  *shares
@@ -35,11 +36,11 @@ type waiter struct {
 }
 
 // newLimiter returns the limiter of a pipe. Its calls are counted in calls.
-func newLimiter(pipe string, calls *inFlight) *limiter {
+func newLimiter(pipe string, calls *Calls) *limiter {
 	waiting := newShares(maxWaiting)
 	waiting.queue = true
 	return &limiter{
-		pipe: pipe, inFlight: calls, free: maxRunning, running: map[owner]int{},
+		pipe: pipe, calls: calls, free: maxRunning, running: map[owner]int{},
 		arriving: newShares(maxArriving), waiting: waiting, streams: newShares(maxStreams),
 		failureLog: logLimiter{most: maxFailureLines},
 	}
@@ -100,7 +101,7 @@ func (l *limiter) acquire(ctx context.Context, c *caller) (release func(), err e
 	case <-s.lost:
 		err = tooMany
 	case <-ctx.Done():
-		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) || timeIsOver(ctx) {
 			err = &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, time.Since(begun).Round(time.Millisecond))}
 		}
 	}

@@ -39,6 +39,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -80,6 +81,13 @@ type Config struct {
 	// Interceptors wrap every call; the first one is the outermost. The errors
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
+
+	// Calls, if set, are the calls in flight of this server.
+	Calls *Calls
+
+	// Count, if set, wraps every call, also those that are refused before their request was
+	// read. It gets no request.
+	Count grpc.UnaryServerInterceptor
 
 	// Audit logs each request that changes the node, with its caller and result.
 	Audit bool
@@ -130,7 +138,8 @@ const (
 type Server struct {
 	config    Config
 	pipes     []*pipeServer
-	calls     *inFlight
+	calls     *Calls
+	ids       atomic.Uint64     // of calls
 	changes   map[string]change // by full method
 	callsDone chan struct{}     // closed when all calls have finished and streams must end
 }
@@ -161,10 +170,13 @@ func Open(ctx context.Context, config Config, pipes ...Pipe) (*Server, error) {
 	if config.Listen == nil {
 		config.Listen = Listen
 	}
+	if config.Calls == nil {
+		config.Calls = new(Calls)
+	}
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
 	}
-	s := &Server{config: config, calls: newInFlight(), changes: map[string]change{}, callsDone: make(chan struct{})}
+	s := &Server{config: config, calls: config.Calls, changes: map[string]change{}, callsDone: make(chan struct{})}
 	listeners, err := s.awaitListeners(ctx, pipes)
 	if err != nil {
 		return nil, err
@@ -359,7 +371,8 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	s.changesOf(p)
 	// A stop does not wait for the health and reflection services: clients use
 	// them to see that the server is stopping.
-	api, aux := newLimiter(p.Name, s.calls), newLimiter(p.Name, newInFlight())
+	api, aux := newLimiter(p.Name, s.calls), newLimiter(p.Name, new(Calls))
+	aux.quiet = true
 	g := grpc.NewServer(append(limits(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.invoke})...),
@@ -490,7 +503,7 @@ func (s *Server) stop(limit time.Duration) error {
 	case <-done:
 	case <-grace.C:
 	}
-	cut := s.calls.count()
+	cut := s.calls.Count()
 	close(s.callsDone)
 	if cut == 0 {
 		wait(flushLimit)

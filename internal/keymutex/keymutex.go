@@ -10,15 +10,21 @@ package keymutex
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
 // Set is a set of locks by key. The zero Set is ready to use. A key uses memory only
 // while callers hold its lock or wait for it.
 type Set struct {
+	// Kind is what the keys name, such as "disk", for [inflight.Wait].
+	Kind string
+
 	mu    sync.Mutex
 	locks map[string]*lock
 }
@@ -26,6 +32,10 @@ type Set struct {
 type lock struct {
 	sem   *semaphore.Weighted
 	users int // holders and waiters, guarded by Set.mu
+
+	// The calls of holders, guarded by Set.mu. Only those of a server are known.
+	holders []*inflight.Call
+	first   [1]*inflight.Call // the usual array of holders
 }
 
 const exclusive = math.MaxInt64
@@ -78,26 +88,70 @@ func (s *Set) acquire(ctx context.Context, key string, weight int64) (func(), er
 	l := s.locks[key]
 	if l == nil {
 		l = &lock{sem: semaphore.NewWeighted(exclusive)}
+		l.holders = l.first[:0]
 		s.locks[key] = l
 	}
 	l.users++
 	s.mu.Unlock()
 
-	leave := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(s.locks, key)
-		}
-	}
-	if err := l.sem.Acquire(ctx, weight); err != nil {
-		leave()
+	call := inflight.Of(ctx)
+	if err := s.wait(ctx, call, key, l, weight); err != nil {
+		s.leave(key, l)
 		return nil, err
 	}
+	if call == nil {
+		return func() {
+			l.sem.Release(weight)
+			s.leave(key, l)
+		}, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.holders = append(l.holders, call)
 	return func() {
+		s.mu.Lock()
+		if i := slices.Index(l.holders, call); i >= 0 {
+			l.holders = slices.Delete(l.holders, i, i+1)
+		}
+		s.mu.Unlock()
 		l.sem.Release(weight)
-		leave()
+		s.leave(key, l)
 	}, nil
+}
+
+// wait acquires the semaphore of l, and notes that the call waits for it.
+func (s *Set) wait(ctx context.Context, call *inflight.Call, key string, l *lock, weight int64) error {
+	if call == nil {
+		return l.sem.Acquire(ctx, weight)
+	}
+	if ctx.Err() == nil && l.sem.TryAcquire(weight) {
+		return nil
+	}
+	call.SetWait(&inflight.Wait{What: s.describe(key), Holders: func() []*inflight.Call {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.Clone(l.holders)
+	}})
+	defer call.SetWait(nil)
+	return l.sem.Acquire(ctx, weight)
+}
+
+// describe returns a key as people read it.
+func (s *Set) describe(key string) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(key, "\x00"), "\x00", `\`)
+	if s.Kind == "" {
+		return name
+	}
+	return s.Kind + " " + name
+}
+
+// leave notes that a holder or waiter of l is gone.
+func (s *Set) leave(key string, l *lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(s.locks, key)
+	}
 }
 
 // Len returns the number of keys that are held or waited for.

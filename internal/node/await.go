@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
 // A Win32 call cannot be canceled, so work runs on its own goroutine while its
@@ -35,12 +37,17 @@ func (n *Node) Join(ctx context.Context, key string, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := n.join(ctx, key, f).wait(ctx)
+	w := n.join(ctx, key, f)
+	if call := inflight.Of(ctx); call != nil && call != w.of {
+		call.SetWait(&inflight.Wait{What: key, Holders: func() []*inflight.Call { return []*inflight.Call{w.of} }})
+		defer call.SetWait(nil)
+	}
+	_, err := w.wait(ctx)
 	return err
 }
 
 // join returns the running work of key, and starts f if there is none. It adds f to
-// the caller's slot before the end of ctx can be noticed. That is why it does not
+// the caller's call before the end of ctx can be noticed. That is why it does not
 // use singleflight's DoChan, which starts f later and does not report which caller
 // started it.
 func (n *Node) join(ctx context.Context, key string, f func() error) *work[struct{}] {
@@ -69,22 +76,25 @@ func (n *Node) forget(key string) {
 
 // work is a function that runs on its own goroutine.
 type work[T any] struct {
-	done chan struct{} // closed when value and err are set
+	of   *inflight.Call // the call that started it, or nil
+	done chan struct{}  // closed when value and err are set
 	v    T
 	err  error
 }
 
-// start starts f, as part of the slot of ctx ([WithSlot]).
+// start starts f, as part of the call of ctx ([inflight.Call]).
 func start[T any](ctx context.Context, f func() (T, error)) *work[T] {
-	w := &work[T]{done: make(chan struct{})}
-	release := holdSlot(ctx)
+	call, release := inflight.Hold(ctx)
+	w := &work[T]{of: call, done: make(chan struct{})}
 	go func() {
 		defer release()
+		leave := call.Enter()
 		defer close(w.done)
 		defer func() {
 			if v := recover(); v != nil {
 				w.err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
+			leave(w.err)
 		}()
 		w.v, w.err = f()
 	}()

@@ -86,7 +86,10 @@ type Clock interface {
 // New returns a node over api with the system's clock and randomness and the
 // default logger.
 func New(api win32.API) *Node {
-	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs()}
+	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs(), Locks: Locks{
+		Paths: keymutex.Set{Kind: "path"}, Shares: keymutex.Set{Kind: "share"}, Volumes: keymutex.Set{Kind: "volume"}, Disks: keymutex.Set{Kind: "disk"},
+		Tables: keymutex.Set{Kind: "partition table"}, Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
+	}}
 }
 
 // kubernetesDirs are where the kubelet and the container runtimes keep their data unless

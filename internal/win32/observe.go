@@ -1,6 +1,7 @@
 package win32
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 )
@@ -43,6 +44,21 @@ func (c *Call) String() string {
 // hook must be safe for concurrent use.
 func Observe(api API, hook func(*Call) error) API {
 	return &observed{api: api, hook: hook, opened: &opened{paths: map[Handle]string{}}}
+}
+
+// CallIn returns the name of the call in which a goroutine is, of which it has the stack, or
+// "" if it is in none. It knows calls of APIs that [Observe] returned.
+func CallIn(stack []byte) string {
+	for {
+		_, rest, ok := bytes.Cut(stack, []byte("/internal/win32.(*observed)."))
+		if !ok {
+			return ""
+		}
+		if n := bytes.IndexAny(rest, ".("); n > 0 && 'A' <= rest[0] && rest[0] <= 'Z' {
+			return string(rest[:n])
+		}
+		stack = rest
+	}
 }
 
 type observed struct {

@@ -7,6 +7,7 @@ package hosterr
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -53,6 +54,8 @@ type Error struct {
 	Target string // the volume ID, path or disk number, as shown to people
 	Err    error  // why the operation failed
 	Hint   string // what the user can do, or ""
+
+	pc uintptr // where it was made
 }
 
 // Error returns the operation, the target and the reason, such as
@@ -78,7 +81,7 @@ func Wrap(op, target string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Target: target, Err: err}
+	return &Error{Op: op, Target: target, Err: err, pc: callerPC()}
 }
 
 // WithHint is like [Wrap] and adds a sentence that says what the user can do.
@@ -86,7 +89,7 @@ func WithHint(op, target string, err error, hint string) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Target: target, Err: err, Hint: hint}
+	return &Error{Op: op, Target: target, Err: err, Hint: hint, pc: callerPC()}
 }
 
 // Quote quotes a path or volume ID for use as a Target. It keeps backslashes as
@@ -105,6 +108,7 @@ type text struct {
 	msg   string
 	cause error
 	hint  string
+	pc    uintptr
 }
 
 func (t *text) Error() string   { return t.msg }
@@ -114,14 +118,14 @@ func (t *text) Unwrap() []error { return []error{t.kind, t.cause} }
 // text. Errors formatted with %w can be found with errors.Is.
 func Text(kind error, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &text{kind: kind, msg: err.Error(), cause: err}
+	return &text{kind: kind, msg: err.Error(), cause: err, pc: callerPC()}
 }
 
 // TextWithHint is like [Text] and adds a sentence that says what the user can do. The hint is
 // not part of the message.
 func TextWithHint(kind error, hint, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &text{kind: kind, msg: err.Error(), cause: err, hint: hint}
+	return &text{kind: kind, msg: err.Error(), cause: err, hint: hint, pc: callerPC()}
 }
 
 // KindOf returns the kind of err, or nil if it has none.
@@ -132,6 +136,38 @@ func KindOf(err error) error {
 		}
 	}
 	return nil
+}
+
+// callerPC returns the program counter of the caller of the function that calls it.
+func callerPC() uintptr {
+	var pc [1]uintptr
+	runtime.Callers(3, pc[:])
+	return pc[0]
+}
+
+// SourceOf returns the program counter where this package made the innermost error of err, as
+// in [log/slog.Record], or 0 if it made none.
+func SourceOf(err error) uintptr {
+	var pc uintptr
+	switch e := err.(type) {
+	case *Error:
+		pc = e.pc
+	case *text:
+		pc = e.pc
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := SourceOf(e.Unwrap()); inner != 0 {
+			pc = inner
+		}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if inner := SourceOf(one); inner != 0 {
+				return inner
+			}
+		}
+	}
+	return pc
 }
 
 // HintOf returns the outermost hint of err, or "".

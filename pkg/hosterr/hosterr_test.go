@@ -2,8 +2,13 @@ package hosterr_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -100,5 +105,34 @@ func TestHintOfTextWithoutPrefix(t *testing.T) {
 	}
 	if got := hosterr.HintOf(hosterr.WithHint("map", "x", err, "outer")); got != "outer" {
 		t.Errorf("HintOf = %q, want the nearest to the surface", got)
+	}
+}
+
+// lineOf returns the text of the source line of a program counter.
+func lineOf(t *testing.T, pc uintptr) string {
+	t.Helper()
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	text, err := os.ReadFile(filepath.Base(frame.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")[frame.Line-1]
+}
+
+func TestSourceOfIsWhereTheInnermostWasMade(t *testing.T) {
+	for name, inner := range map[string]error{
+		"Wrap":         hosterr.Wrap("a", "", errors.New("x")),                // made by Wrap
+		"WithHint":     hosterr.WithHint("a", "", errors.New("x"), "hint"),    // made by WithHint
+		"Text":         hosterr.Text(hosterr.ErrInvalid, "x"),                 // made by Text
+		"TextWithHint": hosterr.TextWithHint(hosterr.ErrInvalid, "hint", "x"), // made by TextWithHint
+	} {
+		for _, err := range []error{inner, hosterr.Wrap("b", "", inner), fmt.Errorf("b: %w", inner), errors.Join(errors.New("other"), inner), hosterr.Text(hosterr.ErrNotFound, "b: %w", inner)} {
+			if got := lineOf(t, hosterr.SourceOf(err)); !strings.HasSuffix(got, "made by "+name) {
+				t.Errorf("%s: the source of %v is %q", name, err, got)
+			}
+		}
+	}
+	if pc := hosterr.SourceOf(errors.New("x")); pc != 0 {
+		t.Errorf("an error of another package has the source %#x", pc)
 	}
 }

@@ -136,7 +136,9 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			klog.Warning(warning)
 		}
 	}
-	m := metrics.New()
+	calls := new(apiserver.Calls)
+	config.Calls = calls
+	m := metrics.New(p.Version, calls.CountPhase)
 	// Metrics and the state are served until running calls have finished.
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
 	defer endMetrics()
@@ -145,7 +147,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		return err
 	}
 	if o.metricsAddress != "" {
-		config.Interceptors = append(config.Interceptors, m.Interceptor())
+		config.Count = m.Interceptor()
 	}
 	dirs, err := policy.ParseDirs(o.allWorkingDirs())
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,10 @@ func TestMetrics(t *testing.T) {
 		`grpc_server_msg_received_total{grpc_method="GetDiskState",grpc_service="v1.Disk",grpc_type="unary"} 1`,
 		`grpc_server_msg_sent_total{grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"} 1`,
 		`grpc_server_handling_seconds_count{grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"} 1`,
+		`csi_proxy_build_info{goversion="` + runtime.Version() + `",version="v0.0.0-test"} 1`,
+		`csi_proxy_calls_in_flight{phase="queued"} 0`,
+		`csi_proxy_calls_in_flight{phase="receiving"} 0`,
+		`csi_proxy_calls_in_flight{phase="running"} 0`,
 		"go_goroutines ",
 		"process_start_time_seconds ",
 	}

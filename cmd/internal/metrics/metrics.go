@@ -1,11 +1,15 @@
 // Package metrics serves the metrics of the daemon at /metrics, in the text format of
 // Prometheus over plain HTTP, and its state.
 //
-// The metrics, labels and buckets are those of the published proxy:
+// Of the published proxy are these metrics, with their labels and buckets:
 // grpc_server_started_total, grpc_server_handled_total, grpc_server_msg_received_total,
 // grpc_server_msg_sent_total and grpc_server_handling_seconds, by service ("v1.Disk") and
 // method, and the metrics of the Go runtime and the process. A series appears with the
-// first call that it counts. The metrics that the Kubernetes registry has about itself
+// first call that it counts. Also counted are calls that csi-proxy refuses before it reads
+// them.
+//
+// Additional metrics are csi_proxy_build_info, with the versions of the program and of Go as
+// labels, and csi_proxy_calls_in_flight, by phase. The metrics that the Kubernetes registry has about itself
 // (…_metrics_total) are not served.
 //
 // No metric contains names of disks, volumes, paths, servers or users, so the metrics
@@ -19,6 +23,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,6 +32,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/grpc"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
 // buckets are the buckets of the published histogram, in seconds.
@@ -44,11 +51,24 @@ type Server struct {
 	stopping bool
 }
 
-// New returns a server whose state is "starting".
-func New() *Server {
+// New returns a server whose state is "starting", of a program with that version. inFlight
+// counts the calls of a phase.
+func New(version string, inFlight func(inflight.Phase) int) *Server {
 	calls := grpcprometheus.NewServerMetrics(grpcprometheus.WithServerHandlingTimeHistogram(grpcprometheus.WithHistogramBuckets(buckets[:])))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(calls, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "csi_proxy_build_info", Help: "1, with the versions of the program and of Go as labels.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	registry.MustRegister(info)
+	for _, p := range inflight.Phases() {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "csi_proxy_calls_in_flight", Help: "Calls in flight, also those whose caller is gone, by how far they are.",
+			ConstLabels: prometheus.Labels{"phase": string(p)},
+		}, func() float64 { return float64(inFlight(p)) }))
+	}
 	return &Server{calls: calls, registry: registry, state: "starting"}
 }
 

@@ -7,8 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
+
+// begin begins a call.
+func begin(ctx context.Context, free func()) (_ context.Context, end func()) {
+	var c inflight.Call
+	return c.Begin(ctx, free), func() { c.Leave() }
+}
 
 // waysToWork are the functions whose work may outlive its caller.
 func waysToWork() map[string]func(context.Context, func()) error {
@@ -25,25 +32,25 @@ func waysToWork() map[string]func(context.Context, func()) error {
 }
 
 // A caller that gives up does not free the thread that hangs in Windows.
-func TestSlotHeldWhileWorkOutlivesCall(t *testing.T) {
+func TestCallIsInFlightWhileWorkOutlivesIt(t *testing.T) {
 	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var freed atomic.Int32
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				ctx, end := node.WithSlot(ctx, func() { freed.Add(1) })
+				ctx, end := begin(ctx, func() { freed.Add(1) })
 				if err := run(ctx, func() { time.Sleep(time.Minute) }); err == nil {
 					t.Fatal("the work ended within a second")
 				}
 				end()
 				if freed.Load() != 0 {
-					t.Error("the slot was freed while the work was running")
+					t.Error("the call ended while the work was running")
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
 				if n := freed.Load(); n != 1 {
-					t.Errorf("the slot was freed %d times after the work, want once", n)
+					t.Errorf("the call ended %d times after the work, want once", n)
 				}
 			})
 		})
@@ -58,15 +65,15 @@ type ending struct {
 
 func (c ending) Done() <-chan struct{} { c.end(); return c.Context.Done() }
 
-// Work that has not started to run when its caller gives up holds the slot too.
-func TestSlotHeldWhenCallerGivesUpAtOnce(t *testing.T) {
+// Work that has not started to run when its caller gives up keeps the call in flight too.
+func TestCallIsInFlightWhenCallerGivesUpAtOnce(t *testing.T) {
 	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var freed, done atomic.Bool
-				ctx, end := node.WithSlot(t.Context(), func() {
+				ctx, end := begin(t.Context(), func() {
 					if !done.Load() {
-						t.Error("the slot was freed before the work was done")
+						t.Error("the call ended before the work was done")
 					}
 					freed.Store(true)
 				})
@@ -78,22 +85,22 @@ func TestSlotHeldWhenCallerGivesUpAtOnce(t *testing.T) {
 				end()
 				time.Sleep(2 * time.Minute)
 				if !freed.Load() {
-					t.Error("the slot is not free after the work")
+					t.Error("the call goes on after the work")
 				}
 			})
 		})
 	}
 }
 
-func TestSlotFreedOnce(t *testing.T) {
+func TestCallEndsOnce(t *testing.T) {
 	freed := 0
-	ctx, end := node.WithSlot(t.Context(), func() { freed++ })
+	ctx, end := begin(t.Context(), func() { freed++ })
 	end()
 	if _, err := node.Await(ctx, func() (int, error) { return 0, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if freed != 1 {
-		t.Errorf("the slot was freed %d times, want once", freed)
+		t.Errorf("the call ended %d times, want once", freed)
 	}
 }
 

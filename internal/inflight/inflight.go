@@ -1,0 +1,273 @@
+// Package inflight is the record of a server's call while it is in flight: its work may
+// outlive it, runs on goroutines of its own, and waits for locks that other calls hold.
+// A driver in process has no such records, and pays nothing for them.
+package inflight
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Call is a call of a server. Its exported fields do not change after [Call.Begin].
+//
+// It is in flight until the call and all its work that outlives it are done. A server that
+// limits its calls in flight thereby limits the threads that hang in Windows as well: a
+// caller that gives up does not free its thread.
+type Call struct {
+	ID      uint64 // unique in the process
+	Pipe    string
+	Method  string // "/v1.Disk/Rescan"
+	Started time.Time
+
+	// Process is the process at the other end of the connection, or 0 if it is not known.
+	// Program returns what it runs.
+	Process uint32
+	Program func() string
+	// OwnDeadline means that its deadline is not its caller's.
+	OwnDeadline bool
+
+	free func()
+
+	mu         sync.Mutex
+	users      int
+	request    any
+	phase      Phase
+	left       time.Time // when its caller had its answer or was gone; zero before
+	goroutines []uint64  // of its work, the innermost last
+	wait       *Wait
+	err        error // of the work that ended last
+}
+
+// Phase is how far a call is.
+type Phase string
+
+// The phases of a call, in their order.
+const (
+	Receiving Phase = "receiving" // its request is on its way
+	Queued    Phase = "queued"    // it waits for one of the pipe's slots
+	Running   Phase = "running"
+)
+
+// Phases returns all phases.
+func Phases() []Phase { return []Phase{Receiving, Queued, Running} }
+
+// Phase returns how far the call is.
+func (c *Call) Phase() Phase {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase
+}
+
+// Wait is what the work of a call waits for.
+type Wait struct {
+	What    string         // such as "disk 3"
+	Holders func() []*Call // the calls that have it now; a nil one is work without a call
+}
+
+type key struct{}
+
+// Begin makes c the call of the returned context: work that [Start] runs under it keeps c in
+// flight. free is called once, after [Call.Leave] and after the last of that work.
+func (c *Call) Begin(ctx context.Context, free func()) context.Context {
+	c.users, c.free, c.phase = 1, free, Receiving
+	return context.WithValue(ctx, key{}, c)
+}
+
+// Of returns the call of a context, or nil.
+func Of(ctx context.Context) *Call {
+	c, _ := ctx.Value(key{}).(*Call)
+	return c
+}
+
+// Leave ends the call itself. It reports whether work goes on without it.
+func (c *Call) Leave() (goesOn bool) {
+	c.mu.Lock()
+	if c.users > 1 {
+		c.left = time.Now()
+		goesOn = true
+	}
+	c.mu.Unlock()
+	c.release()
+	return goesOn
+}
+
+// Hold keeps the call of ctx in flight until release is called. It does nothing for a ctx
+// without a call, or with one that is done.
+func Hold(ctx context.Context) (c *Call, release func()) {
+	c = Of(ctx)
+	if c == nil {
+		return nil, func() {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users == 0 {
+		return c, func() {}
+	}
+	c.users++
+	return c, c.release
+}
+
+func (c *Call) release() {
+	c.mu.Lock()
+	c.users--
+	last := c.users == 0
+	c.mu.Unlock()
+	if last {
+		c.free()
+	}
+}
+
+// SetPhase notes how far the call is. A request of nil leaves the known one.
+func (c *Call) SetPhase(p Phase, request any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase = p
+	if request != nil {
+		c.request = request
+	}
+}
+
+// Request returns the request, or nil if it has not arrived.
+func (c *Call) Request() any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.request
+}
+
+// Left returns when the call's work was left by its caller, or the zero time.
+func (c *Call) Left() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
+}
+
+// Done reports whether all work has ended.
+func (c *Call) Done() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users == 0
+}
+
+// Err returns the error of the work that ended last.
+func (c *Call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Enter notes that the goroutine that calls it works for c, until leave is called with the
+// error of the work. c may be nil.
+func (c *Call) Enter() (leave func(error)) {
+	if c == nil {
+		return func(error) {}
+	}
+	id := goroutineID()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goroutines = append(c.goroutines, id)
+	return func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.err = err
+		if i := slices.Index(c.goroutines, id); i >= 0 {
+			c.goroutines = slices.Delete(c.goroutines, i, i+1)
+		}
+	}
+}
+
+// SetWait notes what the work waits for; nil ends that. c may be nil.
+func (c *Call) SetWait(w *Wait) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wait = w
+}
+
+// State is what is known of a call at one moment.
+type State struct {
+	*Call
+	Phase   Phase
+	Request any       // nil until it has arrived
+	Left    time.Time // zero while its caller waits
+	Stack   []byte    // of its innermost work; nil if it does none
+	Waits   string    // for what; empty if for nothing
+	Holders []*Call   // who has that
+}
+
+// States returns the states of calls, in their order, without those that are done.
+func States(calls []*Call) []State {
+	var all []State
+	var innermost []uint64
+	for _, c := range calls {
+		c.mu.Lock()
+		s, wait, done := State{Call: c, Phase: c.phase, Request: c.request, Left: c.left}, c.wait, c.users == 0
+		var id uint64
+		if n := len(c.goroutines); n > 0 {
+			id = c.goroutines[n-1]
+		}
+		c.mu.Unlock()
+		if done {
+			continue
+		}
+		if wait != nil { // without the lock of c: the other side may want it
+			s.Waits, s.Holders = wait.What, wait.Holders()
+		}
+		all, innermost = append(all, s), append(innermost, id)
+	}
+	stacks := stacksOf(innermost)
+	for i, id := range innermost {
+		all[i].Stack = stacks[id]
+	}
+	return all
+}
+
+// maxStacks limits the text of the stacks of all goroutines.
+const maxStacks = 16 << 20
+
+// stacksOf returns the stacks of goroutines.
+func stacksOf(ids []uint64) map[uint64][]byte {
+	found := map[uint64][]byte{}
+	if !slices.ContainsFunc(ids, func(id uint64) bool { return id != 0 }) {
+		return found // it would stop all goroutines for nothing
+	}
+	b := make([]byte, 64<<10)
+	for {
+		n := runtime.Stack(b, true)
+		if n < len(b) || len(b) >= maxStacks {
+			b = b[:n]
+			break
+		}
+		b = make([]byte, 2*len(b))
+	}
+	for stack := range bytes.SplitSeq(b, []byte("\n\n")) {
+		if id := idOf(stack); id != 0 && slices.Contains(ids, id) {
+			found[id] = stack
+		}
+	}
+	return found
+}
+
+// goroutineID returns the number that Go's stack traces have for this goroutine. It is used
+// for nothing else than to find its stack in such a trace.
+func goroutineID() uint64 {
+	var b [40]byte
+	return idOf(b[:runtime.Stack(b[:], false)])
+}
+
+// idOf returns the number in the first line of a stack: "goroutine 18 [running]:".
+func idOf(stack []byte) uint64 {
+	rest, ok := bytes.CutPrefix(stack, []byte("goroutine "))
+	if !ok {
+		return 0
+	}
+	number, _, _ := bytes.Cut(rest, []byte(" "))
+	id, _ := strconv.ParseUint(string(number), 10, 64)
+	return id
+}
