@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"io"
+
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
 // onAPI makes one call with a client of an API, such as "smb/v1".
@@ -18,4 +21,19 @@ func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() 
 		return &failure{api + " " + method, err}
 	}
 	return nil
+}
+
+// onAdmin makes one call on the pipe of administrators, for a command.
+func onAdmin[T any](ctx context.Context, a *app, command string, call func(context.Context, admin.AdminClient) (T, error)) (out T, err error) {
+	conn, err := connect(pipe.Path(admin.Pipe))
+	if err != nil {
+		return out, &failure{err: &hinted{err, "is csi-proxy running, without -admin-pipe=false? Only administrators of the node can open the pipe"}}
+	}
+	defer conn.Close()
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	if out, err = call(ctx, admin.NewAdminClient(conn)); err != nil {
+		return out, &failure{command, err}
+	}
+	return out, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -76,18 +75,9 @@ func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, yes boo
 }
 
 func (a *app) callClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.ClearDiskResponse, error) {
-	conn, err := connect(pipe.Path(admin.Pipe))
-	if err != nil {
-		return nil, &failure{err: &hinted{err, "is csi-proxy running, without -admin-pipe=false? Only administrators of the node can open the pipe"}}
-	}
-	defer conn.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	out, err := admin.NewAdminClient(conn).ClearDisk(ctx, in)
-	if err != nil {
-		return nil, &failure{"disk clear", err}
-	}
-	return out, nil
+	return onAdmin(ctx, a, "disk clear", func(ctx context.Context, c admin.AdminClient) (*admin.ClearDiskResponse, error) {
+		return c.ClearDisk(ctx, in)
+	})
 }
 
 // clearedEntry is the result of disk clear.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ found problems, 130 interrupted.`,
 		return formats(c), cobra.ShellCompDirectiveNoFileComp
 	})
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.callCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.whyCommand(), a.bundleCommand(), a.nodeCommand())
+	root.AddCommand(a.callCommand(), a.callsCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.whyCommand(), a.bundleCommand(), a.nodeCommand())
 	needsSubcommand(root)
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
@@ -198,11 +199,11 @@ func explain(err error) string {
 	if s := statusIn(err); s != nil {
 		text += brief(err)
 		if s.Code() == codes.DeadlineExceeded { // without details it comes from the client
-			hint = "csi-proxy did not respond within --timeout; its log shows whether it is still working on the request or hangs"
+			hint = "csi-proxy did not respond within --timeout; csi-proxyctl calls shows whether it still works on the request, and its log when that has ended"
 		}
 		for _, d := range s.Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok {
-				hint = info.Metadata["hint"]
+				hint = cmp.Or(info.Metadata["hint"], hint)
 			}
 		}
 	} else {

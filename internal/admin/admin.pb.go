@@ -849,6 +849,233 @@ func (x *Hop) GetVolume() string {
 	return ""
 }
 
+// ListCallsRequest is the request of ListCalls.
+type ListCallsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCallsRequest) Reset() {
+	*x = ListCallsRequest{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCallsRequest) ProtoMessage() {}
+
+func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
+func (*ListCallsRequest) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+// ListCallsResponse is the response of ListCalls.
+type ListCallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Calls         []*Call                `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCallsResponse) Reset() {
+	*x = ListCallsResponse{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCallsResponse) ProtoMessage() {}
+
+func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
+func (*ListCallsResponse) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListCallsResponse) GetCalls() []*Call {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// Call is a call in flight: its caller waits, or its work goes on without the caller.
+type Call struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the call, as in the log.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The pipe, such as "csi-proxy-volume-v1".
+	Pipe string `protobuf:"bytes,2,opt,name=pipe,proto3" json:"pipe,omitempty"`
+	// The method, such as "FormatVolume".
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// The fields of the request, as in the audit log, without secrets.
+	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
+	// The calling process, or 0 if it is not known.
+	Process uint32 `protobuf:"varint,5,opt,name=process,proto3" json:"process,omitempty"`
+	// What the calling process runs.
+	Program string `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
+	// How long ago the call began.
+	AgeMilliseconds int64 `protobuf:"varint,7,opt,name=age_milliseconds,json=ageMilliseconds,proto3" json:"age_milliseconds,omitempty"`
+	// "receiving", "queued" or "running".
+	Phase string `protobuf:"bytes,8,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The caller has given up, and the work goes on.
+	CallerGone bool `protobuf:"varint,9,opt,name=caller_gone,json=callerGone,proto3" json:"caller_gone,omitempty"`
+	// The Win32 call in which it is, or empty.
+	Win32 string `protobuf:"bytes,10,opt,name=win32,proto3" json:"win32,omitempty"`
+	// The lock, or the work of another call, that it waits for, or empty.
+	WaitsFor string `protobuf:"bytes,11,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// The calls that hold what it waits for. 0 is work of csi-proxy itself.
+	HeldBy        []uint64 `protobuf:"varint,12,rep,packed,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Call) Reset() {
+	*x = Call{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Call) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call) ProtoMessage() {}
+
+func (x *Call) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call.ProtoReflect.Descriptor instead.
+func (*Call) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Call) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Call) GetPipe() string {
+	if x != nil {
+		return x.Pipe
+	}
+	return ""
+}
+
+func (x *Call) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Call) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Call) GetProcess() uint32 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *Call) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *Call) GetAgeMilliseconds() int64 {
+	if x != nil {
+		return x.AgeMilliseconds
+	}
+	return 0
+}
+
+func (x *Call) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Call) GetCallerGone() bool {
+	if x != nil {
+		return x.CallerGone
+	}
+	return false
+}
+
+func (x *Call) GetWin32() string {
+	if x != nil {
+		return x.Win32
+	}
+	return ""
+}
+
+func (x *Call) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
+func (x *Call) GetHeldBy() []uint64 {
+	if x != nil {
+		return x.HeldBy
+	}
+	return nil
+}
+
 var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
@@ -926,10 +1153,29 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x16\n" +
-	"\x06volume\x18\x04 \x01(\tR\x06volume2\xb0\x01\n" +
+	"\x06volume\x18\x04 \x01(\tR\x06volume\"\x12\n" +
+	"\x10ListCallsRequest\"A\n" +
+	"\x11ListCallsResponse\x12,\n" +
+	"\x05calls\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.CallR\x05calls\"\xbc\x02\n" +
+	"\x04Call\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04pipe\x18\x02 \x01(\tR\x04pipe\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x16\n" +
+	"\x06target\x18\x04 \x01(\tR\x06target\x12\x18\n" +
+	"\aprocess\x18\x05 \x01(\rR\aprocess\x12\x18\n" +
+	"\aprogram\x18\x06 \x01(\tR\aprogram\x12)\n" +
+	"\x10age_milliseconds\x18\a \x01(\x03R\x0fageMilliseconds\x12\x14\n" +
+	"\x05phase\x18\b \x01(\tR\x05phase\x12\x1f\n" +
+	"\vcaller_gone\x18\t \x01(\bR\n" +
+	"callerGone\x12\x14\n" +
+	"\x05win32\x18\n" +
+	" \x01(\tR\x05win32\x12\x1b\n" +
+	"\twaits_for\x18\v \x01(\tR\bwaitsFor\x12\x17\n" +
+	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\x86\x02\n" +
 	"\x05Admin\x12T\n" +
 	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a#.csiproxyadmin.v1.ClearDiskResponse\x12Q\n" +
-	"\bDescribe\x12!.csiproxyadmin.v1.DescribeRequest\x1a\".csiproxyadmin.v1.DescribeResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
+	"\bDescribe\x12!.csiproxyadmin.v1.DescribeRequest\x1a\".csiproxyadmin.v1.DescribeResponse\x12T\n" +
+	"\tListCalls\x12\".csiproxyadmin.v1.ListCallsRequest\x1a#.csiproxyadmin.v1.ListCallsResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
 
 var (
 	file_csiproxyadmin_v1_admin_proto_rawDescOnce sync.Once
@@ -943,7 +1189,7 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*ClearDiskRequest)(nil),  // 0: csiproxyadmin.v1.ClearDiskRequest
 	(*ClearDiskResponse)(nil), // 1: csiproxyadmin.v1.ClearDiskResponse
@@ -955,23 +1201,29 @@ var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*Volume)(nil),            // 7: csiproxyadmin.v1.Volume
 	(*Way)(nil),               // 8: csiproxyadmin.v1.Way
 	(*Hop)(nil),               // 9: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),  // 10: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil), // 11: csiproxyadmin.v1.ListCallsResponse
+	(*Call)(nil),              // 12: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
-	2, // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
-	5, // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
-	7, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	8, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	6, // 4: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	9, // 5: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	0, // 6: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	3, // 7: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	1, // 8: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
-	4, // 9: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
+	5,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	7,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	8,  // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	6,  // 4: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	9,  // 5: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	12, // 6: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	0,  // 7: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	3,  // 8: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	10, // 9: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	1,  // 10: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
+	4,  // 11: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	11, // 12: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -985,7 +1237,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

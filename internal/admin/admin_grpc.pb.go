@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Admin_ClearDisk_FullMethodName = "/csiproxyadmin.v1.Admin/ClearDisk"
 	Admin_Describe_FullMethodName  = "/csiproxyadmin.v1.Admin/Describe"
+	Admin_ListCalls_FullMethodName = "/csiproxyadmin.v1.Admin/ListCalls"
 )
 
 // AdminClient is the client API for Admin service.
@@ -36,6 +37,9 @@ type AdminClient interface {
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if a path is given, where it leads. It changes nothing.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
+	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
+	// health checks and reflection.
+	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
 }
 
 type adminClient struct {
@@ -66,6 +70,16 @@ func (c *adminClient) Describe(ctx context.Context, in *DescribeRequest, opts ..
 	return out, nil
 }
 
+func (c *adminClient) ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCallsResponse)
+	err := c.cc.Invoke(ctx, Admin_ListCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -79,6 +93,9 @@ type AdminServer interface {
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if a path is given, where it leads. It changes nothing.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
+	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
+	// health checks and reflection.
+	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -94,6 +111,9 @@ func (UnimplementedAdminServer) ClearDisk(context.Context, *ClearDiskRequest) (*
 }
 func (UnimplementedAdminServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedAdminServer) ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCalls not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -152,6 +172,24 @@ func _Admin_Describe_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListCalls(ctx, req.(*ListCallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -166,6 +204,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Describe",
 			Handler:    _Admin_Describe_Handler,
+		},
+		{
+			MethodName: "ListCalls",
+			Handler:    _Admin_ListCalls_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

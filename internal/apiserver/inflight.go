@@ -3,10 +3,13 @@ package apiserver
 import (
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -19,13 +22,47 @@ type Calls struct {
 	none   chan struct{} // once closed is true: is closed when there are no calls
 }
 
+// CallState is what is known of a call in flight.
+type CallState struct {
+	ID       uint64
+	Pipe     string // "csi-proxy-disk-v1"
+	Method   string // "Rescan"
+	Target   string // the fields of the request as in the audit log, without secrets
+	Process  uint32 // of the caller, or 0
+	Program  string // of the caller
+	Age      time.Duration
+	Phase    inflight.Phase
+	Gone     bool     // the caller has given up, and the work goes on
+	Win32    string   // the Win32 call in which it is, or empty
+	WaitsFor string   // a lock or the work of another call, or empty
+	HeldBy   []uint64 // the calls that hold that; 0 is work without a call
+}
+
 // List returns the states of all calls, the oldest first.
-func (c *Calls) List() []inflight.State {
+func (c *Calls) List() []CallState {
 	c.mu.Lock()
-	all := slices.Collect(maps.Keys(c.calls))
+	calls := slices.Collect(maps.Keys(c.calls))
 	c.mu.Unlock()
-	slices.SortFunc(all, func(a, b *inflight.Call) int { return cmp.Compare(a.ID, b.ID) })
-	return inflight.States(all)
+	slices.SortFunc(calls, func(a, b *inflight.Call) int { return cmp.Compare(a.ID, b.ID) })
+	var all []CallState
+	for _, s := range inflight.States(calls) {
+		state := CallState{
+			ID: s.ID, Pipe: s.Pipe, Method: path.Base(s.Method), Target: targetOf(s.Request), Process: s.Process,
+			Age: time.Since(s.Started), Phase: s.Phase, Gone: !s.Left.IsZero(), Win32: win32.CallIn(s.Stack), WaitsFor: s.Waits,
+		}
+		if s.Process != 0 {
+			state.Program = s.Program()
+		}
+		for _, h := range s.Holders {
+			if h == nil {
+				state.HeldBy = append(state.HeldBy, 0)
+			} else {
+				state.HeldBy = append(state.HeldBy, h.ID)
+			}
+		}
+		all = append(all, state)
+	}
+	return all
 }
 
 // CountPhase returns how many calls are in a phase.

@@ -162,7 +162,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			klog.ErrorS(err, "Failed to close node")
 		}
 	}()
-	pipes, err := n.pipes(o, dirs)
+	pipes, err := n.pipes(o, dirs, calls)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (o *options) pipes() ([]string, error) {
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command
 // line, the node's additional pipes, and that of administrators.
-func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
+func (n *Node) pipes(o *options, dirs policy.Dirs, calls *apiserver.Calls) ([]apiserver.Pipe, error) {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
@@ -128,7 +128,7 @@ func (n *Node) pipes(o *options, dirs policy.Dirs) ([]apiserver.Pipe, error) {
 	pipes := append(apiserver.Pipes(enabled), n.Pipes...)
 	if o.adminPipe {
 		disks, _ := n.Groups.Disk.(server.Disks)
-		pipes = append(pipes, server.Pipe(disks))
+		pipes = append(pipes, server.Pipe(disks, calls))
 	}
 	return pipes, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -22,18 +23,35 @@ type Disks interface {
 type Server struct {
 	admin.UnimplementedAdminServer
 	disks Disks
+	calls *apiserver.Calls
 }
 
 var _ admin.AdminServer = (*Server)(nil)
 
-// Pipe returns the pipe of administrators. Its rights are those of [apiserver.Listen],
+// Pipe returns the pipe of administrators, with the calls of its server. Its rights are those of [apiserver.Listen],
 // whatever the rights of the pipes of drivers are.
-func Pipe(disks Disks) apiserver.Pipe {
+func Pipe(disks Disks, calls *apiserver.Calls) apiserver.Pipe {
 	return apiserver.Pipe{
-		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks},
+		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls},
 		Changes: func(method string) bool { return method == "ClearDisk" },
 		Listen:  apiserver.Listen,
 	}
+}
+
+// ListCalls implements [admin.AdminServer].
+func (s *Server) ListCalls(ctx context.Context, _ *admin.ListCallsRequest) (*admin.ListCallsResponse, error) {
+	own := inflight.Of(ctx)
+	out := &admin.ListCallsResponse{}
+	for _, c := range s.calls.List() {
+		if own != nil && c.ID == own.ID {
+			continue
+		}
+		out.Calls = append(out.Calls, &admin.Call{
+			Id: c.ID, Pipe: c.Pipe, Method: c.Method, Target: c.Target, Process: c.Process, Program: c.Program,
+			AgeMilliseconds: c.Age.Milliseconds(), Phase: string(c.Phase), CallerGone: c.Gone, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy,
+		})
+	}
+	return out, nil
 }
 
 // ClearDisk implements [admin.AdminServer].
