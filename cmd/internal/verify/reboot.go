@@ -56,7 +56,7 @@ func rebootQuestions() []rebootQuestion {
 		},
 		{
 			question{
-				name: "disk number after a restart", option: "diskNumbers", contract: "disks.md#online-offline-read-only",
+				name: "disk number after a restart", option: "diskNumbers", contract: "disks.md#number",
 				asks: "Does a disk have its number after a restart?",
 				does: "attaches a virtual disk, and after the restart attaches its file again",
 			}, numberBefore, numberAfter,
