@@ -111,6 +111,8 @@ func TestScripts(t *testing.T) {
 				defer z.Close()
 				ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 			},
+			// incident HEADING runs the commands of a section of docs/incidents.md.
+			"incident": runIncident,
 			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {
