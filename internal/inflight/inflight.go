@@ -74,7 +74,9 @@ type key struct{}
 // Begin makes c the call of the returned context: work that [Start] runs under it keeps c in
 // flight. free is called once, after [Call.Leave] and after the last of that work.
 func (c *Call) Begin(ctx context.Context, free func()) context.Context {
+	c.mu.Lock() // it may be in a list already
 	c.users, c.free, c.phase = 1, free, Receiving
+	c.mu.Unlock()
 	return context.WithValue(ctx, key{}, c)
 }
 

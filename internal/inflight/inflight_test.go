@@ -1,0 +1,33 @@
+package inflight_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+)
+
+// A server lists a call before the call begins, so both may happen at once. The race
+// detector is the judge.
+func TestListWhileCallBegins(t *testing.T) {
+	for range 100 {
+		c := &inflight.Call{ID: 1, Started: time.Now()}
+		var group sync.WaitGroup
+		group.Go(func() {
+			if n := len(inflight.States([]*inflight.Call{c})); n > 1 {
+				t.Errorf("%d states of one call", n)
+			}
+		})
+		freed := false
+		ctx := c.Begin(context.Background(), func() { freed = true })
+		group.Wait()
+		if inflight.Of(ctx) != c {
+			t.Fatal("the context does not have the call")
+		}
+		if goesOn := c.Leave(); goesOn || !freed || !c.Done() {
+			t.Fatalf("Leave = %t, freed %t, done %t, want all work to be done", goesOn, freed, c.Done())
+		}
+	}
+}
