@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -83,11 +84,14 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 	if l.quiet && busy == nil && panicked == nil {
 		return
 	}
+	code := status.Code(err)
+	if s.config.Failed != nil {
+		s.config.Failed(path.Base(c.Method), code, err)
+	}
 	suppressed, ok := limit.allow()
 	if !ok {
 		return
 	}
-	code := status.Code(err)
 	attrs := append(attrsOf(c), slog.Duration("took", time.Since(c.Started)), slog.String("code", code.String()), slog.String("err", limited(err.Error())))
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int("suppressed", suppressed))

@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -88,6 +89,10 @@ type Config struct {
 	// Count, if set, wraps every call, also those that are refused before their request was
 	// read. It gets no request.
 	Count grpc.UnaryServerInterceptor
+
+	// Failed, if set, is called for each failed call, with the name of its method. It returns
+	// soon.
+	Failed func(method string, code codes.Code, err error)
 
 	// Audit logs each request that changes the node, with its caller and result.
 	Audit bool

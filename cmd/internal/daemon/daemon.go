@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -54,6 +55,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		if !o.log.ToStderr { // a service's standard error goes nowhere
 			defer o.openLog(stderr)()
 			klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
+			o.events.write(slog.LevelError, eventFailed, fmt.Sprintf("CSI Proxy %s stopped: the command line or the configuration file is wrong: %v", p.Version, err))
 		}
 		return exitUsage
 	}
@@ -83,8 +85,12 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 // files.
 func (o *options) openLog(stderr io.Writer) (closeLog func()) {
 	closeLog, err := logs.Set(o.log, stderr)
+	if o.windowsService {
+		o.events = openEvents()
+	}
 	if err != nil {
 		klog.ErrorS(err, "Cannot write the log file, logging to standard error and retrying")
+		o.events.write(slog.LevelError, eventNoLog, fmt.Sprintf("CSI Proxy has no log file and tries it again every ten seconds: %v", err))
 	}
 	file := o.log.CrashFile()
 	if file == "" {
@@ -96,6 +102,7 @@ func (o *options) openLog(stderr io.Writer) (closeLog func()) {
 	}
 	if earlier != "" {
 		klog.ErrorS(nil, "Found the crash of an earlier process", "file", earlier)
+		o.events.write(slog.LevelError, eventCrash, "An earlier process of CSI Proxy has crashed; what it did is in "+earlier)
 	}
 	return closeLog
 }
@@ -107,6 +114,7 @@ func (o *options) fail(p Program, stderr io.Writer, err error) int {
 	if !o.log.ToStderr {
 		klog.ErrorS(err, "Stopped CSI-Proxy Server")
 	}
+	o.events.write(slog.LevelError, eventFailed, fmt.Sprintf("CSI Proxy %s stopped: %v", p.Version, err))
 	return exitFailure
 }
 
@@ -123,7 +131,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	defer end()
 
 	config := apiserver.Config{
-		Audit: o.audit, ReadOnly: o.readOnly,
+		Audit: o.audit, ReadOnly: o.readOnly, Failed: o.events.failed,
 		Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)},
 	}
 	if o.pipeSDDL != "" {
@@ -172,6 +180,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	config.Ready = func() {
 		m.Ready("serving")
 		klog.InfoS("Serving API", "pipes", len(pipes))
+		o.events.write(slog.LevelInfo, eventServing, fmt.Sprintf("CSI Proxy %s serves %d pipes", p.Version, len(pipes)))
 		ready()
 	}
 	config.InUse = func(err error) {
@@ -196,6 +205,9 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	endMetrics()
 	background.Wait()
 	klog.InfoS("Stopped CSI-Proxy Server")
+	if err == nil {
+		o.events.write(slog.LevelInfo, eventStopped, fmt.Sprintf("CSI Proxy %s stopped", p.Version))
+	}
 	return err
 }
 

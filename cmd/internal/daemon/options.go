@@ -41,6 +41,7 @@ type options struct {
 	adminPipe        bool
 	windowsService   bool
 	log              logs.Options
+	events           *events // nil if the program is no Windows service
 
 	config   string    // the configuration file, or empty
 	settings []setting // of all flags, by name

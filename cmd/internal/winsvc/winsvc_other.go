@@ -5,9 +5,15 @@ package winsvc
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // Run fails with errors.ErrUnsupported, because this system has no Windows services.
 func Run(name string, _ Program, _ func(code int)) (int, error) {
 	return 0, fmt.Errorf("run as the service %s: this needs Windows: %w", name, errors.ErrUnsupported)
+}
+
+// OpenEvents fails with errors.ErrUnsupported, because this system has no Windows event log.
+func OpenEvents(string) (add func(level slog.Level, id uint32, text string) error, err error) {
+	return nil, fmt.Errorf("open the event log: this needs Windows: %w", errors.ErrUnsupported)
 }
