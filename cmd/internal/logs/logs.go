@@ -4,12 +4,12 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -93,12 +93,14 @@ func (o Options) dir() string {
 
 // nameOf returns the name that klog gives the file of a severity.
 func nameOf(severity string) string {
-	host, name := "unknownhost", "unknownuser"
+	host := "unknownhost"
 	if h, err := os.Hostname(); err == nil {
 		host, _, _ = strings.Cut(h, ".")
 	}
-	if u, err := user.Current(); err == nil {
-		name = strings.ReplaceAll(u.Username, `\`, "_")
+	// As klog has it on Windows. Package os/user would make csi-proxy.exe larger.
+	name := strings.ReplaceAll(cmp.Or(os.Getenv("USERNAME"), os.Getenv("USER"), "unknownuser"), `\`, "_")
+	if domain := os.Getenv("USERDOMAIN"); domain != "" {
+		name = domain + "_" + name
 	}
 	return fmt.Sprintf("%s.%s.%s.log.%s.%s.%d", filepath.Base(os.Args[0]), host, name, severity, time.Now().Format("20060102-150405"), os.Getpid())
 }
