@@ -233,6 +233,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		},
 	}
 	faultFlags(c.Flags(), &f)
+	c.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(codeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

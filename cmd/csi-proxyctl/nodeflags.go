@@ -94,6 +94,15 @@ func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {
 	f.DurationVar(&to.Delay, "delay", 0, "how long the call takes")
 }
 
+// codeNames returns the names of control codes and information classes.
+func codeNames() []string {
+	var names []string
+	for _, known := range slices.Concat(win32.ControlCodes(), win32.InformationClasses()) {
+		names = append(names, known.Name)
+	}
+	return names
+}
+
 // codeFlag is the name or number of a control code or information class.
 type codeFlag struct{ to *uint32 }
 
@@ -107,15 +116,13 @@ func (c codeFlag) Set(text string) error {
 		*c.to = uint32(n)
 		return nil
 	}
-	var names []string
 	for _, known := range slices.Concat(win32.ControlCodes(), win32.InformationClasses()) {
 		if known.Name == text {
 			*c.to = known.Code
 			return nil
 		}
-		names = append(names, known.Name)
 	}
-	if question := similar.Question(text, names); question != "" {
+	if question := similar.Question(text, codeNames()); question != "" {
 		return errors.New("unknown code; " + question)
 	}
 	return errors.New("want a number, or a name such as IOCTL_DISK_GROW_PARTITION or FSCTL_EXTEND_VOLUME")
