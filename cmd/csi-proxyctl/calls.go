@@ -28,7 +28,7 @@ type callEntry struct {
 }
 
 func (a *app) callsCommand() *cobra.Command {
-	return a.watchable(&cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "calls",
 		Short: "List the calls in flight",
 		Long: `List the calls in flight, the oldest first: which process called what, for how long,
