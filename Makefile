@@ -39,7 +39,7 @@ apiserver: ## a real kube-apiserver accepts the chart and the manifests, and the
 	@$(GO) run ./hack/stages apiserver
 
 .PHONY: fuzz
-fuzz: ## of make test, the part that runs each fuzz target for ten seconds
+fuzz: ## of make test, the part that runs each fuzz target for five seconds
 	@$(GO) run ./hack/stages fuzz
 
 .PHONY: kill

@@ -58,7 +58,7 @@ func lists() map[string][]stage {
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target for ten seconds", 8 * time.Minute, fuzzAll(10 * time.Second)}
+	fuzz := stage{"fuzz", "every fuzz target for five seconds", 6 * time.Minute, fuzzAll(5 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls on the daemon that was built", 90 * time.Second, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
