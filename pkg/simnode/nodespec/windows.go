@@ -453,9 +453,10 @@ func (w *Windows) field(key string) reflect.Value {
 
 // Or returns w with the values of other for its empty fields.
 func (w Windows) Or(other Windows) Windows {
-	for _, o := range Options() {
-		if w.Get(o.Key) == "" {
-			w.Set(o.Key, other.Get(o.Key))
+	to, from := reflect.ValueOf(&w).Elem(), reflect.ValueOf(other)
+	for i := range to.NumField() {
+		if to.Field(i).String() == "" {
+			to.Field(i).SetString(from.Field(i).String())
 		}
 	}
 	return w
