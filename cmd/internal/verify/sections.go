@@ -170,7 +170,11 @@ func skipUnderWine(t *testing.T) {
 
 // runContract runs the contract, which the simulated node passes everywhere else.
 func runContract(t *testing.T, o options, b node.Backend, pipes bool) {
-	conformance.Run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
+	run := conformance.Run
+	if o.Simulated {
+		run = conformance.RunConcurrently // each case has a node of its own
+	}
+	run(t, func(t *testing.T, setup conformance.Setup) *conformance.Node {
 		if setup != (conformance.Setup{}) {
 			t.Skip("needs a node that is set up for this case: the simulated node runs it")
 		}
