@@ -1,11 +1,9 @@
 package images_test
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,25 +233,21 @@ func damaged(t *testing.T, from, to string, lost []storage.Area) {
 }
 
 // blank reports whether a file has only zeros.
-func blank(t *testing.T, file string) bool {
+func blank(t *testing.T, file string) bool { t.Helper(); return len(contentOf(t, file).data) == 0 }
+
+// contentOf reads a file.
+func contentOf(t *testing.T, file string) content {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	zeros, b := make([]byte, mib), make([]byte, mib)
-	for {
-		n, err := f.Read(b)
-		if !bytes.Equal(b[:n], zeros[:n]) {
-			return false
-		}
-		if errors.Is(err, io.EOF) {
-			return true
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	c, err := readContent(f)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return c
 }
 
 // nodeWith returns a node with a disk that is a copy of an image.
@@ -274,15 +268,17 @@ func nodeWith(t *testing.T, image string) (*simnode.Node, uint32) {
 }
 
 // partition calls PartitionDisk for a disk with the content of a file.
-func partition(t *testing.T, file string) error {
+func partition(t *testing.T, file string) (err error) {
 	t.Helper()
-	n, number := nodeWith(t, file)
-	defer n.Close()
-	r := n.Record()
-	_, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
-	if err == nil && !slices.ContainsFunc(r.Calls(), writes) {
-		return errKept
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, number := nodeWith(t, file)
+		defer n.Close()
+		r := n.Record()
+		_, err = n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
+		if err == nil && !slices.ContainsFunc(r.Calls(), writes) {
+			err = errKept
+		}
+	})
 	return err
 }
 
@@ -325,13 +321,28 @@ func partitioned(t *testing.T) (image string, offset int64) {
 }
 
 // format calls FormatVolume for a data partition with the content of a file.
-func format(t *testing.T, template string, offset int64, file string) error {
+func format(t *testing.T, template string, offset int64, file string) (err error) {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "disk")
 	damaged(t, template, image, nil)
-	if out, err := exec.Command("dd", "if="+file, "of="+image, "bs=1M", fmt.Sprintf("seek=%d", offset/mib), "conv=notrunc,sparse", "status=none").CombinedOutput(); err != nil {
-		t.Fatalf("dd: %v\n%s", err, out)
+	f, err := os.OpenFile(image, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, part := range contentOf(t, file).data {
+		_, failed := f.WriteAt(part.Data, offset+int64(part.At))
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) { err = formatOn(t, image) })
+	return err
+}
+
+// formatOn calls FormatVolume for the only partition of a disk with the content of an image.
+func formatOn(t *testing.T, image string) error {
+	t.Helper()
 	n, number := nodeWith(t, image)
 	defer n.Close()
 	_, online := n.Disk().SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: true})

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -238,11 +239,13 @@ func TestImagesOfOthersAreKept(t *testing.T) {
 			err = eachImage(filepath.Join(dir, file), func(name string, image content) {
 				i := originOf(name)
 				seen[i]++
-				j := judgeOf(t, c, name, origins()[i], image)
-				j.disk()
-				j.volume()
-				j.dynamicVolume()
-				j.damaged()
+				synctest.Test(t, func(t *testing.T) {
+					j := judgeOf(t, c, name, origins()[i], image)
+					j.disk()
+					j.volume()
+					j.dynamicVolume()
+					j.damaged()
+				})
 			})
 			if err != nil {
 				t.Error(err)
@@ -334,16 +337,7 @@ func (j imageJudge) begin(n *simnode.Node, number uint32) *use {
 // now reads the disk.
 func (u *use) now() content {
 	u.Helper()
-	f, err := os.Open(image(u.T, u.node, u.number))
-	if err != nil {
-		u.Fatal(err)
-	}
-	defer f.Close()
-	c, err := readContent(f)
-	if err != nil {
-		u.Fatal(err)
-	}
-	return c
+	return contentOf(u.T, image(u.T, u.node, u.number))
 }
 
 // end compares the disk with what it was.
