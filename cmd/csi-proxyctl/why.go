@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ type explanation struct {
 
 // whyStep is something on the way from the path to the disk.
 type whyStep struct {
-	Kind string `json:"kind"` // path, volume, users, disk, share or pipe
+	Kind string `json:"kind"` // path, volume, users, disk, call, share or pipe
 	What string `json:"what"`
 }
 
@@ -79,9 +80,10 @@ func (a *app) printWhy(e explanation) error {
 
 // inquiry collects an explanation. Its first cause stays.
 type inquiry struct {
-	a    *app
-	node *admin.DescribeResponse
-	ids  map[uint32]*diskv1.DiskIDs
+	a     *app
+	node  *admin.DescribeResponse
+	ids   map[uint32]*diskv1.DiskIDs
+	calls []*admin.Call
 	explanation
 }
 
@@ -150,8 +152,36 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 		return &failure{"disk/v1 ListDiskIDs", err}
 	}
 	q.ids = out.DiskIDs
-	return nil
+	calls, err := onAdmin(ctx, q.a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
+		return c.ListCalls(ctx, &admin.ListCallsRequest{})
+	})
+	q.calls = calls.GetCalls()
+	return err
 }
+
+// hangs is the age from which a call in flight explains why something is not done.
+const hangs = 10 * time.Second
+
+// checkCalls explains calls in flight whose target has one of these names, in lower case: the
+// ID of a volume, a field of the request, or a path.
+func (q *inquiry) checkCalls(names ...string) {
+	for _, c := range q.calls {
+		target := strings.ToLower(c.Target) + " "
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(target, name) }) {
+			continue
+		}
+		age := time.Duration(c.AgeMilliseconds) * time.Millisecond
+		e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
+		text := fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, age, e.does())
+		q.step("call", "%s", text)
+		if c.CallerGone || age >= hangs {
+			q.blame(text, "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it goes on; if it stays, check the disk, and restart the node")
+		}
+	}
+}
+
+// diskField is the field of requests that name a disk.
+func diskField(n uint32) string { return fmt.Sprintf("disk_number=%d ", n) }
 
 // notServed reports whether csi-proxy does not serve its pipes, and then says so.
 func (q *inquiry) notServed(ctx context.Context) bool {
@@ -230,6 +260,11 @@ func (q *inquiry) path(path string) {
 	case volume != "":
 		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
 	}
+	names := []string{strings.ToLower(path) + " "}
+	for _, h := range way.Hops {
+		names = append(names, strings.ToLower(h.Path)+" ")
+	}
+	q.checkCalls(names...)
 	base := way.Location
 	if p, err := winpath.Parse(way.Location); err == nil && !p.IsRoot() {
 		base = strings.ToLower(p.Base())
@@ -341,7 +376,9 @@ func (q *inquiry) volume(v *admin.Volume) {
 				q.checkDisk(d)
 			}
 		}
+		q.checkCalls(diskField(n))
 	}
+	q.checkCalls(strings.ToLower(v.Id))
 	q.checkVolume(v)
 }
 
@@ -434,11 +471,13 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	d := q.node.Disks[at]
 	q.step("disk", "%s", q.diskText(d))
 	q.checkDisk(d)
+	q.checkCalls(diskField(n))
 	mounted, formatted := false, false
 	var on []*admin.Volume
 	for _, v := range q.node.Volumes {
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
+			q.checkCalls(strings.ToLower(v.Id))
 			on = append(on, v)
 			mounted, formatted = mounted || len(v.MountedAt) > 0, formatted || v.FileSystem != ""
 		}
