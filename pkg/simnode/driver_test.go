@@ -296,7 +296,9 @@ func TestClearRemovesOneFault(t *testing.T) {
 
 // Each Win32 call fails once, in turn, and the driver's retry succeeds. The test ends
 // when the operation makes fewer calls than the fault skips.
-func TestFaultAtEachCall(t *testing.T) {
+func TestFaultAtEachCall(t *testing.T) { synctest.Test(t, testFaultAtEachCall) }
+
+func testFaultAtEachCall(t *testing.T) {
 	for skip := uint32(0); ; skip++ {
 		n := simnode.New(t)
 		f, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Error: winapi.ERROR_GEN_FAILURE})

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -114,6 +115,10 @@ func TestAccountPrintsNoSecrets(t *testing.T) {
 // A state directory does not grow with the lives of volumes: the images of disks that are
 // discarded, and those of targets that are removed, are gone. Others stay.
 func TestImagesOfDeletedDisksAreRemoved(t *testing.T) {
+	synctest.Test(t, testImagesOfDeletedDisksAreRemoved)
+}
+
+func testImagesOfDeletedDisksAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, simnode.Config{StateDir: dir})
 	images := func() int {
