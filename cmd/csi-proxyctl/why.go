@@ -368,7 +368,7 @@ func (q *inquiry) volumeOnly(ctx context.Context, id string) {
 // volume explains a volume and its disks. A problem of a disk explains that of the volume.
 func (q *inquiry) volume(v *admin.Volume) {
 	q.step("volume", "%s", q.volumeText(v))
-	q.step("users", "unknown: no documented call names the processes that use a volume")
+	q.step("users", "unknown: csi-proxy does not ask Windows which processes use a volume")
 	for _, n := range v.Disks {
 		for _, d := range q.node.Disks {
 			if d.Number == n {
