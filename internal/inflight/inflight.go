@@ -148,13 +148,6 @@ func (c *Call) Left() time.Time {
 	return c.left
 }
 
-// Done reports whether all work has ended.
-func (c *Call) Done() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.users == 0
-}
-
 // Err returns the error of the work that ended last.
 func (c *Call) Err() error {
 	c.mu.Lock()
