@@ -51,7 +51,7 @@ func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.
 		release := func() {}
 		ctx = c.Begin(ctx, func() {
 			release()
-			l.calls.end(c)
+			defer l.calls.end(c) // last: a server that stops waits for the log line
 			s.logFinish(l, c)
 		})
 		defer func() {

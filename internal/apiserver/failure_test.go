@@ -72,16 +72,18 @@ func TestFailureNamesCallerTargetAndSource(t *testing.T) {
 func TestTimeoutsAreAlike(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
+	const calls = 30
+	begun := make(chan struct{}, calls+1)
 	serve(t, apiserver.Config{Log: log.logger(slog.LevelInfo), Audit: true}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
+		begun <- struct{}{}
 		<-ctx.Done()
 		return hosterr.Wrap("rescan", "", ctx.Err())
 	}}})
-	const calls = 30
 	var group sync.WaitGroup
 	for range calls {
 		c := dialDisk(t)
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
 				t.Errorf("Rescan = %v, want DeadlineExceeded", err)
@@ -102,8 +104,14 @@ func TestTimeoutsAreAlike(t *testing.T) {
 		}
 	}
 	// A caller that gives up early is another matter.
+	for len(begun) > 0 {
+		<-begun
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	time.AfterFunc(100*time.Millisecond, cancel)
+	go func() {
+		<-begun
+		cancel()
+	}()
 	if _, err := dialDisk(t).Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.Canceled {
 		t.Errorf("Rescan = %v, want Canceled", err)
 	}

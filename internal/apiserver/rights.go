@@ -25,6 +25,8 @@ func broadGroups() map[string]string {
 		"Everyone": {"WD", "S-1-1-0"}, "Authenticated Users": {"AU", "S-1-5-11"}, "Users": {"BU", "S-1-5-32-545"},
 		"Guests": {"BG", "S-1-5-32-546"}, "Anonymous": {"AN", "S-1-5-7"}, "Interactive": {"IU", "S-1-5-4"},
 		"Network": {"NU", "S-1-5-2"}, "Service": {"SU", "S-1-5-6"}, "All Application Packages": {"AC", "S-1-15-2-1"},
+		"Batch": {"S-1-5-3"}, "Local": {"S-1-2-0"}, "This Organization": {"S-1-5-15"},
+		"All Restricted Application Packages": {"S-1-15-2-2"}, "Domain Users": {"DU"}, "Domain Guests": {"DG"},
 	} {
 		for _, s := range spellings {
 			groups[s] = name

@@ -7,9 +7,10 @@ import (
 
 func TestOpenTo(t *testing.T) {
 	for descriptor, want := range map[string]struct{ serve, connect []string }{
-		"D:P(A;;GA;;;SY)(A;;GA;;;BA)": {},
-		"D:(A;;GA;;;WD)":              {serve: []string{"Everyone"}},
-		"O:SY":                        {serve: []string{"Everyone"}},
+		"D:P(A;;GA;;;SY)(A;;GA;;;BA)":            {},
+		"D:(A;;GA;;;WD)":                         {serve: []string{"Everyone"}},
+		"D:P(XA;;GA;;;DU;(1))(A;;FA;;;S-1-5-15)": {serve: []string{"Domain Users", "This Organization"}},
+		"O:SY":                                   {serve: []string{"Everyone"}},
 		"D:P(A;;GA;;;SY)(A;;FA;;;S-1-5-11)(A;;FR;;;WD)":       {serve: []string{"Authenticated Users"}},
 		"D:P(A;;GA;;;SY)(A;;GRGW;;;BU)":                       {serve: []string{"Users"}},
 		"D:P(A;;GA;;;SY)(A;;WD;;;IU)(A;;0x12019b;;;IU)":       {serve: []string{"Interactive"}},

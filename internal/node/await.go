@@ -87,9 +87,9 @@ func start[T any](ctx context.Context, f func() (T, error)) *work[T] {
 	call, release := inflight.Hold(ctx)
 	w := &work[T]{of: call, done: make(chan struct{})}
 	go func() {
-		defer release()
-		leave := call.Enter()
 		defer close(w.done)
+		defer release() // before done: a caller that gets the result leaves nothing behind
+		leave := call.Enter()
 		defer func() {
 			if v := recover(); v != nil {
 				w.err = &PanicError{Value: v, Stack: debug.Stack()}

@@ -57,6 +57,29 @@ func TestCallIsInFlightWhileWorkOutlivesIt(t *testing.T) {
 	}
 }
 
+// A caller that has its result leaves no work behind. The call would be logged as one that
+// goes on without its caller.
+func TestCallThatReturnsLeavesNothing(t *testing.T) {
+	for name, run := range waysToWork() {
+		t.Run(name, func(t *testing.T) {
+			left := 0
+			for range 100_000 {
+				var c inflight.Call
+				ctx := c.Begin(t.Context(), func() {})
+				if err := run(ctx, func() {}); err != nil {
+					t.Fatal(err)
+				}
+				if c.Leave() {
+					left++
+				}
+			}
+			if left > 0 {
+				t.Errorf("%d of 100,000 calls went on after they had returned", left)
+			}
+		})
+	}
+}
+
 // ending ends at the first call of Done.
 type ending struct {
 	context.Context

@@ -14,11 +14,13 @@ type Entry struct {
 	Mask    uint32 // generic rights are not replaced by those that they stand for
 }
 
-// ace matches an entry that allows: flags, rights and account.
-var ace = regexp.MustCompile(`\(A;([A-Z]*);([^;()]*);[^;()]*;[^;()]*;([^;()]+)\)`)
+// ace matches the beginning of an entry: type, flags, rights and account. A conditional entry
+// has more.
+var ace = regexp.MustCompile(`\(([A-Z]+);([A-Z]*);([^;()]*);[^;()]*;[^;()]*;([^;()]+)[;)]`)
 
 // Allowed returns the entries that allow something. ok is false if the descriptor has no
-// access control list, which allows everyone everything. Entries that deny are ignored.
+// access control list, which allows everyone everything. Entries that deny are ignored, and
+// so are the conditions of those that allow.
 func Allowed(text string) (entries []Entry, ok bool) {
 	_, acl, ok := strings.Cut(text, "D:")
 	if !ok || strings.HasPrefix(acl, "NO_ACCESS_CONTROL") {
@@ -26,12 +28,16 @@ func Allowed(text string) (entries []Entry, ok bool) {
 	}
 	acl, _, _ = strings.Cut(acl, "S:")
 	for _, m := range ace.FindAllStringSubmatch(acl, -1) {
-		if !inheritOnly(m[1]) {
-			entries = append(entries, Entry{Account: m[3], Mask: mask(m[2])})
+		if allows(m[1]) && !inheritOnly(m[2]) {
+			entries = append(entries, Entry{Account: m[4], Mask: mask(m[3])})
 		}
 	}
 	return entries, true
 }
+
+// allows reports whether an entry of this type allows something: A, and for an object (OA), a
+// callback (XA) or both (ZA). Source: document, "ACE Strings".
+func allows(kind string) bool { return kind == "A" || kind == "OA" || kind == "XA" || kind == "ZA" }
 
 // inheritOnly reports whether an entry is only for what is made in the object. Flags have
 // two letters each.

@@ -9,11 +9,12 @@ import (
 
 func TestAllowed(t *testing.T) {
 	for text, want := range map[string][]sddl.Entry{
-		"O:BAG:SYD:P(A;OICI;FA;;;SY)(A;;0x12019b;;;BA)":         {{"SY", 0x1f01ff}, {"BA", 0x12019b}},
-		"D:(A;OICIIO;GA;;;BA)(A;ID;GXGR;;;S-1-5-21-1-2-3-1001)": {{"S-1-5-21-1-2-3-1001", 0xa0000000}},
-		"D:(D;;FA;;;WD)(A;;FR;;;WD)S:(ML;;NW;;;LW)(A;;FA;;;WD)": {{"WD", 0x120089}},
-		"D:(A;;??;;;WD)(A;;G;;;AU)":                             {{"WD", ^uint32(0)}, {"AU", ^uint32(0)}},
-		"D:P":                                                   nil,
+		"O:BAG:SYD:P(A;OICI;FA;;;SY)(A;;0x12019b;;;BA)":                                   {{"SY", 0x1f01ff}, {"BA", 0x12019b}},
+		"D:(A;OICIIO;GA;;;BA)(A;ID;GXGR;;;S-1-5-21-1-2-3-1001)":                           {{"S-1-5-21-1-2-3-1001", 0xa0000000}},
+		"D:(D;;FA;;;WD)(A;;FR;;;WD)S:(ML;;NW;;;LW)(A;;FA;;;WD)":                           {{"WD", 0x120089}},
+		`D:(XA;;FR;;;WD;(@User.a == "(x"))(OA;;FR;1-2;;BU)(XD;;FA;;;AU;(1))(ZA;;FW;;;AN)`: {{"WD", 0x120089}, {"BU", 0x120089}, {"AN", 0x120116}},
+		"D:(A;;??;;;WD)(A;;G;;;AU)":                                                       {{"WD", ^uint32(0)}, {"AU", ^uint32(0)}},
+		"D:P":                                                                             nil,
 	} {
 		got, ok := sddl.Allowed(text)
 		if !ok || !slices.Equal(got, want) {

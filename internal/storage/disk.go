@@ -42,7 +42,7 @@ func (d *Disk) WithoutRetry() *Disk { return &Disk{device{node: d.node, h: d.h, 
 // logged and skipped: it may be about to disappear, and must not fail calls about
 // other disks.
 func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(number uint32, d *Disk)) error {
-	paths, err := diskPaths(n)
+	paths, err := DiskPaths(n)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := visitDisk(ctx, n, path, access, visit); err != nil {
+		if err := VisitDisk(ctx, n, path, access, visit); err != nil {
 			n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 		}
 	}
@@ -64,7 +64,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 // that has just arrived, is tried again for a second. A disk that fails is logged
 // and skipped.
 func UpdateDisks(ctx context.Context, n *node.Node) error {
-	pending, err := diskPaths(n)
+	pending, err := DiskPaths(n)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func UpdateDisks(ctx context.Context, n *node.Node) error {
 
 func updateDisk(ctx context.Context, n *node.Node, path string) error {
 	file := false
-	err := visitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
+	err := VisitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
 		desc, err := d.Descriptor(ctx)
 		file = err == nil && desc.BusType == win32.BusTypeFileBackedVirtual
 	})
 	if err != nil || file {
 		return err
 	}
-	return visitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
+	return VisitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
 		err := d.UpdateSize(ctx)
 		if err == nil {
 			err = d.UpdateProperties(ctx)
@@ -114,7 +114,8 @@ func updateDisk(ctx context.Context, n *node.Node, path string) error {
 	})
 }
 
-func diskPaths(n *node.Node) ([]string, error) {
+// DiskPaths returns the paths of the node's disks.
+func DiskPaths(n *node.Node) ([]string, error) {
 	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
 	if err != nil {
 		return nil, hosterr.Wrap("list disks", "", err)
@@ -126,7 +127,9 @@ func diskPaths(n *node.Node) ([]string, error) {
 	return paths, nil
 }
 
-func visitDisk(ctx context.Context, n *node.Node, path string, access uint32, visit func(uint32, *Disk)) error {
+// VisitDisk opens a disk by its path and calls visit with its number, unless it is no disk or
+// has no number. It does not retry.
+func VisitDisk(ctx context.Context, n *node.Node, path string, access uint32, visit func(uint32, *Disk)) error {
 	h, err := openOnce(n, path, access)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		es, err := locate(ctx, n, id)
+		es, err := Locate(ctx, n, id)
 		if err != nil {
 			if !transient(err) && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
 				n.Log.Warn("Skipped a volume that does not report its location", "volume", id, "err", err)
@@ -165,9 +165,9 @@ func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
 	return all, nil
 }
 
-// locate returns where one volume lies. It does not retry: the next listing finds a
+// Locate returns where one volume lies. It does not retry: the next listing finds a
 // volume that was not ready.
-func locate(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
+func Locate(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
 	h, err := openOnce(n, devicePath(id), Query)
 	if err != nil {
 		return nil, err

@@ -177,3 +177,31 @@ func TestConfigRestartsPods(t *testing.T) {
 		t.Errorf("the checksums of two files are %v", sums)
 	}
 }
+
+// What would break out of a line of the file, or change which file is read, is refused.
+func TestConfigIsNotEvaded(t *testing.T) {
+	for name, add := range map[string]values{
+		"config/log_dir: a line separator":      {"config": values{"log_dir": "a\u2028evil: true"}},
+		"config/protected-dir/0: a next line":   {"config": values{"protected-dir": []any{"a\u0085evil: true"}}},
+		"kubeletPath: a line feed":              {"kubeletPath": "C:\\k\nevil"},
+		"extraArgs: leave -config out, because": {"config": values{"log_dir": "a"}, "extraArgs": []any{`-config=C:\other.yaml`}},
+		"checksum/config: the chart's own":      {"config": values{"log_dir": "a"}, "podAnnotations": values{"checksum/config": "0"}},
+	} {
+		given := withImage()
+		maps.Copy(given, add)
+		key, _, _ := strings.Cut(name, ": ")
+		if _, err := render(t, given); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v, want a refusal that names %s", name, err, key)
+		}
+	}
+	given := withImage()
+	given["extraArgs"] = []any{`-config=C:\k\own.yaml`}
+	if _, err := render(t, given); err != nil {
+		t.Errorf("a configuration file of the node: %v", err)
+	}
+	given = withImage()
+	given["config"] = values{"log-file-max-age": float64(0)}
+	if text, _ := configOf(t, given); !strings.Contains(text, "log-file-max-age: '0'") {
+		t.Errorf("the file is %q, want no limit of age", text)
+	}
+}

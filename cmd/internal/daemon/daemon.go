@@ -84,9 +84,16 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 // the node from serving volumes: the log goes to stderr until it can. closeLog closes the
 // files.
 func (o *options) openLog(stderr io.Writer) (closeLog func()) {
-	closeLog, err := logs.Set(o.log, stderr)
+	var errEvents error
 	if o.windowsService {
-		o.events = openEvents()
+		o.events, errEvents = openEvents()
+	}
+	closeLog, err := logs.Set(o.log, stderr, func(err error) {
+		// Later, because a failure of the event log is logged.
+		go o.events.onceAWhile(slog.LevelError, eventNoLog, fmt.Sprintf("CSI Proxy cannot write its log file and keeps trying: %v", err))
+	})
+	if errEvents != nil {
+		klog.ErrorS(errEvents, "Cannot write to the event log")
 	}
 	if err != nil {
 		klog.ErrorS(err, "Cannot write the log file, logging to standard error and retrying")

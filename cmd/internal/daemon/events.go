@@ -40,13 +40,12 @@ type events struct {
 }
 
 // openEvents opens the event log for the Windows service.
-func openEvents() *events {
+func openEvents() (*events, error) {
 	add, err := winsvc.OpenEvents(serviceName)
 	if err != nil {
-		klog.ErrorS(err, "Cannot write to the event log")
-		return nil
+		return nil, err
 	}
-	return &events{add: add}
+	return &events{add: add}, nil
 }
 
 func (e *events) write(level slog.Level, id uint32, text string) {

@@ -218,6 +218,9 @@ func (o *options) check() error {
 	if o.windowsService && o.config != "" && !filepath.IsAbs(o.config) {
 		return fmt.Errorf("flag -config=%s: want an absolute path, because a service starts in the directory of Windows", o.config)
 	}
+	if age := o.log.Limits.Age; age < 0 {
+		return fmt.Errorf("flag -log-file-max-age: %s: want 0, which means no limit, or a time such as 720h", age)
+	}
 	return nil
 }
 

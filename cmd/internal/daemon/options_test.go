@@ -89,6 +89,7 @@ func TestWrongFlagIsOneLine(t *testing.T) {
 		{[]string{"-working-dir="}, "working-dir"},
 		{[]string{"-logging-format=xml"}, "want text or json"},
 		{[]string{"-log-file-backups=-1"}, "log-file-backups"},
+		{[]string{"-log-file-max-age=-1h"}, "flag -log-file-max-age: -1h0m0s: want 0, which means no limit, or a time such as 720h"},
 	} {
 		var stderr bytes.Buffer
 		if code := Run(t.Context(), testProgram(), c.args, &stderr); code != 2 {

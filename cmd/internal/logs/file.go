@@ -41,6 +41,7 @@ type File struct {
 	limits   Limits
 	header   string // of each new file
 	fallback io.Writer
+	failed   func(error) // is called with each error; may be nil
 
 	mu       sync.Mutex
 	file     *os.File  // nil if it is not open
@@ -48,12 +49,22 @@ type File struct {
 	rotateAt int64     // the size at which it becomes a backup
 	retry    time.Time // when to open it again
 	pruned   time.Time
+	torn     bool // the last line is incomplete
 }
 
 // NewFile returns a log file. The first Write or [File.Open] opens it. A header, if it is
-// not empty, is the first text in each new file.
-func NewFile(path string, limits Limits, header string, fallback io.Writer) *File {
-	return &File{path: path, limits: limits, header: header, fallback: fallback}
+// not empty, is the first text in each new file. failed, if it is not nil, is called with each
+// error of a Write; it must not write to the file.
+func NewFile(path string, limits Limits, header string, fallback io.Writer, failed func(error)) *File {
+	return &File{path: path, limits: limits, header: header, fallback: fallback, failed: failed}
+}
+
+// report says on the fallback what failed.
+func (f *File) report(err error) {
+	fmt.Fprintln(f.fallback, err)
+	if f.failed != nil {
+		f.failed(err)
+	}
 }
 
 // Open opens the file, and makes its directory if there is none. If it fails, writes go to
@@ -82,7 +93,7 @@ func (f *File) open() error {
 
 // openAppend opens a file for appending, and makes it and its directory if there is none.
 func openAppend(path string) (*os.File, int64, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeDirs(filepath.Dir(path)); err != nil {
 		return nil, 0, err
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -118,7 +129,7 @@ func (f *File) Write(line []byte) (int, error) {
 	}
 	if f.file == nil && !now.Before(f.retry) {
 		if err := f.open(); err != nil {
-			fmt.Fprintln(f.fallback, err)
+			f.report(err)
 		}
 	}
 	if f.file == nil {
@@ -127,10 +138,15 @@ func (f *File) Write(line []byte) (int, error) {
 	if now.Sub(f.pruned) >= pruneInterval {
 		f.prune()
 	}
+	if f.torn {
+		n, err := f.file.WriteString("\n")
+		f.size, f.torn = f.size+int64(n), err != nil
+	}
 	n, err := f.file.Write(line)
 	f.size += int64(n)
 	if err != nil {
-		fmt.Fprintln(f.fallback, err)
+		f.torn = f.torn || n > 0
+		f.report(fmt.Errorf("write log file: %w", err))
 		return f.fallback.Write(line)
 	}
 	return n, nil

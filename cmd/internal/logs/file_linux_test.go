@@ -15,7 +15,7 @@ import (
 func TestFileOfWhichTheNameIsGone(t *testing.T) {
 	dir := t.TempDir()
 	var fallback bytes.Buffer
-	f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{Bytes: 20, Backups: 9}, "", &fallback)
+	f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{Bytes: 20, Backups: 9}, "", &fallback, nil)
 	defer f.Close()
 	fmt.Fprintln(f, "a line of the first")
 	if err := os.Rename(filepath.Join(dir, "a.log"), filepath.Join(dir, "moved")); err != nil {

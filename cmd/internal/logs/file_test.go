@@ -51,7 +51,7 @@ func inOrder(files map[string]string) (texts []string) {
 func TestRotationKeepsEveryLine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing", "logs")
 	var fallback bytes.Buffer
-	f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{Bytes: 40, Backups: 100}, "header\n", &fallback)
+	f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{Bytes: 40, Backups: 100}, "header\n", &fallback, nil)
 	defer f.Close()
 	want := ""
 	for i := range 30 {
@@ -113,7 +113,7 @@ func TestOldBackupsAreDeleted(t *testing.T) {
 		{logs.Limits{Backups: 2, Age: 24 * time.Hour}, []string{"a-20260103", "a-20260104"}},
 		{logs.Limits{}, nil},
 	} {
-		f := logs.NewFile(filepath.Join(dir, "a.log"), c.limits, "", os.Stderr)
+		f := logs.NewFile(filepath.Join(dir, "a.log"), c.limits, "", os.Stderr, nil)
 		if err := errors.Join(f.Open(), f.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestUnwritableFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fallback bytes.Buffer
-		f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{}, "", &fallback)
+		f := logs.NewFile(filepath.Join(dir, "a.log"), logs.Limits{}, "", &fallback, nil)
 		defer f.Close()
 		if err := f.Open(); err == nil || !strings.Contains(err.Error(), "open log file") {
 			t.Errorf("Open = %v, want an error", err)

@@ -41,11 +41,13 @@ const crashBackups = 5
 // Set makes klog and the default logger of log/slog write the log as o says, to stderr where
 // there is no file. The log works even if Set fails: then it goes to stderr until the file
 // can be opened. closeFiles closes the files; later lines open them again.
-func Set(o Options, stderr io.Writer) (closeFiles func(), err error) {
+//
+// failed, if it is not nil, is called when a line cannot be written to a file. It must not log.
+func Set(o Options, stderr io.Writer, failed func(error)) (closeFiles func(), err error) {
 	var to io.Writer = stderr
 	var files []*File
 	if !o.ToStderr {
-		files = o.files(stderr)
+		files = o.files(stderr, failed)
 		to = files[0]
 		err = files[0].Open()
 	}
@@ -64,20 +66,20 @@ func Set(o Options, stderr io.Writer) (closeFiles func(), err error) {
 }
 
 // files makes klog write to files. The first one gets all lines.
-func (o Options) files(stderr io.Writer) []*File {
+func (o Options) files(stderr io.Writer, failed func(error)) []*File {
 	header := ""
 	if !o.SkipHeader && !o.JSON {
 		header = fmt.Sprintf("Log of %s %s, %s %s/%s, since %s. Format of lines: [IWEF]mmdd hh:mm:ss.uuuuuu process file:line] message\n",
 			o.Program, o.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, time.Now().Format(time.RFC3339))
 	}
 	if o.File != "" {
-		f := NewFile(o.File, o.Limits, header, stderr)
+		f := NewFile(o.File, o.Limits, header, stderr, failed)
 		klog.SetOutput(f)
 		return []*File{f}
 	}
 	var files []*File
 	for _, severity := range []string{"INFO", "WARNING", "ERROR", "FATAL"} {
-		f := NewFile(filepath.Join(o.dir(), nameOf(severity)), o.Limits, header, stderr)
+		f := NewFile(filepath.Join(o.dir(), nameOf(severity)), o.Limits, header, stderr, failed)
 		klog.SetOutputBySeverity(severity, f)
 		files = append(files, f)
 	}

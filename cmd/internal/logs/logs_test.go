@@ -27,7 +27,7 @@ func TestDirectoryHasAFileForEachSeverity(t *testing.T) {
 	keepLoggers(t)
 	klog.LogToStderr(false)
 	dir := filepath.Join(t.TempDir(), "new")
-	closeFiles, err := logs.Set(logs.Options{Program: "p", Dir: dir}, os.Stderr)
+	closeFiles, err := logs.Set(logs.Options{Program: "p", Dir: dir}, os.Stderr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestDirectoryHasAFileForEachSeverity(t *testing.T) {
 func TestJSON(t *testing.T) {
 	keepLoggers(t)
 	var out bytes.Buffer
-	if _, err := logs.Set(logs.Options{ToStderr: true, JSON: true, Verbosity: 2}, &out); err != nil {
+	if _, err := logs.Set(logs.Options{ToStderr: true, JSON: true, Verbosity: 2}, &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	slog.Log(t.Context(), -3, "Too much")

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -22,40 +24,68 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot describe its node")
 	}
 	n := s.disks.Node()
-	return node.Await(ctx, func() (*admin.DescribeResponse, error) {
-		out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
+	out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
+	path := in.Path
+	if in.Name != "" {
 		var err error
-		path := in.Path
-		if in.Name != "" {
-			if path, err = find(ctx, n, in.Name); err != nil {
-				return nil, hosterr.Wrap("look for", hosterr.Quote(in.Name), err)
-			}
+		if path, err = ask(ctx, &s.questions, "name "+in.Name, func(ctx context.Context) (string, error) { return find(ctx, n, in.Name) }); err != nil {
+			return nil, hosterr.Wrap("look for", hosterr.Quote(in.Name), err)
 		}
-		if path != "" {
-			if out.Way, err = follow(ctx, n, path); err != nil {
-				return nil, err
-			}
+	}
+	if path != "" {
+		var err error
+		if out.Way, err = ask(ctx, &s.questions, "path "+path, func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, path) }); errors.Is(err, hosterr.ErrUnavailable) {
+			out.Way = &admin.Way{Path: path, Location: path, Error: err.Error()}
+		} else if err != nil {
+			return nil, err
 		}
-		if out.Disks, err = disks(ctx, n); err != nil {
-			return nil, hosterr.Wrap("describe the disks", "", err)
-		}
-		if out.Volumes, err = volumes(ctx, n); err != nil {
-			return nil, hosterr.Wrap("describe the volumes", "", err)
-		}
-		return out, nil
-	})
+	}
+	var err error
+	if out.Disks, err = s.describeDisks(ctx, n); err != nil {
+		return nil, hosterr.Wrap("describe the disks", "", err)
+	}
+	if out.Volumes, err = s.describeVolumes(ctx, n); err != nil {
+		return nil, hosterr.Wrap("describe the volumes", "", err)
+	}
+	return out, nil
 }
 
-func disks(ctx context.Context, n *node.Node) ([]*admin.Disk, error) {
-	var all []*admin.Disk
-	err := storage.EachDisk(ctx, n, storage.Query, func(number uint32, d *storage.Disk) {
-		out := &admin.Disk{Number: number}
-		if err := describe(ctx, d, out); err != nil {
-			out.Error = err.Error()
+// describeDisks describes all disks. One that does not report its number is left out.
+func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk, error) {
+	paths, err := ask(ctx, &s.questions, "disks", func(context.Context) ([]string, error) { return storage.DiskPaths(n) })
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*admin.Disk, len(paths))
+	each(len(paths), func(i int) {
+		path := paths[i]
+		number, err := ask(ctx, &s.questions, "number of "+path, func(ctx context.Context) (*uint32, error) {
+			var is *uint32
+			err := storage.VisitDisk(ctx, n, path, storage.Query, func(number uint32, _ *storage.Disk) { is = &number })
+			return is, err
+		})
+		if err != nil {
+			n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 		}
-		all = append(all, out)
+		if err != nil || number == nil {
+			return
+		}
+		out, err := ask(ctx, &s.questions, "disk "+path, func(ctx context.Context) (*admin.Disk, error) {
+			out := &admin.Disk{}
+			err := storage.VisitDisk(ctx, n, path, storage.Query, func(number uint32, d *storage.Disk) {
+				out.Number = number
+				if err := describe(ctx, d, out); err != nil {
+					out.Error = err.Error()
+				}
+			})
+			return out, err
+		})
+		if err != nil {
+			out = &admin.Disk{Number: *number, Error: err.Error()}
+		}
+		found[i] = out
 	})
-	return all, err
+	return slices.DeleteFunc(found, func(d *admin.Disk) bool { return d == nil }), ctx.Err()
 }
 
 // describe adds to out what is known of a disk, until something fails.
@@ -115,26 +145,41 @@ func busName(bus uint32) string {
 	return fmt.Sprintf("bus %d", bus)
 }
 
-func volumes(ctx context.Context, n *node.Node) ([]*admin.Volume, error) {
-	located, err := storage.Volumes(ctx, n)
+// describeVolumes describes all volumes that lie on disks.
+func (s *Server) describeVolumes(ctx context.Context, n *node.Node) ([]*admin.Volume, error) {
+	ids, err := ask(ctx, &s.questions, "volumes", func(context.Context) ([]string, error) { return n.API.VolumeNames() })
 	if err != nil {
 		return nil, err
 	}
-	var all []*admin.Volume
-	for _, l := range located {
-		out := &admin.Volume{Id: l.ID}
-		for i, e := range l.Extents {
-			if i == 0 {
-				out.OffsetBytes = e.Offset
+	found := make([]*admin.Volume, len(ids))
+	each(len(ids), func(i int) {
+		id := ids[i]
+		out, err := ask(ctx, &s.questions, "volume "+id, func(ctx context.Context) (*admin.Volume, error) {
+			extents, err := storage.Locate(ctx, n, id)
+			if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
+				return nil, nil // on no disk, such as a CD drive, or gone
 			}
-			out.Disks = append(out.Disks, e.Disk)
+			if err != nil {
+				return nil, err
+			}
+			out := &admin.Volume{Id: id}
+			for i, e := range extents {
+				if i == 0 {
+					out.OffsetBytes = e.Offset
+				}
+				out.Disks = append(out.Disks, e.Disk)
+			}
+			if err := describeVolume(ctx, n, out); err != nil {
+				out.Error = node.Typed(err).Error()
+			}
+			return out, nil
+		})
+		if err != nil {
+			out = &admin.Volume{Id: id, Error: err.Error()}
 		}
-		if err := describeVolume(ctx, n, out); err != nil {
-			out.Error = node.Typed(err).Error()
-		}
-		all = append(all, out)
-	}
-	return all, ctx.Err()
+		found[i] = out
+	})
+	return slices.DeleteFunc(found, func(v *admin.Volume) bool { return v == nil }), ctx.Err()
 }
 
 // describeVolume adds to out what is known of a volume, until something fails.

@@ -24,6 +24,8 @@ type Server struct {
 	admin.UnimplementedAdminServer
 	disks Disks
 	calls *apiserver.Calls
+
+	questions questions
 }
 
 var _ admin.AdminServer = (*Server)(nil)

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+const (
+	// patience is how long one device may take to answer. Others are described without it.
+	patience = 5 * time.Second
+	// maxAsked is how many devices are asked at once.
+	maxAsked = 8
+)
+
+// questions are the questions that devices have not answered yet. A question changes nothing,
+// so it belongs to no call: a server that stops does not wait for it. A device that hangs
+// holds one goroutine, however often it is asked about.
+type questions struct {
+	mu      sync.Mutex
+	pending map[string]*question
+}
+
+type question struct {
+	done   chan struct{} // closed when the rest is set
+	answer any
+	err    error
+}
+
+// ask returns what f returns, or an error if that takes too long. about names the device and
+// what is asked. If the same is being asked already, ask waits for that answer.
+func ask[T any](ctx context.Context, all *questions, about string, f func(context.Context) (T, error)) (T, error) {
+	all.mu.Lock()
+	q := all.pending[about]
+	if q == nil {
+		q = &question{done: make(chan struct{})}
+		if all.pending == nil {
+			all.pending = map[string]*question{}
+		}
+		all.pending[about] = q
+		go func() {
+			defer close(q.done)
+			alone, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			q.answer, q.err = node.Await(context.Background(), func() (T, error) { return f(alone) })
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			delete(all.pending, about)
+		}()
+	}
+	all.mu.Unlock()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	var none T
+	select {
+	case <-q.done:
+		if q.err != nil {
+			return none, q.err
+		}
+		return q.answer.(T), nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-late.C:
+		return none, hosterr.Text(hosterr.ErrUnavailable, "no answer for %s", patience)
+	}
+}
+
+// each calls f with the indexes of n devices, a few at once.
+func each(n int, f func(i int)) {
+	slots := make(chan struct{}, maxAsked)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	group.Wait()
+}

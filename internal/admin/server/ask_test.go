@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+func TestDeviceThatHangsIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all questions
+		var asked atomic.Int32
+		hang := make(chan struct{})
+		for range 3 {
+			_, err := ask(t.Context(), &all, "disk 1", func(context.Context) (int, error) { asked.Add(1); <-hang; return 7, nil })
+			if !errors.Is(err, hosterr.ErrUnavailable) {
+				t.Fatalf("a device that hangs: %v, want %v", err, hosterr.ErrUnavailable)
+			}
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the device was asked %d times at once, want once", n)
+		}
+		if v, err := ask(t.Context(), &all, "disk 2", func(context.Context) (string, error) { return "here", nil }); v != "here" || err != nil {
+			t.Errorf("another device: %q, %v", v, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := ask(ctx, &all, "disk 1", func(context.Context) (int, error) { return 0, nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that gives up: %v", err)
+		}
+		close(hang)
+		synctest.Wait()
+		if v, err := ask(t.Context(), &all, "disk 1", func(context.Context) (int, error) { return 8, nil }); v != 8 || err != nil {
+			t.Errorf("after it answered: %d, %v, want a new answer", v, err)
+		}
+		if _, err := ask(t.Context(), &all, "disk 1", func(context.Context) (int, error) { panic("a driver") }); err == nil {
+			t.Error("a panic is no error")
+		}
+		if len(all.pending) != 0 {
+			t.Errorf("%d questions are left", len(all.pending))
+		}
+	})
+}
+
+func TestEachAsksAFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, done atomic.Int32
+		each(100, func(int) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			now.Add(-1)
+			done.Add(1)
+		})
+		if done.Load() != 100 || most.Load() > maxAsked {
+			t.Errorf("%d of 100 were asked, at most %d at once, want %d", done.Load(), most.Load(), maxAsked)
+		}
+	})
+}
