@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ const (
 	logFiles    = 10
 )
 
+// bundleLimit is the time limit for each answer, unless --timeout is given: a bundle is wanted
+// where something hangs, and asks for many things.
+const bundleLimit = 10 * time.Second
+
 func (a *app) bundleCommand() *cobra.Command {
 	b := &bundle{}
 	c := &cobra.Command{
@@ -37,12 +42,12 @@ nothing on the node. What cannot be read is missing, and contents.txt in the fil
 
 It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
 the node, names of servers, shares, accounts and targets, and serial numbers: read it
-before you send it.
+before you send it. Where csi-proxy hangs, it waits 10 s for each answer, or --timeout.
 
 The log files and the address of the metrics are those on the command line of the Windows
 service csiproxy. --log and --metrics name others.`,
 		Example: `  csi-proxyctl bundle
-  csi-proxyctl bundle report.zip --log C:\csi\csi-proxy.log --metrics 127.0.0.1:9100`,
+  csi-proxyctl bundle report.zip --log C:\csi\csi-proxy.log --metrics 127.0.0.1:9808`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "csi-proxy-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
@@ -62,7 +67,7 @@ service csiproxy. --log and --metrics name others.`,
 			return a.writeBundle(c.Context(), file, b)
 		},
 	}
-	c.Flags().StringArrayVar(&b.logs, "log", nil, "log `file`, with earlier ones and crash files beside it, or directory of log files; repeatable")
+	c.Flags().StringArrayVar(&b.logs, "log", nil, "log `file`, with earlier ones and crash files beside it, or directory with log files of csi-proxy; repeatable")
 	c.Flags().StringVar(&b.metrics, "metrics", "", "`address` of the metrics, host:port")
 	return c
 }
@@ -114,10 +119,7 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 		{"services.json", "the services that volumes need", "system service MSiSCSI LanmanWorkstation kubelet"},
 	} {
 		var out, notes bytes.Buffer
-		args := append(strings.Fields(part.args), "--output=json")
-		if a.timeoutSet() {
-			args = append(args, "--timeout="+a.timeout.String())
-		}
+		args := append(strings.Fields(part.args), "--output=json", "--timeout="+a.bundleLimit().String())
 		run(ctx, args, strings.NewReader(""), &out, &notes)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -138,6 +140,13 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 		return err
 	}
 	return b.addContents()
+}
+
+func (a *app) bundleLimit() time.Duration {
+	if a.timeoutSet() {
+		return a.timeout
+	}
+	return bundleLimit
 }
 
 // add adds a file. An empty one is left out, and said to be.
@@ -188,16 +197,16 @@ func (b *bundle) addLogs() error {
 	return nil
 }
 
-// logsAt returns the newest files of a directory, or the newest of a log file and those that
-// have its name and more, as earlier ones and crash files do.
+// logsAt returns the newest log files of csi-proxy in a directory, or the newest of a log
+// file, its earlier ones and its crash files. Other files beside them may hold secrets.
 func logsAt(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	dir, stem, extension := filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), filepath.Ext(path)
+	dir, isLog := filepath.Dir(path), logNames(filepath.Base(path))
 	if info.IsDir() {
-		dir, stem, extension = path, "", ""
+		dir, isLog = path, logInDirectory
 	}
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -210,7 +219,7 @@ func logsAt(path string) ([]string, error) {
 	var files []found
 	for _, e := range all {
 		info, err := e.Info()
-		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), stem) && strings.HasSuffix(e.Name(), extension) {
+		if err == nil && info.Mode().IsRegular() && isLog.MatchString(e.Name()) {
 			files = append(files, found{filepath.Join(dir, e.Name()), info.ModTime()})
 		}
 	}
@@ -220,6 +229,19 @@ func logsAt(path string) ([]string, error) {
 		newest = append(newest, f.path)
 	}
 	return newest, nil
+}
+
+// logInDirectory matches the log files that csi-proxy makes in -log_dir, and its crash files.
+var logInDirectory = regexp.MustCompile(`(?i)^csi-proxy.*\.log(\..*)?$`)
+
+// logNames matches the name of a log file, and those of its earlier ones and crash files
+// (cmd/internal/logs).
+func logNames(name string) *regexp.Regexp {
+	const stamp = `\d{8}T\d{6}\.\d{3}`
+	extension := filepath.Ext(name)
+	stem := regexp.QuoteMeta(strings.TrimSuffix(name, extension))
+	extension = regexp.QuoteMeta(extension)
+	return regexp.MustCompile(`(?i)^` + stem + `((-` + stamp + `)?` + extension + `|-crash(-` + stamp + `)?\.log)$`)
 }
 
 // tail returns the last lines of a file.

@@ -43,18 +43,75 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// search returns which file below a directory contains a text, and in which form, or "".
+func search(secret, dir string) (found string, err error) {
+	files := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path)
+		for form, text := range formsOf(secret) {
+			if strings.Contains(string(content), text) {
+				found = path + " (" + form + ")"
+			}
+		}
+		return err
+	})
+	if err == nil && files == 0 {
+		err = fmt.Errorf("%s has no files", dir)
+	}
+	return found, err
+}
+
+// The search of the scripts finds a secret that is there.
+func TestSearchFindsSecrets(t *testing.T) {
+	const secret = "MARKED-planted-1"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sub", "a.log")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := search(secret, dir); err == nil {
+		t.Error("a search of no files succeeds")
+	}
+	contents := map[string]string{"another text": "MARKED-planted-2"}
+	for form, text := range formsOf(secret) {
+		contents[form] = "before" + text + "after\n"
+	}
+	for _, before := range []string{"", "b", "be"} {
+		contents["base64 behind "+before] = base64.StdEncoding.EncodeToString([]byte(before + secret + "after"))
+	}
+	for name, content := range contents {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, err := search(secret, dir)
+		if err != nil || (found != "") != (name != "another text") {
+			t.Errorf("%s: found %q, %v", name, found, err)
+		}
+	}
+}
+
 // formsOf returns the forms in which a program may write a text.
 func formsOf(text string) map[string]string {
 	var wide strings.Builder
 	for _, u := range win32.UTF16(text) {
 		wide.Write([]byte{byte(u), byte(u >> 8)})
 	}
-	return map[string]string{
+	forms := map[string]string{
 		"plain":  text,
 		"UTF-16": wide.String(),
 		"hex":    hex.EncodeToString([]byte(text)),
-		"base64": base64.RawStdEncoding.EncodeToString([]byte(text)),
 	}
+	// In base64 the letters depend on where in three bytes it begins. Those that have bits of
+	// what is beside it are left out.
+	for skip := range 3 {
+		coded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + text))
+		forms[fmt.Sprintf("base64 behind %d bytes", skip)] = coded[(8*skip+5)/6 : (skip+len(text))*8/6]
+	}
+	return forms
 }
 
 // longLimit is the time limit for things that should happen soon.
@@ -79,26 +136,15 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// absent TEXT DIRECTORY fails if a file below a directory contains a text, plainly or
-			// as UTF-16, in hex or in base64.
+			// as UTF-16, in hex or in base64. ! absent fails if none does.
 			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) != 2 {
+				if len(args) != 2 {
 					ts.Fatalf("usage: absent TEXT DIRECTORY")
 				}
-				files := 0
-				err := filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
-					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
-						return err
-					}
-					files++
-					for form, text := range formsOf(args[0]) {
-						if strings.Contains(ts.ReadFile(path), text) {
-							ts.Fatalf("%s contains %q (%s)", path, args[0], form)
-						}
-					}
-					return nil
-				})
-				if err != nil || files == 0 {
-					ts.Fatalf("%s: %d files, %v", args[1], files, err)
+				found, err := search(args[0], ts.MkAbs(args[1]))
+				ts.Check(err)
+				if (found == "") == neg {
+					ts.Fatalf("search for %q: found %q", args[0], found)
 				}
 			},
 			// unzip FILE DIRECTORY writes the files of a zip file into a directory.
