@@ -313,7 +313,7 @@ func examineSMB(mappings []smbMapping) []finding {
 	for _, m := range mappings {
 		switch {
 		case len(m.UsedBy) == 0:
-			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove '" + m.Remote + "', unless a program uses it by its path; it is kept if a link elsewhere uses it"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove " + quoted(m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
 		case m.Status != "ok":
 			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + " and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping replaces the mapping; restart the pod, or check the server"})
 		}

@@ -30,11 +30,11 @@ func examinePlaces(places []place) []finding {
 				inherit = "(OI)(CI)"
 			}
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s may be changed by %s", p.path, strings.Join(who, ", ")),
-				fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r "*S-1-5-18:%[2]sF" "*S-1-5-32-544:%[2]sF"`, p.path, inherit)})
+				fmt.Sprintf(`icacls %s /inheritance:r /grant:r "*S-1-5-18:%[2]sF" "*S-1-5-32-544:%[2]sF"`, quoted(p.path), inherit)})
 		}
 		if m := owner.FindStringSubmatch(p.sddl); m != nil && !slices.Contains(trusted, m[1]) {
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s is owned by %s, who may change its rights", p.path, m[1]),
-				fmt.Sprintf(`icacls "%s" /setowner *S-1-5-32-544`, p.path)})
+				fmt.Sprintf(`icacls %s /setowner *S-1-5-32-544`, quoted(p.path))})
 		}
 	}
 	if found == nil && len(places) > 0 {

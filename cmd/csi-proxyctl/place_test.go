@@ -36,7 +36,7 @@ func TestExaminePlaces(t *testing.T) {
 		t.Errorf("private: %+v, want ok", got)
 	}
 	got := examinePlaces([]place{{`C:\etc\kubernetes`, open, true}, {`C:\etc\kubernetes\logs`, private, true}})
-	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || got[0].Hint != `icacls "C:\etc\kubernetes" /inheritance:r /grant:r "*S-1-5-18:(OI)(CI)F" "*S-1-5-32-544:(OI)(CI)F"` {
+	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || got[0].Hint != `icacls 'C:\etc\kubernetes' /inheritance:r /grant:r "*S-1-5-18:(OI)(CI)F" "*S-1-5-32-544:(OI)(CI)F"` {
 		t.Errorf("open: %+v, want one problem with the command", got)
 	}
 	if got := examinePlaces([]place{{`C:\a.yaml`, open, false}}); len(got) != 1 || !strings.HasSuffix(got[0].Hint, ` /grant:r "*S-1-5-18:F" "*S-1-5-32-544:F"`) {

@@ -24,7 +24,7 @@ type subject struct {
 
 var (
 	doubled    = regexp.MustCompile(`(?i)[a-z]:\\\\[^\\]|\\\\\\\\`) // as in JSON and in quoted Go strings
-	pipeName   = regexp.MustCompile(`(?i)(?:^|pipe[\\/])(csi-proxy-[a-z0-9]+-v[a-z0-9]+)`)
+	pipeName   = regexp.MustCompile(`(?i)(?:^|pipe[\\/])(csi-proxy-(?:[a-z0-9]+-v[a-z0-9]+|admin))`)
 	apiName    = regexp.MustCompile(`^([a-z]+)/(v[a-z0-9]+)$`)
 	wholePath  = regexp.MustCompile(`(?i)^([a-z]:[\\/]|[\\/])`)
 	pathInText = regexp.MustCompile(`(?i)(?:\b[a-z]:[\\/]|(?:^|[\s"'])[\\/]var[\\/]lib[\\/]|\\\\[a-z0-9][a-z0-9._-]*\\)[^\s"'<>|*?:,;()]+`)

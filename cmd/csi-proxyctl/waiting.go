@@ -25,9 +25,9 @@ func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
 		if len(o.pipes) == 1 {
 			pipes = o.pipes[0]
 		}
-		hint := fmt.Sprintf("taskkill /F /PID %d; if a DaemonSet has started it, keep its pod off the node instead", o.pid)
+		hint := fmt.Sprintf("stop what has started it: keep the pod of a DaemonSet off the node, or press Ctrl-C in its console. If that does not help: taskkill /F /PID %d, which cuts off a format that runs", o.pid)
 		if o.service != "" {
-			hint = "sc.exe stop " + o.service
+			hint = "sc.exe stop " + quoted(o.service)
 		}
 		found = append(found, finding{resultProblem, "install", fmt.Sprintf("the service %s (process %d) waits: process %d (%s) serves %s", service, pid, o.pid, o.image, pipes),
 			hint + "; the service then serves without a restart. If the other one is to stay: csi-proxy uninstall"})

@@ -26,9 +26,9 @@ func TestWaitingService(t *testing.T) {
 		hint   []string
 	}{
 		"the service serves":       {12, owners[1:], nil, nil},
-		"another process":          {12, owners, []string{`the service csiproxy (process 12) waits: process 34 (C:\csi-proxy.exe) serves 2 pipes`}, []string{"taskkill /F /PID 34; "}},
+		"another process":          {12, owners, []string{`the service csiproxy (process 12) waits: process 34 (C:\csi-proxy.exe) serves 2 pipes`}, []string{"stop what has started it: keep the pod of a DaemonSet off the node, or press Ctrl-C in its console. If that does not help: taskkill /F /PID 34, which cuts off a format that runs; "}},
 		"a service with one pipe":  {7, []pipeOwner{{99, "a.exe", "old-proxy", []string{"csi-proxy-disk-v1"}}}, []string{"process 99 (a.exe) serves csi-proxy-disk-v1"}, []string{"sc.exe stop old-proxy; "}},
-		"two processes in its way": {7, owners, []string{"process 34 ", "process 12 "}, []string{"/PID 34;", "/PID 12;"}},
+		"two processes in its way": {7, owners, []string{"process 34 ", "process 12 "}, []string{"/PID 34,", "/PID 12,"}},
 	} {
 		found := examineWaiting("csiproxy", c.pid, c.owners)
 		if len(found) != len(c.what) {

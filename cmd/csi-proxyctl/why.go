@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -24,8 +29,8 @@ func (a *app) whyCommand() *cobra.Command {
 		Long: `Follow a path of the kubelet through links and mount points to its volume, partition
 and disk, or to its share, and say in one sentence what is wrong and what to do. It also
 takes the ID of a volume, the number or serial number of a disk, the name of a pipe, the
-name of a persistent volume, the UID of a pod, and the text of an event that kubectl
-describe prints: it looks for one of them there. It changes nothing.
+name or the volume handle of a persistent volume, the UID of a pod, and the text of an
+event that kubectl describe prints: it looks for one of them there. It changes nothing.
 
 It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
 		Example: `  csi-proxyctl why 'C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount'
@@ -84,6 +89,9 @@ type inquiry struct {
 	node  *admin.DescribeResponse
 	ids   map[uint32]*diskv1.DiskIDs
 	calls []*admin.Call
+	// unmade is the path at which a pod does not have its volume yet, if where it is staged is
+	// explained instead.
+	unmade string
 	explanation
 }
 
@@ -115,8 +123,11 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 	}
 	err := q.describe(ctx, in)
 	if err == nil && s.kind == aName {
-		if s = q.named(ctx, s.text); s.kind == aPath && q.node.Way == nil {
+		switch s = q.named(ctx, s.text); {
+		case s.kind == aPath && q.node.Way == nil:
 			err = q.describe(ctx, &admin.DescribeRequest{Path: s.text})
+		case s.kind == aPath:
+			s.text, err = q.published(ctx)
 		}
 	}
 	if err != nil {
@@ -128,6 +139,9 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 	switch s.kind {
 	case aPath:
 		q.path(s.text)
+		if q.unmade != "" && q.Result == resultOK {
+			q.Result, q.Cause, q.Remedy = resultProblem, q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log"
+		}
 	case aVolume:
 		q.volumeOnly(ctx, s.text)
 	case aDisk:
@@ -162,26 +176,93 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 // hangs is the age from which a call in flight explains why something is not done.
 const hangs = 10 * time.Second
 
-// checkCalls explains calls in flight whose target has one of these names, in lower case: the
-// ID of a volume, a field of the request, or a path.
-func (q *inquiry) checkCalls(names ...string) {
+// checkCalls explains calls in flight whose request has one of these values, such as the ID
+// of a volume or a path.
+func (q *inquiry) checkCalls(values ...string) {
+	q.checkCallsWith(func(f field) bool {
+		return slices.ContainsFunc(values, func(v string) bool { return v != "" && samePath(f.value, v) })
+	})
+}
+
+// checkCallsOn explains calls in flight that name a disk, in any version of the API.
+func (q *inquiry) checkCallsOn(disk uint32) {
+	q.checkCallsWith(func(f field) bool {
+		return slices.Contains([]string{"disk_number", "disk_id", "diskID"}, f.name) && f.value == number(disk)
+	})
+}
+
+func samePath(a, b string) bool {
+	return strings.EqualFold(strings.TrimRight(a, `\/`), strings.TrimRight(b, `\/`))
+}
+
+func (q *inquiry) checkCallsWith(match func(field) bool) {
 	for _, c := range q.calls {
-		target := strings.ToLower(c.Target) + " "
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(target, name) }) {
+		if !slices.ContainsFunc(fieldsOf(c.Target), match) {
 			continue
 		}
-		age := time.Duration(c.AgeMilliseconds) * time.Millisecond
-		e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
-		text := fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, age, e.does())
+		text := callText(c)
 		q.step("call", "%s", text)
-		if c.CallerGone || age >= hangs {
-			q.blame(text, "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it goes on; if it stays, check the disk, and restart the node")
+		if !hanging(c) {
+			continue
+		}
+		const remedy = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it goes on; if it stays, check the disk, and restart the node"
+		switch holder := q.holder(c); {
+		case c.WaitsFor == "" && c.Phase == string(inflight.Running):
+			q.blame(text, remedy)
+		case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
+			q.blame(callText(holder)+fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), remedy)
+		default: // it may go on at any time
+			q.blame(text, "it only waits: csi-proxyctl calls --watch shows whether the calls before it end")
 		}
 	}
 }
 
-// diskField is the field of requests that name a disk.
-func diskField(n uint32) string { return fmt.Sprintf("disk_number=%d ", n) }
+func callText(c *admin.Call) string {
+	e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
+	return fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, time.Duration(c.AgeMilliseconds)*time.Millisecond, e.does())
+}
+
+func hanging(c *admin.Call) bool {
+	return c.CallerGone || time.Duration(c.AgeMilliseconds)*time.Millisecond >= hangs
+}
+
+// holder returns the call that c waits for in the end, or nil if that is not known.
+func (q *inquiry) holder(c *admin.Call) *admin.Call {
+	for range q.calls {
+		if c.WaitsFor == "" {
+			return c
+		}
+		at := slices.IndexFunc(q.calls, func(o *admin.Call) bool { return o.Id != 0 && slices.Contains(c.HeldBy, o.Id) })
+		if at < 0 {
+			return nil
+		}
+		c = q.calls[at]
+	}
+	return nil
+}
+
+// field is a field of a request.
+type field struct{ name, value string }
+
+// fieldsOf returns the fields in the target of a call, which quotes texts as Go does where
+// that is necessary (docs/reference.md, audit log).
+func fieldsOf(target string) (all []field) {
+	for {
+		name, rest, ok := strings.Cut(strings.TrimLeft(target, " "), "=")
+		if !ok {
+			return all
+		}
+		value, err := strconv.QuotedPrefix(rest)
+		if err == nil {
+			_, target, _ = strings.Cut(rest[len(value):], " ") // a long text has the length of what is left out there
+			value, err = strconv.Unquote(value)
+		}
+		if err != nil {
+			value, target, _ = strings.Cut(rest, " ")
+		}
+		all = append(all, field{name, value})
+	}
+}
 
 // notServed reports whether csi-proxy does not serve its pipes, and then says so.
 func (q *inquiry) notServed(ctx context.Context) bool {
@@ -230,9 +311,34 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 			return subject{kind: aPath, text: path}
 		}
 	}
-	q.blame(fmt.Sprintf("nothing on this node belongs to %q: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", name),
-		"the volume is not staged on this node: see the driver's log; or name a path, a disk number, a volume ID or a pipe")
+	q.blame(fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name)),
+		"the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe")
 	return subject{}
+}
+
+// published returns the path that was found for a name. If the driver has not made the pod's
+// path, it describes and returns the path for staging instead: the kubelet has noted the volume
+// handle beside the pod's path.
+func (q *inquiry) published(ctx context.Context) (string, error) {
+	node, path := q.node, q.node.Way.Path
+	dir, isMount := strings.CutSuffix(path, `\mount`)
+	if !isMount || node.Way.Missing != "mount" {
+		return path, nil
+	}
+	handle := volumeHandle(dir)
+	if handle == "" {
+		return path, nil
+	}
+	if err := q.describe(ctx, &admin.DescribeRequest{Name: handle}); err != nil {
+		return path, err
+	}
+	if q.node.Way == nil {
+		q.node = node
+		return path, nil
+	}
+	q.unmade = path
+	q.step("path", "%s does not exist; the kubelet stages the volume %s for it", path, hosterr.Quote(handle))
+	return q.node.Way.Path, nil
 }
 
 // path explains the path that the description of the node followed.
@@ -260,9 +366,9 @@ func (q *inquiry) path(path string) {
 	case volume != "":
 		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
 	}
-	names := []string{strings.ToLower(path) + " "}
+	names := []string{path}
 	for _, h := range way.Hops {
-		names = append(names, strings.ToLower(h.Path)+" ")
+		names = append(names, h.Path)
 	}
 	q.checkCalls(names...)
 	base := way.Location
@@ -297,7 +403,7 @@ func (q *inquiry) allowed(path string) bool {
 
 // share explains the end of a path on a share.
 func (q *inquiry) share(way *admin.Way) {
-	remedy := "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + way.Share + " maps it by hand"
+	remedy := "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + quoted(way.Share) + " maps it by hand"
 	switch {
 	case way.ShareStatus == "ok":
 		q.step("share", "%s is mapped, and Windows reports that the mapping works", way.Share)
@@ -376,9 +482,9 @@ func (q *inquiry) volume(v *admin.Volume) {
 				q.checkDisk(d)
 			}
 		}
-		q.checkCalls(diskField(n))
+		q.checkCallsOn(n)
 	}
-	q.checkCalls(strings.ToLower(v.Id))
+	q.checkCalls(v.Id)
 	q.checkVolume(v)
 }
 
@@ -424,7 +530,7 @@ func (q *inquiry) diskText(d *admin.Disk) string {
 	text := fmt.Sprintf("disk %d", d.Number)
 	if id := q.ids[d.Number]; id != nil {
 		if known := cmp.Or(id.SerialNumber, id.Page83); known != "" {
-			text += " (" + known + ")"
+			text += " (" + printable(known) + ")"
 		}
 	}
 	if d.Error != "" {
@@ -471,19 +577,19 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	d := q.node.Disks[at]
 	q.step("disk", "%s", q.diskText(d))
 	q.checkDisk(d)
-	q.checkCalls(diskField(n))
+	q.checkCallsOn(n)
 	mounted, formatted := false, false
 	var on []*admin.Volume
 	for _, v := range q.node.Volumes {
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
-			q.checkCalls(strings.ToLower(v.Id))
+			q.checkCalls(v.Id)
 			on = append(on, v)
 			mounted, formatted = mounted || len(v.MountedAt) > 0, formatted || v.FileSystem != ""
 		}
 	}
 	if d.Online && d.Error == "" && !mounted && !formatted {
-		q.content(ctx, d)
+		q.content(ctx, d, len(on) > 0)
 	}
 	for _, v := range on {
 		q.checkVolume(v)
@@ -496,29 +602,46 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 
 // content explains a disk without a file system that Windows knows: it may have content of
 // another system, which csi-proxy does not overwrite.
-func (q *inquiry) content(ctx context.Context, d *admin.Disk) {
+func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	found, err := q.a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: d.Number, DryRun: true})
 	if err != nil {
 		q.step("disk", "its content is not known: %s", brief(err))
 		return
 	}
+	q.foreign(d, hasVolumes, found)
+}
+
+// foreign explains content of another system. A partition table that Windows knows is none,
+// and neither is what a format may have left in the volume of a partition: FormatVolume knows
+// whether it may go on there.
+func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse) {
+	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
+	tables := []string{"GPT partition table", storage.BootSector}
 	var foreign []string
 	for _, f := range found.Found {
 		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
-		if kind, isPartition := strings.CutPrefix(f.What, "partition "); !isPartition {
+		partition, isPartition := strings.CutPrefix(f.What, "partition ")
+		_, kind, _ := strings.Cut(partition, ", ")
+		switch {
+		case isPartition && (kind == "" || hasVolumes && slices.Contains(ofWindows, kind)):
+		case isPartition:
+			foreign = append(foreign, kind)
+		case d.Style == "RAW" || !hasVolumes && !slices.Contains(tables, f.What):
 			foreign = append(foreign, f.What)
-		} else if _, known, ok := strings.Cut(kind, ", "); ok {
-			foreign = append(foreign, known)
 		}
 	}
 	if foreign != nil {
-		q.blame(fmt.Sprintf("disk %d has content that is no volume of Windows (%s), which csi-proxy does not overwrite", d.Number, strings.Join(foreign, ", ")),
-			fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, cmp.Or(found.Serial, found.Page83, "SERIAL")))
+		q.blame(fmt.Sprintf("disk %d has content that is not a Windows volume (%s), which csi-proxy does not overwrite", d.Number, strings.Join(foreign, ", ")),
+			fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, quoted(cmp.Or(found.Serial, found.Page83, "SERIAL"))))
 	}
 }
 
 // pipe explains a pipe by the name of its file.
 func (q *inquiry) pipe(ctx context.Context, name string) {
+	if name == admin.Pipe {
+		q.adminPipe(ctx)
+		return
+	}
 	group, v, _ := strings.Cut(strings.TrimPrefix(name, "csi-proxy-"), "-")
 	svc, err := findAPI(group + "/" + v)
 	if q.notServed(ctx) {
@@ -543,4 +666,21 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	default:
 		q.examined(examinePipes([]probed{p}, version))
 	}
+}
+
+// adminPipe explains the pipe of administrators.
+func (q *inquiry) adminPipe(ctx context.Context) {
+	if q.notServed(ctx) {
+		return
+	}
+	_, err := onAdmin(ctx, q.a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
+		return c.ListCalls(ctx, &admin.ListCallsRequest{})
+	})
+	if err != nil {
+		text, hint, _ := strings.Cut(explain(err), "\nhint: ")
+		q.blame("the pipe of administrators does not answer: "+text, hint)
+		return
+	}
+	q.step("pipe", "%s answers", pipe.Path(admin.Pipe))
+	q.conclude(resultOK, "the pipe of administrators is served on this node", "")
 }

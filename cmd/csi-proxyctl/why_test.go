@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,5 +45,105 @@ func TestWhyChecks(t *testing.T) {
 	q := &inquiry{a: &app{}, node: volume(func(v *admin.Volume) { v.MountedAt = []string{`C:\k\`} })}
 	if q.volumeOnly(t.Context(), strings.ToUpper(id)); q.Result != resultOK {
 		t.Errorf("a healthy volume: %s %q, want ok", q.Result, q.Cause)
+	}
+}
+
+// What calls in flight explain.
+func TestWhyCalls(t *testing.T) {
+	const id = `\\?\Volume{12345678-90ab-4cde-8f01-234567890abc}\`
+	format := &admin.Call{Id: 4, Method: "FormatVolume", Target: "volume_id=" + id, Phase: "running", Win32: "Format", AgeMilliseconds: 60_000}
+	waits := &admin.Call{Id: 5, Method: "MountVolume", Target: "volume_id=" + id + " target_path=`C:\\k\\a b`", Phase: "running", WaitsFor: "volume", HeldBy: []uint64{4}, AgeMilliseconds: 12_000}
+	young := &admin.Call{Id: 4, Method: "FormatVolume", Phase: "running", Win32: "Format", AgeMilliseconds: 2_000}
+	queued := &admin.Call{Id: 6, Method: "Mkdir", Target: `path="C:\\k\\it` + "`" + `s"`, Phase: "queued", AgeMilliseconds: 12_000}
+	disk := &admin.Call{Id: 7, Method: "Rescan", Target: "disk_number=12 is_online=true", Phase: "running", Win32: "DeviceIoControl", CallerGone: true}
+	own := &admin.Call{Id: 8, Method: "MountVolume", Target: "volume_id=" + id, Phase: "running", WaitsFor: "volume", HeldBy: []uint64{0}, AgeMilliseconds: 12_000}
+	const restart = "restart the node"
+	for _, c := range []struct {
+		name        string
+		calls       []*admin.Call
+		of          string
+		disk        uint32
+		cause, want string // of the remedy
+	}{
+		{"a format", []*admin.Call{format}, id, 0, "call 4, FormatVolume, has not ended for 1m0s: in Format", restart},
+		{"a call that waits for it", []*admin.Call{waits, format}, `c:\K\A B`, 0, "call 4, FormatVolume, has not ended for 1m0s: in Format; call 5, MountVolume, waits for it", restart},
+		{"a call that waits for a young one", []*admin.Call{waits, young}, `C:\k\a b\`, 0, "call 5, MountVolume, has not ended for 12s: waits for volume, held by call 4", "--watch"},
+		{"a call that waits for csi-proxy", []*admin.Call{own}, id, 0, "call 8, MountVolume, has not ended for 12s: waits for volume, held by csi-proxy itself", "--watch"},
+		{"a queued call", []*admin.Call{queued}, "C:\\k\\it`s", 0, "call 6, Mkdir, has not ended for 12s: queued", "--watch"},
+		{"a young call", []*admin.Call{young}, id, 0, "", ""},
+		{"another path", []*admin.Call{waits, format}, `C:\k\a`, 0, "", ""},
+		{"a disk", []*admin.Call{disk}, "", 12, "call 7, Rescan, has not ended for 0s: in DeviceIoControl", restart},
+		{"a disk by its older name", []*admin.Call{{Id: 9, Method: "DiskStats", Target: "diskID=12", Phase: "running", Win32: "CreateFile", CallerGone: true}}, "", 12, "call 9, DiskStats, has not ended for 0s: in CreateFile", restart},
+		{"another disk", []*admin.Call{disk}, "", 1, "", ""},
+	} {
+		q := &inquiry{a: &app{}, calls: c.calls}
+		q.checkCalls(c.of)
+		q.checkCallsOn(c.disk)
+		if q.Cause != c.cause || !strings.Contains(q.Remedy, c.want) || strings.Contains(q.Remedy, restart) != (c.want == restart) {
+			t.Errorf("%s: %q, remedy %q, want %q and %q", c.name, q.Cause, q.Remedy, c.cause, c.want)
+		}
+	}
+}
+
+// Content of another system, and what csi-proxy itself writes.
+func TestWhyForeignContent(t *testing.T) {
+	for _, c := range []struct {
+		name, style string
+		hasVolumes  bool
+		found       []string
+		want        string
+	}{
+		{"a blank partition", "GPT", true, []string{"partition 1", "partition 2", "GPT partition table"}, ""},
+		{"the rest of a format", "GPT", true, []string{"partition 2, NTFS", "GPT partition table", "unknown content at byte 7"}, ""},
+		{"the rest of a format, MBR", "MBR", true, []string{"partition 1, unknown content", "boot sector or MBR partition table"}, ""},
+		{"a table without a volume", "GPT", false, []string{"partition 1", "GPT partition table"}, ""},
+		{"another system's partition", "GPT", true, []string{"partition 2, XFS", "GPT partition table"}, "XFS"},
+		{"a partition without a volume", "GPT", false, []string{"partition 1, NTFS", "GPT partition table"}, "NTFS"},
+		{"no table", "RAW", false, []string{"XFS"}, "XFS"},
+		{"no table, but a volume", "RAW", true, []string{"LUKS"}, "LUKS"},
+		{"a damaged table", "RAW", false, []string{"GPT partition table"}, "GPT partition table"},
+	} {
+		q := &inquiry{a: &app{}}
+		in := &admin.ClearDiskResponse{Serial: "S"}
+		for _, f := range c.found {
+			in.Found = append(in.Found, &admin.Content{What: f})
+		}
+		want := ""
+		if c.want != "" {
+			want = "disk 1 has content that is not a Windows volume (" + c.want + "), which csi-proxy does not overwrite"
+		}
+		if q.foreign(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in); q.Cause != want || len(q.Steps) != len(c.found) {
+			t.Errorf("%s: %q with %d steps, want %q", c.name, q.Cause, len(q.Steps), want)
+		}
+	}
+}
+
+func TestVolumeHandle(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "vol_data.json")
+	if err := os.WriteFile(outside, []byte(`{"volumeHandle":"outside"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"specVolID":"pvc-1","volumeHandle":"a/b"}`:                   "a/b",
+		`{"specVolID":"pvc-1"}`:                                        "",
+		`{"volumeHandle":7}`:                                           "",
+		`{"volumeHandle":"a"` + strings.Repeat(" ", volDataSize) + `}`: "",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "vol_data.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := volumeHandle(dir); got != want {
+			t.Errorf("%.50s: %q, want %q", text, got, want)
+		}
+	}
+	dir := t.TempDir()
+	if got := volumeHandle(dir); got != "" {
+		t.Errorf("no file: %q", got)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "vol_data.json")); err == nil {
+		if got := volumeHandle(dir); got != "" {
+			t.Errorf("a link out of the directory: %q", got)
+		}
 	}
 }

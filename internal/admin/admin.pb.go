@@ -237,8 +237,9 @@ type DescribeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A path of the node to follow, or empty. Working directories do not restrict it.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Instead of a path: the name of a persistent volume, or the UID of a pod. The path at
-	// which the kubelet has it published or staged is followed, if there is one.
+	// Instead of a path: the name of a persistent volume or the UID of a pod, of which the
+	// path is followed at which the kubelet publishes it, or the volume handle of a persistent
+	// volume, of which the path is followed at which it is staged, if there is one.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -209,12 +210,12 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 	return err
 }
 
-// find returns where the kubelet publishes or stages a persistent volume, or a volume of the
-// pod with this UID, or "". The directories are those of the kubelet's CSI plugin.
+// find returns where the kubelet publishes a persistent volume or a volume of the pod with
+// this UID, or where it stages the volume with this handle, or "". The directories are those
+// of the kubelet's CSI plugin since Kubernetes 1.24: the name of a persistent volume is in none
+// of those for staging, which have the hash of the volume handle.
 func find(ctx context.Context, n *node.Node, name string) (string, error) {
-	if winpath.CheckName(name) != nil {
-		return "", nil
-	}
+	handle := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	dirs := n.WorkingDirs
 	if len(dirs) == 0 {
 		dirs = []string{`C:\var\lib\kubelet`}
@@ -236,9 +237,16 @@ func find(ctx context.Context, n *node.Node, name string) (string, error) {
 				}
 			}
 		}
-		staged := dir + `\plugins\kubernetes.io\csi\pv\` + name
-		if exists, err := winfs.Exists(ctx, n, staged); err != nil || exists {
-			return staged + `\globalmount`, err
+		plugins := dir + `\plugins\kubernetes.io\csi`
+		drivers, err := entries(ctx, n, plugins)
+		if err != nil {
+			return "", err
+		}
+		for _, driver := range drivers {
+			staged := plugins + `\` + driver + `\` + handle
+			if exists, err := winfs.Exists(ctx, n, staged); err != nil || exists {
+				return staged + `\globalmount`, err
+			}
 		}
 	}
 	return "", nil
