@@ -5,7 +5,9 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 MODULES := . client cmd hack test test/published/script
 # grpcnotrace leaves out x/net/trace, which nothing serves, and with it html/template.
-TAGS    := grpcnotrace
+# nethttpomithttp2 leaves out HTTP/2 in net/http: metrics are served without TLS, so by
+# HTTP/1.1, and gRPC has its own.
+TAGS    := grpcnotrace,nethttpomithttp2
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
 
 .DEFAULT_GOAL := help

@@ -54,7 +54,7 @@ const (
 	file    = "docs/evidence/size.md"
 	program = "./cmd/csi-proxy"
 	arch    = "amd64"
-	tags    = "grpcnotrace" // TAGS of the Makefile
+	tags    = "grpcnotrace,nethttpomithttp2" // TAGS of the Makefile
 )
 
 // page builds the program and returns the page.

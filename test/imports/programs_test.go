@@ -30,7 +30,7 @@ func linkedFrom(pkgs []string) []string {
 // deps returns the packages that a program of the cmd module depends on.
 func deps(t *testing.T, system, program string) []string {
 	t.Helper()
-	c := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "./"+program)
+	c := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace,nethttpomithttp2", "./"+program)
 	c.Dir = "../../cmd"
 	c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	c.Stderr = os.Stderr
@@ -84,7 +84,7 @@ func TestCSIProxyContainsNoSimulator(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy", "./csi-proxy-sim")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,nethttpomithttp2", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy", "./csi-proxy-sim")
 	build.Dir = "../../cmd"
 	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -261,6 +261,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/dllsearch":  "restricts the search for DLLs",
 		"cmd/csi-proxyctl":        "reads the rights of the service's files",
+		"cmd/internal/logs":       "makes a directory for administrators",
 		"cmd/internal/winsvc":     "the service wrapper",
 		"cmd/internal/install":    "installs the service",
 		"cmd/internal/verify":     "asks a real Windows",

@@ -30,7 +30,7 @@ import (
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "csi-proxy-sim")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "./csi-proxy-sim")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,nethttpomithttp2", "-ldflags", "-s -w", "-o", path, "./csi-proxy-sim")
 	build.Dir = filepath.Join("..", "..", "..", "cmd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=") // of the workspace, as the Makefile builds them
 	if out, err := build.CombinedOutput(); err != nil {
