@@ -3,6 +3,7 @@ module github.com/kubernetes-csi/csi-proxy/v2/test
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
 	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b

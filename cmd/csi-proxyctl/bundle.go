@@ -37,7 +37,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Use:   "bundle [FILE.zip]",
 		Short: "Write what a report needs into a zip file, and list what is in it",
 		Long: `Write what a report needs into a zip file, and list what is in it: versions, the
-findings of doctor, the calls in flight, the lists, the ends of the log files and the metrics. It changes
+findings of doctor, the calls in flight, the last that failed, the lists, the ends of the log files and the metrics. It changes
 nothing on the node. What cannot be read is missing, and contents.txt in the file says so.
 
 It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
@@ -112,6 +112,7 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 		{"versions.json", "the versions that are served", "versions"},
 		{"doctor.json", "what doctor finds", "doctor"},
 		{"calls.json", "the calls in flight", "calls"},
+		{"failures.json", "the last calls that failed, with what of Windows failed in them", "calls --failed"},
 		{"disks.json", "the disks", "disk list"},
 		{"volumes.json", "the volumes", "volume list"},
 		{"smb.json", "the SMB mappings and the links that use them", "smb list"},

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,25 +30,33 @@ type callEntry struct {
 }
 
 func (a *app) callsCommand() *cobra.Command {
-	return a.listing(&cobra.Command{
+	failed := false
+	c := a.listing(&cobra.Command{
 		Use:   "calls",
-		Short: "List the calls in flight",
+		Short: "List the calls in flight, or the last that failed",
 		Long: `List the calls in flight, the oldest first: which process called what, for how long,
 and what the call does: in which call of Windows it is, or for what it waits and which
 call holds that. Calls whose caller gave up are there until Windows has finished.
 
+With --failed it lists the last calls that failed, the last one first, with what of
+Windows failed while they ran. Equal failures are one entry. csi-proxy keeps 32 of them in
+memory, until it ends.
+
 The numbers of calls are those of the log. It uses a pipe that only administrators of
 the node can open.`,
 		Args: cobra.NoArgs,
+		Example: `  csi-proxyctl calls
+  csi-proxyctl calls --failed -o yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := onAdmin(c.Context(), a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
-				return c.ListCalls(ctx, &admin.ListCallsRequest{})
-			})
+			if failed {
+				return a.printFailed(c.Context())
+			}
+			calls, err := a.inFlight(c.Context())
 			if err != nil {
 				return err
 			}
 			entries, rows := []callEntry{}, [][]string{}
-			for _, c := range out.Calls {
+			for _, c := range calls {
 				e := callEntry{c.Id, apiOf(c.Pipe), c.Method, c.Target, c.Process, c.Program, c.AgeMilliseconds, c.Phase, c.CallerGone, c.Win32, c.WaitsFor, c.HeldBy}
 				entries = append(entries, e)
 				rows = append(rows, []string{fmt.Sprint(e.ID), (time.Duration(e.AgeMilliseconds) * time.Millisecond).String(), e.caller(), e.API, e.Method, e.does(), e.Target})
@@ -54,6 +64,127 @@ the node can open.`,
 			return a.print(withLists(entries), "ID AGE CALLER API METHOD DOES TARGET", rows)
 		},
 	})
+	c.Flags().BoolVar(&failed, "failed", false, "list the last calls that failed")
+	return c
+}
+
+// failedEntry is a call that failed in the output.
+type failedEntry struct {
+	ID               uint64       `json:"id"`
+	API              string       `json:"api"`
+	Method           string       `json:"method"`
+	Target           string       `json:"target"`
+	Process          uint32       `json:"process"`
+	Program          string       `json:"program"`
+	AgeMilliseconds  int64        `json:"ageMilliseconds"`
+	TookMilliseconds int64        `json:"tookMilliseconds"`
+	CallerGone       bool         `json:"callerGone"`
+	Code             string       `json:"code"`
+	Error            string       `json:"error"`
+	Times            uint32       `json:"times"`
+	Win32            []win32Entry `json:"win32"`
+}
+
+// win32Entry is a Win32 call that failed in the output.
+type win32Entry struct {
+	AgeMilliseconds int64  `json:"ageMilliseconds"`
+	Call            string `json:"call"`
+	Code            string `json:"code"`
+	Object          string `json:"object"`
+	Error           string `json:"error"`
+}
+
+// printFailed prints the last calls that failed.
+func (a *app) printFailed(ctx context.Context) error {
+	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
+		return c.ListCalls(ctx, &admin.ListCallsRequest{Failed: true})
+	})
+	if err != nil {
+		return err
+	}
+	entries, rows := []failedEntry{}, [][]string{}
+	for _, f := range out.Failed {
+		c := f.GetCall()
+		e := failedEntry{c.GetId(), apiOf(c.GetPipe()), c.GetMethod(), c.GetTarget(), c.GetProcess(), c.GetProgram(), c.GetAgeMilliseconds(), f.TookMilliseconds, c.GetCallerGone(), f.Code, f.Error, f.Times, nil}
+		last := ""
+		for _, w := range f.Win32 {
+			e.Win32 = append(e.Win32, win32Entry{w.AgeMilliseconds, w.Call, w.Code, w.Object, w.Error})
+			last = strings.Join(strings.Fields(w.Call+" "+w.Code), " ") + ": " + w.Error
+		}
+		entries = append(entries, e)
+		rows = append(rows, []string{
+			fmt.Sprint(e.ID), (time.Duration(e.AgeMilliseconds) * time.Millisecond).String(), callEntry{Process: e.Process, CallerGone: e.CallerGone}.caller(),
+			e.API, e.Method, e.Code, fmt.Sprint(e.Times), last, e.Target, e.Error,
+		})
+	}
+	return a.print(withLists(entries), "ID AGE CALLER API METHOD RESULT TIMES WIN32 TARGET | ERROR", rows)
+}
+
+// inFlight returns the calls in flight, the oldest first.
+func (a *app) inFlight(ctx context.Context) ([]*admin.Call, error) {
+	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
+		return c.ListCalls(ctx, &admin.ListCallsRequest{})
+	})
+	return out.GetCalls(), err
+}
+
+// waitIsLong is how long a call of this command may take before a note says what it does.
+const waitIsLong = 2 * time.Second
+
+// noteWaits notes what the calls of this process do that take long, and which call has what they
+// wait for, until settled is called.
+func (a *app) noteWaits(ctx context.Context) (settled func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		noted := map[string]bool{}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(waitIsLong):
+			}
+			limited, cancel := context.WithTimeout(ctx, waitIsLong)
+			calls, err := a.inFlight(limited)
+			cancel()
+			if err != nil {
+				continue // what the command does fails as well, or does not need this
+			}
+			for _, c := range calls {
+				if c.Process != uint32(os.Getpid()) || time.Duration(c.AgeMilliseconds)*time.Millisecond < waitIsLong {
+					continue
+				}
+				text, key := "waiting: "+callText(c), fmt.Sprint(c.Id, c.WaitsFor, c.Win32, c.HeldBy)
+				if h := holderOf(calls, c); h != nil && h != c {
+					text += "; " + callText(h)
+				}
+				if !noted[key] {
+					a.note("%s", text)
+				}
+				noted[key] = true
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// holderOf returns the call that c waits for in the end, or nil if that is not known.
+func holderOf(calls []*admin.Call, c *admin.Call) *admin.Call {
+	for range calls {
+		if c.WaitsFor == "" {
+			return c
+		}
+		at := slices.IndexFunc(calls, func(o *admin.Call) bool { return o.Id != 0 && slices.Contains(c.HeldBy, o.Id) })
+		if at < 0 {
+			return nil
+		}
+		c = calls[at]
+	}
+	return nil
 }
 
 // apiOf returns the group and version of a pipe, or what else its name says.

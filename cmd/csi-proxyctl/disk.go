@@ -103,6 +103,9 @@ func (a *app) describeDisks(ctx context.Context, entries []diskEntry) {
 		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
 		return
 	}
+	if node.DisksError != "" {
+		a.note("style, bus, access, identity and offline reason are unknown: %s", node.DisksError)
+	}
 	for i := range entries {
 		e := &entries[i]
 		at := slices.IndexFunc(node.Disks, func(d *admin.Disk) bool { return d.Number == e.Number })

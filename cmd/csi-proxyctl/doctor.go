@@ -19,6 +19,8 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
@@ -54,11 +56,22 @@ func (a *app) doctorCommand() *cobra.Command {
   pipes    csi-proxy serves every version, and this account has access
   versions all pipes are served by one build, of the same release as csi-proxyctl
   kubelet  the kubelet's directory exists and is a working directory
-  disks    all disks are online and writable, and none is a copy of another one
+  disks    all disks are online and writable, none is a copy of another one, and those
+           without a volume are blank
+  volumes  the mounted volumes work, are less than 95% full, and use all of their disks
+  links    the links and mount points of volumes below the kubelet's directory lead to a
+           volume, a directory or a mapped share
+  calls    no call hangs, and none waits because its pipe is overloaded
   smb      every SMB mapping works and is used by a link
-  iscsi    the service MSiSCSI is running
-  install  the Windows service does not wait for another process that serves the pipes, and
-           only administrators may change its program, configuration file and log
+  iscsi    the service MSiSCSI is running, and disks of targets are mounted
+  install  the Windows service does not wait for another process that serves the pipes, starts
+           with Windows and after a failure, and only administrators may change its program,
+           configuration file and log, which is not too large; it did not crash within a day
+  windows  the version of Windows is a supported one
+
+It makes a health check of each pipe and some ten calls, however many disks there are, and
+reads a few MiB of at most eight disks without a volume. It does not contact SMB servers or
+iSCSI targets.
 
 The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
 		Args: cobra.NoArgs,
@@ -74,17 +87,20 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	for _, svc := range catalog() {
 		pipes = append(pipes, a.probe(ctx, svc))
 	}
-	found := examinePipes(pipes, version)
-	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
-		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineDisks(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
-	}
-	var paths []string
+	var paths, servedAt []string
 	for _, p := range pipes {
 		if p.state != absent {
 			paths = append(paths, p.pipe())
 		}
+		if p.state == served {
+			servedAt = append(servedAt, p.pipe())
+		}
 	}
-	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName))
+	found := examinePipes(pipes, version, ownersOf(servedAt, apiserver.ServerOf))
+	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
+		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
+	}
+	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName), a.examineServiceLogs(), examineWindows())
 	if err := a.printFindings(found); err != nil {
 		return err
 	}
@@ -92,6 +108,15 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 		return &failure{err: errFindings}
 	}
 	return nil
+}
+
+// examineServiceLogs checks the log of the Windows service, if there is one.
+func (a *app) examineServiceLogs() []finding {
+	args, err := serviceArgs(serviceName)
+	if err != nil {
+		return nil // examineInstall reports it
+	}
+	return a.examineLogs(arguments(args, "log_file", "log_dir"))
 }
 
 // printFindings prints a line for each finding, followed by its hint.
@@ -125,7 +150,9 @@ func checkFailed(check string, err error) []finding {
 
 // examinePipes checks which pipes respond. A csi-proxy of the same release as this command
 // has all of them; another release may have fewer.
-func examinePipes(pipes []probed, own string) []finding {
+// owners are the processes that serve pipes, if they are known: another process that serves one
+// pipe keeps csi-proxy from serving the others.
+func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	by := map[pipeState][]string{}
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
@@ -144,7 +171,7 @@ func examinePipes(pipes []probed, own string) []finding {
 	if l := by[absent]; l != nil {
 		text := "missing: " + strings.Join(l, ", ")
 		if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served && p.server == "csi-proxy "+own }) {
-			found = append(found, finding{resultProblem, "pipes", text, "the log of csi-proxy contains the reason"})
+			found = append(found, finding{resultProblem, "pipes", text, ownersHint(owners, "the log of csi-proxy contains the reason")})
 		} else {
 			found = append(found, finding{resultNote, "pipes", text, "csi-proxy is of another release than csi-proxyctl; upgrade it if a driver needs these versions"})
 		}
@@ -217,39 +244,28 @@ func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 	return []finding{{resultOK, check, dir + " exists and is a working directory", ""}}
 }
 
-// examineDisks finds disks that are not usable for volumes.
-func (a *app) examineDisks(ctx context.Context) []finding {
+// examineDisksOnly finds disks that are not usable for volumes, without the pipe of
+// administrators.
+func (a *app) examineDisksOnly(ctx context.Context) []finding {
 	const check = "disks"
 	disks, err := a.disks(ctx, nil)
 	if err != nil && !errors.Is(err, errIncomplete) {
 		return checkFailed(check, err)
 	}
 	facts, known := a.diskFacts(ctx, disks)
-	named := func(d diskEntry) string {
-		if d.Serial == "" {
-			return fmt.Sprintf("disk %d", d.Number)
+	serials := map[uint32]string{}
+	var all []*admin.Disk
+	for _, e := range disks {
+		serials[e.Number] = e.Serial
+		d := &admin.Disk{Number: e.Number, ReadOnly: facts[e.Number].readOnly, Identity: facts[e.Number].identity}
+		if e.SizeBytes == nil || e.Online == nil {
+			d.Error = fmt.Sprintf("csi-proxyctl disk list %d shows the reason", e.Number)
+		} else {
+			d.Online = *e.Online
 		}
-		return fmt.Sprintf("disk %d (%s)", d.Number, d.Serial)
+		all = append(all, d)
 	}
-	var found []finding
-	for i, d := range disks {
-		what := named(d)
-		for _, o := range disks[:i] {
-			if id := facts[d.Number].identity; id != "" && id == facts[o.Number].identity {
-				found = append(found, finding{resultProblem, check, fmt.Sprintf("%s and %s have the same identity (%s)", named(o), what, id),
-					"one is a copy of the other; detach it, or take it online with SetDiskState, upon which Windows gives it an identity of its own"})
-			}
-		}
-		switch {
-		case d.SizeBytes == nil || d.Online == nil:
-			found = append(found, finding{resultProblem, check, what + " does not respond", fmt.Sprintf("csi-proxyctl disk list %d shows the reason; detach the disk if it is broken", d.Number)})
-		case !*d.Online:
-			found = append(found, finding{resultProblem, check, what + " is offline", fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true, unless the SAN policy or a cluster keeps it offline", d.Number)})
-		case facts[d.Number].readOnly:
-			found = append(found, finding{resultProblem, check, what + " is read-only", fmt.Sprintf("PartitionDisk makes a blank disk writable; for other disks run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)})
-		}
-	}
-	if found != nil {
+	if found := examineDisks(all, serials); found != nil {
 		return found
 	}
 	text := fmt.Sprintf("%d disks, all online and writable", len(disks))

@@ -33,7 +33,7 @@ func TestExaminePipes(t *testing.T) {
 			[]string{"problem disk/v1beta1, disk/v1beta2: context deadline exceeded"}},
 	} {
 		var got []string
-		for _, f := range examinePipes(c.pipes, "v2") {
+		for _, f := range examinePipes(c.pipes, "v2", nil) {
 			got = append(got, f.Result+" "+f.What)
 			if f.Result == resultProblem && f.Hint == "" {
 				t.Errorf("%s: %q has no hint", c.name, f.What)

@@ -1,13 +1,26 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	volumev1 "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
 const incidentsPage = "../../docs/incidents.md"
@@ -57,31 +70,85 @@ func incidents() ([]incident, error) {
 	return all, nil
 }
 
-// runIncident is the command of scripts that runs the commands of a section, whatever their
-// exit codes, and fails unless their output has the lines of the page.
-func runIncident(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: incident HEADING")
-	}
+// findIncident returns the section of docs/incidents.md with a heading.
+func findIncident(ts *testscript.TestScript, heading string) incident {
 	all, err := incidents()
 	ts.Check(err)
-	for _, i := range all {
-		if i.heading != args[0] {
-			continue
-		}
-		for _, c := range i.commands {
-			_ = ts.Exec("sh", "-c", c.line) // most end with 3
-			output := ts.ReadFile("stdout")
-			for _, line := range c.want {
-				pattern := `(?m)^` + strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + `$`
-				if !regexp.MustCompile(pattern).MatchString(output) {
-					ts.Fatalf("%s: %s does not print\n%s\nbut\n%s", i.heading, c.line, line, output)
-				}
+	at := slices.IndexFunc(all, func(i incident) bool { return i.heading == heading })
+	if at < 0 {
+		ts.Fatalf("%s has no section %q", incidentsPage, heading)
+	}
+	return all[at]
+}
+
+// run runs the commands of a section, whatever their exit codes, and fails unless their output
+// has the lines of the page.
+func (i incident) run(ts *testscript.TestScript) {
+	for _, c := range i.commands {
+		_ = ts.Exec("sh", "-c", c.line) // most end with 3
+		output := ts.ReadFile("stdout")
+		for _, line := range c.want {
+			pattern := `(?m)^` + strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + `$`
+			if !regexp.MustCompile(pattern).MatchString(output) {
+				ts.Fatalf("%s: %s does not print\n%s\nbut\n%s", i.heading, c.line, line, output)
 			}
 		}
-		return
 	}
-	ts.Fatalf("%s has no section %q", incidentsPage, args[0])
+}
+
+// runFill is the command of scripts that makes a large file in a directory of a simulated node
+// that does not run, as a program of a pod does.
+func runFill(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: fill STATE-DIRECTORY DIRECTORY SIZE")
+	}
+	size, err := simnode.ParseSize(args[2])
+	ts.Check(err)
+	n, err := simnode.Open(simnode.Config{StateDir: ts.MkAbs(args[0])})
+	ts.Check(err)
+	ts.Check(errors.Join(n.PutFile(args[1]+`\file`, false, int64(size)), n.Close()))
+}
+
+// running is the number of calls of a pipe that run at a time.
+const running = 32
+
+// runFlood is the command of scripts that makes calls of WriteVolumeCache for the volume that a
+// file names, and waits until csi-proxy has all of them, as many running as may. They go on until
+// the script ends.
+func runFlood(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flood NUMBER FILE")
+	}
+	number, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	dir, id := ts.Getenv(pipe.DirVariable), strings.TrimSpace(ts.ReadFile(args[1]))
+	ctx, cancel := context.WithCancel(context.Background())
+	var calls sync.WaitGroup
+	ts.Defer(func() { cancel(); calls.Wait() })
+	for range number { // a connection has at most 32 calls
+		conn, err := transport.Connect(filepath.Join(dir, "csi-proxy-volume-v1.sock"))
+		ts.Check(err)
+		calls.Go(func() {
+			defer conn.Close()
+			_, _ = volumev1.NewVolumeClient(conn).WriteVolumeCache(ctx, &volumev1.WriteVolumeCacheRequest{VolumeId: id}) // it is cut off
+		})
+	}
+	conn, err := transport.Connect(filepath.Join(dir, admin.Pipe+".sock"))
+	ts.Check(err)
+	defer conn.Close()
+	ts.Check(nodetest.Eventually(longLimit, func() error {
+		out, err := admin.NewAdminClient(conn).ListCalls(ctx, &admin.ListCallsRequest{})
+		queued := 0
+		for _, c := range out.GetCalls() {
+			if c.Phase == "queued" {
+				queued++
+			}
+		}
+		if n := len(out.GetCalls()); err != nil || n != number || queued != number-running {
+			return fmt.Errorf("%d calls in flight, %d of them queued, want %d: %v", n, queued, number, err)
+		}
+		return nil
+	}))
 }
 
 // Every incident of the page is shown by a script, with at most two commands, and by a line
@@ -96,7 +163,7 @@ func TestIncidentsAreShown(t *testing.T) {
 		t.Fatalf("%d incidents, %v", len(all), err)
 	}
 	for _, i := range all {
-		if !strings.Contains(string(script), "\nincident '"+i.heading+"'\n") {
+		if !strings.Contains(string(script), "\nincident '"+i.heading+"'") {
 			t.Errorf("%q: no script shows it", i.heading)
 		}
 		if n := len(i.commands); n < 1 || n > 2 {

@@ -90,6 +90,7 @@ func (l lunFlag) Set(text string) error {
 func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {
 	f.StringVar(&to.Error, "error", "", "`error` that the call returns, such as ERROR_ACCESS_DENIED or 5")
 	f.Var(codeFlag{&to.Code}, "code", "only for calls with this control `code` or information class, such as IOCTL_DISK_GROW_PARTITION or 0x7c0d0")
+	f.StringVar(&to.Path, "path", "", "only for calls whose path, name or ID has this `text` in it, such as PhysicalDrive2 or the GUID of a volume")
 	f.Uint32Var(&to.Times, "times", 0, "`number` of calls; 0 means until the fault is cleared")
 	f.DurationVar(&to.Delay, "delay", 0, "how long the call takes")
 }

@@ -159,7 +159,11 @@ func (a *app) line(format string, args ...any) error {
 }
 
 // note prints a message to stderr.
-func (a *app) note(format string, args ...any) { note(a.stderr, format, args...) }
+func (a *app) note(format string, args ...any) {
+	a.noting.Lock()
+	defer a.noting.Unlock()
+	note(a.stderr, format, args...)
+}
 
 // note prints a message, with the name of the command at the start of each line.
 func note(w io.Writer, format string, args ...any) {

@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
@@ -76,6 +78,75 @@ func writers(text string) []string {
 // changing are the bits of writing, appending, deleting (also of entries), changing rights
 // and the owner, and their generic forms.
 const changing = 0x2 | 0x4 | 0x40 | 0x10000 | 0x40000 | 0x80000 | 0x10000000 | 0x40000000
+
+// serviceConfig is how Windows starts a service.
+type serviceConfig struct {
+	automatic bool // with Windows
+	stays     bool // it stays ended after a failure
+}
+
+// examineStart finds a service that Windows does not start.
+func examineStart(service string, c serviceConfig) []finding {
+	const check = "install"
+	found := []finding{}
+	if !c.automatic {
+		found = append(found, finding{resultProblem, check, "the service " + service + " does not start with Windows", "sc.exe config " + service + " start= auto"})
+	}
+	if c.stays {
+		found = append(found, finding{resultProblem, check, "the service " + service + " is not started again after a failure",
+			"sc.exe failure " + service + " reset= 0 actions= restart/10000; sc.exe failureflag " + service + " 1"})
+	}
+	return found
+}
+
+// muchLog is the size of log files, in bytes, from which they are reported.
+const muchLog = 1 << 30
+
+// recentCrash is the age of a crash up to which it is reported.
+const recentCrash = 24 * time.Hour
+
+// crashFile matches the files that have the crash of a process (cmd/internal/logs).
+var crashFile = regexp.MustCompile(`(?i)-crash(-\d{8}T\d{6}\.\d{3})?\.log$`)
+
+// examineLogs finds logs whose newest files are large together, and crashes.
+func (a *app) examineLogs(paths []string) []finding {
+	var found []finding
+	for _, path := range paths {
+		files, err := logsAt(path)
+		if err != nil {
+			found = append(found, finding{resultProblem, "install", "the log cannot be read: " + err.Error(), "correct the flag -log_file or -log_dir of csi-proxy, or the rights of the directory"})
+			continue
+		}
+		total, crashed := uint64(0), false
+		for _, file := range files { // the newest first
+			info, err := os.Stat(file)
+			if err != nil {
+				continue
+			}
+			total += uint64(info.Size())
+			if age := time.Since(info.ModTime()); !crashed && info.Size() > 0 && age < recentCrash && crashFile.MatchString(file) {
+				crashed = true
+				found = append(found, finding{resultNote, "install", fmt.Sprintf("csi-proxy crashed %v ago", age.Round(time.Minute)), file + " has the panic: send it with a report, which csi-proxyctl bundle collects"})
+			}
+		}
+		if total >= muchLog {
+			found = append(found, finding{resultNote, "install", fmt.Sprintf("the log files at %s have %s", path, a.size(total)), "lower -log_file_max_size or -log-file-backups of csi-proxy, or -v"})
+		}
+	}
+	return found
+}
+
+// oldestBuild is the build of Windows Server 2019, the oldest that is supported.
+const oldestBuild = 17763
+
+// examineBuild checks the version of Windows.
+func examineBuild(major, minor, build uint32) []finding {
+	text := fmt.Sprintf("Windows %d.%d.%d", major, minor, build)
+	if build < oldestBuild {
+		return []finding{{resultProblem, "windows", text + " is older than Windows Server 2019, the oldest that csi-proxy supports", "upgrade Windows, or move its pods to another node: kubectl drain"}}
+	}
+	return []finding{{resultOK, "windows", text, ""}}
+}
 
 // filePlaces returns the configuration file, and the file and the directory of the log, in
 // the arguments of the service.

@@ -10,3 +10,6 @@ func examineServer(string, []string) []finding { return nil }
 
 // serviceArgs returns no arguments, for the same reason.
 func serviceArgs(string) ([]string, error) { return nil, nil }
+
+// examineWindows finds nothing, for the same reason.
+func examineWindows() []finding { return nil }

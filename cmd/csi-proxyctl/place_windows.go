@@ -47,15 +47,25 @@ func examineInstall(service string) []finding {
 		}
 		places = append(places, place{path, sd.String(), dirs[path]})
 	}
-	return examinePlaces(places)
+	_, c, err := configOf(service)
+	if err != nil {
+		return checkFailed(check, err)
+	}
+	return append(examinePlaces(places), examineStart(service, c)...)
 }
 
 // errCommandLine is the error of a command line that has no arguments.
 var errCommandLine = errors.New("it is not a command line")
 
+// examineWindows checks the version of Windows.
+func examineWindows() []finding {
+	v := windows.RtlGetVersion()
+	return examineBuild(v.MajorVersion, v.MinorVersion, v.BuildNumber)
+}
+
 // serviceArgs returns the command line of a service, and nil if there is no such service.
 func serviceArgs(service string) ([]string, error) {
-	command, err := serviceCommand(service)
+	command, _, err := configOf(service)
 	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 		return nil, nil
 	}
@@ -69,27 +79,33 @@ func serviceArgs(service string) ([]string, error) {
 	return args, nil
 }
 
-// serviceCommand returns the command line of a service. It needs no rights to change it.
-func serviceCommand(name string) (string, error) {
+// configOf returns the command line of a service, and how Windows starts it. It needs no rights to change it.
+func configOf(name string) (command string, c serviceConfig, err error) {
 	h, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
 	if err != nil {
-		return "", err
+		return "", c, err
 	}
 	defer windows.CloseServiceHandle(h)
 	text, err := windows.UTF16PtrFromString(name)
 	if err != nil {
-		return "", err
+		return "", c, err
 	}
 	s, err := windows.OpenService(h, text, windows.SERVICE_QUERY_CONFIG)
 	if err != nil {
-		return "", err
+		return "", c, err
 	}
 	defer windows.CloseServiceHandle(s)
 	buffer := make([]uint64, 1024) // 8 KiB is the most that Windows returns
 	config := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buffer[0]))
 	var needed uint32
 	if err := windows.QueryServiceConfig(s, config, uint32(8*len(buffer)), &needed); err != nil {
-		return "", err
+		return "", c, err
 	}
-	return windows.UTF16PtrToString(config.BinaryPathName), nil
+	command, c.automatic = windows.UTF16PtrToString(config.BinaryPathName), config.StartType == windows.SERVICE_AUTO_START
+	if windows.QueryServiceConfig2(s, windows.SERVICE_CONFIG_FAILURE_ACTIONS, (*byte)(unsafe.Pointer(&buffer[0])), uint32(8*len(buffer)), &needed) != nil {
+		return command, c, nil // nothing is known about failures, such as under Wine
+	}
+	failure := (*windows.SERVICE_FAILURE_ACTIONS)(unsafe.Pointer(&buffer[0]))
+	c.stays = !slices.ContainsFunc(unsafe.Slice(failure.Actions, failure.ActionsCount), func(a windows.SC_ACTION) bool { return a.Type == windows.SC_ACTION_RESTART })
+	return command, c, nil
 }

@@ -38,9 +38,24 @@ func TestExamineInstall(t *testing.T) {
 	if !strings.Contains(all, "problem "+log+" may be changed by ") {
 		t.Errorf("findings %q, want that of the log's directory", changed)
 	}
+	if !strings.Contains(all, "problem the service "+name+" does not start with Windows") {
+		t.Errorf("findings %q, want that the disabled service does not start", changed)
+	}
+	if err := s.SetRecoveryActions([]mgr.RecoveryAction{{Type: mgr.ServiceRestart}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, c, err := configOf(name); err != nil || c.automatic || c.stays {
+		t.Errorf("a disabled service with a restart: %+v, %v", c, err)
+	}
 	// Wine keeps the mode of the Linux directory only: its owner may change it.
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil && (!strings.Contains(all, "authenticated users") || strings.Contains(all, program)) {
 		t.Errorf("findings %q, want authenticated users, and nothing of %s", changed, program)
+	}
+}
+
+func TestExamineWindows(t *testing.T) {
+	if got := examineWindows(); len(got) != 1 || got[0].Check != "windows" || !strings.Contains(got[0].What, "Windows 10.0.") {
+		t.Errorf("findings %+v, want one with the version", got)
 	}
 }
 

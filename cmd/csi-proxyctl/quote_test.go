@@ -32,7 +32,7 @@ func TestRemediesQuote(t *testing.T) {
 	q := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
 	q.foreign(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.ClearDiskResponse{Serial: evil, Found: []*admin.Content{{What: "XFS"}}})
 	share := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
-	share.share(&admin.Way{Share: `\\nas\` + evil})
+	share.share(t.Context(), &admin.Way{Share: `\\nas\` + evil})
 	for what, remedy := range map[string]string{
 		"disk clear": q.Remedy,
 		"smb new":    strings.ReplaceAll(share.Remedy, `'\\nas\A`, `'A`),

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ const (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	noting         sync.Mutex // held while something is printed to stderr
+	settled        func()     // ends what notes why the command waits, if that has begun
 	output         string
 	noHeaders      bool
 	filters        []string
@@ -55,6 +58,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout) // --help prints a result
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if a.settled != nil {
+		a.settled()
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -92,7 +98,13 @@ found problems, 130 interrupted.`,
 				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
 			}
 			if wait {
-				return a.await(c.Context())
+				if err := a.await(c.Context()); err != nil {
+					return err
+				}
+			}
+			// Programs that read JSON, and a watch that collects its output, get no notes.
+			if watch := c.Flags().Lookup("watch"); (a.output == formatTable || a.output == formatWide) && (watch == nil || !watch.Changed) {
+				a.settled = a.noteWaits(c.Context())
 			}
 			return nil
 		},

@@ -43,57 +43,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// search returns which file below a directory contains a text, and in which form, or "".
-func search(secret, dir string) (found string, err error) {
-	files := 0
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
-			return err
-		}
-		files++
-		content, err := os.ReadFile(path)
-		for form, text := range formsOf(secret) {
-			if strings.Contains(string(content), text) {
-				found = path + " (" + form + ")"
-			}
-		}
-		return err
-	})
-	if err == nil && files == 0 {
-		err = fmt.Errorf("%s has no files", dir)
-	}
-	return found, err
-}
-
-// The search of the scripts finds a secret that is there.
-func TestSearchFindsSecrets(t *testing.T) {
-	const secret = "MARKED-planted-1"
-	dir := t.TempDir()
-	file := filepath.Join(dir, "sub", "a.log")
-	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := search(secret, dir); err == nil {
-		t.Error("a search of no files succeeds")
-	}
-	contents := map[string]string{"another text": "MARKED-planted-2"}
-	for form, text := range formsOf(secret) {
-		contents[form] = "before" + text + "after\n"
-	}
-	for _, before := range []string{"", "b", "be"} {
-		contents["base64 behind "+before] = base64.StdEncoding.EncodeToString([]byte(before + secret + "after"))
-	}
-	for name, content := range contents {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		found, err := search(secret, dir)
-		if err != nil || (found != "") != (name != "another text") {
-			t.Errorf("%s: found %q, %v", name, found, err)
-		}
-	}
-}
-
 // formsOf returns the forms in which a program may write a text.
 func formsOf(text string) map[string]string {
 	var wide strings.Builder
@@ -121,6 +70,8 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("all tests of a machine share named pipes: run it on Linux, where each has its own sockets")
 	}
+	o := &observer{logged: map[string]int{}, counted: map[string]map[string]string{}}
+	t.Cleanup(func() { o.check(t) }) // after all scripts
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -136,15 +87,45 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// absent TEXT DIRECTORY fails if a file below a directory contains a text, plainly or
-			// as UTF-16, in hex or in base64. ! absent fails if none does.
+			// as UTF-16, in hex or in base64. ! absent fails unless files contain it in all of
+			// these forms: it shows that the search finds them.
 			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
 				if len(args) != 2 {
-					ts.Fatalf("usage: absent TEXT DIRECTORY")
+					ts.Fatalf("usage: [!] absent TEXT DIRECTORY")
 				}
-				found, err := search(args[0], ts.MkAbs(args[1]))
-				ts.Check(err)
-				if (found == "") == neg {
-					ts.Fatalf("search for %q: found %q", args[0], found)
+				files, seen, forms := 0, map[string]string{}, formsOf(args[0])
+				err := filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
+					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
+						return err
+					}
+					files++
+					content := ts.ReadFile(path)
+					for form, text := range forms {
+						if strings.Contains(content, text) {
+							seen[form] = path
+						}
+					}
+					return nil
+				})
+				switch {
+				case err != nil || files == 0:
+					ts.Fatalf("%s: %d files, %v", args[1], files, err)
+				case !neg && len(seen) > 0:
+					ts.Fatalf("files contain %q: %v", args[0], seen)
+				case neg && len(seen) != len(forms):
+					ts.Fatalf("of the forms of %q, the search found %v", args[0], seen)
+				}
+			},
+			// plant TEXT DIRECTORY STEM writes an earlier log file for each form of a text.
+			"plant": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 3 {
+					ts.Fatalf("usage: plant TEXT DIRECTORY STEM")
+				}
+				second := 0
+				for _, text := range formsOf(args[0]) {
+					file := filepath.Join(ts.MkAbs(args[1]), fmt.Sprintf("%s-20260101T0000%02d.000.log", args[2], second))
+					second++
+					ts.Check(os.WriteFile(file, []byte("first line\nline with "+text+" in it\n"), 0o600))
 				}
 			},
 			// unzip FILE DIRECTORY writes the files of a zip file into a directory.
@@ -157,8 +138,13 @@ func TestScripts(t *testing.T) {
 				defer z.Close()
 				ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 			},
-			// incident HEADING runs the commands of a section of docs/incidents.md.
-			"incident": runIncident,
+			// incident HEADING [SOURCE=PATTERN...] asks the sources, and runs the commands of a
+			// section of docs/incidents.md.
+			"incident": o.incident,
+			// mark makes old what the sources say now, so that the next incident is about what is new.
+			"mark":  func(ts *testscript.TestScript, _ bool, _ []string) { o.mark(ts) },
+			"fill":  runFill,
+			"flood": runFlood,
 			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {

@@ -28,6 +28,7 @@ var (
 	apiName    = regexp.MustCompile(`^([a-z]+)/(v[a-z0-9]+)$`)
 	wholePath  = regexp.MustCompile(`(?i)^([a-z]:[\\/]|[\\/])`)
 	pathInText = regexp.MustCompile(`(?i)(?:\b[a-z]:[\\/]|(?:^|[\s"'])[\\/]var[\\/]lib[\\/]|\\\\[a-z0-9][a-z0-9._-]*\\)[^\s"'<>|*?:,;()]+`)
+	mappedFor  = regexp.MustCompile(`share (\\\\[^\s"]+) is mapped for `) // the mapping that is in the way of another one
 	volumeName = regexp.MustCompile(`(?i)Volume(\{[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\})`)
 	diskName   = regexp.MustCompile(`(?i)(?:^|\bdisk |PhysicalDrive)(\d+)\b`)
 	pvName     = regexp.MustCompile(`volume "([^"]+)"`)
@@ -46,6 +47,9 @@ func subjectOf(text string) subject {
 	}
 	if m := apiName.FindStringSubmatch(text); m != nil {
 		return subject{kind: aPipe, text: "csi-proxy-" + m[1] + "-" + m[2]}
+	}
+	if m := mappedFor.FindStringSubmatch(text); m != nil {
+		return subject{kind: aPath, text: m[1]}
 	}
 	volume := volumeName.FindStringSubmatch(text)
 	device := diskName.FindStringSubmatch(text)

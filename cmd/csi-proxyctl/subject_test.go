@@ -19,6 +19,7 @@ func TestSubjectOf(t *testing.T) {
 		`pvc-8f2c`:                 {kind: aName, text: "pvc-8f2c"},
 		`12 GiB`:                   {kind: aName, text: "12 GiB"},
 		// What kubectl describe prints.
+		`map share "\\nas\logs": server "nas": share \\nas\data is mapped for user "ann"; Windows allows one user at a time`: {kind: aPath, text: `\\nas\data`},
 		`MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = Internal desc = error mount volume to C:\\var\\lib\\kubelet\\plugins\\kubernetes.io\\csi\\pv\\pvc-1\\globalmount: The device is not ready.`: {
 			kind: aPath, text: `C:\var\lib\kubelet\plugins\kubernetes.io\csi\pv\pvc-1\globalmount`},
 		`MountVolume.SetUp failed for volume "pvc-1" : rpc error: code = Internal desc = stat "/var/lib/kubelet/pods/x/mount": gone`: {kind: aPath, text: `/var/lib/kubelet/pods/x/mount`},

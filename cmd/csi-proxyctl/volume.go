@@ -110,6 +110,9 @@ func (a *app) describedVolumes(ctx context.Context) map[string]*admin.Volume {
 		a.note("file system, label and mount points are unknown: %s", brief(err))
 		return nil
 	}
+	if node.VolumesError != "" {
+		a.note("file system, label and mount points are unknown: %s", node.VolumesError)
+	}
 	all := map[string]*admin.Volume{}
 	for _, v := range node.Volumes {
 		if v.Error != "" {

@@ -13,6 +13,24 @@ type pipeOwner struct {
 	pipes   []string
 }
 
+// what returns the name of its pipe, or their number.
+func (o pipeOwner) what() string {
+	if len(o.pipes) == 1 {
+		return o.pipes[0]
+	}
+	return fmt.Sprintf("%d pipes", len(o.pipes))
+}
+
+// ownersHint says what to do about a pipe that is not served, if the processes that serve others
+// keep it from that; otherwise, it says what else may be the reason.
+func ownersHint(owners []pipeOwner, otherwise string) string {
+	hint := otherwise
+	for _, o := range owners {
+		hint = fmt.Sprintf("process %d (%s) serves %s: if it should not, stop it, and the csi-proxy that waits for it serves; otherwise %s", o.pid, o.image, o.what(), hint)
+	}
+	return hint
+}
+
 // examineWaiting finds the processes that keep a Windows service of csi-proxy, which runs
 // in a process, from serving.
 func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
@@ -21,15 +39,11 @@ func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
 		if o.pid == pid {
 			continue
 		}
-		pipes := fmt.Sprintf("%d pipes", len(o.pipes))
-		if len(o.pipes) == 1 {
-			pipes = o.pipes[0]
-		}
 		hint := fmt.Sprintf("stop what has started it: keep the pod of a DaemonSet off the node, or press Ctrl-C in its console. If that does not help: taskkill /F /PID %d, which cuts off a format that runs", o.pid)
 		if o.service != "" {
 			hint = "sc.exe stop " + quoted(o.service)
 		}
-		found = append(found, finding{resultProblem, "install", fmt.Sprintf("the service %s (process %d) waits: process %d (%s) serves %s", service, pid, o.pid, o.image, pipes),
+		found = append(found, finding{resultProblem, "install", fmt.Sprintf("the service %s (process %d) waits: process %d (%s) serves %s", service, pid, o.pid, o.image, o.what()),
 			hint + "; the service then serves without a restart. If the other one is to stay: csi-proxy uninstall"})
 	}
 	return found

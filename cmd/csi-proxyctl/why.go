@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -92,6 +96,7 @@ type inquiry struct {
 	// unmade is the path at which a pod does not have its volume yet, if where it is staged is
 	// explained instead.
 	unmade string
+	busy   bool // a call works on what is explained
 	explanation
 }
 
@@ -138,7 +143,7 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 	}
 	switch s.kind {
 	case aPath:
-		q.path(s.text)
+		q.path(ctx, s.text)
 		if q.unmade != "" && q.Result == resultOK {
 			q.Result, q.Cause, q.Remedy = resultProblem, q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log"
 		}
@@ -154,22 +159,21 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 	if q.node, err = q.a.describe(ctx, in); err != nil {
 		return err
 	}
-	client, err := disk.NewClient()
-	if err != nil {
-		return &failure{err: err}
+	if why := cmp.Or(q.node.DisksError, q.node.VolumesError); why != "" {
+		q.blame("csi-proxy cannot list the disks and volumes of the node: "+why, "look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists")
 	}
-	defer client.Close()
-	ctx, cancel := q.a.limited(ctx)
+	// The names of the disks are an answer of the API, which may be what hangs.
+	limited, cancel := q.a.withShortLimit(ctx, probeLimit)
 	defer cancel()
-	out, err := client.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-	if err != nil {
-		return &failure{"disk/v1 ListDiskIDs", err}
-	}
-	q.ids = out.DiskIDs
-	calls, err := onAdmin(ctx, q.a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
-		return c.ListCalls(ctx, &admin.ListCallsRequest{})
+	failed := onAPI(limited, q.a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) error {
+		out, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+		q.ids = out.GetDiskIDs()
+		return err
 	})
-	q.calls = calls.GetCalls()
+	if failed != nil {
+		q.a.note("serial numbers of disks are unknown: %s", brief(failed))
+	}
+	q.calls, err = q.a.inFlight(ctx)
 	return err
 }
 
@@ -186,9 +190,14 @@ func (q *inquiry) checkCalls(values ...string) {
 
 // checkCallsOn explains calls in flight that name a disk, in any version of the API.
 func (q *inquiry) checkCallsOn(disk uint32) {
-	q.checkCallsWith(func(f field) bool {
+	q.checkCallsWith(onDisk(disk))
+}
+
+// onDisk matches the fields of requests that name a disk.
+func onDisk(disk uint32) func(field) bool {
+	return func(f field) bool {
 		return slices.Contains([]string{"disk_number", "disk_id", "diskID"}, f.name) && f.value == number(disk)
-	})
+	}
 }
 
 func samePath(a, b string) bool {
@@ -200,13 +209,14 @@ func (q *inquiry) checkCallsWith(match func(field) bool) {
 		if !slices.ContainsFunc(fieldsOf(c.Target), match) {
 			continue
 		}
+		q.busy = true
 		text := callText(c)
 		q.step("call", "%s", text)
 		if !hanging(c) {
 			continue
 		}
-		const remedy = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it goes on; if it stays, check the disk, and restart the node"
-		switch holder := q.holder(c); {
+		const remedy = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
+		switch holder := holderOf(q.calls, c); {
 		case c.WaitsFor == "" && c.Phase == string(inflight.Running):
 			q.blame(text, remedy)
 		case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
@@ -224,21 +234,6 @@ func callText(c *admin.Call) string {
 
 func hanging(c *admin.Call) bool {
 	return c.CallerGone || time.Duration(c.AgeMilliseconds)*time.Millisecond >= hangs
-}
-
-// holder returns the call that c waits for in the end, or nil if that is not known.
-func (q *inquiry) holder(c *admin.Call) *admin.Call {
-	for range q.calls {
-		if c.WaitsFor == "" {
-			return c
-		}
-		at := slices.IndexFunc(q.calls, func(o *admin.Call) bool { return o.Id != 0 && slices.Contains(c.HeldBy, o.Id) })
-		if at < 0 {
-			return nil
-		}
-		c = q.calls[at]
-	}
-	return nil
 }
 
 // field is a field of a request.
@@ -273,7 +268,7 @@ func (q *inquiry) notServed(ctx context.Context) bool {
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		return false
 	}
-	q.examined(examinePipes(pipes, version))
+	q.examined(examinePipes(pipes, version, nil))
 	return q.Result != ""
 }
 
@@ -342,7 +337,7 @@ func (q *inquiry) published(ctx context.Context) (string, error) {
 }
 
 // path explains the path that the description of the node followed.
-func (q *inquiry) path(path string) {
+func (q *inquiry) path(ctx context.Context, path string) {
 	way := q.node.Way
 	volume := ""
 	for _, h := range way.Hops {
@@ -350,7 +345,7 @@ func (q *inquiry) path(path string) {
 		volume = h.Volume
 	}
 	if way.Share != "" {
-		q.share(way)
+		q.share(ctx, way)
 		return
 	}
 	switch {
@@ -402,22 +397,105 @@ func (q *inquiry) allowed(path string) bool {
 }
 
 // share explains the end of a path on a share.
-func (q *inquiry) share(way *admin.Way) {
+func (q *inquiry) share(ctx context.Context, way *admin.Way) {
 	remedy := "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + quoted(way.Share) + " maps it by hand"
 	switch {
 	case way.ShareStatus == "ok":
 		q.step("share", "%s is mapped, and Windows reports that the mapping works", way.Share)
-		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which was not contacted", "")
 	case way.ShareStatus != "":
 		q.step("share", "%s is mapped, status: %s", way.Share, way.ShareStatus)
-		q.blame(fmt.Sprintf("the SMB mapping of %s is %s", way.Share, way.ShareStatus), remedy)
 	case way.Error != "":
 		q.blame("Windows does not list its SMB mappings: "+way.Error, "check the service LanmanWorkstation: sc.exe query LanmanWorkstation")
+		return
 	default:
 		q.step("share", "%s is not mapped", way.Share)
 		q.blame(way.Share+" is not mapped on this node", remedy)
+		return
+	}
+	link := ""
+	if len(way.Hops) > 0 {
+		link = way.Hops[len(way.Hops)-1].Path
+	} else {
+		q.users(ctx, way.Share)
+	}
+	contacted := link != "" && q.allowed(link)
+	exists := false
+	var err error
+	if contacted {
+		exists, err = q.a.linkLeads(ctx, link)
+	}
+	switch {
+	case err != nil:
+		q.step("share", "it cannot be opened: %s", brief(err))
+	case contacted && !exists:
+		q.step("share", "Windows does not find it")
+	}
+	switch {
+	case slices.Contains(refusals, reasonOf(err)):
+		q.blame(fmt.Sprintf("the server of %s refuses the user of the mapping: its password was changed, or Windows has lost it", way.Share),
+			"write the password that the server has now into the volume's secret, and delete the pod, so that the driver maps the share again")
+	case way.ShareStatus != "ok" && !exists:
+		q.blame(fmt.Sprintf("the SMB mapping of %s is %s", way.Share, way.ShareStatus), remedy)
+	case err != nil:
+		q.blame(fmt.Sprintf("%s cannot be opened: %s", way.Share, brief(err)), remedy)
+	case contacted && !exists:
+		q.blame(fmt.Sprintf("%s leads to %s, which does not exist there", link, way.Hops[len(way.Hops)-1].Target), "check the source of the persistent volume, and whether the server still has that directory")
+	case contacted:
+		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which answers", "")
+	default:
+		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which was not contacted", "")
 	}
 }
+
+// users explains what uses a mapping.
+func (q *inquiry) users(ctx context.Context, share string) {
+	mappings, err := q.a.smbMappings(ctx)
+	if err != nil {
+		q.step("users", "unknown: %s", brief(err))
+	}
+	for _, m := range mappings {
+		if !winpath.SameShare(m.Remote, share) {
+			continue
+		}
+		q.step("users", "mapped for user %q, with %d links of CSI volumes", m.User, len(m.UsedBy))
+		for _, link := range m.UsedBy {
+			q.step("users", "%s", link)
+		}
+		q.examined(examineSMB([]smbMapping{m}))
+	}
+}
+
+// refusals are the names of the errors of a server that refuses a user.
+var refusals = []string{"ERROR_LOGON_FAILURE", "ERROR_INVALID_PASSWORD", "ERROR_PASSWORD_EXPIRED", "ERROR_PASSWORD_MUST_CHANGE", "ERROR_ACCOUNT_DISABLED",
+	"ERROR_ACCOUNT_LOCKED_OUT", "ERROR_ACCOUNT_RESTRICTION"}
+
+// reasonOf returns the name of the Windows error in a response, or "".
+func reasonOf(err error) string {
+	if s := statusIn(err); s != nil {
+		for _, d := range s.Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				return info.Reason
+			}
+		}
+	}
+	return ""
+}
+
+// linkLeads asks whether the target of a link exists. It contacts the server of a share.
+func (a *app) linkLeads(ctx context.Context, path string) (exists bool, err error) {
+	ctx, cancel := a.withShortLimit(ctx, openLimit)
+	defer cancel()
+	err = onAPI(ctx, a, "filesystem/v1", filesystem.NewClient, "IsSymlink", func(ctx context.Context, c *filesystem.Client) error {
+		out, err := c.IsSymlink(ctx, &filesystemv1.IsSymlinkRequest{Path: path})
+		exists = out.GetIsSymlink()
+		return err
+	})
+	return exists, err
+}
+
+// openLimit is the time limit for a server to answer, unless --timeout is given. Windows itself
+// waits for longer.
+const openLimit = 30 * time.Second
 
 // gone explains a mount point whose volume the node does not have.
 func (q *inquiry) gone(volume, at string) {
@@ -489,18 +567,26 @@ func (q *inquiry) volume(v *admin.Volume) {
 }
 
 func (q *inquiry) checkVolume(v *admin.Volume) {
+	if cause, remedy := volumeTrouble(q.a, v); cause != "" {
+		q.blame(cause, remedy)
+	}
+}
+
+// volumeTrouble returns what is wrong with a volume and what to do, or "".
+func volumeTrouble(a *app, v *admin.Volume) (cause, remedy string) {
 	switch {
 	case v.Error != "":
-		q.blame(fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error), "detach and attach its disk; if that does not help, run chkdsk on the volume")
+		return fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error), "detach and attach its disk; if that does not help, run chkdsk on the volume"
 	case v.Offline:
-		q.blame(fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
-			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings it online", v.Disks[0]))
+		return fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
+			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings it online", v.Disks[0])
 	case v.FileSystem == "":
-		q.blame(fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
-			fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id))
+		return fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
+			fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id)
 	case v.SizeBytes > 0 && v.FreeBytes < v.SizeBytes/100:
-		q.blame(fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, q.a.size(v.FreeBytes), q.a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files")
+		return fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, a.size(v.FreeBytes), a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files"
 	}
+	return "", ""
 }
 
 func (q *inquiry) volumeText(v *admin.Volume) string {
@@ -549,22 +635,34 @@ func (q *inquiry) diskText(d *admin.Disk) string {
 }
 
 func (q *inquiry) checkDisk(d *admin.Disk) {
+	if cause, remedy := diskTrouble(d, q.node.Disks, fmt.Sprintf("disk %d", d.Number)); cause != "" {
+		q.blame(cause, remedy)
+	}
+}
+
+// diskTrouble returns what is wrong with a disk, which the cause calls name, and what to do, or "".
+func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy string) {
 	online := fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true", d.Number)
-	reason := offlineReason(d, q.node.Disks)
+	reason := offlineReason(d, all)
 	switch {
 	case d.Error != "":
-		q.blame(fmt.Sprintf("disk %d does not answer: %s", d.Number, d.Error), "check how it is attached; detach it if it is broken")
+		return name + " does not answer: " + d.Error, "check how it is attached; detach it if it is broken"
 	case !d.Online && d.Clustered:
-		q.blame(fmt.Sprintf("disk %d is offline: %s", d.Number, reason), "let the cluster bring it online on this node")
+		return name + " is offline: " + reason, "let the cluster bring it online on this node"
 	case !d.Online && reason != "unknown":
-		q.blame(fmt.Sprintf("disk %d is offline: %s, so one is a copy of the other", d.Number, reason), "detach the one that is not needed; or run: "+online+", upon which Windows gives it an identity of its own")
+		if d.ReadOnly { // Windows cannot write the new identity
+			online = fmt.Sprintf("Set-Disk -Number %d -IsReadOnly $false; ", d.Number) + online
+		}
+		return name + " is offline: " + reason + ", so one is a copy of the other", "detach the one that is not needed; or run: " + online + ", upon which Windows gives it an identity of its own"
 	case !d.Online:
-		q.blame(fmt.Sprintf("disk %d is offline: by the SAN policy of the node, or because an administrator took it offline; csi-proxy cannot ask Windows which", d.Number), online)
+		return name + " is offline: by the SAN policy of the node, or because an administrator took it offline; csi-proxy cannot ask Windows which",
+			fmt.Sprintf("%s; csi-proxyctl disk clear %d --dry-run shows what is on it, if a driver refuses it", online, d.Number)
 	case d.ReadOnly:
-		q.blame(fmt.Sprintf("disk %d is read-only: Windows has set its attribute", d.Number), fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number))
+		return name + " is read-only: Windows has set its attribute", fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)
 	case d.WriteProtected:
-		q.blame(fmt.Sprintf("disk %d refuses writes: the device is write-protected, or another machine uses it", d.Number), "check how it is attached, and whether another node still has it")
+		return name + " refuses writes: the device is write-protected, or another machine uses it", "check how it is attached, and whether another node still has it"
 	}
+	return "", ""
 }
 
 // diskAndVolumes explains a disk with its volumes.
@@ -576,21 +674,25 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	}
 	d := q.node.Disks[at]
 	q.step("disk", "%s", q.diskText(d))
-	q.checkDisk(d)
 	q.checkCallsOn(n)
-	mounted, formatted := false, false
+	used := false
 	var on []*admin.Volume
 	for _, v := range q.node.Volumes {
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
 			q.checkCalls(v.Id)
 			on = append(on, v)
-			mounted, formatted = mounted || len(v.MountedAt) > 0, formatted || v.FileSystem != ""
+			used = used || len(v.MountedAt) > 0 || v.FileSystem != ""
 		}
 	}
-	if d.Online && d.Error == "" && !mounted && !formatted {
+	switch {
+	case !d.Online || d.Error != "" || used:
+	case q.busy: // it would wait for the call
+		q.step("disk", "its content was not looked at, because a call works on it")
+	default:
 		q.content(ctx, d, len(on) > 0)
 	}
+	q.checkDisk(d)
 	for _, v := range on {
 		q.checkVolume(v)
 	}
@@ -611,15 +713,24 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	q.foreign(d, hasVolumes, found)
 }
 
-// foreign explains content of another system. A partition table that Windows knows is none,
-// and neither is what a format may have left in the volume of a partition: FormatVolume knows
-// whether it may go on there.
 func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse) {
+	for _, f := range found.Found {
+		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
+	}
+	if cause, remedy := foreignTrouble(d, hasVolumes, found, fmt.Sprintf("disk %d", d.Number)); cause != "" {
+		q.blame(cause, remedy)
+	}
+}
+
+// foreignTrouble says that a disk, which the cause calls name, has content of another system, and
+// what to do; or "". A partition table that Windows knows is no such content, and neither is what
+// a format may have left in the volume of a partition: FormatVolume knows whether it may go on
+// there.
+func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse, name string) (cause, remedy string) {
 	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
 	tables := []string{"GPT partition table", storage.BootSector}
 	var foreign []string
 	for _, f := range found.Found {
-		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
 		partition, isPartition := strings.CutPrefix(f.What, "partition ")
 		_, kind, _ := strings.Cut(partition, ", ")
 		switch {
@@ -630,10 +741,11 @@ func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDisk
 			foreign = append(foreign, f.What)
 		}
 	}
-	if foreign != nil {
-		q.blame(fmt.Sprintf("disk %d has content that is not a Windows volume (%s), which csi-proxy does not overwrite", d.Number, strings.Join(foreign, ", ")),
-			fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, quoted(cmp.Or(found.Serial, found.Page83, "SERIAL"))))
+	if foreign == nil {
+		return "", ""
 	}
+	return fmt.Sprintf("%s has content that is not a Windows volume (%s), which csi-proxy does not overwrite", name, strings.Join(foreign, ", ")),
+		fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, quoted(cmp.Or(found.Serial, found.Page83, "SERIAL")))
 }
 
 // pipe explains a pipe by the name of its file.
@@ -659,12 +771,22 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	switch p.state {
 	case served:
 		q.step("pipe", "%s is served by %s", svc.pipe(), cmp.Or(p.server, "a csi-proxy of unknown version"))
+		if calls, err := q.a.inFlight(ctx); err == nil {
+			q.examined(examineCalls(slices.DeleteFunc(calls, func(c *admin.Call) bool { return c.Pipe != name })))
+		}
 		q.conclude(resultOK, svc.String()+" is served on this node",
 			"if a pod cannot open the pipe: it must mount it, and be restarted if it was started before csi-proxy")
 	case absent:
-		q.blame("csi-proxy runs, but does not serve "+svc.String(), "-enable-api may leave it out; the log of csi-proxy contains the reason; csi-proxyctl versions lists what is served")
+		var servedAt []string
+		for _, other := range catalog() {
+			if q.a.probe(ctx, other).state == served {
+				servedAt = append(servedAt, other.pipe())
+			}
+		}
+		q.blame("csi-proxy runs, but does not serve "+svc.String(),
+			ownersHint(ownersOf(servedAt, apiserver.ServerOf), "-enable-api may leave it out; the log of csi-proxy contains the reason; csi-proxyctl versions lists what is served"))
 	default:
-		q.examined(examinePipes([]probed{p}, version))
+		q.examined(examinePipes([]probed{p}, version, nil))
 	}
 }
 
@@ -673,10 +795,7 @@ func (q *inquiry) adminPipe(ctx context.Context) {
 	if q.notServed(ctx) {
 		return
 	}
-	_, err := onAdmin(ctx, q.a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
-		return c.ListCalls(ctx, &admin.ListCallsRequest{})
-	})
-	if err != nil {
+	if _, err := q.a.inFlight(ctx); err != nil {
 		text, hint, _ := strings.Cut(explain(err), "\nhint: ")
 		q.blame("the pipe of administrators does not answer: "+text, hint)
 		return

@@ -70,6 +70,12 @@ func generators() []generator {
 			},
 		},
 		{
+			name: "incidents", does: "docs/evidence/incidents.md, from what csi-proxyctl, log and metrics say on broken nodes", budget: time.Minute,
+			write: func(ctx context.Context, r *report) error {
+				return r.goTest(ctx, "cmd", nil, "./csi-proxyctl", "-run", "^TestScripts$/^incidents$", "-update")
+			},
+		},
+		{
 			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
 			write: goRun("./hack/screens"),
 			check: goRun("./hack/screens", "-check"),
@@ -93,6 +99,10 @@ func generators() []generator {
 		{
 			name: "content", does: "docs/evidence/content.md, from the kinds of content in internal/storage", budget: 30 * time.Second,
 			write: goUpdate("./images", "TestContentPage"),
+		},
+		{
+			name: "calls", does: "docs/evidence/calls.md, from the counts of operations on simulated nodes", budget: 30 * time.Second,
+			write: goUpdate("./cost", "TestCallsPage"),
 		},
 		{
 			name: "trace", does: "docs/evidence/trace.md, from a volume's life on the emulated node", budget: 30 * time.Second,

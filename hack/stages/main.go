@@ -39,26 +39,27 @@ func lists() map[string][]stage {
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
-	unit := stage{"unit", "tests of every module", 5 * time.Minute, unitTests()}
+	unit := stage{"unit", "tests of every module", 10 * time.Minute, unitTests()}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, unitTests(quick)}
-	external := stage{"external", "the contract of a node, run by a module that can import only what is public", time.Minute, moduleAlone(externalDir)}
+	external := stage{"external", "the contract of a node, run by a module that can import only what is public", 90 * time.Second, moduleAlone(externalDir)}
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
-	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code", 5 * time.Minute, deployModule}
+	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployModule}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
-	race := stage{"race", "the concurrent packages under the race detector", 5 * time.Minute, raceTests}
+	race := stage{"race", "the concurrent packages under the race detector", 9 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 10 * time.Minute, wineTests}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 12 * time.Minute, wineTests}
 	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
 	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd("build")}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
+	hunt := stage{"hunt", "60,000 runs of the seeded simulation, with seeds that no run had before", 3 * time.Hour, hunts(60_000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target for five seconds", 6 * time.Minute, fuzzAll(5 * time.Second)}
+	fuzz := stage{"fuzz", "every fuzz target for five seconds", 3 * time.Minute, fuzzAll(5 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls on the daemon that was built", 90 * time.Second, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
@@ -67,7 +68,7 @@ func lists() map[string][]stage {
 		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
-		"soak":         {setup, build, kills, volumes, worlds, longFlood, longFuzz},
+		"soak":         {setup, build, kills, volumes, worlds, hunt, longFlood, longFuzz},
 		"wine":         {setup, wine},
 		"gcepd":        {gce},
 		"apiserver":    {server},

@@ -240,7 +240,9 @@ type DescribeRequest struct {
 	// Instead of a path: the name of a persistent volume or the UID of a pod, of which the
 	// path is followed at which the kubelet publishes it, or the volume handle of a persistent
 	// volume, of which the path is followed at which it is staged, if there is one.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Also follow the links and mount points of volumes in the working directories.
+	Links         bool `protobuf:"varint,3,opt,name=links,proto3" json:"links,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +291,13 @@ func (x *DescribeRequest) GetName() string {
 	return ""
 }
 
+func (x *DescribeRequest) GetLinks() bool {
+	if x != nil {
+		return x.Links
+	}
+	return false
+}
+
 // DescribeResponse is the response of Describe.
 type DescribeResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -297,7 +306,14 @@ type DescribeResponse struct {
 	// Where the path of the request leads.
 	Way *Way `protobuf:"bytes,3,opt,name=way,proto3" json:"way,omitempty"`
 	// The working directories of the daemon; none if every path is allowed.
-	WorkingDirs   []string `protobuf:"bytes,4,rep,name=working_dirs,json=workingDirs,proto3" json:"working_dirs,omitempty"`
+	WorkingDirs []string `protobuf:"bytes,4,rep,name=working_dirs,json=workingDirs,proto3" json:"working_dirs,omitempty"`
+	// Where the links and mount points of pods and of staged volumes lead, if the request asks
+	// for them.
+	Links []*Way `protobuf:"bytes,5,rep,name=links,proto3" json:"links,omitempty"`
+	// Why there are no disks, volumes or links, or empty.
+	DisksError    string `protobuf:"bytes,6,opt,name=disks_error,json=disksError,proto3" json:"disks_error,omitempty"`
+	VolumesError  string `protobuf:"bytes,7,opt,name=volumes_error,json=volumesError,proto3" json:"volumes_error,omitempty"`
+	LinksError    string `protobuf:"bytes,8,opt,name=links_error,json=linksError,proto3" json:"links_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +374,34 @@ func (x *DescribeResponse) GetWorkingDirs() []string {
 		return x.WorkingDirs
 	}
 	return nil
+}
+
+func (x *DescribeResponse) GetLinks() []*Way {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetDisksError() string {
+	if x != nil {
+		return x.DisksError
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetVolumesError() string {
+	if x != nil {
+		return x.VolumesError
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetLinksError() string {
+	if x != nil {
+		return x.LinksError
+	}
+	return ""
 }
 
 // Disk is a disk of the node.
@@ -852,7 +896,9 @@ func (x *Hop) GetVolume() string {
 
 // ListCallsRequest is the request of ListCalls.
 type ListCallsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Return the last calls that failed, the last one first, instead of those in flight.
+	Failed        bool `protobuf:"varint,1,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,10 +933,18 @@ func (*ListCallsRequest) Descriptor() ([]byte, []int) {
 	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
+func (x *ListCallsRequest) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
 // ListCallsResponse is the response of ListCalls.
 type ListCallsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*Call                `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	Failed        []*FailedCall          `protobuf:"bytes,2,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,6 +986,184 @@ func (x *ListCallsResponse) GetCalls() []*Call {
 	return nil
 }
 
+func (x *ListCallsResponse) GetFailed() []*FailedCall {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+// FailedCall is a call that failed, or several that failed in the same way.
+type FailedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last of these calls. Its age is that of the failure, and its phase is empty.
+	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// How long it took.
+	TookMilliseconds int64 `protobuf:"varint,2,opt,name=took_milliseconds,json=tookMilliseconds,proto3" json:"took_milliseconds,omitempty"`
+	// The gRPC code, such as "NotFound".
+	Code  string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// How many calls failed in this way.
+	Times uint32 `protobuf:"varint,5,opt,name=times,proto3" json:"times,omitempty"`
+	// The Win32 calls that failed while its work ran, in their order. Some of them are expected.
+	Win32         []*FailedWin32 `protobuf:"bytes,6,rep,name=win32,proto3" json:"win32,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedCall) Reset() {
+	*x = FailedCall{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedCall) ProtoMessage() {}
+
+func (x *FailedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
+func (*FailedCall) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FailedCall) GetCall() *Call {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *FailedCall) GetTookMilliseconds() int64 {
+	if x != nil {
+		return x.TookMilliseconds
+	}
+	return 0
+}
+
+func (x *FailedCall) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *FailedCall) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *FailedCall) GetTimes() uint32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *FailedCall) GetWin32() []*FailedWin32 {
+	if x != nil {
+		return x.Win32
+	}
+	return nil
+}
+
+// FailedWin32 is a Win32 call that failed.
+type FailedWin32 struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long ago.
+	AgeMilliseconds int64 `protobuf:"varint,1,opt,name=age_milliseconds,json=ageMilliseconds,proto3" json:"age_milliseconds,omitempty"`
+	// Such as "DeviceIoControl".
+	Call string `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	// The name of its control code or information class, or empty.
+	Code string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	// The path that it is about, as far as it is known.
+	Object        string `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
+	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedWin32) Reset() {
+	*x = FailedWin32{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedWin32) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedWin32) ProtoMessage() {}
+
+func (x *FailedWin32) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
+func (*FailedWin32) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FailedWin32) GetAgeMilliseconds() int64 {
+	if x != nil {
+		return x.AgeMilliseconds
+	}
+	return 0
+}
+
+func (x *FailedWin32) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *FailedWin32) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *FailedWin32) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *FailedWin32) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Call is a call in flight: its caller waits, or its work goes on without the caller.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -965,7 +1197,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1209,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1222,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1097,15 +1329,22 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\aContent\x12!\n" +
 	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
 	"\flength_bytes\x18\x02 \x01(\x04R\vlengthBytes\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what\"9\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\"O\n" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xc0\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05links\x18\x03 \x01(\bR\x05links\"\xd4\x02\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
 	"\x03way\x18\x03 \x01(\v2\x15.csiproxyadmin.v1.WayR\x03way\x12!\n" +
-	"\fworking_dirs\x18\x04 \x03(\tR\vworkingDirs\"\xd0\x02\n" +
+	"\fworking_dirs\x18\x04 \x03(\tR\vworkingDirs\x12+\n" +
+	"\x05links\x18\x05 \x03(\v2\x15.csiproxyadmin.v1.WayR\x05links\x12\x1f\n" +
+	"\vdisks_error\x18\x06 \x01(\tR\n" +
+	"disksError\x12#\n" +
+	"\rvolumes_error\x18\a \x01(\tR\fvolumesError\x12\x1f\n" +
+	"\vlinks_error\x18\b \x01(\tR\n" +
+	"linksError\"\xd0\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +
@@ -1154,10 +1393,26 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x16\n" +
-	"\x06volume\x18\x04 \x01(\tR\x06volume\"\x12\n" +
-	"\x10ListCallsRequest\"A\n" +
+	"\x06volume\x18\x04 \x01(\tR\x06volume\"*\n" +
+	"\x10ListCallsRequest\x12\x16\n" +
+	"\x06failed\x18\x01 \x01(\bR\x06failed\"w\n" +
 	"\x11ListCallsResponse\x12,\n" +
-	"\x05calls\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.CallR\x05calls\"\xbc\x02\n" +
+	"\x05calls\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.CallR\x05calls\x124\n" +
+	"\x06failed\x18\x02 \x03(\v2\x1c.csiproxyadmin.v1.FailedCallR\x06failed\"\xda\x01\n" +
+	"\n" +
+	"FailedCall\x12*\n" +
+	"\x04call\x18\x01 \x01(\v2\x16.csiproxyadmin.v1.CallR\x04call\x12+\n" +
+	"\x11took_milliseconds\x18\x02 \x01(\x03R\x10tookMilliseconds\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05times\x18\x05 \x01(\rR\x05times\x123\n" +
+	"\x05win32\x18\x06 \x03(\v2\x1d.csiproxyadmin.v1.FailedWin32R\x05win32\"\x8e\x01\n" +
+	"\vFailedWin32\x12)\n" +
+	"\x10age_milliseconds\x18\x01 \x01(\x03R\x0fageMilliseconds\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\x12\x16\n" +
+	"\x06object\x18\x04 \x01(\tR\x06object\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"\xbc\x02\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04pipe\x18\x02 \x01(\tR\x04pipe\x12\x16\n" +
@@ -1190,7 +1445,7 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*ClearDiskRequest)(nil),  // 0: csiproxyadmin.v1.ClearDiskRequest
 	(*ClearDiskResponse)(nil), // 1: csiproxyadmin.v1.ClearDiskResponse
@@ -1204,27 +1459,33 @@ var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*Hop)(nil),               // 9: csiproxyadmin.v1.Hop
 	(*ListCallsRequest)(nil),  // 10: csiproxyadmin.v1.ListCallsRequest
 	(*ListCallsResponse)(nil), // 11: csiproxyadmin.v1.ListCallsResponse
-	(*Call)(nil),              // 12: csiproxyadmin.v1.Call
+	(*FailedCall)(nil),        // 12: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),       // 13: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),              // 14: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
 	5,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
 	7,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
 	8,  // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	6,  // 4: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	9,  // 5: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	12, // 6: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	0,  // 7: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	3,  // 8: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	10, // 9: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	1,  // 10: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
-	4,  // 11: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	11, // 12: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	8,  // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	6,  // 5: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	9,  // 6: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	14, // 7: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	12, // 8: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	14, // 9: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	13, // 10: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	0,  // 11: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	3,  // 12: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	10, // 13: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	1,  // 14: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
+	4,  // 15: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	11, // 16: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -1238,7 +1499,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

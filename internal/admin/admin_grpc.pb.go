@@ -38,7 +38,7 @@ type AdminClient interface {
 	// and, if a path is given, where it leads. It changes nothing.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
-	// health checks and reflection.
+	// health checks and reflection, or the last calls that failed.
 	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
 }
 
@@ -94,7 +94,7 @@ type AdminServer interface {
 	// and, if a path is given, where it leads. It changes nothing.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
-	// health checks and reflection.
+	// health checks and reflection, or the last calls that failed.
 	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }

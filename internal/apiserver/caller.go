@@ -15,6 +15,7 @@ type caller struct {
 	program func() string
 	calls   atomic.Int32 // that run
 	idle    func()       // is called when one has ended; may be nil
+	hangUp  func() error // closes the connection
 }
 
 // owner is who owns what callers share: a process, or a connection if its process is not

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -37,119 +38,167 @@ func (s *Server) wrapService(service *grpc.ServiceDesc, l *limiter) *grpc.Servic
 // applies the limits and logs failures.
 func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.MethodHandler {
 	full := "/" + service + "/" + m.MethodName
-	deadline := deadlineOf(m.MethodName)
-	run := func(impl any, ctx context.Context, c *inflight.Call, from *caller, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		if _, ok := ctx.Deadline(); !ok {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, deadline)
-			defer cancel()
-			c.OwnDeadline = true
-		}
-		if !l.calls.start(c) {
-			return nil, failed(stopping(m.MethodName))
-		}
-		release := func() {}
-		ctx = c.Begin(ctx, func() {
-			release()
-			defer l.calls.end(c) // last: a server that stops waits for the log line
-			s.logFinish(l, c)
-		})
-		defer func() {
-			if c.Leave() {
-				s.watch(c, stillAfter)
-			}
-		}()
-		// A call takes a slot only when its request has arrived: clients that are
-		// slow to send one must not make others wait.
-		admitted := func(in any) error {
-			busy := func(err error) error {
-				return failedIn(ctx, hosterr.WithHint("call", m.MethodName, err, busyHint))
-			}
-			lost, arrived, err := l.arrive(from)
-			if err != nil {
-				return busy(err)
-			}
-			err = receive(ctx, full, decode, in, lost)
-			arrived()
-			if err == errLost {
-				return busy(l.manyArriving())
-			}
-			if err != nil {
-				return err
-			}
-			c.SetPhase(inflight.Queued, in)
-			slot, err := l.acquire(ctx, from)
-			if err != nil {
-				return busy(err)
-			}
-			c.SetPhase(inflight.Running, nil)
-			release = slot
-			return nil
-		}
-		return m.Handler(impl, ctx, admitted, interceptor)
+	method := &method{server: s, limiter: l, full: full, name: m.MethodName, deadline: deadlineOf(m.MethodName), handle: m.Handler}
+	if s.config.Measure != nil && !l.quiet {
+		method.measure = s.config.Measure(full)
 	}
 	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
-		from := callerOf(ctx)
-		c := s.newCall(l, full, from)
+		c := method.newCall(ctx)
 		defer func() {
 			if err != nil {
-				s.logFailure(l, c, err)
+				s.logFailure(l, &c.record, err)
 			}
 		}()
 		defer recovered(&err)
 		if s.config.Count == nil {
-			return run(impl, ctx, c, from, decode, interceptor)
+			return c.run(impl, ctx, decode, interceptor)
 		}
 		return s.config.Count(ctx, nil, &grpc.UnaryServerInfo{Server: impl, FullMethod: full}, func(ctx context.Context, _ any) (any, error) {
-			return run(impl, ctx, c, from, decode, interceptor)
+			return c.run(impl, ctx, decode, interceptor)
 		})
 	}
 }
 
-// newCall returns the record of a call.
-func (s *Server) newCall(l *limiter, method string, from *caller) *inflight.Call {
-	c := &inflight.Call{ID: s.ids.Add(1), Pipe: l.pipe, Method: method, Started: time.Now()}
-	if from != nil {
-		c.Process, c.Program = from.pid, from.program
-	}
+// method is a method of a pipe.
+type method struct {
+	server     *Server
+	limiter    *limiter
+	full, name string
+	deadline   time.Duration // of a call without one
+	handle     grpc.MethodHandler
+	measure    func(inflight.Spent) // nil if calls are not measured
+}
+
+// call is a call of a method.
+type call struct {
+	*method
+	record inflight.Call
+	from   *caller
+	ctx    context.Context
+	decode func(any) error
+
+	arriving share
+	request  request
+	running  bool // it has a slot
+}
+
+func (m *method) newCall(ctx context.Context) *call {
+	c := &call{method: m, from: callerOf(ctx)}
+	c.arriving.of = c.from
+	m.server.fill(&c.record, m.limiter, m.full, c.from)
+	c.record.Measured = m.measure != nil
 	return c
 }
 
-// receive reads the request of a call into in. A client that does not send its
-// request in time loses the call; gRPC then ends the read that is still running
-// in the background. So does one of a caller with too many calls, when lost is closed:
-// that is errLost.
-func receive(ctx context.Context, method string, read func(any) error, in any, lost <-chan struct{}) error {
-	got := new(request)
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err)
-		err = read(got)
-	}()
-	t := time.NewTimer(receiptLimit)
-	defer t.Stop()
-	select {
-	case err := <-done:
-		if err != nil {
-			return err
-		}
-	case <-ctx.Done():
-		return failedIn(ctx, hosterr.Wrap("receive the request of", method, ctx.Err()))
-	case <-lost:
-		return errLost
-	case <-t.C:
-		return failed(hosterr.Wrap("receive the request of", method, fmt.Errorf("%w: the client did not send it within %v", context.DeadlineExceeded, receiptLimit)))
+// fill sets the fields of the record of a call.
+func (s *Server) fill(c *inflight.Call, l *limiter, method string, from *caller) {
+	c.ID, c.Pipe, c.Method, c.Started, c.Workers = s.ids.Add(1), l.pipe, method, time.Now(), &s.workers
+	c.Steps = s.config.Steps
+	if from != nil {
+		c.Process, c.Program = from.pid, from.program
 	}
-	if err := proto.Unmarshal(got.bytes, in.(proto.Message)); err != nil {
-		return failed(hosterr.Wrap("read the request of", method, hosterr.Text(hosterr.ErrInvalid, "%w", err)))
+}
+
+func (c *call) run(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.deadline)
+		defer cancel()
+		c.record.OwnDeadline = true
+	}
+	if !c.limiter.calls.start(&c.record) {
+		return nil, failed(stopping(c.name))
+	}
+	c.ctx, c.decode = c.record.Begin(ctx, c.ended), decode
+	defer c.leave()
+	return c.handle(impl, c.ctx, c.admit, interceptor)
+}
+
+// leave ends the call for its caller.
+func (c *call) leave() {
+	if c.record.Leave() {
+		c.server.watch(&c.record, stillAfter)
+	}
+}
+
+// ended is called when the call and all its work have ended.
+func (c *call) ended() {
+	if c.running {
+		c.limiter.release(c.from)
+	}
+	defer c.limiter.calls.end(&c.record) // last: a server that stops waits for the log line
+	c.server.logFinish(c.limiter, &c.record)
+	if c.measure != nil {
+		c.measure(c.record.Spent())
+	}
+}
+
+// admit reads the request into in, and waits until the call may run. A call takes a slot only
+// when its request has arrived: clients that are slow to send one must not make others wait.
+func (c *call) admit(in any) error {
+	if err := c.receive(in); err != nil {
+		return err
+	}
+	c.record.SetPhase(inflight.Queued, in)
+	if err := c.limiter.acquire(c.ctx, c.from); err != nil {
+		return c.busy(err)
+	}
+	c.running = true
+	c.record.SetPhase(inflight.Running, nil)
+	return nil
+}
+
+func (c *call) busy(err error) *failure {
+	return failedIn(c.ctx, hosterr.WithHint("call", c.name, err, busyHint))
+}
+
+// receive reads the request of the call. A client that does not send it in time loses the
+// call, as does one with too many calls: abort then ends the read.
+func (c *call) receive(in any) error {
+	c.arriving.call = c
+	if err := c.limiter.arrive(&c.arriving); err != nil {
+		return c.busy(err)
+	}
+	c.request.into = in.(proto.Message)
+	err := c.decode(&c.request)
+	if !c.limiter.arriving.put(&c.arriving) {
+		return c.lost()
+	}
+	if c.ctx.Err() != nil {
+		return failedIn(c.ctx, hosterr.Wrap("receive the request of", c.full, c.ctx.Err()))
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.request.err; err != nil {
+		return failed(hosterr.Wrap("read the request of", c.full, hosterr.Text(hosterr.ErrInvalid, "%w", err)))
 	}
 	return nil
 }
 
-// errLost is the error of a call whose place another caller has taken.
-var errLost = errors.New("another caller has taken the place of the call")
+// lost is the error of a call whose request is not awaited any longer.
+func (c *call) lost() *failure {
+	if c.arriving.late {
+		return failed(hosterr.Wrap("receive the request of", c.full, fmt.Errorf("%w: the client did not send it within %v", context.DeadlineExceeded, receiptLimit)))
+	}
+	return c.busy(c.limiter.manyArriving())
+}
+
+// statusWriter is a method of gRPC's streams that is not part of its public API.
+type statusWriter interface {
+	WriteStatus(*status.Status) error
+}
+
+// abort ends the read of a request that is not awaited any longer. gRPC has no public way to
+// do that: its stream does it when a status is written. Without that, abort closes the
+// connection, with its other calls.
+func (c *call) abort() {
+	if stream, ok := grpc.ServerTransportStreamFromContext(c.ctx).(statusWriter); ok {
+		_ = stream.WriteStatus(c.lost().status) // it fails if the client is gone
+		return
+	}
+	_ = c.from.hangUp() // it fails if the client is gone
+}
 
 // isHealth reports whether a method is that of a health check, which kubelets and load
 // balancers repeat for ever.
@@ -157,7 +206,7 @@ func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.heal
 
 // invoke is the innermost interceptor: it calls the row.
 func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
-	if m, ok := in.(proto.Message); ok && !isHealth(info.FullMethod) && s.config.Log.Enabled(ctx, LevelRequest) {
+	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) && !isHealth(info.FullMethod) {
 		s.config.Log.Log(ctx, LevelRequest, "Received request", "id", inflight.Of(ctx).ID, "method", info.FullMethod, "request", redacted(m))
 	}
 	start := time.Now()
@@ -165,11 +214,19 @@ func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 		if err != nil {
 			out, err = nil, failedIn(ctx, err)
 		}
-		if c, ok := s.changes[info.FullMethod]; ok && s.config.Audit {
+		if !s.config.Audit {
+			return
+		}
+		if c, ok := s.changes[info.FullMethod]; ok {
 			s.audit(ctx, c, in, time.Since(start), status.Code(err))
 		}
 	}()
 	defer recovered(&err)
+	if info.FullMethod == grpc_health_v1.Health_Check_FullMethodName {
+		if err := s.addVersionHeader(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.allow(info); err != nil {
 		return nil, err
 	}
@@ -181,7 +238,8 @@ func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 // closes it or the server stops.
 func (s *Server) wrapStream(l *limiter) grpc.StreamServerInterceptor {
 	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-		c := s.newCall(l, info.FullMethod, callerOf(stream.Context()))
+		c := new(inflight.Call)
+		s.fill(c, l, info.FullMethod, callerOf(stream.Context()))
 		defer func() {
 			p, b := (*node.PanicError)(nil), (*BusyError)(nil)
 			if errors.As(err, &p) || errors.As(err, &b) {

@@ -9,17 +9,23 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// request is the message of a call before it is decoded.
-type request struct{ bytes []byte }
+// request is the message of a call. The server decodes it itself, because gRPC would report
+// one that is malformed as an internal error.
+type request struct {
+	into proto.Message
+	err  error
+}
 
 // codec extends gRPC's codec with handling of messages that it cannot decode or
 // encode. gRPC itself would report those as internal errors of the server.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal returns the bytes of a request; [receive] decodes them.
+// Unmarshal decodes a message, that of a [request] with its error in it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r, ok := v.(*request); ok {
-		r.bytes = data.Materialize()
+		b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+		defer b.Free()
+		r.err = proto.Unmarshal(b.ReadOnlyData(), r.into)
 		return nil
 	}
 	return c.CodecV2.Unmarshal(data, v)

@@ -104,7 +104,7 @@ func (l *conns) Accept() (net.Conn, error) {
 			continue
 		}
 		failing, pause = time.Time{}, 5*time.Millisecond
-		c := &conn{Conn: nc, listener: l, caller: newCaller(nc)}
+		c := &conn{Conn: nc, listener: l, caller: newCaller(nc), begun: time.Now()}
 		if !l.admit(c) {
 			nc.Close()
 			continue
@@ -122,7 +122,7 @@ func (l *conns) Accept() (net.Conn, error) {
 // closes c, so that the reason is in the log when the client notices.
 func (l *conns) admit(c *conn) bool {
 	c.share = c.newShare()
-	c.caller.idle = func() { l.shares.use(c.share) }
+	c.caller.idle, c.caller.hangUp = func() { l.shares.use(c.share) }, c.Close
 	replaced, ok := l.shares.take(c.share)
 	if !ok {
 		if suppressed, ok := l.refusedLog.allow(); ok {
@@ -150,6 +150,8 @@ type conn struct {
 	caller   *caller
 	share    *share
 	received atomic.Int64 // bytes; not updated beyond greetingSize
+	begun    time.Time
+	renew    atomic.Int64 // how long after begun the deadline of writes is set again
 }
 
 // newShare returns the share of the listener that c takes.
@@ -166,10 +168,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write gives the client writeLimit to read p. It closes the connection if it
-// fails. gRPC would leave that to the goroutine that reads, which may not notice.
+// Write gives the client writeLimit to read p, or up to writeSlack less: to set a deadline
+// for each write would take longer than many writes. It closes the connection if it fails.
+// gRPC would leave that to the goroutine that reads, which may not notice.
 func (c *conn) Write(p []byte) (int, error) {
-	err := c.Conn.SetWriteDeadline(time.Now().Add(writeLimit))
+	var err error
+	if age := time.Since(c.begun); age >= time.Duration(c.renew.Load()) {
+		c.renew.Store(int64(age + writeSlack))
+		err = c.Conn.SetWriteDeadline(c.begun.Add(age + writeLimit))
+	}
 	n := 0
 	if err == nil {
 		n, err = c.Conn.Write(p)

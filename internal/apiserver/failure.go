@@ -81,6 +81,9 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 		limit = &l.busyLog
 	}
 	errors.As(err, &panicked)
+	if busy != nil && s.config.Busy != nil {
+		s.config.Busy(l.pipe)
+	}
 	if l.quiet && busy == nil && panicked == nil {
 		return
 	}
@@ -88,6 +91,7 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 	if s.config.Failed != nil {
 		s.config.Failed(path.Base(c.Method), code, err)
 	}
+	s.calls.failed.add(c, code, err)
 	suppressed, ok := limit.allow()
 	if !ok {
 		return
@@ -188,20 +192,21 @@ func (s *Server) logFinish(l *limiter, c *inflight.Call) {
 	if c.Left().IsZero() {
 		return
 	}
+	code, err := codes.OK, c.Err()
+	if err != nil {
+		code = statusOf(err).Code()
+		s.calls.failed.add(c, code, err)
+	}
 	suppressed, ok := l.failureLog.allow()
 	if !ok {
 		return
 	}
-	attrs, err := append(attrsOf(c), slog.Duration("took", time.Since(c.Started))), c.Err()
+	attrs := append(attrsOf(c), slog.Duration("took", time.Since(c.Started)))
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int("suppressed", suppressed))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("err", limited(err.Error())))
-	}
-	code := codes.OK
-	if err != nil {
-		code = statusOf(err).Code()
 	}
 	s.log(levelOf(code, c, err), "Finished without its caller", err, attrs)
 }

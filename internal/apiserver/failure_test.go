@@ -230,10 +230,11 @@ func TestOverloadIsCounted(t *testing.T) {
 		var mu sync.Mutex
 		started, counted, seen := 0, map[codes.Code]int{}, map[codes.Code]int{}
 		l, h := newMemory(), held{release: make(chan struct{})}
+		calls := new(apiserver.Calls)
 		services := wire.Disk(h.disk(), nil)
 		v1 := slices.IndexFunc(services, func(s wire.Service) bool { return s.Version.String() == "v1" })
 		s, err := apiserver.Open(t.Context(), apiserver.Config{
-			Log: slog.New(slog.DiscardHandler), Listen: func(string) (net.Listener, error) { return l, nil },
+			Log: slog.New(slog.DiscardHandler), Listen: func(string) (net.Listener, error) { return l, nil }, Calls: calls,
 			Count: func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 				mu.Lock()
 				started++
@@ -278,6 +279,9 @@ func TestOverloadIsCounted(t *testing.T) {
 			t.Errorf("%d calls: %d are counted as started, and %v by code", clients*each, started, counted)
 		}
 		mu.Unlock()
+		if kept := calls.Failed(); len(kept) > 0 {
+			t.Errorf("refused calls displace those that failed: %d are kept", len(kept))
+		}
 		stop()
 		<-done
 	})

@@ -13,13 +13,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Calls are the calls in flight of a server's services, without health checks and
-// reflection. The zero value is ready to use.
+// Calls are the calls in flight of a server's services, and the last that failed, without
+// health checks and reflection. The zero value is ready to use.
 type Calls struct {
 	mu     sync.Mutex
 	calls  map[*inflight.Call]struct{}
 	closed bool
 	none   chan struct{} // once closed is true: is closed when there are no calls
+
+	failed failedCalls
 }
 
 // CallState is what is known of a call in flight.
@@ -65,16 +67,30 @@ func (c *Calls) List() []CallState {
 	return all
 }
 
-// CountPhase returns how many calls are in a phase.
-func (c *Calls) CountPhase(p inflight.Phase) (n int) {
+// Tally is what is known of the calls of one pipe.
+type Tally struct {
+	Phases map[inflight.Phase]int // the calls in a phase
+	Oldest time.Duration          // the age of the oldest call
+}
+
+// Tallies returns a tally for each pipe that has calls, by its name.
+func (c *Calls) Tallies() map[string]Tally {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for call := range c.calls {
-		if call.Phase() == p {
-			n++
+	calls := slices.Collect(maps.Keys(c.calls))
+	c.mu.Unlock()
+	all := map[string]Tally{}
+	for _, call := range calls {
+		t := all[call.Pipe]
+		if t.Phases == nil {
+			t.Phases = map[inflight.Phase]int{}
 		}
+		if p := call.Phase(); p != "" { // it has begun
+			t.Phases[p]++
+		}
+		t.Oldest = max(t.Oldest, time.Since(call.Started))
+		all[call.Pipe] = t
 	}
-	return n
+	return all
 }
 
 // Count returns how many calls there are.

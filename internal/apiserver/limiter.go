@@ -37,11 +37,12 @@ type waiter struct {
 
 // newLimiter returns the limiter of a pipe. Its calls are counted in calls.
 func newLimiter(pipe string, calls *Calls) *limiter {
-	waiting := newShares(maxWaiting)
+	arriving, waiting := newShares(maxArriving), newShares(maxWaiting)
+	arriving.late, arriving.time = func(s *share) { s.call.abort() }, receiptLimit
 	waiting.queue = true
 	return &limiter{
 		pipe: pipe, calls: calls, free: maxRunning, running: map[owner]int{},
-		arriving: newShares(maxArriving), waiting: waiting, streams: newShares(maxStreams),
+		arriving: arriving, waiting: waiting, streams: newShares(maxStreams),
 		failureLog: logLimiter{most: maxFailureLines},
 	}
 }
@@ -51,9 +52,13 @@ func newLimiter(pipe string, calls *Calls) *limiter {
 
 // openStream counts a new stream. It ends when lost is closed.
 func (l *limiter) openStream(c *caller) (lost <-chan struct{}, done func(), err error) {
-	s := &share{of: c}
-	if _, ok := l.streams.take(s); !ok {
+	s := &share{of: c, lost: make(chan struct{})}
+	replaced, ok := l.streams.take(s)
+	if !ok {
 		return nil, nil, l.manyStreams()
+	}
+	if replaced != nil {
+		close(replaced.lost)
 	}
 	return s.lost, func() { l.streams.put(s) }, nil
 }
@@ -62,13 +67,16 @@ func (l *limiter) manyStreams() error {
 	return &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d streams are open, which is the limit", maxStreams)}
 }
 
-// arrive counts a call whose request is on its way. It fails when lost is closed.
-func (l *limiter) arrive(c *caller) (lost <-chan struct{}, arrived func(), err error) {
-	s := &share{of: c}
-	if _, ok := l.arriving.take(s); !ok {
-		return nil, nil, l.manyArriving()
+// arrive counts a call whose request is on its way.
+func (l *limiter) arrive(s *share) error {
+	replaced, ok := l.arriving.take(s)
+	if !ok {
+		return l.manyArriving()
 	}
-	return s.lost, func() { l.arriving.put(s) }, nil
+	if replaced != nil {
+		replaced.call.abort()
+	}
+	return nil
 }
 
 func (l *limiter) manyArriving() error {
@@ -77,27 +85,30 @@ func (l *limiter) manyArriving() error {
 
 // acquire waits for a slot. It fails with a [BusyError] if ctx reaches its
 // deadline first.
-func (l *limiter) acquire(ctx context.Context, c *caller) (release func(), err error) {
-	w := &waiter{c, make(chan struct{})}
-	release = func() { l.release(c) }
+func (l *limiter) acquire(ctx context.Context, c *caller) (err error) {
 	l.mu.Lock()
 	if l.free > 0 {
 		l.start(c)
 		l.mu.Unlock()
-		return release, nil
+		return nil
 	}
 	l.mu.Unlock()
+	w := &waiter{c, make(chan struct{})}
 	tooMany := &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running and %d are waiting, which is the limit", maxRunning, maxWaiting)}
-	s := &share{of: c}
-	if _, ok := l.waiting.take(s); !ok {
-		return nil, tooMany
+	s := &share{of: c, lost: make(chan struct{})}
+	replaced, ok := l.waiting.take(s)
+	if !ok {
+		return tooMany
+	}
+	if replaced != nil {
+		close(replaced.lost)
 	}
 	defer l.waiting.put(s)
 	l.enqueue(w)
 	begun := time.Now()
 	select {
 	case <-w.runs:
-		return release, nil
+		return nil
 	case <-s.lost:
 		err = tooMany
 	case <-ctx.Done():
@@ -106,9 +117,9 @@ func (l *limiter) acquire(ctx context.Context, c *caller) (release func(), err e
 		}
 	}
 	if !l.leave(w) {
-		release() // it got a slot in the meantime
+		l.release(c) // it got a slot in the meantime
 	}
-	return nil, err
+	return err
 }
 
 // start takes a slot. The caller holds mu.

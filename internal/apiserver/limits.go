@@ -67,8 +67,10 @@ const (
 	// headers.
 	receiptLimit = 10 * time.Second
 
-	// writeLimit is how long a client may take to read a part of a response.
+	// writeLimit is how long a client may take to read a part of a response, and writeSlack
+	// by how much less it may be.
 	writeLimit = 10 * time.Second
+	writeSlack = 500 * time.Millisecond
 
 	// quietLimit is the idle time after which the server pings a client, and
 	// pongLimit the time that the client gets to reply. A client without calls

@@ -295,6 +295,22 @@ func TestCallWithoutMessageTimesOut(t *testing.T) {
 	})
 }
 
+// The method of gRPC's streams by which the server ends the read of a request is not in its
+// public API. Where it is gone, calls without a request cost their connection.
+func TestStreamsTakeAStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		takes := false
+		inMemory(t, quiet, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, takes = grpc.ServerTransportStreamFromContext(ctx).(interface{ WriteStatus(*status.Status) error })
+			return nil
+		}})
+		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil || !takes {
+			t.Errorf("%v; the stream of gRPC %s takes a status: %t", err, grpc.Version, takes)
+		}
+	})
+}
+
 // The number of calls that do not send their request is limited. Other callers' calls take
 // their places.
 func TestCallsWithoutMessageAreLimited(t *testing.T) {

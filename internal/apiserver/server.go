@@ -50,6 +50,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
@@ -83,12 +84,26 @@ type Config struct {
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
 
-	// Calls, if set, are the calls in flight of this server.
+	// Version, if set, is the version of the build, for [VersionHeader].
+	Version string
+
+	// Calls, if set, are the calls in flight of this server, and the last that failed.
 	Calls *Calls
+
+	// Steps, if set, are the Win32 calls that failed, for [Calls.Failed].
+	Steps *inflight.Steps
 
 	// Count, if set, wraps every call, also those that are refused before their request was
 	// read. It gets no request.
 	Count grpc.UnaryServerInterceptor
+
+	// Measure, if set, is called once for each method ("/v1.Disk/Rescan"). It returns a
+	// function for the time that a call of the method took, which is called when the call and
+	// all its work are done.
+	Measure func(method string) func(inflight.Spent)
+
+	// Busy, if set, is called for each call that is refused because its pipe has too many.
+	Busy func(pipe string)
 
 	// Failed, if set, is called for each failed call, with the name of its method. It returns
 	// soon.
@@ -144,9 +159,11 @@ type Server struct {
 	config    Config
 	pipes     []*pipeServer
 	calls     *Calls
-	ids       atomic.Uint64     // of calls
+	ids       atomic.Uint64 // of calls
+	workers   inflight.Workers
 	changes   map[string]change // by full method
 	callsDone chan struct{}     // closed when all calls have finished and streams must end
+	accepting atomic.Int32      // pipes that accept connections
 }
 
 // pipeServer is a pipe with its gRPC server.
@@ -400,7 +417,9 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.pipes))
 	for _, p := range s.pipes {
+		s.accepting.Add(1)
 		go func() {
+			defer s.accepting.Add(-1)
 			// gRPC's Serve returns nil if it was stopped.
 			if err := p.grpc.Serve(p.listener); err != nil {
 				failed <- fmt.Errorf("%s: %w", p.Name, err)
@@ -457,6 +476,11 @@ func (s *Server) checkPipes(ctx context.Context) {
 		}
 	}
 	s.config.Ready()
+}
+
+// Accepting returns how many of the server's pipes accept connections.
+func (s *Server) Accepting() (accepting, pipes int) {
+	return int(s.accepting.Load()), len(s.pipes)
 }
 
 // Close removes the pipes of a server on which Serve is not called.
@@ -519,6 +543,7 @@ func (s *Server) stop(limit time.Duration) error {
 		p.listener.closeAll()
 	}
 	wait(cutLimit)
+	s.workers.Close()
 	if cut > 0 {
 		return fmt.Errorf("cut off %d calls that were still running %v after the stop", cut, limit)
 	}

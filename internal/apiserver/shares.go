@@ -1,6 +1,10 @@
 package apiserver
 
-import "sync"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
 // shares are a resource of a pipe that its callers share, such as its connections. At most
 // limit are held at a time. When all are held, a new holder takes the place of one of the
@@ -11,11 +15,17 @@ type shares struct {
 	// same caller.
 	queue bool
 
+	// late, if set, is called for shares that were lost because they were held for time.
+	late func(*share)
+	time time.Duration
+
 	mu      sync.Mutex
 	held    []*share
 	owners  map[owner]*holding
 	callers map[*caller]*holding
+	spare   []*holding
 	turn    uint64 // counts uses
+	timed   bool   // a timer runs that looks for late shares
 }
 
 // holding is how many shares an owner or a caller has, so that they are not counted for each
@@ -24,9 +34,10 @@ type holding struct{ n int }
 
 // share is one unit of a resource.
 type share struct {
-	of   *caller
-	lost chan struct{} // closed when another holder has taken its place
-	used uint64        // the turn of the last use
+	of    *caller
+	used  uint64    // the turn of the last use
+	since time.Time // when it was taken, if that has a limit
+	late  bool      // it was lost because it was held for too long
 
 	// While it is held, or is about to be.
 	place         int // among those that are held; -1 if it is none
@@ -36,6 +47,9 @@ type share struct {
 	// running call is not lost.
 	conn   *conn
 	unused bool
+
+	call *call         // whose request is on its way
+	lost chan struct{} // of a stream or of a call that waits: is closed when it is lost
 }
 
 func newShares(limit int) *shares {
@@ -44,29 +58,43 @@ func newShares(limit int) *shares {
 
 // add counts s as a share of its owner and its caller. The caller holds mu.
 func (r *shares) add(s *share) {
-	s.owner, s.caller = counted(r.owners, s.of.owner()), counted(r.callers, s.of)
+	s.owner, s.caller = counted(r, r.owners, s.of.owner()), counted(r, r.callers, s.of)
 	s.owner.n++
 	s.caller.n++
 	s.place = -1
 }
 
 // counted returns the holding of a key.
-func counted[K comparable](of map[K]*holding, key K) *holding {
+func counted[K comparable](r *shares, of map[K]*holding, key K) *holding {
 	h, ok := of[key]
-	if !ok {
-		h = &holding{}
-		of[key] = h
+	if ok {
+		return h
 	}
+	if n := len(r.spare); n > 0 {
+		h, r.spare = r.spare[n-1], r.spare[:n-1]
+	} else {
+		h = &holding{}
+	}
+	of[key] = h
 	return h
+}
+
+// spared keeps a holding for the next one.
+func (r *shares) spared(h *holding) {
+	if len(r.spare) < 2*maxCalls {
+		r.spare = append(r.spare, h)
+	}
 }
 
 // remove undoes add. The caller holds mu.
 func (r *shares) remove(s *share) {
 	if s.owner.n--; s.owner.n == 0 {
 		delete(r.owners, s.of.owner())
+		r.spared(s.owner)
 	}
 	if s.caller.n--; s.caller.n == 0 {
 		delete(r.callers, s.of)
+		r.spared(s.caller)
 	}
 }
 
@@ -83,7 +111,13 @@ func (r *shares) take(s *share) (replaced *share, ok bool) {
 		}
 		r.drop(replaced)
 	}
-	s.lost = make(chan struct{})
+	if r.late != nil {
+		s.since = time.Now()
+		if !r.timed {
+			r.timed = true
+			time.AfterFunc(r.time, r.expire)
+		}
+	}
 	s.place = len(r.held)
 	r.held = append(r.held, s)
 	r.touch(s)
@@ -111,16 +145,45 @@ func (r *shares) drop(s *share) {
 	r.held[last], r.held = nil, r.held[:last]
 	s.place = -1
 	r.remove(s)
-	close(s.lost)
 }
 
-// put gives s back, unless it was lost. It must have been taken.
-func (r *shares) put(s *share) {
+// expire removes the shares that are late, and looks again when the next one is.
+func (r *shares) expire() {
+	for _, s := range r.overdue() {
+		r.late(s)
+	}
+}
+
+// overdue removes and returns the shares that are late.
+func (r *shares) overdue() (late []*share) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.place >= 0 {
+	now := time.Now()
+	next := r.time
+	for _, s := range slices.Clone(r.held) {
+		if left := r.time - now.Sub(s.since); left > 0 {
+			next = min(next, left)
+			continue
+		}
+		r.drop(s)
+		s.late = true
+		late = append(late, s)
+	}
+	if r.timed = len(r.held) > 0; r.timed {
+		time.AfterFunc(next, r.expire)
+	}
+	return late
+}
+
+// put gives s back. It returns false if s was lost. s must have been taken.
+func (r *shares) put(s *share) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := s.place >= 0
+	if held {
 		r.drop(s)
 	}
+	return held
 }
 
 // least returns the share whose place s takes: of the callers with most shares, of their

@@ -30,6 +30,12 @@ type Call struct {
 	Program func() string
 	// OwnDeadline means that its deadline is not its caller's.
 	OwnDeadline bool
+	// Measured means that the time in each phase is measured, for Spent.
+	Measured bool
+	// Workers, if set, run its work.
+	Workers *Workers
+	// Steps, if set, have the steps of its work that failed.
+	Steps *Steps
 
 	free func()
 
@@ -37,10 +43,19 @@ type Call struct {
 	users      int
 	request    any
 	phase      Phase
+	spent      Spent
+	since      time.Time // the phase, or the wait
 	left       time.Time // when its caller had its answer or was gone; zero before
-	goroutines []uint64  // of its work, the innermost last
+	goroutines []working // the innermost last
 	wait       *Wait
-	err        error // of the work that ended last
+	err        error  // of the work that ended last
+	failed     []Step // of work that ended with an error
+}
+
+// working is a goroutine that works for a call.
+type working struct {
+	id    uint64
+	after uint64 // the last of Steps before it began
 }
 
 // Phase is how far a call is.
@@ -50,17 +65,52 @@ type Phase string
 const (
 	Receiving Phase = "receiving" // its request is on its way
 	Queued    Phase = "queued"    // it waits for one of the pipe's slots
+	Waiting   Phase = "waiting"   // it runs, but waits for a lock or for the work of another call
 	Running   Phase = "running"
 )
 
 // Phases returns all phases.
-func Phases() []Phase { return []Phase{Receiving, Queued, Running} }
+func Phases() []Phase { return []Phase{Receiving, Queued, Waiting, Running} }
 
 // Phase returns how far the call is.
 func (c *Call) Phase() Phase {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.phase == Running && c.wait != nil {
+		return Waiting
+	}
 	return c.phase
+}
+
+// Spent is how long a call was in each phase.
+type Spent struct{ Receiving, Queued, Waiting, Running time.Duration }
+
+// Spent returns how long the call has been in each phase. The phase in which it is counts
+// when it ends.
+func (c *Call) Spent() Spent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spent
+}
+
+// spend ends the current phase or wait. The caller holds mu.
+func (c *Call) spend() {
+	if !c.Measured {
+		return
+	}
+	now := time.Now()
+	took := now.Sub(c.since)
+	c.since = now
+	switch {
+	case c.phase == Receiving:
+		c.spent.Receiving += took
+	case c.phase == Queued:
+		c.spent.Queued += took
+	case c.wait != nil:
+		c.spent.Waiting += took
+	default:
+		c.spent.Running += took
+	}
 }
 
 // Wait is what the work of a call waits for.
@@ -75,7 +125,7 @@ type key struct{}
 // flight. free is called once, after [Call.Leave] and after the last of that work.
 func (c *Call) Begin(ctx context.Context, free func()) context.Context {
 	c.mu.Lock() // it may be in a list already
-	c.users, c.free, c.phase = 1, free, Receiving
+	c.users, c.free, c.phase, c.since = 1, free, Receiving, c.Started
 	c.mu.Unlock()
 	return context.WithValue(ctx, key{}, c)
 }
@@ -98,26 +148,58 @@ func (c *Call) Leave() (goesOn bool) {
 	return goesOn
 }
 
-// Hold keeps the call of ctx in flight until release is called. It does nothing for a ctx
-// without a call, or with one that is done.
-func Hold(ctx context.Context) (c *Call, release func()) {
-	c = Of(ctx)
+// Go runs f on a goroutine of its own, and then done, also if f panics or ends its
+// goroutine. c stays in flight until f has returned, unless it was done before. The error of
+// f is that of c's work. c may be nil.
+func (c *Call) Go(f func() error, done func()) {
 	if c == nil {
-		return nil, func() {}
+		go func() {
+			defer done()
+			_ = f() // the caller of Go has it
+		}()
+		return
 	}
+	held := c.hold()
+	work := func(id uint64) {
+		var err error
+		defer func() {
+			c.leave(id, err)
+			if held { // before done: a caller that gets the result leaves nothing behind
+				c.release()
+			}
+		}()
+		c.enter(id)
+		err = f()
+	}
+	if c.Workers == nil {
+		go func() {
+			defer done()
+			work(goroutineID())
+		}()
+		return
+	}
+	c.Workers.run(work, done)
+}
+
+// hold keeps the call in flight until release is called. It returns false for one that is
+// done.
+func (c *Call) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users == 0 {
-		return c, func() {}
+		return false
 	}
 	c.users++
-	return c, c.release
+	return true
 }
 
 func (c *Call) release() {
 	c.mu.Lock()
 	c.users--
 	last := c.users == 0
+	if last {
+		c.spend()
+	}
 	c.mu.Unlock()
 	if last {
 		c.free()
@@ -128,6 +210,7 @@ func (c *Call) release() {
 func (c *Call) SetPhase(p Phase, request any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.spend()
 	c.phase = p
 	if request != nil {
 		c.request = request
@@ -155,24 +238,28 @@ func (c *Call) Err() error {
 	return c.err
 }
 
-// Enter notes that the goroutine that calls it works for c, until leave is called with the
-// error of the work. c may be nil.
-func (c *Call) Enter() (leave func(error)) {
-	if c == nil {
-		return func(error) {}
-	}
-	id := goroutineID()
+// enter notes that a goroutine works for c.
+func (c *Call) enter(id uint64) {
+	after := c.Steps.begin()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.goroutines = append(c.goroutines, id)
-	return func(err error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.err = err
-		if i := slices.Index(c.goroutines, id); i >= 0 {
-			c.goroutines = slices.Delete(c.goroutines, i, i+1)
-		}
+	c.goroutines = append(c.goroutines, working{id, after})
+}
+
+// leave notes that its work has ended, with this error.
+func (c *Call) leave(id uint64, err error) {
+	defer c.Steps.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	i := slices.IndexFunc(c.goroutines, func(g working) bool { return g.id == id })
+	if i < 0 {
+		return
 	}
+	if err != nil {
+		c.failed = lastSteps(append(c.failed, c.Steps.since(id, c.goroutines[i].after)...))
+	}
+	c.goroutines = slices.Delete(c.goroutines, i, i+1)
 }
 
 // SetWait notes what the work waits for; nil ends that. c may be nil.
@@ -182,6 +269,7 @@ func (c *Call) SetWait(w *Wait) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.spend()
 	c.wait = w
 }
 
@@ -203,14 +291,11 @@ func States(calls []*Call) []State {
 	for _, c := range calls {
 		c.mu.Lock()
 		s, wait, done := State{Call: c, Phase: c.phase, Request: c.request, Left: c.left}, c.wait, c.users == 0
-		var id uint64
-		if n := len(c.goroutines); n > 0 {
-			id = c.goroutines[n-1]
-		}
 		c.mu.Unlock()
 		if done {
 			continue
 		}
+		id := c.innermost()
 		if wait != nil { // without the lock of c: the other side may want it
 			s.Waits, s.Holders = wait.What, wait.Holders()
 		}
@@ -218,9 +303,21 @@ func States(calls []*Call) []State {
 	}
 	stacks := stacksOf(innermost)
 	for i, id := range innermost {
-		all[i].Stack = stacks[id]
+		if all[i].innermost() == id { // otherwise a worker may have been at other work
+			all[i].Stack = stacks[id]
+		}
 	}
 	return all
+}
+
+// innermost returns the number of the goroutine of the innermost work, or 0 if there is none.
+func (c *Call) innermost() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.goroutines); n > 0 {
+		return c.goroutines[n-1].id
+	}
+	return 0
 }
 
 // maxStacks limits the text of the stacks of all goroutines.

@@ -84,21 +84,22 @@ type work[T any] struct {
 
 // start starts f, as part of the call of ctx ([inflight.Call]).
 func start[T any](ctx context.Context, f func() (T, error)) *work[T] {
-	call, release := inflight.Hold(ctx)
-	w := &work[T]{of: call, done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		defer release() // before done: a caller that gets the result leaves nothing behind
-		leave := call.Enter()
-		defer func() {
-			if v := recover(); v != nil {
-				w.err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-			leave(w.err)
-		}()
-		w.v, w.err = f()
-	}()
+	w := &work[T]{of: inflight.Of(ctx), done: make(chan struct{})}
+	w.of.Go(func() error {
+		w.run(f)
+		return w.err
+	}, func() { close(w.done) })
 	return w
+}
+
+// run sets the result of f.
+func (w *work[T]) run(f func() (T, error)) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	w.v, w.err = f()
 }
 
 // wait returns the work's result, or ctx's error if ctx ends first.

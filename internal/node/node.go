@@ -15,8 +15,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	winapi "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native"
@@ -32,6 +34,12 @@ type Node struct {
 	Clock Clock
 	Rand  io.Reader // identifiers of disks and partitions
 	Log   *slog.Logger
+
+	// Counts are the calls of API, if they are counted.
+	Counts *win32.Counts
+
+	// Steps are the calls of API that failed, if they are kept.
+	Steps *inflight.Steps
 
 	// WorkingDirs, if not empty, are the only directories below which paths may
 	// resolve; winfs checks this on open handles. Empty means anywhere, which a
@@ -64,6 +72,12 @@ type Node struct {
 
 	Locks Locks
 
+	// Searches counts how often all volumes of the node were asked for those of one disk.
+	Searches atomic.Int64
+	// Placeless reports that the last volume that was waited for was found by such a search
+	// only, so the next wait begins with one.
+	Placeless atomic.Bool
+
 	mu      sync.Mutex
 	work    map[string]*work[struct{}] // of Join, by key, while it runs
 	shared  map[string]any
@@ -90,6 +104,15 @@ func New(api win32.API) *Node {
 		Paths: keymutex.Set{Kind: "path"}, Shares: keymutex.Set{Kind: "share"}, Volumes: keymutex.Set{Kind: "volume"}, Disks: keymutex.Set{Kind: "disk"},
 		Tables: keymutex.Set{Kind: "partition table"}, Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
 	}}
+}
+
+// Trace makes a node of a server trace the calls of its API in Log, count them in counts, if
+// that is not nil, and keep those that fail. It must be called before the node is used.
+func (n *Node) Trace(counts *win32.Counts) {
+	n.Counts, n.Steps = counts, new(inflight.Steps)
+	n.API = win32.Trace(n.API, n.Log, counts, func(c *win32.Call, err error) {
+		n.Steps.Add(inflight.Step{Call: c.Name, Code: c.Code, Object: c.Path, Err: err})
+	})
 }
 
 // kubernetesDirs are where the kubelet and the container runtimes keep their data unless

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -59,7 +58,7 @@ func (d *Disk) Contents(ctx context.Context, l win32.Layout, size uint64) ([]Fou
 
 // Clear overwrites what must be zero before the disk counts as blank, and its partition
 // table, and makes Windows read the table again. It returns how many bytes it wrote. The
-// caller holds the volumes of the disk ([Hold]).
+// caller holds the volumes of the disk ([Disk.Hold]).
 func (d *Disk) Clear(ctx context.Context, l win32.Layout, size uint64) (written uint64, err error) {
 	for _, a := range clearAreas(l, size) {
 		if err := d.Zero(ctx, a.Offset, a.Length); err != nil {
@@ -70,15 +69,16 @@ func (d *Disk) Clear(ctx context.Context, l win32.Layout, size uint64) (written 
 	return written, d.UpdateProperties(ctx)
 }
 
-// Mounted returns the drive letters and folders at which volumes of a disk are mounted.
-func Mounted(ctx context.Context, n *node.Node, disk uint32) ([]string, error) {
-	all, err := Volumes(ctx, n)
+// Mounted returns the drive letters and folders at which volumes of the disk with this number
+// and the partition table l are mounted.
+func (d *Disk) Mounted(ctx context.Context, number uint32, l win32.Layout) ([]string, error) {
+	all, err := d.search(ctx, number, l, Used(l), true, false)
 	if err != nil {
 		return nil, err
 	}
 	var at []string
-	for _, v := range OnDisk(all, disk) {
-		paths, err := n.API.VolumePathNames(v.ID)
+	for _, v := range all {
+		paths, err := d.node.API.VolumePathNames(v.ID)
 		if err != nil {
 			return nil, hosterr.Wrap("list the mount points of volume", hosterr.Quote(v.ID), err)
 		}
@@ -87,18 +87,12 @@ func Mounted(ctx context.Context, n *node.Node, disk uint32) ([]string, error) {
 	return at, nil
 }
 
-// Hold locks and dismounts all volumes of a disk, so that the disk can be written. They stay
-// locked until the caller calls done. A volume that is in use is an error.
-func Hold(ctx context.Context, n *node.Node, disk uint32) (done func(), err error) {
-	all, err := Volumes(ctx, n)
-	if err != nil {
-		return nil, err
-	}
+// Hold locks and dismounts all volumes of the disk with this number and the partition table l,
+// so that the disk can be written. They stay locked until the caller calls done. A volume that
+// is in use is an error.
+func (d *Disk) Hold(ctx context.Context, number uint32, l win32.Layout) (done func(), err error) {
 	// A volume that is offline does not say where it lies, and cannot be locked.
-	onlined, err := OnlineVolumes(ctx, n, disk, all)
-	if err == nil && onlined {
-		all, err = Volumes(ctx, n)
-	}
+	all, err := d.search(ctx, number, l, Used(l), true, true)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +102,8 @@ func Hold(ctx context.Context, n *node.Node, disk uint32) (done func(), err erro
 			v.Close()
 		}
 	}
-	for _, at := range OnDisk(all, disk) {
-		v, err := OpenVolume(ctx, n, at.ID, ReadWrite)
+	for _, at := range all {
+		v, err := OpenVolume(ctx, d.node, at.ID, ReadWrite)
 		if err == nil {
 			held = append(held, v)
 			err = v.lock(ctx)

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"sync"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -55,8 +57,17 @@ const mbrSize = 512
 
 func (d device) look(ctx context.Context, a Area, skip int) (Content, error) {
 	s := Sample{Length: a.Length}
+	// Each look needs two MiB, which would be garbage a moment later.
+	pool := node.Shared(d.node, "edges", func() *sync.Pool { return &sync.Pool{New: func() any { return new([Edge]byte) }} })
 	for _, w := range looked(a.Length) {
-		b := make([]byte, w.Length)
+		var b []byte
+		if w.Length == Edge {
+			edge := pool.Get().(*[Edge]byte)
+			defer pool.Put(edge)
+			b = edge[:]
+		} else {
+			b = make([]byte, w.Length)
+		}
 		if err := d.readAt(ctx, b, a.Offset+w.Offset); err != nil {
 			return Content{}, err
 		}

@@ -2,9 +2,13 @@ package storage
 
 import (
 	"bytes"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
 const testSize = 300 << 20
@@ -142,4 +146,48 @@ func FuzzContent(f *testing.F) {
 			t.Errorf("content %+v, name %q; all zeros: %t", c, c.Name(), zero)
 		}
 	})
+}
+
+// fullDevice is a device whose bytes are all 1.
+type fullDevice struct{ win32.API }
+
+func (fullDevice) ReadAt(_ win32.Handle, p []byte, _ int64) (int, error) {
+	for i := range p {
+		p[i] = 1
+	}
+	return len(p), nil
+}
+
+// blankDevice has zeros only.
+type blankDevice struct{ win32.API }
+
+func (blankDevice) ReadAt(_ win32.Handle, p []byte, _ int64) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// A look uses the buffers of an earlier one, and sees nothing of what that one read.
+func TestLookUsesBuffersAgain(t *testing.T) {
+	n := node.New(fullDevice{})
+	full := device{node: n}
+	look := func(d device, want string) {
+		t.Helper()
+		c, err := d.Look(t.Context(), Area{Length: 1 << 30})
+		if err != nil || c.Name() != want {
+			t.Fatalf("%q, %v, want %q", c.Name(), err, want)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const looks = 64
+	for range looks {
+		look(full, UnknownContent)
+		n.API = blankDevice{}
+		look(device{node: n}, "")
+		n.API = fullDevice{}
+	}
+	runtime.ReadMemStats(&after)
+	if per := (after.TotalAlloc - before.TotalAlloc) / (2 * looks); per > Edge {
+		t.Errorf("a look allocates %d bytes, want less than half of the 2 MiB that it reads", per)
+	}
 }

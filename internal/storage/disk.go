@@ -352,8 +352,8 @@ func (d *Disk) Property(ctx context.Context, id uint32, size int) ([]byte, error
 
 // Descriptor returns the bus, the serial number and the names of the disk.
 func (d *Disk) Descriptor(ctx context.Context) (win32.DeviceDescriptor, error) {
-	const header = 8 // enough to read the size
-	b, err := d.Property(ctx, win32.StorageDeviceProperty, header)
+	const size = 1024 // of most devices 100 to 200
+	b, err := d.Property(ctx, win32.StorageDeviceProperty, size)
 	if err != nil {
 		return win32.DeviceDescriptor{}, err
 	}

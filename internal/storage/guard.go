@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,10 +244,15 @@ func bootEntry(l win32.Layout, p win32.Partition) string {
 	return ""
 }
 
+// systemEntry names what makes p a partition that only disks have that Windows needs. It
+// returns "" for other partitions.
 func systemEntry(l win32.Layout, p win32.Partition) string {
-	if why := bootEntry(l, p); why != "" {
-		return why
-	}
+	return cmp.Or(bootEntry(l, p), poolEntry(l, p))
+}
+
+// poolEntry names what makes p a part of a store of several disks, whose volumes are not
+// partitions. It returns "" for other partitions.
+func poolEntry(l win32.Layout, p win32.Partition) string {
 	if l.Style == win32.PARTITION_STYLE_MBR {
 		switch p.MBRType {
 		case mbrLDM:

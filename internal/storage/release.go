@@ -22,7 +22,7 @@ const lockLimit = 5 * time.Second
 // error. Other programs may open a volume that is mounted nowhere, such as scanners; it
 // is only flushed.
 func Release(ctx context.Context, n *node.Node, disk uint32) (done func(), err error) {
-	all, err := Volumes(ctx, n)
+	all, err := OnDisk(ctx, n, disk, 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func Release(ctx context.Context, n *node.Node, disk uint32) (done func(), err e
 			v.Close()
 		}
 	}
-	for _, at := range OnDisk(all, disk) {
+	for _, at := range all {
 		v, err := release(ctx, n, at.ID)
 		if v != nil {
 			held = append(held, v)
@@ -84,11 +84,11 @@ func release(ctx context.Context, n *node.Node, id string) (*Volume, error) {
 // Folders returns the folders in which volumes of a disk are mounted. Drive letters do not
 // count: Windows may have assigned them by itself.
 func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, err error) {
-	all, err := Volumes(ctx, n)
+	all, err := OnDisk(ctx, n, disk, 0, false)
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range OnDisk(all, disk) {
+	for _, at := range all {
 		some, err := MountFolders(n, at.ID)
 		if err != nil {
 			return nil, err

@@ -1,9 +1,9 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -141,45 +141,65 @@ type Located struct {
 	Extents []win32.Extent
 }
 
-// Volumes returns every volume of the node that lies on disks. It skips others
-// (such as a CD drive), and volumes that appear or disappear meanwhile.
-func Volumes(ctx context.Context, n *node.Node) ([]Located, error) {
-	ids, err := n.API.VolumeNames()
-	if err != nil {
-		return nil, hosterr.Wrap("list volumes", "", err)
-	}
-	var all []Located
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		es, err := Locate(ctx, n, id)
-		if err != nil {
-			if !transient(err) && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
-				n.Log.Warn("Skipped a volume that does not report its location", "volume", id, "err", err)
-			}
-			continue
-		}
-		all = append(all, Located{id, es})
-	}
-	return all, nil
+// silent is a volume that does not say where it lies.
+type silent struct {
+	id  string
+	err error
 }
 
-// Locate returns where one volume lies. It does not retry: the next listing finds a
-// volume that was not ready.
+// volumes returns every volume of the node that lies on disks, and those that do not say
+// where they lie. It leaves out the others: those that are offline or on no disk, such as a CD
+// drive, and those that disappear meanwhile.
+func volumes(ctx context.Context, n *node.Node) (all []Located, unknown []silent, err error) {
+	ids, err := n.API.VolumeNames()
+	if err != nil {
+		return nil, nil, hosterr.Wrap("list volumes", "", err)
+	}
+	return locate(ctx, n, ids)
+}
+
+// locate is [volumes] for some of them.
+func locate(ctx context.Context, n *node.Node, ids []string) (all []Located, unknown []silent, err error) {
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		switch es, offline, err := extentsOf(ctx, n, id); {
+		case err == nil:
+			all = append(all, Located{id, es})
+		case !offline && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND):
+			unknown = append(unknown, silent{id, err})
+		}
+	}
+	return all, unknown, nil
+}
+
+// Locate returns where one volume lies. It does not retry.
 func Locate(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
+	es, _, err := extentsOf(ctx, n, id)
+	return es, err
+}
+
+// extentsOf returns where a volume lies. offline is set if it does not say that because it is
+// offline.
+func extentsOf(ctx context.Context, n *node.Node, id string) (es []win32.Extent, offline bool, err error) {
 	h, err := openOnce(n, devicePath(id), Query)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	v := Volume{device{node: n, h: h, noRetry: true}}
 	defer v.Close()
-	return v.Extents(ctx)
+	es, err = v.Extents(ctx)
+	if win32.IsCode(err, win32.ERROR_NOT_READY) {
+		known, failed := v.Offline(ctx)
+		offline = known && failed == nil
+	}
+	return es, offline, err
 }
 
-// OnDisk returns the volumes that lie on a disk, in the order of their first
+// Sorted returns those of the volumes that lie on a disk, in the order of their first
 // extent there.
-func OnDisk(all []Located, disk uint32) []Located {
+func Sorted(all []Located, disk uint32) []Located {
 	type begin struct {
 		Located
 		at uint64
@@ -224,6 +244,8 @@ const (
 	longestPause = 500 * time.Millisecond
 	arrivalLimit = 60 * time.Second
 	reassert     = 10 * time.Second
+	// searchAfter is when it asks all volumes of the node, too.
+	searchAfter = time.Second
 )
 
 // ErrLate is the cause of the error of [AwaitVolume] for a volume that does not appear.
@@ -233,6 +255,9 @@ var ErrLate = errors.New("did not appear within " + arrivalLimit.String())
 // online and returns its ID. Windows creates the volume some time after the call
 // that wrote the partition table has returned. If there is no volume after a
 // minute, AwaitVolume returns hosterr.ErrUnavailable, with [ErrLate].
+//
+// It asks for the volume of that partition only ([volumeAt]). If the partition's device
+// answers unexpectedly, or not for a second, AwaitVolume searches all volumes of the node.
 //
 // A volume that is offline may not say where it lies. So while the volume is not found,
 // AwaitVolume looks for an offline one by the number of its partition. It brings none
@@ -244,22 +269,36 @@ var ErrLate = errors.New("did not appear within " + arrivalLimit.String())
 // stops if no disk has its number any more, or if the disk with its number has a table
 // other than l.
 func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
+	// The table of a caller that has just written it has no number for its partition.
+	if p, ok := At(l, offset); ok && p.Number == 0 {
+		var err error
+		if l, err = checkDisk(ctx, n, disk, l, offset, false); err != nil {
+			return "", err
+		}
+	}
 	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d %w", offset, ErrLate)
-	asserted := n.Clock.Now()
+	begun := n.Clock.Now()
+	asserted, searched := begun, false
 	var id string
 	pace := node.Pace{Pause: firstPause, Longest: longestPause, Limit: arrivalLimit}
 	err := node.Poll(ctx, n.Clock, pace, func() (bool, error) {
-		all, err := Volumes(ctx, n)
-		if err != nil {
-			return true, err
-		}
-		for _, v := range all {
-			if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == disk && e.Offset == offset }) {
-				id = v.ID
-				return true, EnsureOnline(ctx, n, id)
+		now := n.Clock.Now()
+		v, found, err := arrived(ctx, n, disk, l, offset)
+		placed := found
+		if err != nil || !found && (n.Placeless.Load() || now.Sub(begun) >= searchAfter) {
+			if !searched {
+				Searching(n, disk, cmp.Or(err, late))
+				searched = true
+			}
+			if v, found, err = search(ctx, n, disk, offset); err != nil {
+				return true, err
 			}
 		}
-		now := n.Clock.Now()
+		if found {
+			n.Placeless.Store(!placed)
+			id = v.ID
+			return true, EnsureOnline(ctx, n, id)
+		}
 		assert := now.Sub(asserted) >= reassert
 		if assert {
 			asserted = now
@@ -270,6 +309,33 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		return false, late
 	})
 	return id, err
+}
+
+// arrived returns the volume of the partition at offset by the device of the partition.
+func arrived(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (at Located, found bool, err error) {
+	p, ok := At(l, offset)
+	if !ok || p.Number == 0 {
+		return at, false, errors.New("no partition with a number begins there")
+	}
+	at, found, err = volumeAt(ctx, n, disk, p)
+	if transient(err) || errors.Is(Gone(err), hosterr.ErrNotFound) {
+		return at, false, nil // it is offline, or arrives
+	}
+	return at, found, err
+}
+
+// search returns the volume that has an extent at offset of a disk.
+func search(ctx context.Context, n *node.Node, disk uint32, offset uint64) (at Located, found bool, err error) {
+	all, _, err := volumes(ctx, n)
+	if err != nil {
+		return at, false, err
+	}
+	for _, v := range all {
+		if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == disk && e.Offset == offset }) {
+			return v, true, nil
+		}
+	}
+	return at, false, nil
 }
 
 // EnsureOnline brings a volume online if it is offline. It opens the volume for writing
@@ -302,7 +368,7 @@ func online(ctx context.Context, n *node.Node, path string) error {
 // and reports whether it did. d is the open disk of the partition, which keeps its number
 // for this disk.
 func onlinePartition(ctx context.Context, d *Disk, l win32.Layout, number, partition uint32) (bool, error) {
-	path := fmt.Sprintf(`\\?\Harddisk%dPartition%d`, number, partition)
+	path := partitionPath(number, partition)
 	h, err := openOnce(d.node, path, Query)
 	if err != nil {
 		return false, nil // not there yet
@@ -321,37 +387,30 @@ func onlinePartition(ctx context.Context, d *Disk, l win32.Layout, number, parti
 	return true, online(ctx, d.node, path)
 }
 
-// OnlineVolumes brings the offline volumes of a disk's data partitions online, and reports
+// onlineVolumes brings the offline volumes of the disk's data partitions online, and reports
 // whether there were any. all are the volumes that say where they lie; an offline one may
 // not. Volumes of a disk that [Guard] refuses stay as they are.
-func OnlineVolumes(ctx context.Context, n *node.Node, number uint32, all []Located) (bool, error) {
-	d, err := OpenDisk(ctx, n, number, Query)
-	if errors.Is(err, hosterr.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
-	}
-	defer d.Close()
-	l, err := d.Layout(ctx)
-	if err != nil {
-		return false, err
-	}
+func (d *Disk) onlineVolumes(ctx context.Context, number uint32, l win32.Layout, all []Located) (bool, error) {
 	found := false
 	for _, p := range l.Partitions {
 		if !IsBasicData(l, p) || slices.ContainsFunc(all, func(v Located) bool { return v.Within(number, p) }) {
 			continue
 		}
-		brought, err := onlinePartition(ctx, d, l, number, p.Number)
-		if err != nil && ctx.Err() != nil {
-			return found, ctx.Err()
+		found = d.broughtOnline(ctx, l, number, p.Number) || found
+		if err := ctx.Err(); err != nil {
+			return found, err
 		}
-		if err != nil {
-			n.Log.Warn("Left a volume offline", "disk", number, "partition", p.Number, "err", err)
-		}
-		found = found || brought && err == nil
 	}
 	return found, nil
+}
+
+// broughtOnline is [onlinePartition], which logs an error.
+func (d *Disk) broughtOnline(ctx context.Context, l win32.Layout, number, partition uint32) bool {
+	brought, err := onlinePartition(ctx, d, l, number, partition)
+	if err != nil && ctx.Err() == nil {
+		d.node.Log.Warn("Left a volume offline", "disk", number, "partition", partition, "err", err)
+	}
+	return brought && err == nil
 }
 
 // checkDisk returns the table of the disk with this number, or an error if that is another

@@ -44,7 +44,7 @@ type Handles interface {
 // Devices finds devices.
 type Devices interface {
 	// Interfaces lists the present interfaces of a device interface class
-	// (SetupDiGetClassDevsW and its companions).
+	// (CM_Get_Device_Interface_ListW).
 	Interfaces(class GUID) ([]Interface, error)
 	// Reenumerate looks for new and vanished devices in the whole device tree
 	// (CM_Reenumerate_DevNode on the root, synchronous).

@@ -101,7 +101,7 @@ const (
 	FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE = 0x10
 )
 
-// Control codes (winioctl.h, ntddscsi.h). Bits 14 and 15 of a code are the access
+// Control codes (winioctl.h, ntddscsi.h, mountmgr.h). Bits 14 and 15 of a code are the access
 // that the handle must have: 0 any, 1 read, 2 write, 3 both.
 const (
 	IOCTL_STORAGE_GET_DEVICE_NUMBER      = 0x2D1080
@@ -124,6 +124,8 @@ const (
 	IOCTL_VOLUME_OFFLINE                 = 0x56C00C
 	IOCTL_VOLUME_IS_OFFLINE              = 0x560010
 	IOCTL_VOLUME_UPDATE_PROPERTIES       = 0x560054
+	IOCTL_MOUNTDEV_QUERY_DEVICE_NAME     = 0x4D0008
+	IOCTL_MOUNTMGR_QUERY_POINTS          = 0x6D0008
 	FSCTL_LOCK_VOLUME                    = 0x90018
 	FSCTL_DISMOUNT_VOLUME                = 0x90020
 	FSCTL_GET_NTFS_VOLUME_DATA           = 0x90064

@@ -535,6 +535,9 @@ func (s NTStatus) Is(target error) bool {
 // Code returns the Win32 error number of err: an Errno, the one that an NTStatus
 // maps to, or the closest one to an ISCSIStatus.
 func Code(err error) (Errno, bool) {
+	if err == nil {
+		return 0, false
+	}
 	var e Errno
 	if errors.As(err, &e) {
 		return e, true

@@ -43,7 +43,7 @@ func (c *Call) String() string {
 // returns c.Do() to let a call pass, or an [Errno] or [NTStatus] to make it fail.
 // hook must be safe for concurrent use.
 func Observe(api API, hook func(*Call) error) API {
-	return &observed{api: api, hook: hook, opened: &opened{paths: map[Handle]string{}}}
+	return &observed{api: api, hook: hook, wanted: func() bool { return true }, opened: &opened{paths: map[Handle]string{}}}
 }
 
 // CallIn returns the name of the call in which a goroutine is, of which it has the stack, or
@@ -64,7 +64,19 @@ func CallIn(stack []byte) string {
 type observed struct {
 	api  API
 	hook func(*Call) error
+	// wanted reports whether the hook does anything. The calls of which a request makes many
+	// ask it first, because a hook costs more than most of them.
+	wanted func() bool
+	// failed, if set, gets the calls that failed without the hook.
+	failed func(c *Call, err error)
 	*opened
+}
+
+// fail passes on a call that failed without the hook. c does not escape when nothing fails.
+func (o *observed) fail(c Call, err error) {
+	if o.failed != nil {
+		o.failed(&c, err)
+	}
 }
 
 // opened is the path that each open handle was opened with.
@@ -85,10 +97,13 @@ func (o *opened) add(h Handle, path string) {
 	o.paths[h] = path
 }
 
-func (o *opened) remove(h Handle) {
+// remove forgets a handle before it is closed, and returns its path.
+func (o *opened) remove(h Handle) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	path := o.paths[h]
 	delete(o.paths, h)
+	return path
 }
 
 func (o *observed) call(c Call, do func(c *Call) error) error {
@@ -109,14 +124,30 @@ func (o *observed) CreateFile(path string, access, share, disposition, flags uin
 }
 
 func (o *observed) CloseHandle(h Handle) error {
+	if !o.wanted() {
+		path := o.remove(h) // CreateFile added it
+		err := o.api.CloseHandle(h)
+		if err != nil {
+			o.fail(Call{Name: "CloseHandle", Path: path}, err)
+		}
+		return err
+	}
 	return o.call(Call{Name: "CloseHandle", Handle: h, Path: o.path(h)}, func(*Call) error {
 		o.remove(h)
 		return o.api.CloseHandle(h)
 	})
 }
 
-func (o *observed) DeviceIoControl(h Handle, code uint32, in, out []byte) (n int, err error) {
-	err = o.call(Call{Name: "DeviceIoControl", Handle: h, Path: o.path(h), Code: code, In: in, Out: out}, func(c *Call) (err error) {
+func (o *observed) DeviceIoControl(h Handle, code uint32, in, out []byte) (int, error) {
+	if !o.wanted() {
+		n, err := o.api.DeviceIoControl(h, code, in, out)
+		if err != nil {
+			o.fail(Call{Name: "DeviceIoControl", Path: o.path(h), Code: code}, err)
+		}
+		return n, err
+	}
+	var n int // on the heap, because of the closure
+	err := o.call(Call{Name: "DeviceIoControl", Handle: h, Path: o.path(h), Code: code, In: in, Out: out}, func(c *Call) (err error) {
 		n, err = o.api.DeviceIoControl(h, code, in, out)
 		c.N = n
 		return err
@@ -223,12 +254,28 @@ func (o *observed) UpdateStorageCache() error {
 	return o.call(Call{Name: "UpdateStorageCache"}, func(*Call) error { return o.api.UpdateStorageCache() })
 }
 
-func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (h Handle, err error) {
-	path := name
-	if root != 0 {
-		path = o.path(root) + `\` + name
+func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
+	path := func() string {
+		if root == 0 {
+			return name
+		}
+		return o.path(root) + `\` + name
 	}
-	err = o.call(Call{Name: "NtCreateFile", Path: path}, func(c *Call) (err error) {
+	if !o.wanted() {
+		h, err := o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
+		if err != nil {
+			o.fail(Call{Name: "NtCreateFile", Path: path()}, err)
+		} else {
+			o.add(h, name) // without that of root, which would be an allocation
+		}
+		return h, err
+	}
+	return o.ntCreateFile(path(), root, name, access, objAttr, share, disposition, options)
+}
+
+func (o *observed) ntCreateFile(path string, root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
+	var h Handle // on the heap, because of the closure
+	err := o.call(Call{Name: "NtCreateFile", Path: path}, func(c *Call) (err error) {
 		h, err = o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
 		if err == nil {
 			c.Handle = h
@@ -248,8 +295,16 @@ func (o *observed) QueryDirectory(h Handle, restart bool, buf []byte) (n int, er
 	return n, err
 }
 
-func (o *observed) QueryInformation(h Handle, class uint32, buf []byte) (n int, err error) {
-	err = o.call(Call{Name: "QueryInformation", Handle: h, Path: o.path(h), Code: class, Out: buf}, func(c *Call) (err error) {
+func (o *observed) QueryInformation(h Handle, class uint32, buf []byte) (int, error) {
+	if !o.wanted() {
+		n, err := o.api.QueryInformation(h, class, buf)
+		if err != nil {
+			o.fail(Call{Name: "QueryInformation", Path: o.path(h), Code: class}, err)
+		}
+		return n, err
+	}
+	var n int // on the heap, because of the closure
+	err := o.call(Call{Name: "QueryInformation", Handle: h, Path: o.path(h), Code: class, Out: buf}, func(c *Call) (err error) {
 		n, err = o.api.QueryInformation(h, class, buf)
 		c.N = n
 		return err
@@ -269,8 +324,16 @@ func (o *observed) SetSecurity(h Handle, info uint32, descriptor []byte) error {
 	})
 }
 
-func (o *observed) FinalPath(h Handle, flags uint32) (path string, err error) {
-	err = o.call(Call{Name: "FinalPath", Handle: h, Path: o.path(h), Code: flags}, func(*Call) (err error) {
+func (o *observed) FinalPath(h Handle, flags uint32) (string, error) {
+	if !o.wanted() {
+		path, err := o.api.FinalPath(h, flags)
+		if err != nil {
+			o.fail(Call{Name: "FinalPath", Path: o.path(h), Code: flags}, err)
+		}
+		return path, err
+	}
+	var path string // on the heap, because of the closure
+	err := o.call(Call{Name: "FinalPath", Handle: h, Path: o.path(h), Code: flags}, func(*Call) (err error) {
 		path, err = o.api.FinalPath(h, flags)
 		return err
 	})
@@ -287,7 +350,9 @@ func (o *observed) Attributes(path string) (attrs uint32, err error) {
 
 func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
 	return o.call(Call{Name: "WithPrivilege", Path: privilege}, func(*Call) error {
-		return o.api.WithPrivilege(privilege, func(api API) error { return f(&observed{api: api, hook: o.hook, opened: o.opened}) })
+		return o.api.WithPrivilege(privilege, func(api API) error {
+			return f(&observed{api: api, hook: o.hook, wanted: o.wanted, failed: o.failed, opened: o.opened})
+		})
 	})
 }
 

@@ -12,15 +12,24 @@ const TraceLevel = slog.Level(-6)
 
 // Trace returns api with a log line after every call: its arguments, the lengths
 // of its buffers, how much was filled, and its error. It does not log the
-// contents of buffers, so no line can hold a secret.
-func Trace(api API, log *slog.Logger) API {
-	return Observe(api, func(c *Call) error {
-		ctx := context.Background()
-		if !log.Enabled(ctx, TraceLevel) {
-			return c.Do()
+// contents of buffers, so no line can hold a secret. The calls are counted in counts, if
+// that is not nil. failed, if it is not nil, gets each call that failed ([Failed]), with its
+// name, path and code; it must not keep the call.
+func Trace(api API, log *slog.Logger, counts *Counts, failed func(c *Call, err error)) API {
+	ctx := context.Background()
+	traced := func() bool { return log.Enabled(ctx, TraceLevel) }
+	note := func(c *Call, err error) {
+		if failed != nil && Failed(err) {
+			failed(c, err)
+		}
+	}
+	hook := func(c *Call) (err error) {
+		defer func() { note(c, err) }()
+		if !traced() {
+			return counts.count(c.Name, c.do)
 		}
 		begin := time.Now()
-		err := c.Do()
+		err = counts.count(c.Name, c.do)
 		took := time.Since(begin)
 
 		attrs := []slog.Attr{slog.String("call", c.Name)}
@@ -46,7 +55,14 @@ func Trace(api API, log *slog.Logger) API {
 		}
 		log.LogAttrs(ctx, TraceLevel, "Called Win32", append(attrs, slog.Duration("took", took))...)
 		return err
-	})
+	}
+	return &observed{api: api, hook: hook, wanted: func() bool { return counts != nil || traced() }, failed: note, opened: &opened{paths: map[Handle]string{}}}
+}
+
+// Failed reports whether err is more than the answer that a list has ended or that there is
+// more to read.
+func Failed(err error) bool {
+	return err != nil && !IsCode(err, ERROR_NO_MORE_FILES, ERROR_MORE_DATA, ERROR_INSUFFICIENT_BUFFER)
 }
 
 // NamedCode is a control code or an information class, and its name.
@@ -78,6 +94,8 @@ func ControlCodes() []NamedCode {
 		{"IOCTL_VOLUME_OFFLINE", IOCTL_VOLUME_OFFLINE},
 		{"IOCTL_VOLUME_IS_OFFLINE", IOCTL_VOLUME_IS_OFFLINE},
 		{"IOCTL_VOLUME_UPDATE_PROPERTIES", IOCTL_VOLUME_UPDATE_PROPERTIES},
+		{"IOCTL_MOUNTDEV_QUERY_DEVICE_NAME", IOCTL_MOUNTDEV_QUERY_DEVICE_NAME},
+		{"IOCTL_MOUNTMGR_QUERY_POINTS", IOCTL_MOUNTMGR_QUERY_POINTS},
 		{"FSCTL_LOCK_VOLUME", FSCTL_LOCK_VOLUME},
 		{"FSCTL_DISMOUNT_VOLUME", FSCTL_DISMOUNT_VOLUME},
 		{"FSCTL_GET_NTFS_VOLUME_DATA", FSCTL_GET_NTFS_VOLUME_DATA},

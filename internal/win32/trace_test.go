@@ -12,8 +12,8 @@ func TestTrace(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}
 	level.Set(TraceLevel)
-	api := Trace(&recorder{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
-	failing := Trace(&recorder{err: ERROR_ACCESS_DENIED}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
+	api := Trace(&recorder{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})), nil, nil)
+	failing := Trace(&recorder{err: ERROR_ACCESS_DENIED}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})), nil, nil)
 	h, _ := api.CreateFile(`\\.\PhysicalDrive1`, 0, 3, OPEN_EXISTING, 0)
 	_, _ = api.DeviceIoControl(h, IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, make([]byte, 8))
 	_, _ = failing.DeviceIoControl(h, 0x12345, []byte("a secret"), nil)
@@ -41,5 +41,23 @@ func TestTrace(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "secret") {
 		t.Error("the log has the contents of a buffer")
+	}
+}
+
+// A handle that was closed while nothing was logged does not leave its path to the next file
+// that gets its number.
+func TestTraceForgetsClosedHandles(t *testing.T) {
+	var log bytes.Buffer
+	level := &slog.LevelVar{}
+	api := Trace(&recorder{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})), nil, nil)
+	h, _ := api.CreateFile(`\\.\PhysicalDrive1`, 0, 3, OPEN_EXISTING, 0)
+	_ = api.CloseHandle(h)
+	if paths := api.(*observed).paths; len(paths) != 0 {
+		t.Errorf("paths of closed handles: %q", paths)
+	}
+	level.Set(TraceLevel)
+	_, _ = api.DeviceIoControl(h, IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, nil)
+	if got := log.String(); got == "" || strings.Contains(got, "PhysicalDrive1") {
+		t.Errorf("a call on the next file: %q, want a line without the path of the closed one", got)
 	}
 }

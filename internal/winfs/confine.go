@@ -120,7 +120,7 @@ func (o *op) finalPath(h win32.Handle, kind uint32) (p winpath.Path, ok bool, er
 		return winpath.Path{}, false, err
 	}
 	p, err = winpath.Parse(s)
-	if err == nil && len(p.Elems) >= 2 && winpath.Fold(p.Elems[0]) == winpath.Fold("$Extend") && winpath.Fold(p.Elems[1]) == winpath.Fold("$Deleted") {
+	if err == nil && len(p.Elems) >= 2 && winpath.SameName(p.Elems[0], "$Extend") && winpath.SameName(p.Elems[1], "$Deleted") {
 		return winpath.Path{}, false, win32.STATUS_FILE_DELETED
 	}
 	return p, err == nil, err
@@ -144,6 +144,7 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 	}
 	o.names = append(o.names, o.dirs...)
 	unconfined := &op{ctx: o.ctx, n: o.n} // the administrator chose the directories
+	defer unconfined.closeRoot()
 	for _, d := range o.dirs {
 		s, err := unconfined.walk(d, look, shareAll, plain, reading)
 		if err != nil {
@@ -155,14 +156,14 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 		for _, kind := range []uint32{win32.VOLUME_NAME_DOS, win32.VOLUME_NAME_GUID} {
 			p, ok, err := o.finalPath(s.h, kind)
 			if err != nil {
-				o.close(s.h)
+				unconfined.close(s.h)
 				return nil, err
 			}
 			if ok {
 				o.names = append(o.names, p.Join(s.rest...))
 			}
 		}
-		o.close(s.h)
+		unconfined.close(s.h)
 	}
 	o.resolved = true
 	return o.names, nil

@@ -71,7 +71,8 @@ func (o *op) mkdirAll(p winpath.Path) error {
 // directory, and its server is not contacted.
 //
 // The directory of path must exist. If path is the same link already, Symlink succeeds,
-// so that a caller can repeat it after a lost response. If anything else exists at
+// so that a caller can repeat it after a lost response, also after source has disappeared: a
+// link to a missing source is the same link, of whichever kind. If anything else exists at
 // path, it fails with hosterr.ErrAlreadyExists.
 func Symlink(ctx context.Context, n *node.Node, source, path string) error {
 	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
@@ -79,28 +80,32 @@ func Symlink(ctx context.Context, n *node.Node, source, path string) error {
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
-		toDir, err := o.leadsToDir(src)
+		kind, err := o.kindOf(src)
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
-		return o.symlinkTo(p, src, endsInSeparator(source), toDir)
+		return o.symlinkTo(p, src, endsInSeparator(source), kind)
 	})
 }
 
 // SymlinkOf is like Symlink, but the caller chooses the kind of the link. If source is
 // on a share, its server is not contacted.
-func SymlinkOf(ctx context.Context, n *node.Node, source, path string, toDir bool) error {
+func SymlinkOf(ctx context.Context, n *node.Node, source, path string, isDir bool) error {
 	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
 		src, err := parse(source)
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
 		if !src.IsUNC() { // check that reading it is allowed
-			if _, err := o.leadsToDir(src); err != nil {
+			if _, err := o.kindOf(src); err != nil {
 				return hosterr.Wrap("source", hosterr.Quote(source), err)
 			}
 		}
-		return o.symlinkTo(p, src, endsInSeparator(source), toDir)
+		kind := toFile
+		if isDir {
+			kind = toDir
+		}
+		return o.symlinkTo(p, src, endsInSeparator(source), kind)
 	})
 }
 
@@ -109,30 +114,42 @@ func endsInSeparator(path string) bool {
 }
 
 // symlinkTo creates a link to src at p. The target ends in a backslash if slash is set.
-func (o *op) symlinkTo(p, src winpath.Path, slash, toDir bool) error {
+func (o *op) symlinkTo(p, src winpath.Path, slash bool, kind linkKind) error {
 	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
 	if slash && !src.IsRoot() {
 		link.Substitute += `\`
 		link.Print += `\`
 	}
-	return o.symlink(p, src, link, toDir)
+	return o.symlink(p, src, link, kind)
 }
 
-// leadsToDir reports whether p is a directory, after following links.
-func (o *op) leadsToDir(p winpath.Path) (bool, error) {
+// linkKind is what a new symbolic link leads to.
+type linkKind int
+
+const (
+	toFile    linkKind = iota
+	toDir              // needs a link of another kind
+	toMissing          // gets a link to a file
+)
+
+// kindOf returns what a link to p leads to, after following links.
+func (o *op) kindOf(p winpath.Path) (linkKind, error) {
 	if p.IsUNC() && p.IsRoot() {
-		return true, nil
+		return toDir, nil
 	}
 	h, err := o.follow(p, reading)
 	if isMissing(err) {
-		return false, nil
+		return toMissing, nil
 	}
 	if err != nil {
-		return false, err
+		return toMissing, err
 	}
 	defer o.close(h)
 	info, err := o.info(h)
-	return info.IsDir(), err
+	if info.IsDir() {
+		return toDir, err
+	}
+	return toFile, err
 }
 
 // placeFor opens the directory in which p would be created, unless that is not allowed.
@@ -151,14 +168,14 @@ func (o *op) placeFor(p winpath.Path) (dir win32.Handle, err error) {
 	return dir, nil
 }
 
-func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error {
+func (o *op) symlink(p, src winpath.Path, link win32.Reparse, kind linkKind) error {
 	dir, err := o.placeFor(p)
 	if err != nil {
 		return err
 	}
 	defer o.close(dir)
 	options := uint32(openReparse | win32.FILE_NON_DIRECTORY_FILE)
-	if toDir {
+	if kind == toDir {
 		options = openReparse | win32.FILE_DIRECTORY_FILE
 	}
 	if err := o.ctx.Err(); err != nil {
@@ -167,7 +184,7 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, toDir bool) error 
 	// Without sharing, so that no other process sees it before it is a link.
 	h, err := o.n.API.NtCreateFile(dir, p.Base(), win32.DELETE|win32.FILE_WRITE_ATTRIBUTES|look, noLinks, 0, win32.FILE_CREATE, options)
 	if win32.IsCode(err, win32.ERROR_ALREADY_EXISTS, win32.ERROR_REPARSE_POINT_ENCOUNTERED) {
-		return o.sameLink(dir, p.Base(), src, toDir)
+		return o.sameLink(dir, p.Base(), src, kind)
 	}
 	if err != nil {
 		return err
@@ -212,7 +229,7 @@ func conflict(info Info, link bool) error {
 }
 
 // sameLink returns nil if name in dir is the wanted link already.
-func (o *op) sameLink(dir win32.Handle, name string, src winpath.Path, toDir bool) error {
+func (o *op) sameLink(dir win32.Handle, name string, src winpath.Path, kind linkKind) error {
 	h, err := o.open(dir, name, look, shareAll, openReparse)
 	if err != nil {
 		return err
@@ -233,7 +250,7 @@ func (o *op) sameLink(dir win32.Handle, name string, src winpath.Path, toDir boo
 	if link.Relative || err != nil || !to.Equal(src) {
 		return hosterr.Text(hosterr.ErrAlreadyExists, "a link to %s exists there: %w", hosterr.Quote(link.Substitute), win32.ERROR_ALREADY_EXISTS)
 	}
-	if info.IsDir() != toDir {
+	if kind != toMissing && info.IsDir() != (kind == toDir) {
 		return hosterr.Text(hosterr.ErrAlreadyExists, "a link to %s of the other kind (file or directory) exists there: %w", hosterr.Quote(link.Substitute), win32.ERROR_ALREADY_EXISTS)
 	}
 	return nil

@@ -190,45 +190,59 @@ func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	defer e.close()
 	link, linked, err := o.link(e.h)
-	e.close()
 	if err != nil {
 		return "", false, err
 	}
-	volume, s, err := o.volumeAt(p)
-	_, windows := win32.Code(err)
 	switch {
-	case windows && link.Volume != "" && o.ctx.Err() == nil:
+	case !linked && link.Tag == 0:
+		volume, err = o.volumeOn(e.h, e.at)
+		return volume, false, err
+	case !linked:
+		// Only the driver of the reparse point knows where it leads.
+		h, err := o.follow(p, reading)
+		if err != nil {
+			return "", false, err
+		}
+		defer o.close(h)
+		volume, err = o.volumeOn(h, p)
+		return volume, false, err
+	}
+	target, err := link.from(e.at.Dir())
+	if err != nil {
+		return "", false, err
+	}
+	volume, err = o.volumeAt(target)
+	if _, windows := win32.Code(err); windows && link.Volume != "" && o.ctx.Err() == nil {
 		// The volume does not exist, or has no file system or a damaged one. Return
 		// it nevertheless, or it could not be unmounted.
 		return link.Volume, true, nil
-	case err != nil:
-		return "", false, err
-	case link.Volume != "" && winpath.Fold(s.at.Root().String()) != winpath.Fold(link.Volume):
-		return "", false, hosterr.Text(hosterr.ErrUnavailable, "volumes are being mounted or unmounted there: %w", win32.ERROR_CANT_RESOLVE_FILENAME)
-	case !linked && len(s.rest) > 0:
-		return "", false, win32.ERROR_FILE_NOT_FOUND // it was removed, perhaps because its volume was unmounted
 	}
-	return volume, linked, nil
+	return volume, err == nil, err
 }
 
-// volumeAt returns the volume of p, with links followed, and the position that walk
-// reached. The handle of the position is closed.
-func (o *op) volumeAt(p winpath.Path) (string, position, error) {
-	s, err := o.walk(p, look, shareAll, plain, reading)
+// volumeAt returns the volume of the target of a link, with further links followed.
+func (o *op) volumeAt(target winpath.Path) (string, error) {
+	s, err := o.walkOn(target, 1, look, shareAll, plain, reading)
 	if err != nil {
-		return "", position{}, err
+		return "", err
 	}
 	defer o.close(s.h)
 	if err := o.allow(s.h, s.rest, reading); err != nil {
-		return "", position{}, err
+		return "", err
 	}
-	at, ok, err := o.finalPath(s.h, win32.VOLUME_NAME_GUID)
+	return o.volumeOn(s.h, s.at)
+}
+
+// volumeOn returns the volume of h, which was opened at a path.
+func (o *op) volumeOn(h win32.Handle, at winpath.Path) (string, error) {
+	p, ok, err := o.finalPath(h, win32.VOLUME_NAME_GUID)
 	if err != nil {
-		return "", position{}, err
+		return "", err
 	}
 	if !ok {
-		return "", position{}, hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is not on a volume of this node", hosterr.Quote(s.at.String()))
+		return "", hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is not on a volume of this node", hosterr.Quote(at.String()))
 	}
-	return at.Root().String(), s, nil
+	return p.Root().String(), nil
 }

@@ -486,6 +486,15 @@ func TestSymlink(t *testing.T) {
 	// A link of the other kind is not the same link.
 	w.dir(pods + `\nothing`)
 	wantErr(t, "the source appeared", winfs.Symlink(ctx, w.Node, pods+`\nothing`, pods+`\link-missing`), hosterr.ErrAlreadyExists)
+	// A retry succeeds although the source has disappeared since.
+	for _, name := range []string{"directory", "file"} {
+		source := map[string]string{"directory": pods + `\dir`, "file": pods + `\file`}[name]
+		must(t, "remove the source", winfs.RemoveAll(ctx, w.Node, source))
+		must(t, "link again", winfs.Symlink(ctx, w.Node, source, pods+`\link-`+name))
+		if info, err := winfs.Lstat(ctx, w.Node, pods+`\link-`+name); err != nil || info.IsDir() != (name == "directory") {
+			t.Errorf("Lstat = %+v, %v, want the link of before", info, err)
+		}
+	}
 }
 
 func TestFailedSymlinkLeavesNothing(t *testing.T) {

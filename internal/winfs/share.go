@@ -24,7 +24,7 @@ func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
 			link.Substitute += `\`
 			link.Print += `\`
 		}
-		return o.symlink(p, src, link, true)
+		return o.symlink(p, src, link, toDir)
 	})
 }
 
@@ -42,7 +42,7 @@ func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (e
 			return err
 		}
 		defer o.close(dir)
-		err = o.sameLink(dir, p.Base(), src, true)
+		err = o.sameLink(dir, p.Base(), src, toDir)
 		if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package winfs_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -14,6 +15,24 @@ import (
 func TestOtherReparsePointsAreNotLinks(t *testing.T) {
 	for _, value := range []string{nodespec.FilterTagsRefused, nodespec.FilterTagsOpened} {
 		testOtherReparsePoints(t, newWorldOn(t, nodespec.Windows{FilterTags: value}))
+	}
+}
+
+// The volume of a reparse point that cannot be followed is not that of its directory: a caller
+// might grow it.
+func TestVolumeOfOtherReparsePoint(t *testing.T) {
+	for value, want := range map[string]error{nodespec.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, nodespec.FilterTagsOpened: nil} {
+		w := newWorldOn(t, nodespec.Windows{FilterTags: value})
+		c, err := w.raw.VolumeNameForMountPoint(`C:\`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := pods + `\dedup`
+		w.plant(path, win32.Reparse{Tag: 0x80000013}, true)
+		volume, err := winfs.VolumeOf(t.Context(), w.Node, path)
+		if !errors.Is(err, want) || err == nil && volume != c {
+			t.Errorf("%s: VolumeOf = %q, %v; want %v", value, volume, err, want)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func Follow(ctx context.Context, n *node.Node, path string) (Trail, error) {
 		return Trail{}, hosterr.Wrap("follow", hosterr.Quote(path), err)
 	}
 	o := &op{ctx: ctx, n: n, waiting: maxWaiting}
+	defer o.closeRoot()
 	var t Trail
 	for {
 		t.At = p

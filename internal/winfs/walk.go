@@ -44,7 +44,31 @@ func (o *op) open(dir win32.Handle, name string, access, share, options uint32) 
 // It opens a share only if the node has a mapping of it, which need not work. A
 // container could create a link to any server, and Windows would log in there with the
 // node's account.
+//
+// To pass through, the root of one local volume is opened once for all of an operation.
 func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error) {
+	if access != traverse || share != shareAll || p.IsUNC() || o.ended {
+		return o.openRootNow(p, access, share)
+	}
+	if o.root != 0 && o.volume == p.Volume {
+		return o.root, o.ctx.Err()
+	}
+	h, err := o.openRootNow(p, access, share)
+	if err == nil && o.root == 0 {
+		o.root, o.volume = h, p.Volume
+	}
+	return h, err
+}
+
+// closeRoot closes the root that openRoot keeps.
+func (o *op) closeRoot() {
+	if h := o.root; h != 0 {
+		o.root = 0
+		o.close(h)
+	}
+}
+
+func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, error) {
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -75,8 +99,12 @@ type unmappedError struct{ error }
 
 func (e *unmappedError) Unwrap() error { return e.error }
 
-// close closes h. It fails only if h is not open, which is a bug.
+// close closes h, unless it is the root that openRoot keeps. It fails only if h is not open,
+// which is a bug.
 func (o *op) close(h win32.Handle) {
+	if h == o.root {
+		return
+	}
 	if err := o.n.API.CloseHandle(h); err != nil {
 		o.n.Log.Error("Failed to close handle", "err", err)
 	}
@@ -96,8 +124,13 @@ type position struct {
 // with access, share and options. The caller closes the handle of the position. walk
 // checks no permission: the caller must call allow.
 func (o *op) walk(p winpath.Path, access, share, options uint32, u intent) (position, error) {
+	return o.walkOn(p, 0, access, share, options, u)
+}
+
+// walkOn is walk after a number of links.
+func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u intent) (position, error) {
 	tail := len(p.Elems) // number of names at the end of p that come from the given path
-	for hops := 0; ; hops++ {
+	for ; ; hops++ {
 		if p.IsUNC() && u != reading && len(o.dirs) > 0 {
 			return position{}, o.denied(p, "which is on a share; shares can only be read")
 		}
@@ -140,12 +173,16 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 			o.close(dir)
 			return position{h: h, at: p}, nil, nil
 		}
-		if !win32.IsCode(err, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY) {
+		if !isOnTheWay(err) {
 			o.close(dir)
 			return position{}, nil, err
 		}
 	}
-	for i := 0; i < len(p.Elems); i++ {
+	dir, opened, err := o.deepest(dir, p)
+	if err != nil {
+		return position{}, nil, err
+	}
+	for i := opened; i < len(p.Elems); i++ {
 		name, last := p.Elems[i], i == len(p.Elems)-1
 		at := winpath.Path{Volume: p.Volume, Elems: p.Elems[:i:i]}
 		var h win32.Handle
@@ -163,10 +200,7 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 		case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND):
 			return position{h: dir, at: at, rest: p.Elems[i:]}, nil, nil
 		default:
-			// Do not reveal what exists at a location that is not allowed.
-			if denied := o.allow(dir, p.Elems[i:], reading); denied != nil {
-				err = denied
-			}
+			err = o.hidden(dir, p.Elems[i:], err)
 			o.close(dir)
 			return position{}, nil, err
 		}
@@ -174,6 +208,43 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 		dir = h
 	}
 	return position{h: dir, at: p}, nil, nil
+}
+
+// deepest opens the deepest directory above p that exists and has no links above it, below
+// the root of the volume. What is wanted is nearly always missing or a link near its end, so
+// it looks from there. After sixteen names it takes longer and longer steps, and may then
+// open a directory above that one: by its links, a container makes paths of 16,000 names.
+// It returns how many names of p the directory has. With 0 it is root; otherwise root is
+// closed.
+func (o *op) deepest(root win32.Handle, p winpath.Path) (dir win32.Handle, names int, err error) {
+	const single = 16
+	for n, tries := len(p.Elems)-1, 1; n > 0; n, tries = n-1<<max(0, tries-single), tries+1 {
+		h, err := o.open(root, strings.Join(p.Elems[:n], `\`), traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
+		if err == nil {
+			o.close(root)
+			return h, n, nil
+		}
+		if !isOnTheWay(err) {
+			defer o.close(root)
+			return 0, 0, o.hidden(root, p.Elems, err)
+		}
+	}
+	return root, 0, nil
+}
+
+// isOnTheWay reports whether err means that a path of several names cannot be opened in one
+// call, because of a link or something that is missing.
+func isOnTheWay(err error) bool {
+	return win32.IsCode(err, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY)
+}
+
+// hidden returns err, or why rest below h must not be read, so that an error does not reveal
+// what exists at a location that is not allowed.
+func (o *op) hidden(h win32.Handle, rest []string, err error) error {
+	if denied := o.allow(h, rest, reading); denied != nil {
+		return denied
+	}
+	return err
 }
 
 // linkIn reads the link name in dir.
@@ -244,11 +315,12 @@ func (o *op) kind(h win32.Handle) (Info, error) {
 	return info, err
 }
 
-// link returns the target of h if h is a link that was opened with openReparse.
+// link returns the target of h if h is a link that was opened with openReparse. Of another
+// reparse point, it returns the tag and false.
 func (o *op) link(h win32.Handle) (Link, bool, error) {
 	info, err := o.info(h)
 	if err != nil || !info.IsLink() {
-		return Link{}, false, err
+		return Link{Reparse: win32.Reparse{Tag: info.ReparseTag}}, false, err
 	}
 	buf := make([]byte, win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
 	n, err := o.n.API.DeviceIoControl(h, win32.FSCTL_GET_REPARSE_POINT, nil, buf)
@@ -373,6 +445,11 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 		}
 		return entry{o: o, h: h, at: p}, nil
 	}
+	if u == reading && dirAccess == traverse {
+		if e, found, err := o.direct(p, access, share); found {
+			return e, err
+		}
+	}
 	dir, at, err := o.parent(p, dirAccess, dirShare, u)
 	if err != nil {
 		return entry{}, err
@@ -392,4 +469,36 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 		return entry{}, err
 	}
 	return e, nil
+}
+
+// direct is entry for reading, in one call if there are no links above p. found is false if
+// there may be. The entry has no directory.
+func (o *op) direct(p winpath.Path, access, share uint32) (e entry, found bool, err error) {
+	root, err := o.openRoot(p, traverse, shareAll)
+	if err != nil {
+		return entry{}, true, err
+	}
+	defer o.close(root)
+	h, err := o.open(root, strings.Join(p.Elems, `\`), access|win32.SYNCHRONIZE, share, openReparse)
+	switch {
+	case err == nil:
+		if err := o.allow(h, nil, reading); err != nil {
+			o.close(h)
+			return entry{}, true, err
+		}
+		return entry{o: o, h: h, at: p}, true, nil
+	case !isOnTheWay(err):
+		return entry{}, true, o.hidden(root, p.Elems, err)
+	case !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) || len(p.Elems) == 1:
+		return entry{}, false, nil
+	}
+	dir, failed := o.open(root, strings.Join(p.Dir().Elems, `\`), traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
+	switch {
+	case failed == nil:
+		defer o.close(dir)
+		return entry{}, true, o.hidden(dir, []string{p.Base()}, err)
+	case !isOnTheWay(failed):
+		return entry{}, true, o.hidden(root, p.Elems, failed)
+	}
+	return entry{}, false, nil
 }

@@ -12,8 +12,10 @@
 // # How a path is opened
 //
 // The root of the path's volume is opened once. Everything below it is opened
-// relative to a handle with OBJ_DONT_REPARSE, so Windows never follows a link. If a
-// component is a link, this package reads it through a handle, computes its target
+// relative to a handle with OBJ_DONT_REPARSE, so Windows never follows a link. A path
+// without links is opened in one call. If there is one, or something is missing, the
+// deepest directory above it is opened, and its names one by one; this package reads
+// a link through a handle, computes its target
 // and starts again from there, at most [MaxLinks] times. The result is a handle.
 // Windows returns its location (GetFinalPathNameByHandle), which is checked against
 // the node's working directories. The operation then uses the same handle, or opens
@@ -48,6 +50,8 @@ package winfs
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -212,24 +216,36 @@ type op struct {
 	modified  bool           // the operation has changed something, so it must not be repeated
 	unmounted bool           // a mount point was removed; at most one is
 	waiting   time.Duration  // the rest of maxWaiting
+
+	root   win32.Handle // the root of a volume, while it is open
+	volume string       // which one
+	ended  bool         // no root is kept any longer
 }
 
 // run parses path, calls do, and adds the operation and the path to its error. It
 // repeats do if the error [maybeRaced], unless do has changed something.
 func run(ctx context.Context, n *node.Node, operation, path string, do func(*op, winpath.Path) error) error {
-	dirs, err := winpath.ParseList(n.WorkingDirs)
+	dirs, err := dirsOf(n)
 	if err != nil {
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
+		return err
 	}
 	p, err := parse(path)
 	if err == nil {
 		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting}
+		defer func() {
+			o.closeRoot()
+			o.ended = true
+		}()
 		for range attempts {
 			if err = do(o, p); !maybeRaced(err) || o.modified || ctx.Err() != nil {
 				break
 			}
 			o.names, o.resolved = nil, false
+			o.closeRoot()
 		}
+	}
+	if err == nil {
+		return nil
 	}
 	// The error of the removal of a tree contains the path of the failed entry, which
 	// may be the same path.
@@ -237,6 +253,27 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 		return err
 	}
 	return hosterr.Wrap(operation, hosterr.Quote(path), node.Typed(err))
+}
+
+// parsed are the working directories of a node.
+type parsed struct {
+	texts []string
+	dirs  []winpath.Path
+	err   error
+}
+
+// dirsOf parses the working directories of a node, once for as long as they stay the same.
+func dirsOf(n *node.Node) ([]winpath.Path, error) {
+	last := node.Shared(n, "working directories", func() *atomic.Pointer[parsed] { return &atomic.Pointer[parsed]{} })
+	p := last.Load()
+	if p == nil || !slices.Equal(p.texts, n.WorkingDirs) {
+		p = &parsed{texts: slices.Clone(n.WorkingDirs)}
+		if p.dirs, p.err = winpath.ParseList(p.texts); p.err != nil {
+			p.err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", p.err)
+		}
+		last.Store(p)
+	}
+	return p.dirs, p.err
 }
 
 // parse parses a path and rejects names that Win32 would interpret differently. A

@@ -660,6 +660,45 @@ func testSharesAreReadOnly(t *testing.T, windows nodespec.Windows) {
 	}
 }
 
+// What counts are the working directories that the node has now: a path that was used before
+// they were set is not allowed for good.
+func TestWorkingDirectoriesMayChange(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		dirs []string
+		want error
+	}{
+		{dirs: nil},
+		{[]string{kubelet}, hosterr.ErrPermissionDenied},
+		{dirs: []string{kubelet, outside}},
+		{[]string{"outside"}, hosterr.ErrFailedPrecondition},
+		{[]string{kubelet}, hosterr.ErrPermissionDenied},
+	} {
+		w.WorkingDirs = c.dirs
+		_, err := winfs.Exists(t.Context(), w.Node, outside+`\precious.txt`)
+		wantErr(t, fmt.Sprintf("with %q: Exists", c.dirs), err, c.want)
+	}
+}
+
+// A container chooses the targets of its links, so a long one must not cost a call for each
+// of its names.
+func TestLongPathCostsFewCalls(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat(`\a`, 1500)
+	w.dir(pods + `\to`)
+	w.plant(pods+`\link`, junction(pods+`\to`), true)
+	w.plant(pods+`\long`, junction(pods+`\link`+long), true)
+	for _, path := range []string{pods + long, pods + `\link` + long, pods + `\long\a`} {
+		w.calls.Store(0)
+		if exists, err := winfs.Exists(t.Context(), w.Node, path); exists || err != nil {
+			t.Errorf("Exists(%.50q…) = %t, %v; want false", path, exists, err)
+		}
+		if n := w.calls.Load(); n > 150 {
+			t.Errorf("%.50q… took %d calls, want at most 150", path, n)
+		}
+	}
+}
+
 func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.dir(kubelet + `\inner`)

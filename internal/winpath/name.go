@@ -3,6 +3,7 @@ package winpath
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Fold converts s to upper case in the way in which NTFS compares names: character by
@@ -10,6 +11,9 @@ import (
 // a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
 // be older; then Fold may treat more names as different.
 func Fold(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
 	return strings.Map(func(r rune) rune {
 		u := unicode.ToUpper(r)
 		if u > 0xFFFF || (r < 0x80) != (u < 0x80) {
@@ -17,6 +21,27 @@ func Fold(s string) string {
 		}
 		return u
 	}, s)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// SameName reports whether a and b are the same name: whether [Fold] returns the same for
+// both.
+func SameName(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if isASCII(a) && isASCII(b) {
+		return strings.EqualFold(a, b)
+	}
+	return Fold(a) == Fold(b)
 }
 
 // CheckName returns an error if Windows would change a name, use it for a device, or
@@ -33,7 +58,7 @@ func CheckName(name string) error {
 			return invalid("name %[2]q must not contain the control character %[1]U", r, name)
 		case r == unicode.ReplacementChar:
 			return invalid("name %q is not valid Unicode", name)
-		case strings.ContainsRune(`<>:"/\|?*`, r):
+		case r < utf8.RuneSelf && strings.IndexByte(`<>:"/\|?*`, byte(r)) >= 0:
 			return invalid("name %[2]q must not contain %[1]c", r, name)
 		}
 	}
@@ -51,6 +76,9 @@ func CheckName(name string) error {
 // followed by an extension or blanks (Microsoft: "Naming Files, Paths, and Namespaces";
 // Windows 11 is less strict).
 func IsDevice(name string) bool {
+	if name == "" || strings.IndexByte("ACLNPaclnp", name[0]) < 0 { // no device begins so
+		return false
+	}
 	base, _, _ := strings.Cut(name, ".")
 	base = Fold(strings.TrimRight(base, " "))
 	switch base {

@@ -30,15 +30,19 @@ func Validate(s string) (Path, error) {
 	if !absolute {
 		return Path{}, invalid("not an absolute Windows path: %s", s)
 	}
-	for _, e := range strings.Split(rest, `\`) {
+	p, err := Parse(w) // doubled and trailing separators are ignored
+	if err != nil {
+		return Path{}, err
+	}
+	for e := range strings.SplitSeq(rest, `\`) {
 		if e == "" {
-			continue // doubled and trailing separators are ignored
+			continue
 		}
 		if err := CheckName(e); err != nil {
 			return Path{}, invalid("path %q: %w", s, err)
 		}
 	}
-	return Parse(w)
+	return p, nil
 }
 
 // kubeletDrive is the drive of a path without a drive. With the default --root-dir the

@@ -70,14 +70,19 @@ func Parse(s string) (Path, error) {
 	default:
 		return Path{}, invalid("not an absolute Windows path: %s", s)
 	}
-	for _, e := range strings.Split(w, `\`) {
+	p.Elems = strings.Split(w, `\`)
+	kept := p.Elems[:0]
+	for _, e := range p.Elems {
 		switch e {
 		case "", ".":
 		case "..":
-			p = p.Dir()
+			kept = kept[:max(len(kept)-1, 0)]
 		default:
-			p.Elems = append(p.Elems, e)
+			kept = append(kept, e)
 		}
+	}
+	if p.Elems = kept[:len(kept):len(kept)]; len(kept) == 0 {
+		p.Elems = nil
 	}
 	return p, nil
 }
@@ -234,15 +239,21 @@ func (p Path) Equal(q Path) bool { return len(p.Elems) == len(q.Elems) && p.With
 // Within reports whether p is root or below it. It compares whole names:
 // `C:\kubelet-evil` is not within `C:\kubelet`.
 func (p Path) Within(root Path) bool {
-	if len(p.Elems) < len(root.Elems) || Fold(p.Volume) != Fold(root.Volume) {
+	if len(p.Elems) < len(root.Elems) || !SameName(p.Volume, root.Volume) {
 		return false
 	}
 	for i, e := range root.Elems {
-		if Fold(e) != Fold(p.Elems[i]) {
+		if !SameName(e, p.Elems[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// isChild reports whether p is the directory name in dir or, with below, is in it.
+func (p Path) isChild(dir Path, name string, below bool) bool {
+	n := len(dir.Elems)
+	return len(p.Elems) > n && (below || len(p.Elems) == n+1) && SameName(p.Elems[n], name) && p.Within(dir)
 }
 
 // The kubelet's directories below a working directory that requests through pipes may not
@@ -254,8 +265,8 @@ const (
 
 // KubeletKeys reports whether p is the directory of the kubelet's keys, or in it, for the
 // kubelet's directory dir.
-func (p Path) KubeletKeys(dir Path) bool { return p.Within(dir.Join(keysDir)) }
+func (p Path) KubeletKeys(dir Path) bool { return p.isChild(dir, keysDir, true) }
 
 // KubeletPods reports whether p is the directory of all pods, for the kubelet's directory
 // dir.
-func (p Path) KubeletPods(dir Path) bool { return p.Equal(dir.Join(podsDir)) }
+func (p Path) KubeletPods(dir Path) bool { return p.isChild(dir, podsDir, false) }

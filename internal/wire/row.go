@@ -62,28 +62,29 @@ func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, conte
 type row[S any] struct {
 	method   string
 	versions []string
-	bind     func(fullMethod, version string, check Check) grpc.MethodHandler
+	bind     func(impl S, fullMethod, version string, check Check) grpc.MethodHandler
 }
 
 // unary returns a row that calls a function.
 func unary[S, In, Out any](method string, call func(ctx context.Context, to target[S], in *In) (*Out, error), versions ...string) row[S] {
-	bind := func(fullMethod, version string, check Check) grpc.MethodHandler {
-		return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	bind := func(impl S, fullMethod, version string, check Check) grpc.MethodHandler {
+		to, info := target[S]{impl, check, version}, &grpc.UnaryServerInfo{Server: impl, FullMethod: fullMethod}
+		handle := func(ctx context.Context, in any) (any, error) {
+			out, err := call(ctx, to, in.(*In))
+			if err != nil {
+				return nil, err
+			}
+			return out, nil
+		}
+		return func(_ any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 			in := new(In)
 			if err := dec(in); err != nil {
 				return nil, err
 			}
-			handle := func(ctx context.Context, in any) (any, error) {
-				out, err := call(ctx, target[S]{srv.(S), check, version}, in.(*In))
-				if err != nil {
-					return nil, err
-				}
-				return out, nil
-			}
 			if interceptor == nil {
 				return handle(ctx, in)
 			}
-			return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}, handle)
+			return interceptor(ctx, in, info, handle)
 		}
 	}
 	return row[S]{method: method, versions: versions, bind: bind}
@@ -102,7 +103,7 @@ func services[S any](group string, impl S, check Check, versions []version, rows
 			for _, name := range r.versions {
 				if name == v.name {
 					full := "/" + desc.ServiceName + "/" + r.method
-					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.bind(full, v.name, check)})
+					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.bind(impl, full, v.name, check)})
 				}
 			}
 		}

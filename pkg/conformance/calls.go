@@ -105,13 +105,22 @@ func (e *env) locations() (map[uint32]*disk.DiskLocation, error) {
 
 func (e *env) list(number, partition uint32) []string {
 	e.Helper()
+	ids, err := e.listed(number, partition)
+	e.ok(err)
+	return ids
+}
+
+func (e *env) listed(number, partition uint32) ([]string, error) {
+	e.Helper()
 	out, err := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number, PartitionNumber: partition})
 	method := "ListVolumesOnDisk"
 	if partition != 0 {
 		method = ListPartition
 	}
-	e.ok(checkResponse(e, method, out, err))
-	return out.VolumeIDs
+	if err := checkResponse(e, method, out, err); err != nil || out == nil {
+		return nil, err
+	}
+	return out.VolumeIDs, nil
 }
 
 // volume returns the only volume of a disk.

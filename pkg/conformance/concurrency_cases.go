@@ -240,7 +240,7 @@ func concurrencyCases() []testCase {
 				done := make(chan error, 1)
 				go func() { done <- e.partition(number) }()
 				e.until("the table is being written", func() bool { return tables() == 1 })
-				looks := e.count("VolumeNames", 0)
+				looks := e.count("DeviceIoControl", getLayout)
 				e.until("the volume is looked for", func() bool { return looks() > 0 })
 				e.detach(number)
 				if !reused {
@@ -311,7 +311,7 @@ func concurrencyCases() []testCase {
 				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
 				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
 				{"SetDiskState", "DeviceIoControl", setAttributes, offline, online},
-				{"SetDiskState", "VolumeNames", 0, partitionedOffline, online},
+				{"SetDiskState", "DeviceIoControl", volumeExtents, partitionedOffline, online},
 				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
 				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
 				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},

@@ -168,7 +168,7 @@ func partitionCases() []testCase {
 		}},
 		testCase{name: "retry finds a volume that arrives late", setup: Setup{ArrivalDelay: 400 * time.Millisecond}, run: func(e *env) {
 			number := e.blank(gib)
-			looks := e.fail(Fault{Call: "VolumeNames", Delay: time.Hour, Times: 1})
+			looks := e.fail(Fault{Call: "CreateFile", Path: fmt.Sprintf("Harddisk%dPartition", number), Delay: time.Hour, Times: 1})
 			ctx, cancel := context.WithCancel(e.ctx)
 			first := make(chan error, 1)
 			go func() { first <- e.with(ctx).partition(number) }()

@@ -20,7 +20,7 @@ func everyCall() []Fault {
 		{Call: "FreeSpace"}, {Call: "Format"}, {Call: "FlushFileBuffers"}, {Call: "WriteAt"}, {Call: "ReadAt"}, {Call: "NtCreateFile"},
 		{Call: "QueryDirectory"}, {Call: "QueryInformation"}, {Call: "SetInformation"}, {Call: "FinalPath"}, {Call: "Attributes"}}
 	for _, code := range []uint32{createDisk, setLayout, getLayout, updateProperties, updateSize, setAttributes, getAttributes, growPartition, extendVolume,
-		volumeExtents, getDeviceNumber, getLength, getReparsePoint, setReparsePoint, ntfsData, 0} {
+		volumeExtents, deviceName, queryPoints, getDeviceNumber, getLength, getReparsePoint, setReparsePoint, ntfsData, 0} {
 		faults = append(faults, Fault{Call: "DeviceIoControl", Code: code})
 	}
 	return faults
@@ -87,6 +87,10 @@ func (e *env) failEveryCall(failure string) {
 			if got, err := e.closest(path); err == nil && got != full {
 				e.Errorf("%s: %s is reported on volume %q", name, path, got)
 			}
+		}
+		// With ERROR_INVALID_FUNCTION a volume says that it lies on no disk.
+		if got, err := e.brief().listed(number, 0); err == nil && failure != "ERROR_INVALID_FUNCTION" && !slices.Equal(got, []string{id}) {
+			e.Errorf("%s: volumes %q of disk %d, want %q", name, got, number, id)
 		}
 		if got, err := e.online(number); err == nil && !got {
 			e.Errorf("%s: disk %d is reported as offline", name, number)

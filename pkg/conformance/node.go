@@ -132,4 +132,6 @@ const (
 	setReparsePoint  = 0x900A4  // FSCTL_SET_REPARSE_POINT
 	ntfsData         = 0x90064  // FSCTL_GET_NTFS_VOLUME_DATA
 	volumeExtents    = 0x560000 // IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
+	deviceName       = 0x4D0008 // IOCTL_MOUNTDEV_QUERY_DEVICE_NAME
+	queryPoints      = 0x6D0008 // IOCTL_MOUNTMGR_QUERY_POINTS
 )

@@ -157,6 +157,26 @@ func TestClearRefuses(t *testing.T) {
 	})
 }
 
+// A volume that does not say where it lies may be mounted, and may lie on the disk.
+func TestClearRefusesWhileAVolumeIsBusy(t *testing.T) {
+	data := nodespec.Disk{Size: gib, Serial: "S1", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, data)
+	busy := f.names()[len(f.names())-1]
+	f.Observe(func(c *win32.Call) error {
+		if changes(c) {
+			t.Errorf("unexpected change: %v", c)
+		}
+		if c.Name == "CreateFile" && c.Path+`\` == busy {
+			return win32.ERROR_SHARING_VIOLATION
+		}
+		return c.Do()
+	})
+	for _, dryRun := range []bool{true, false} {
+		_, err := f.clear(1, "S1", dryRun)
+		wantKind(t, err, hosterr.ErrUnavailable, "volume "+hosterr.Quote(busy)+" does not say where it lies, and may be one of disk 1: ")
+	}
+}
+
 // A clearing that is cut off at any call is finished by the next one.
 func TestClearContinues(t *testing.T) {
 	cut := errors.New("cut off")
@@ -198,7 +218,12 @@ func TestClearContinues(t *testing.T) {
 // wipeStart overwrites the first MiB of a disk.
 func (f *fixture) wipeStart(n uint32) {
 	f.t.Helper()
-	done, err := storage.Hold(f.t.Context(), f.Node.Node, n)
+	d, err := storage.OpenDisk(f.t.Context(), f.Node.Node, n, storage.Query)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer d.Close()
+	done, err := d.Hold(f.t.Context(), n, f.layout(n))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -669,7 +669,9 @@ func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
 		}
 		// What the node needs may stay unknown while the disk has no partitions.
 		guard := strings.HasPrefix(failed, "RegistryText") || failed == "WindowsDirectory" || strings.Contains(failed, fmt.Sprintf("%#x", win32.IOCTL_DISK_IS_CLUSTERED))
-		if err == nil && !guard && !strings.Contains(failed, "Volume") && !strings.Contains(failed, `Harddisk`) {
+		// If the device of the partition or the mount manager do not answer, the volume is searched for.
+		place := strings.Contains(failed, "Harddisk") || strings.Contains(failed, "MountPointManager")
+		if err == nil && !guard && !strings.Contains(failed, "Volume") && !place {
 			t.Errorf("%s (call %d) failed, but PartitionDisk succeeded", failed, k)
 		}
 		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
@@ -1323,12 +1325,48 @@ func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
 	}
 	looked := false
 	f.Observe(func(c *win32.Call) error {
-		looked = looked || c.Name == "VolumeNames"
+		looked = looked || c.Code == win32.IOCTL_MOUNTMGR_QUERY_POINTS
 		return c.Do()
 	})
 	if err := f.setState(1, true); err != nil || !looked {
 		t.Errorf("%v, looked for the volume: %t", err, looked)
 	}
+}
+
+// On a Windows on which no partition can be opened by its place, the volume is found among all
+// volumes of the node.
+func TestPartitionDiskSearchesIfPartitionsHaveNoNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second), Windows: nodespec.Windows{Automount: nodespec.AutomountEnabled}}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
+		f.Observe(func(c *win32.Call) error {
+			if strings.HasPrefix(c.Path, `\\?\Harddisk`) {
+				return win32.ERROR_FILE_NOT_FOUND
+			}
+			return c.Do()
+		})
+		begun := time.Now()
+		if err := f.partition(1); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 4*time.Second {
+			t.Errorf("it took %v, want little more than until the volume arrives", took)
+		}
+		if n := f.Searches.Load(); n != 1 || f.volumes() != 1 {
+			t.Errorf("%d searches counted and %d volumes, want one of each", n, f.volumes())
+		}
+		// From now on the first look searches.
+		begun = time.Now()
+		if err := f.partition(1); err != nil || time.Since(begun) > 0 || f.Searches.Load() != 2 {
+			t.Errorf("again: %v after %v, with %d searches, want success at once with the second", err, time.Since(begun), f.Searches.Load())
+		}
+		// Until a partition has its name again.
+		f.Observe(nil)
+		for range 2 {
+			if err := f.partition(1); err != nil || f.Searches.Load() != 2 || f.Placeless.Load() {
+				t.Errorf("with names: %v, %d searches, want no more", err, f.Searches.Load())
+			}
+		}
+	})
 }
 
 // NTFS may refuse to open a write-protected volume for writing, as drivers with

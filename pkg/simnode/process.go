@@ -22,8 +22,9 @@ type Process struct{ services *services.Services }
 // processes: as on a real node, a driver in process and a daemon should not use the same
 // disk.
 func (n *Node) NewProcess(rules Rules) (*Process, error) {
-	host := node.New(win32.Trace(win32.Observe(n.emulated, n.hook), n.log))
+	host := node.New(win32.Observe(n.emulated, n.hook))
 	host.Log = n.log
+	host.Trace(win32.NewCounts())
 	host.Rand = cmp.Or(n.rand, host.Rand)
 	host.WorkingDirs = rules.WorkingDirs
 	host.AllowedServices = rules.AllowedServices

@@ -638,6 +638,25 @@ func (s *SMB) Survey(ctx context.Context) error {
 	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, "")) })
 }
 
+// CountMappings returns how many mappings of the node have each status, also those of other
+// programs. The daemon calls it for its metrics.
+func (s *SMB) CountMappings(ctx context.Context) (map[smbapi.Status]int, error) {
+	return service.Get(ctx, s.base, nil, func(smbapi.HostAPI) (map[smbapi.Status]int, error) {
+		all, err := s.on(ctx, "").mappings()
+		if err != nil {
+			return nil, hosterr.Wrap("list the mappings", "", err)
+		}
+		counts := map[smbapi.Status]int{}
+		for _, m := range all {
+			counts[m.Status]++
+		}
+		return counts, nil
+	})
+}
+
+// CountPending returns how many mappings are removed as soon as no link uses them.
+func (s *SMB) CountPending() int { return len(s.unwanted("")) }
+
 // searchInterval is how long an incomplete search is not repeated.
 const searchInterval = 10 * time.Minute
 

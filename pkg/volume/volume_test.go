@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -949,6 +950,41 @@ func TestUnmountFlushes(t *testing.T) {
 	}
 }
 
+// A device that is missing for a moment does not mean that nothing is mounted. Before, the
+// volume stayed mounted after an UnmountVolume that succeeded.
+func TestUnmountWhileADeviceIsMissing(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	id, target := f.id(1), kubelet+`\m`
+	f.mkdir(target)
+	if err := f.mount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	missing := 2
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && missing > 0 {
+			missing--
+			return win32.ERROR_NO_SUCH_DEVICE
+		}
+		return c.Do()
+	})
+	if err := f.unmount(id, target); err != nil {
+		t.Fatal(err)
+	}
+	f.Observe(nil)
+	_, err := f.mountedAt(target)
+	wantKind(t, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+	// One that stays away has no mount points.
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" {
+			return win32.ERROR_NO_SUCH_DEVICE
+		}
+		return c.Do()
+	})
+	if err := f.unmount(id, target); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMountRefusesLinks(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
@@ -969,9 +1005,16 @@ func TestMountRefusesLinks(t *testing.T) {
 
 func TestPathsOutsideWorkingDirectories(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	f.mkdir(kubelet+`\m`, `C:\outside\m`)
-	f.link(kubelet+`\way-out`, `C:\outside`)
-	f.Node.WorkingDirs = []string{kubelet}
+	f.Node.WorkingDirs = []string{kubelet} // read by the first request, so others make what is outside
+	other := node.New(f.Windows)
+	for _, dir := range []string{kubelet + `\m`, `C:\outside\m`} {
+		if err := winfs.MkdirAll(t.Context(), other, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := winfs.Symlink(t.Context(), other, `C:\outside`, kubelet+`\way-out`); err != nil {
+		t.Fatal(err)
+	}
 	id := f.id(1)
 	f.unchanged(func() {
 		_, mounted := f.mountedAt(`C:\outside\m`)
@@ -1082,6 +1125,199 @@ func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
 		if !slices.Equal(online, want) {
 			t.Errorf("%s: brought online %q, want %q", value, online, want)
 		}
+	}
+}
+
+// A disk's volumes are found by the disk's partitions. If that fails, all volumes of the node
+// are asked, which is counted and logged, and the result is the same.
+func TestListVolumesOnDiskSearchesIfPartitionsDoNotAnswer(t *testing.T) {
+	two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, two, two)
+	var log bytes.Buffer
+	f.Log = slog.New(slog.NewTextHandler(&log, nil))
+	want := f.list(1, 0)
+	if n := f.Searches.Load(); n != 0 || len(want) != 2 {
+		t.Fatalf("volumes %q after %d searches, want two and none", want, n)
+	}
+	fail := func(path string, code uint32, how func(*win32.Call) error) func(*win32.Call) error {
+		return func(c *win32.Call) error {
+			if !strings.Contains(c.Path, path) || c.Code != code {
+				return c.Do()
+			}
+			return how(c)
+		}
+	}
+	with := func(err error) func(*win32.Call) error { return func(*win32.Call) error { return err } }
+	const device, manager = "Harddisk1Partition", "MountPointManager"
+	for what, hook := range map[string]func(*win32.Call) error{
+		"no names for partitions":   fail(device, 0, with(win32.ERROR_FILE_NOT_FOUND)),
+		"partitions do not open":    fail(device, 0, with(win32.ERROR_GEN_FAILURE)),
+		"no extents":                fail(device, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, with(win32.ERROR_INVALID_FUNCTION)),
+		"no device names":           fail(device, win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, with(win32.ERROR_INVALID_FUNCTION)),
+		"no mount manager":          fail(manager, 0, with(win32.ERROR_FILE_NOT_FOUND)),
+		"the mount manager refuses": fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(win32.ERROR_ACCESS_DENIED)),
+		"it does not know them":     fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(win32.ERROR_FILE_NOT_FOUND)),
+		"its answer is empty":       fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(nil)),
+	} {
+		before := f.Searches.Load()
+		f.Observe(hook)
+		all, second := f.list(1, 0), f.list(1, 3)
+		f.Observe(nil)
+		if !slices.Equal(all, want) || !slices.Equal(second, want[1:]) {
+			t.Errorf("%s: volumes %q and %q, want %q and the second of them", what, all, second, want)
+		}
+		if n := f.Searches.Load() - before; n != 2 {
+			t.Errorf("%s: %d searches, want 2", what, n)
+		}
+	}
+	if !strings.Contains(log.String(), "Searching all volumes of the node for those of a disk\" disk=1 reason=") {
+		t.Error("the searches were not logged")
+	}
+}
+
+// A dynamic disk has volumes beside those that begin where its partitions do, also if it
+// starts Windows.
+func TestListVolumesOnDiskSearchesDynamicDisks(t *testing.T) {
+	two := nodespec.Disk{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, two)
+	want := f.list(1, 0)
+	for _, active := range []bool{false, true} {
+		before := f.Searches.Load()
+		f.Observe(func(c *win32.Call) error {
+			err := c.Do()
+			if c.Code != win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX || err != nil {
+				return err
+			}
+			l, err := win32.DecodeLayout(c.Out[:c.N])
+			if err != nil {
+				return err
+			}
+			l.Partitions[0].MBRType, l.Partitions[0].Active = 0x42, active // PARTITION_LDM
+			l.Partitions[0].Length += l.Partitions[1].Length
+			l.Partitions[1] = win32.Partition{Style: l.Style}
+			copy(c.Out, l.Encode())
+			return nil
+		})
+		got := f.list(1, 0)
+		f.Observe(nil)
+		if n := f.Searches.Load() - before; len(want) != 2 || !slices.Equal(got, want) || n != 1 {
+			t.Errorf("active %t: volumes %q by %d searches, want %q by one", active, got, n, want)
+		}
+	}
+}
+
+// When its caller is gone, a look at the volumes of a disk ends with the caller's error.
+func TestVolumesOfDiskEndWithTheirCaller(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {Size: 100 * mib}, {}}})
+	for what, how := range map[string]func(*win32.Call) error{
+		"and goes on":    (*win32.Call).Do,
+		"and is refused": func(*win32.Call) error { return win32.ERROR_INVALID_FUNCTION },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		f.Observe(func(c *win32.Call) error {
+			if c.Code != win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS {
+				return c.Do()
+			}
+			asked++
+			cancel()
+			return how(c)
+		})
+		all, err := storage.OnDisk(ctx, f.Node.Node, 1, 0, false)
+		f.Observe(nil)
+		if !errors.Is(err, context.Canceled) || len(all) != 0 || asked != 1 {
+			t.Errorf("%s: %v, %v after %d volumes, want the caller's error after one", what, all, err, asked)
+		}
+	}
+}
+
+// The mount manager knows volumes by the names of their devices. The name of a volume that is
+// removed goes to the next one that arrives, unless the device is open: then a disk would have
+// the volume of another one.
+func TestVolumeIsOpenWhileItsNameIsAskedFor(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	open, asked := map[win32.Handle]bool{}, 0
+	f.Observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_MOUNTMGR_QUERY_POINTS {
+			if asked++; len(open) == 0 {
+				t.Error("the mount manager is asked for the name of a device that is not open")
+			}
+		}
+		err := c.Do()
+		switch {
+		case c.Name == "CreateFile" && err == nil && strings.HasPrefix(c.Path, `\\?\Harddisk1Partition`):
+			open[c.Handle] = true
+		case c.Name == "CloseHandle":
+			delete(open, c.Handle)
+		}
+		return err
+	})
+	if ids := f.list(1, 0); len(ids) != 1 || asked != 1 || len(open) != 0 {
+		t.Errorf("volumes %q after %d questions, with %d open devices, want one volume, one question and none", ids, asked, len(open))
+	}
+}
+
+// A list is complete, or an error names the volume that may be missing. Before, a list left out
+// a volume that another program kept busy.
+func TestListVolumesOnDiskWithBusyVolumes(t *testing.T) {
+	for what, spec := range map[string]nodespec.Disk{
+		"partitions":         {Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}},
+		"no partition table": {Content: nodespec.ContentSuperfloppy},
+	} {
+		t.Run(what, func(t *testing.T) {
+			spec.Size = gib
+			f := newFixture(t, nodespec.Config{}, spec, spec)
+			want, foreign := f.list(1, 0), f.list(2, 0)
+			if len(want) == 0 {
+				t.Fatal("the disk has no volumes")
+			}
+			busy := want[len(want)-1]
+			// fail lets the opening of a volume, by each of its names, fail for some time.
+			fail := func(volume, device string, code win32.Errno, limit time.Duration) {
+				end := f.Clock.Now().Add(limit)
+				f.Observe(func(c *win32.Call) error {
+					if changes(c) {
+						t.Errorf("unexpected change: %v", c)
+					}
+					if c.Name == "CreateFile" && (c.Path+`\` == volume || strings.Contains(c.Path, device)) && f.Clock.Now().Before(end) {
+						return code
+					}
+					return c.Do()
+				})
+			}
+			const own, others = "Harddisk1Partition", "Harddisk2Partition"
+
+			for _, code := range []win32.Errno{win32.ERROR_SHARING_VIOLATION, win32.ERROR_ACCESS_DENIED, win32.ERROR_IO_DEVICE, win32.ERROR_NOT_READY, win32.ERROR_NO_SUCH_DEVICE} {
+				fail(busy, own, code, 700*time.Millisecond)
+				if ids := f.list(1, 0); !slices.Equal(ids, want) {
+					t.Errorf("%v for a moment: volumes %q, want %q", code, ids, want)
+				}
+			}
+
+			fail(busy, own, win32.ERROR_SHARING_VIOLATION, time.Hour)
+			_, err := f.volume.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+			wantKind(t, err, hosterr.ErrUnavailable, "volume "+hosterr.Quote(busy)+" does not say where it lies, and may be one of disk 1: ")
+			if hosterr.HintOf(err) == "" {
+				t.Error("the error has no hint")
+			}
+			wantKind(t, f.setState(1, false), hosterr.ErrUnavailable, "does not say where it lies")
+
+			// The partitions of disk 1 do not answer, so all volumes are asked. A broken one of
+			// another disk does not matter.
+			begun := f.Clock.Now()
+			f.Observe(func(c *win32.Call) error {
+				if c.Name == "CreateFile" && (strings.Contains(c.Path, own) || strings.Contains(c.Path, others) || slices.Contains(foreign, c.Path+`\`)) {
+					return win32.ERROR_IO_DEVICE
+				}
+				return c.Do()
+			})
+			if ids := f.list(1, 0); !slices.Equal(ids, want) {
+				t.Errorf("with a broken volume on another disk: volumes %q, want %q", ids, want)
+			}
+			if took := f.Clock.Now().Sub(begun); took > time.Second {
+				t.Errorf("the list took %v, want no wait for the volume of another disk", took)
+			}
+		})
 	}
 }
 

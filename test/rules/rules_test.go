@@ -191,6 +191,7 @@ func TestImportRules(t *testing.T) {
 				"internal/win32/native/fmifs",
 				"internal/win32/mingwtest", // calls the C compiler; only tests import it
 				"cmd/csi-proxy-api-gen",    // calls protoc's plugins; not shipped
+				"cmd/internal/bench",       // starts the servers that it measures; not shipped
 				"cmd/internal/verify",      // runs its parts in children, and mountvol if the user wants it; not for nodes
 			},
 			banned: func(i string) bool { return i == "os/exec" },
@@ -260,6 +261,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/pipe":             "dials named pipes, or unix sockets",
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/dllsearch":  "restricts the search for DLLs",
+		"cmd/internal/bench":      "reads the memory of its process",
 		"cmd/csi-proxyctl":        "reads the rights of the service's files",
 		"cmd/internal/logs":       "makes a directory for administrators",
 		"cmd/internal/winsvc":     "the service wrapper",
@@ -338,6 +340,29 @@ func harmless(c *ast.CallExpr) bool {
 		return slices.Contains([]string{"len", "new", "make"}, fun.Name)
 	}
 	return false
+}
+
+// Times are kept as time.Time and durations, whose differences do not change when the clock of
+// the node is set. Numbers that stand for a time of day are for names and seeds only.
+func TestNoNumbersOfTheClock(t *testing.T) {
+	named := map[string]bool{
+		"hack/stages/stages.go":             true, // a seed
+		"internal/testbed/disks_windows.go": true, // the signature of a disk
+		"lab/csi-proxy-lab/commands.go":     true, // a name
+	}
+	for _, f := range sources(t) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Unix", "UnixMilli", "UnixMicro", "UnixNano"}, s.Sel.Name) {
+				if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" { // time.Unix makes a Time
+					return true
+				}
+				if !named[f.path] {
+					t.Errorf("%s calls %s, which is of the wall clock", f.path, s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
 }
 
 // A driver that imports a module inherits its go line. Modules that no driver imports

@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
@@ -139,7 +138,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 
 	config := apiserver.Config{
 		Audit: o.audit, ReadOnly: o.readOnly, Failed: o.events.failed,
-		Interceptors: []grpc.UnaryServerInterceptor{apiserver.AddVersionHeader(p.Version)},
+		Version: p.Version,
 	}
 	if o.pipeSDDL != "" {
 		listen, err := apiserver.ListenWith(o.pipeSDDL)
@@ -153,7 +152,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	}
 	calls := new(apiserver.Calls)
 	config.Calls = calls
-	m := metrics.New(p.Version, calls.CountPhase)
+	m := metrics.New(p.Version)
 	// Metrics and the state are served until running calls have finished.
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
 	defer endMetrics()
@@ -162,7 +161,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		return err
 	}
 	if o.metricsAddress != "" {
-		config.Count = m.Interceptor()
+		m.Count(&config)
 	}
 	dirs, err := policy.ParseDirs(o.allWorkingDirs())
 	if err != nil {
@@ -181,6 +180,11 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	if err != nil {
 		return err
 	}
+	states := n.states()
+	if states != nil {
+		config.Steps = states.Node.Steps
+	}
+	m.Open(pipes, calls, states)
 	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
 
 	ready = sync.OnceFunc(ready)
@@ -202,6 +206,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		}
 		return err
 	}
+	m.Serving(server.Accepting)
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to find SMB mappings of earlier processes, retrying with the first SMB request")

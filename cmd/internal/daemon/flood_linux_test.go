@@ -214,8 +214,12 @@ func TestFlood(t *testing.T) {
 		if strings.HasPrefix(by, "runtime.") || strings.HasPrefix(by, "net/http.") || strings.HasPrefix(by, "github.com/prometheus/") {
 			continue // of the garbage collector and the last scrape
 		}
-		if n > goroutinesIdle[by] {
-			t.Errorf("%d goroutines created by %s remain, an idle daemon has %d", n, by, goroutinesIdle[by])
+		allowed := goroutinesIdle[by]
+		if strings.Contains(by, "inflight.(*Workers)") {
+			allowed = 8 // wait for work for some seconds
+		}
+		if n > allowed {
+			t.Errorf("%d goroutines created by %s remain, want no more than %d", n, by, allowed)
 		}
 	}
 	if output, _ := p.output(); strings.Contains(output, "DATA RACE") || strings.Contains(output, "panic:") {

@@ -1,10 +1,14 @@
 package daemon_test
 
 import (
+	"bytes"
 	"io"
+	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,13 +37,36 @@ func scrape(t *testing.T, p *process) string {
 }
 
 // The series, labels and buckets are those of the published proxy, on which dashboards
-// depend.
+// depend. Each has a zero from the start, without which rate() misses the first call.
 func TestMetrics(t *testing.T) {
 	sockets(t)
 	p := start(t, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
-	if got := scrape(t, p); strings.Contains(got, `grpc_method="`) {
-		t.Errorf("before the first call:\n%s", got)
+	fresh := scrape(t, p)
+	for _, w := range []string{
+		`grpc_server_started_total{grpc_method="ListDiskIDs",grpc_service="v1beta2.Disk",grpc_type="unary"} 0`,
+		`grpc_server_handled_total{grpc_code="Internal",grpc_method="FormatVolume",grpc_service="v1.Volume",grpc_type="unary"} 0`,
+		`csi_proxy_call_seconds_total{grpc_method="FormatVolume",grpc_service="v1.Volume",phase="waiting"} 0`,
+		`csi_proxy_calls_refused_total{group="disk"} 0`,
+		`csi_proxy_oldest_call_seconds{group="smb"} 0`,
+		`csi_proxy_ready 1`,
+		`csi_proxy_disks{state="online"} 3`,
+		`csi_proxy_disks{state="offline"} 0`,
+		`csi_proxy_disks{state="unanswered"} 0`,
+		`csi_proxy_smb_mappings{state="network-error"} 0`,
+		`csi_proxy_smb_mappings_pending_removal 0`,
+		`csi_proxy_node_answered{question="disks"} 1`,
+		`csi_proxy_node_answered{question="smb_mappings"} 1`,
+		`csi_proxy_volume_searches_total 0`,
+		`csi_proxy_win32_calls_total{call="Format"} 0`,
+		`csi_proxy_win32_calls_in_flight{call="Format"} 0`,
+	} {
+		if !strings.Contains(fresh, "\n"+w+"\n") {
+			t.Errorf("before the first call, %s is missing", w)
+		}
+	}
+	names := func(text string) []string {
+		return regexp.MustCompile(`(?m)^(grpc_server|csi_proxy)[^ ]+`).FindAllString(text, -1)
 	}
 
 	c, err := disk.NewClient()
@@ -72,9 +99,10 @@ func TestMetrics(t *testing.T) {
 		`grpc_server_msg_sent_total{grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"} 1`,
 		`grpc_server_handling_seconds_count{grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"} 1`,
 		`csi_proxy_build_info{goversion="` + runtime.Version() + `",version="v0.0.0-test"} 1`,
-		`csi_proxy_calls_in_flight{phase="queued"} 0`,
-		`csi_proxy_calls_in_flight{phase="receiving"} 0`,
-		`csi_proxy_calls_in_flight{phase="running"} 0`,
+		`csi_proxy_calls_in_flight{group="disk",phase="queued"} 0`,
+		`csi_proxy_calls_in_flight{group="disk",phase="receiving"} 0`,
+		`csi_proxy_calls_in_flight{group="disk",phase="running"} 0`,
+		`csi_proxy_calls_in_flight{group="volume",phase="waiting"} 0`,
 		"go_goroutines ",
 		"process_start_time_seconds ",
 	}
@@ -90,8 +118,64 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d buckets, want 15", n)
 	}
 
+	if before, after := names(fresh), names(got); !slices.Equal(before, after) {
+		t.Errorf("%d series before the first call, %d afterwards", len(before), len(after))
+	}
+	for _, counted := range []string{`csi_proxy_call_seconds_total{grpc_method="ListDiskIDs",grpc_service="v1.Disk",phase="running"} 0`, `csi_proxy_win32_errors_total{call="Interfaces"} 1`, `csi_proxy_win32_calls_total{call="Interfaces"} 0`} {
+		if strings.Contains(got, "\n"+counted+"\n") {
+			t.Errorf("after the calls: %s", counted)
+		}
+	}
+	documented(t, got)
+	t.Logf("%d series", len(regexp.MustCompile(`(?m)^[^#]`).FindAllString(got, -1)))
+
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func TestLivez(t *testing.T) {
+	sockets(t)
+	p := start(t, "-metrics-bind-address=127.0.0.1:0")
+	p.await(t, "Serving ")
+	code, text := p.state(t, "/livez")
+	if want := regexp.MustCompile(`^ok: the state is serving\nok: (\d+) of (\d+) pipes accept connections\nok: 0 calls are in flight, the oldest for 0s\n$`).FindStringSubmatch(text); code != http.StatusOK || want == nil || want[1] != want[2] {
+		t.Errorf("/livez = %d %q", code, text)
+	}
+	t.Log(text)
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// documented checks that the table of the reference has the metrics of a scrape and their
+// labels, and no others.
+func documented(t *testing.T, scrape string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ = bytes.Cut(page, []byte("\n## Metrics\n"))
+	in := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+		if strings.HasPrefix(row[1], "grpc_") || strings.HasPrefix(row[1], "csi_") {
+			in[row[1]] = strings.Trim(strings.ReplaceAll(strings.ReplaceAll(row[2], "`", ""), " ", ""), " ")
+		}
+	}
+	have := map[string]string{}
+	for _, series := range regexp.MustCompile(`(?m)^((?:grpc|csi)_\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? `).FindAllStringSubmatch(scrape, -1) {
+		var labels []string
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(series[2], -1) {
+			if l[1] != "le" {
+				labels = append(labels, l[1])
+			}
+		}
+		have[series[1]] = strings.Join(labels, ",")
+	}
+	if !maps.Equal(in, have) {
+		t.Errorf("the reference has the metrics\n%q\nand the scrape\n%q", in, have)
 	}
 }

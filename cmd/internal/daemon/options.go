@@ -103,7 +103,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
-	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks and see the calls in flight")
+	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks and see the calls in flight and the last that failed")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
 	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
 	f.StringVar(&o.config, configFlag, "", "`file` with flags; those of the command line come first")
@@ -254,6 +254,6 @@ func (o *options) allowedServices() []string { return append(policy.DefaultServi
 func (o *options) rules() Rules {
 	return Rules{
 		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs, KeepReadOnly: o.keepReadOnly, UsersModify: o.usersModify,
-		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback,
+		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback, CountCalls: o.metricsAddress != "",
 	}
 }

@@ -65,6 +65,8 @@ type Rules struct {
 	AcceptUnverifiedPasswords bool
 	// AllowLoopback allows mappings of shares of the node itself.
 	AllowLoopback bool
+	// CountCalls counts the Win32 calls, for the metrics.
+	CountCalls bool
 }
 
 // Node is an open node.
@@ -131,6 +133,17 @@ func (n *Node) pipes(o *options, dirs policy.Dirs, calls *apiserver.Calls) ([]ap
 		pipes = append(pipes, server.Pipe(disks, calls))
 	}
 	return pipes, nil
+}
+
+// states returns what looks at the states of the node's disks and mappings, for metrics, or
+// nil if the services are not those of this project.
+func (n *Node) states() *server.States {
+	disks, ok := n.Groups.Disk.(server.Disks)
+	if !ok {
+		return nil
+	}
+	mappings, _ := n.Groups.SMB.(server.Mappings)
+	return &server.States{Node: disks.Node(), SMB: mappings}
 }
 
 func (n *Node) close() error {

@@ -4,13 +4,11 @@
 // Of the published proxy are these metrics, with their labels and buckets:
 // grpc_server_started_total, grpc_server_handled_total, grpc_server_msg_received_total,
 // grpc_server_msg_sent_total and grpc_server_handling_seconds, by service ("v1.Disk") and
-// method, and the metrics of the Go runtime and the process. A series appears with the
-// first call that it counts. Also counted are calls that csi-proxy refuses before it reads
-// them.
-//
-// Additional metrics are csi_proxy_build_info, with the versions of the program and of Go as
-// labels, and csi_proxy_calls_in_flight, by phase. The metrics that the Kubernetes registry has about itself
-// (…_metrics_total) are not served.
+// method, and the metrics of the Go runtime and the process. Each method that is served has
+// its series from the start, with zeros. Also counted are calls that csi-proxy refuses before
+// it reads them. The metrics that begin with csi_proxy_ are our own; docs/reference.md
+// lists them. The metrics that the Kubernetes registry has about itself (…_metrics_total) are
+// not served.
 //
 // No metric contains names of disks, volumes, paths, servers or users, so the metrics
 // contain no secrets, and their number does not grow. There is no TLS and no
@@ -24,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +30,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
-	"google.golang.org/grpc"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
@@ -40,47 +40,107 @@ import (
 var buckets = [...]float64{0.001, 0.01, 0.1, 0.3, 0.6, 1, 3, 6, 9, 20, 30, 60, 90, 120}
 
 // Server counts calls and serves the metrics. It also serves the state of the daemon, as
-// text: at /healthz with status 200, and at /readyz with status 503 unless it is ready.
+// text: at /healthz with status 200, at /readyz with status 503 unless it is ready, and at
+// /livez with status 503 if only a restart would help.
 type Server struct {
-	calls    *grpcprometheus.ServerMetrics
+	handled  *grpcprometheus.ServerMetrics
+	seconds  *prometheus.CounterVec
+	refused  *prometheus.CounterVec
 	registry *prometheus.Registry
+	scrapes  chan struct{} // has those that run
 
 	mu       sync.Mutex
 	state    string
 	ready    bool
 	stopping bool
+
+	calls     *apiserver.Calls              // nil until Open
+	accepting func() (accepting, pipes int) // nil until Serving
 }
 
-// New returns a server whose state is "starting", of a program with that version. inFlight
-// counts the calls of a phase.
-func New(version string, inFlight func(inflight.Phase) int) *Server {
-	calls := grpcprometheus.NewServerMetrics(grpcprometheus.WithServerHandlingTimeHistogram(grpcprometheus.WithHistogramBuckets(buckets[:])))
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(calls, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+// New returns a server whose state is "starting", of a program with that version.
+func New(version string) *Server {
+	s := &Server{
+		handled: grpcprometheus.NewServerMetrics(grpcprometheus.WithServerHandlingTimeHistogram(grpcprometheus.WithHistogramBuckets(buckets[:]))),
+		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csi_proxy_call_seconds_total", Help: "Seconds that calls and their work were in a phase, counted when all their work is done.",
+		}, []string{"grpc_service", "grpc_method", "phase"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csi_proxy_calls_refused_total", Help: "Calls that were refused because the pipe had too many.",
+		}, []string{"group"}),
+		registry: prometheus.NewRegistry(),
+		scrapes:  make(chan struct{}, maxScrapes),
+		state:    "starting",
+	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "csi_proxy_build_info", Help: "1, with the versions of the program and of Go as labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	registry.MustRegister(info)
-	for _, p := range inflight.Phases() {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "csi_proxy_calls_in_flight", Help: "Calls in flight, also those whose caller is gone, by how far they are.",
-			ConstLabels: prometheus.Labels{"phase": string(p)},
-		}, func() float64 { return float64(inFlight(p)) }))
-	}
-	return &Server{calls: calls, registry: registry, state: "starting"}
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "csi_proxy_ready", Help: "1 if all pipes are served, otherwise 0.",
+	}, func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ready {
+			return 1
+		}
+		return 0
+	})
+	s.registry.MustRegister(s.handled, s.seconds, s.refused, info, ready,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s
 }
 
-// Interceptor returns the interceptor that counts calls. It expects errors to be gRPC
-// statuses.
-func (s *Server) Interceptor() grpc.UnaryServerInterceptor { return s.calls.UnaryServerInterceptor() }
+// Open adds the metrics of a node and of its pipes. It must be called once, before calls are
+// served. Without states, there are no metrics of the node.
+func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *server.States) {
+	s.handled.InitializeMetrics(services(pipes))
+	groups := groupsOf(pipes)
+	for _, group := range groups {
+		s.refused.WithLabelValues(group)
+	}
+	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
+	s.mu.Lock()
+	s.calls = calls
+	s.mu.Unlock()
+	if states != nil {
+		searches := prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "csi_proxy_volume_searches_total", Help: "Searches through all volumes of the node for those of one disk.",
+		}, func() float64 { return float64(states.Node.Searches.Load()) })
+		s.registry.MustRegister(win32Calls{counts: states.Node.Counts}, &node{states: states}, searches)
+	}
+}
+
+// Count makes the server count the calls that config describes.
+func (s *Server) Count(config *apiserver.Config) {
+	config.Count = s.handled.UnaryServerInterceptor()
+	config.Busy = func(pipe string) { s.refused.WithLabelValues(groupOf(pipe)).Inc() }
+	config.Measure = func(method string) func(inflight.Spent) {
+		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+		in := func(p inflight.Phase) prometheus.Counter { return s.seconds.WithLabelValues(service, name, string(p)) }
+		receiving, queued, waiting, running := in(inflight.Receiving), in(inflight.Queued), in(inflight.Waiting), in(inflight.Running)
+		return func(spent inflight.Spent) {
+			receiving.Add(spent.Receiving.Seconds())
+			queued.Add(spent.Queued.Seconds())
+			waiting.Add(spent.Waiting.Seconds())
+			running.Add(spent.Running.Seconds())
+		}
+	}
+}
 
 // Ready sets the state of a daemon that serves.
 func (s *Server) Ready(state string) { s.set(state, true) }
 
 // Waiting sets the state of a daemon that does not serve.
 func (s *Server) Waiting(state string) { s.set(state, false) }
+
+// Serving sets what knows how many pipes accept connections, for /livez.
+func (s *Server) Serving(accepting func() (accepting, pipes int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepting = accepting
+}
 
 // Stopping sets the state of a daemon that lets running calls finish. It is the last state.
 func (s *Server) Stopping() {
@@ -112,9 +172,64 @@ func (s *Server) show(mustBeReady bool) http.HandlerFunc {
 	}
 }
 
+// liveLimit is how long the list of calls may take. It takes microseconds.
+const liveLimit = 2 * time.Second
+
+// live is the handler of /livez. It has a line for each thing that it looks at.
+func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	state, ready, calls, accepting := s.state, s.ready, s.calls, s.accepting
+	s.mu.Unlock()
+	code := http.StatusOK
+	lines := []string{"ok: the state is " + state}
+	add := func(ok bool, format string, args ...any) {
+		result := "ok: "
+		if !ok {
+			result, code = "failed: ", http.StatusServiceUnavailable
+		}
+		lines = append(lines, result+fmt.Sprintf(format, args...))
+	}
+	if accepting != nil && ready {
+		running, pipes := accepting()
+		add(running == pipes, "%d of %d pipes accept connections", running, pipes)
+	}
+	if calls != nil {
+		tallies := make(chan map[string]apiserver.Tally, 1)
+		go func() { tallies <- calls.Tallies() }()
+		select {
+		case all := <-tallies:
+			var oldest time.Duration
+			n := 0
+			for _, t := range all {
+				oldest = max(oldest, t.Oldest)
+				for _, k := range t.Phases {
+					n += k
+				}
+			}
+			add(true, "%d calls are in flight, the oldest for %s", n, oldest.Round(time.Millisecond))
+		case <-time.After(liveLimit):
+			add(false, "the list of calls is locked for more than %s", liveLimit)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	fmt.Fprintln(w, strings.Join(lines, "\n"))
+}
+
+// maxScrapes is how many scrapes run at once. Each holds some megabytes until its client has
+// read them, and everyone who reaches the address may scrape.
+const maxScrapes = 4
+
 // metrics writes the metrics. Package promhttp would add formats and compressions that no
 // scraper needs, and 300 KB to csi-proxy.exe.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case s.scrapes <- struct{}{}:
+		defer func() { <-s.scrapes }()
+	default:
+		http.Error(w, fmt.Sprintf("%d scrapes run, which is the limit: scrape again later", maxScrapes), http.StatusServiceUnavailable)
+		return
+	}
 	families, err := s.registry.Gather()
 	if err != nil {
 		http.Error(w, "gather metrics: "+err.Error(), http.StatusInternalServerError)
@@ -134,7 +249,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.Handle("GET /healthz", s.show(false))
 	mux.Handle("GET /readyz", s.show(true))
-	server := &http.Server{
+	mux.HandleFunc("GET /livez", s.live)
+	web := &http.Server{
 		Handler: mux,
 		// A scrape takes milliseconds; the limits are for slow clients.
 		ReadTimeout:    5 * time.Second,
@@ -142,9 +258,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
+	stop := context.AfterFunc(ctx, func() { web.Close() })
 	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics on %s: %w", l.Addr(), err)
 	}
 	return nil

@@ -35,6 +35,8 @@ var harmless = map[uint32]bool{
 	win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: true,
 	win32.IOCTL_VOLUME_IS_OFFLINE:              true,
 	win32.IOCTL_VOLUME_UPDATE_PROPERTIES:       true,
+	win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:     true,
+	win32.IOCTL_MOUNTMGR_QUERY_POINTS:          true,
 	win32.FSCTL_GET_NTFS_VOLUME_DATA:           true,
 	// Of files, which no guard of disks is about.
 	win32.FSCTL_GET_REPARSE_POINT:    true,

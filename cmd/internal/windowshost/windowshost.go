@@ -49,7 +49,11 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the node: %w", err)
 	}
-	n.API = win32.Trace(n.API, n.Log)
+	var counts *win32.Counts
+	if rules.CountCalls {
+		counts = win32.NewCounts()
+	}
+	n.Trace(counts)
 	n.WorkingDirs = rules.WorkingDirs
 	n.AllowedServices = rules.AllowedServices
 	n.FormatExisting = rules.FormatExisting

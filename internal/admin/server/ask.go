@@ -33,9 +33,23 @@ type question struct {
 // ask returns what f returns, or an error if that takes too long. about names the device and
 // what is asked. If the same is being asked already, ask waits for that answer.
 func ask[T any](ctx context.Context, all *questions, about string, f func(context.Context) (T, error)) (T, error) {
+	answer, err := all.ask(ctx, about, func(ctx context.Context) (any, error) { return f(ctx) })
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer.(T), nil
+}
+
+// ask is without a type parameter, because each type would make csi-proxy.exe larger.
+func (all *questions) ask(ctx context.Context, about string, f func(context.Context) (any, error)) (any, error) {
 	all.mu.Lock()
 	q := all.pending[about]
 	if q == nil {
+		if err := ctx.Err(); err != nil { // nobody waits for the answer
+			all.mu.Unlock()
+			return nil, err
+		}
 		q = &question{done: make(chan struct{})}
 		if all.pending == nil {
 			all.pending = map[string]*question{}
@@ -45,7 +59,7 @@ func ask[T any](ctx context.Context, all *questions, about string, f func(contex
 			defer close(q.done)
 			alone, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			q.answer, q.err = node.Await(context.Background(), func() (T, error) { return f(alone) })
+			q.answer, q.err = node.Await(context.Background(), func() (any, error) { return f(alone) })
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			delete(all.pending, about)
@@ -54,17 +68,13 @@ func ask[T any](ctx context.Context, all *questions, about string, f func(contex
 	all.mu.Unlock()
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	var none T
 	select {
 	case <-q.done:
-		if q.err != nil {
-			return none, q.err
-		}
-		return q.answer.(T), nil
+		return q.answer, q.err
 	case <-ctx.Done():
-		return none, ctx.Err()
+		return nil, ctx.Err()
 	case <-late.C:
-		return none, hosterr.Text(hosterr.ErrUnavailable, "no answer for %s", patience)
+		return nil, hosterr.Text(hosterr.ErrUnavailable, "no answer for %s", patience)
 	}
 }
 

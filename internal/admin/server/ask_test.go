@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,28 @@ func TestEachAsksAFewAtOnce(t *testing.T) {
 		})
 		if done.Load() != 100 || most.Load() > maxAsked {
 			t.Errorf("%d of 100 were asked, at most %d at once, want %d", done.Load(), most.Load(), maxAsked)
+		}
+	})
+}
+
+// Behind devices that hang, the others are not all asked at once when time is over.
+func TestNothingIsAskedWhenTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all questions
+		var asked atomic.Int32
+		hang := make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		each(100, func(i int) {
+			_, err := ask(ctx, &all, strconv.Itoa(i), func(context.Context) (int, error) { asked.Add(1); <-hang; return 0, nil })
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("device %d: %v", i, err)
+			}
+		})
+		close(hang)
+		synctest.Wait()
+		if n := asked.Load(); n != maxAsked {
+			t.Errorf("%d devices that hang hold a thread, want %d", n, maxAsked)
 		}
 	})
 }

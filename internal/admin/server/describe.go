@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -35,20 +37,28 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 	}
 	if path != "" {
 		var err error
-		if out.Way, err = ask(ctx, &s.questions, "path "+path, func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, path) }); errors.Is(err, hosterr.ErrUnavailable) {
+		if out.Way, err = ask(ctx, &s.questions, "path "+path, func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, path, smbapi.On(n).Mappings) }); errors.Is(err, hosterr.ErrUnavailable) {
 			out.Way = &admin.Way{Path: path, Location: path, Error: err.Error()}
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	if out.Disks, err = s.describeDisks(ctx, n); err != nil {
-		return nil, hosterr.Wrap("describe the disks", "", err)
+	// What hangs keeps nothing else from being described.
+	var disks, volumes, links error
+	if in.Links {
+		out.Links, links = s.links(ctx, n)
 	}
-	if out.Volumes, err = s.describeVolumes(ctx, n); err != nil {
-		return nil, hosterr.Wrap("describe the volumes", "", err)
+	out.Disks, disks = s.describeDisks(ctx, n)
+	out.Volumes, volumes = s.describeVolumes(ctx, n)
+	out.DisksError, out.VolumesError, out.LinksError = textOf(disks), textOf(volumes), textOf(links)
+	return out, ctx.Err()
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
 	}
-	return out, nil
+	return node.Typed(err).Error()
 }
 
 // describeDisks describes all disks. One that does not report its number is left out.
@@ -171,7 +181,7 @@ func (s *Server) describeVolumes(ctx context.Context, n *node.Node) ([]*admin.Vo
 				out.Disks = append(out.Disks, e.Disk)
 			}
 			if err := describeVolume(ctx, n, out); err != nil {
-				out.Error = node.Typed(err).Error()
+				out.Error = textOf(err)
 			}
 			return out, nil
 		})
@@ -216,34 +226,28 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 // of those for staging, which have the hash of the volume handle.
 func find(ctx context.Context, n *node.Node, name string) (string, error) {
 	handle := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
-	dirs := n.WorkingDirs
-	if len(dirs) == 0 {
-		dirs = []string{`C:\var\lib\kubelet`}
-	}
-	for _, dir := range dirs {
-		dir = strings.TrimRight(dir, `\/`)
-		pods, err := entries(ctx, n, dir+`\pods`)
-		if err != nil {
+	for _, dir := range kubeletDirs(n) {
+		found := ""
+		err := published(ctx, n, dir, func(pod, volume, path string) error {
+			if strings.EqualFold(volume, name) || strings.EqualFold(pod, name) {
+				found = path
+				return fs.SkipAll
+			}
+			return nil
+		})
+		switch {
+		case found != "":
+			return found, nil
+		case err != nil:
 			return "", err
 		}
-		for _, pod := range pods {
-			volumes, err := entries(ctx, n, dir+`\pods\`+pod+`\volumes\kubernetes.io~csi`)
-			if err != nil {
-				return "", err
-			}
-			for _, v := range volumes {
-				if strings.EqualFold(v, name) || strings.EqualFold(pod, name) {
-					return dir + `\pods\` + pod + `\volumes\kubernetes.io~csi\` + v + `\mount`, nil
-				}
-			}
-		}
 		plugins := dir + `\plugins\kubernetes.io\csi`
-		drivers, err := entries(ctx, n, plugins)
+		drivers, err := entries(ctx, n, plugins, "")
 		if err != nil {
 			return "", err
 		}
 		for _, driver := range drivers {
-			staged := plugins + `\` + driver + `\` + handle
+			staged := plugins + `\` + driver.Name + `\` + handle
 			if exists, err := winfs.Exists(ctx, n, staged); err != nil || exists {
 				return staged + `\globalmount`, err
 			}
@@ -252,24 +256,117 @@ func find(ctx context.Context, n *node.Node, name string) (string, error) {
 	return "", nil
 }
 
-// entries returns the names in a directory, and none if it does not exist or cannot be read.
-func entries(ctx context.Context, n *node.Node, path string) ([]string, error) {
-	list, err := winfs.ReadDir(ctx, n, path)
-	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY) {
+// kubeletDirs returns the working directories, or the usual one of the kubelet.
+func kubeletDirs(n *node.Node) []string {
+	if len(n.WorkingDirs) == 0 {
+		return []string{`C:\var\lib\kubelet`}
+	}
+	var dirs []string
+	for _, dir := range n.WorkingDirs {
+		dirs = append(dirs, strings.TrimRight(dir, `\/`))
+	}
+	return dirs
+}
+
+// published calls visit with each volume of a pod in a directory of the kubelet, and the path
+// at which the pod has it, until it fails.
+func published(ctx context.Context, n *node.Node, dir string, visit func(pod, volume, path string) error) error {
+	dir += `\pods`
+	pods, err := entries(ctx, n, dir, "")
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		below := pod.Name + `\volumes\kubernetes.io~csi`
+		volumes, err := entries(ctx, n, dir, below)
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes {
+			if err := visit(pod.Name, v.Name, dir+`\`+below+`\`+v.Name+`\mount`); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entries returns what is in the directory below in dir, and nothing if it does not exist, is a
+// link, or cannot be read.
+func entries(ctx context.Context, n *node.Node, dir, below string) ([]winfs.Entry, error) {
+	list, err := winfs.ReadDirBelow(ctx, n, dir, below)
+	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY, win32.ERROR_REPARSE_POINT_ENCOUNTERED) {
 		return nil, nil
 	}
 	if err != nil {
-		n.Log.Warn("Skipped a directory that cannot be read", "path", path, "err", err)
+		n.Log.Warn("Skipped a directory that cannot be read", "path", dir+`\`+below, "err", err)
 		return nil, ctx.Err()
 	}
-	var names []string
-	for _, e := range list {
-		names = append(names, e.Name)
-	}
-	return names, nil
+	return list, nil
 }
 
-func follow(ctx context.Context, n *node.Node, path string) (*admin.Way, error) {
+// maxLinks is the most links that a description has; more could exceed the size of an answer.
+const maxLinks = 2000
+
+// links returns where the kubelet's links and mount points of volumes lead. One that does not
+// answer has an error.
+func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) {
+	paths, err := ask(ctx, &s.questions, "links", func(ctx context.Context) ([]string, error) { return linksOf(ctx, n) })
+	if err != nil {
+		return nil, err
+	}
+	mappings := sync.OnceValues(func() ([]smbapi.Mapping, error) {
+		return ask(ctx, &s.questions, "mappings", func(context.Context) ([]smbapi.Mapping, error) { return smbapi.On(n).Mappings() })
+	})
+	hurried, cancel := context.WithTimeout(ctx, 2*patience) // in all
+	defer cancel()
+	ways := make([]*admin.Way, len(paths))
+	each(len(paths), func(i int) {
+		way, err := ask(hurried, &s.questions, "link "+paths[i], func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, paths[i], mappings) })
+		if err != nil {
+			way = &admin.Way{Path: paths[i], Location: paths[i], Error: textOf(err)}
+		}
+		if len(way.Hops) > 0 || err != nil {
+			ways[i] = way
+		}
+	})
+	return slices.DeleteFunc(ways, func(w *admin.Way) bool { return w == nil }), ctx.Err()
+}
+
+// linksOf returns where the kubelet may have links and mount points of volumes: those of pods,
+// and of staged volumes, which are named globalmount and at most five directories below plugins.
+func linksOf(ctx context.Context, n *node.Node) (all []string, err error) {
+	look := func(path string) {
+		if len(all) < maxLinks {
+			all = append(all, path)
+		}
+	}
+	var staged func(dir, below string, depth int) error
+	staged = func(dir, below string, depth int) error {
+		list, err := entries(ctx, n, dir, below)
+		for _, e := range list {
+			switch path := strings.TrimPrefix(below+`\`+e.Name, `\`); {
+			case err != nil:
+			case winpath.Fold(e.Name) == "GLOBALMOUNT":
+				look(dir + `\` + path)
+			case depth > 0 && e.IsDir() && !e.IsLink():
+				err = staged(dir, path, depth-1)
+			}
+		}
+		return err
+	}
+	for _, dir := range kubeletDirs(n) {
+		if err = published(ctx, n, dir, func(_, _, path string) error { look(path); return nil }); err == nil {
+			err = staged(dir+`\plugins`, "", 5)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func follow(ctx context.Context, n *node.Node, path string, list func() ([]smbapi.Mapping, error)) (*admin.Way, error) {
 	t, err := winfs.Follow(ctx, n, path)
 	if err != nil {
 		return nil, err
@@ -292,7 +389,7 @@ func follow(ctx context.Context, n *node.Node, path string) (*admin.Way, error) 
 		return out, nil
 	}
 	out.Share = t.At.Volume
-	mappings, err := smbapi.On(n).Mappings()
+	mappings, err := list()
 	if err != nil {
 		out.Error = err.Error()
 	}

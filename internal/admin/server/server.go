@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
@@ -41,7 +42,10 @@ func Pipe(disks Disks, calls *apiserver.Calls) apiserver.Pipe {
 }
 
 // ListCalls implements [admin.AdminServer].
-func (s *Server) ListCalls(ctx context.Context, _ *admin.ListCallsRequest) (*admin.ListCallsResponse, error) {
+func (s *Server) ListCalls(ctx context.Context, in *admin.ListCallsRequest) (*admin.ListCallsResponse, error) {
+	if in.Failed {
+		return &admin.ListCallsResponse{Failed: s.failed()}, nil
+	}
 	own := inflight.Of(ctx)
 	out := &admin.ListCallsResponse{}
 	for _, c := range s.calls.List() {
@@ -54,6 +58,24 @@ func (s *Server) ListCalls(ctx context.Context, _ *admin.ListCallsRequest) (*adm
 		})
 	}
 	return out, nil
+}
+
+func (s *Server) failed() []*admin.FailedCall {
+	var all []*admin.FailedCall
+	for _, c := range s.calls.Failed() {
+		out := &admin.FailedCall{
+			Call: &admin.Call{
+				Id: c.ID, Pipe: c.Pipe, Method: c.Method, Target: c.Target, Process: c.Process, Program: c.Program,
+				AgeMilliseconds: time.Since(c.At).Milliseconds(), CallerGone: c.Gone,
+			},
+			TookMilliseconds: c.Took.Milliseconds(), Code: c.Code.String(), Error: c.Error, Times: uint32(c.Times),
+		}
+		for _, w := range c.Win32 {
+			out.Win32 = append(out.Win32, &admin.FailedWin32{AgeMilliseconds: time.Since(w.At).Milliseconds(), Call: w.Call, Code: w.Code, Object: w.Object, Error: w.Error})
+		}
+		all = append(all, out)
+	}
+	return all
 }
 
 // ClearDisk implements [admin.AdminServer].

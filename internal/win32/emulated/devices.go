@@ -135,7 +135,8 @@ func (h *deviceHandle) usedVolume() *volume {
 }
 
 // CreateFile implements [win32.Handles] for disks and volumes:
-// `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`.
+// `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`,
+// `\\?\Harddisk1Partition2`; and for the mount manager, `\\.\MountPointManager`.
 // A path that leads into a volume is opened as by NtCreateFile.
 //
 // Two handles with data access to one device must allow each other in their
@@ -151,6 +152,10 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 		}
 		if reserved {
 			return win32.ERROR_FILE_NOT_FOUND // Source: node, it has no consoles or ports
+		}
+		if strings.EqualFold(name, `\??\MountPointManager`) && disposition == win32.OPEN_EXISTING {
+			h = n.insert(mountManager{n}, path)
+			return nil
 		}
 		d := n.deviceForNT(name)
 		if d == nil {
@@ -222,7 +227,7 @@ func (h *deviceHandle) allows(o *deviceHandle) bool {
 
 // Interfaces implements [win32.Devices]. A class without devices has an empty list.
 //
-// Source: document, SetupDiEnumDeviceInterfaces.
+// Source: document, CM_Get_Device_Interface_ListW.
 func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	err = n.do(func(*tx) error {
 		switch class {

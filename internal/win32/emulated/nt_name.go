@@ -1,7 +1,6 @@
 package emulated
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -196,8 +195,13 @@ func (n *Node) volumeByGUID(guid win32.GUID) *volume {
 // volumeByPlace returns the volume of `\\?\Harddisk<disk>Partition<partition>`, or nil.
 // place is what follows "Harddisk".
 func (n *Node) volumeByPlace(place string) *volume {
+	disk, partition, ok := cutFold(place, "Partition")
+	if !ok {
+		return nil
+	}
 	for _, v := range n.volumes {
-		if len(v.extents) == 1 && v.visible() && strings.EqualFold(place, fmt.Sprintf("%dPartition%d", v.extents[0].disk.Number, v.partition.Number)) {
+		if len(v.extents) == 1 && v.visible() && disk == strconv.FormatUint(uint64(v.extents[0].disk.Number), 10) &&
+			partition == strconv.FormatUint(uint64(v.partition.Number), 10) {
 			return v
 		}
 	}
@@ -247,6 +251,14 @@ func (n *Node) deviceForNT(name string) device {
 		return v
 	}
 	return nil
+}
+
+func cutFold(s, sep string) (before, after string, found bool) {
+	i := strings.Index(strings.ToLower(s), strings.ToLower(sep))
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }
 
 func cutPrefixFold(s, prefix string) (rest string, ok bool) {

@@ -18,7 +18,8 @@ import (
 // (rufus issues 386, 2630).
 func (v *volume) answers(code uint32, direct bool) error {
 	switch {
-	case !v.offline, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE:
+	case !v.offline, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE,
+		code == win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME: // without which the mount manager would not list it
 		return nil
 	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
 		if v.n.cfg.OfflineVolumes == nodespec.OfflineLocated {
@@ -46,6 +47,8 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 		v.setRecord(t, record)
 		t.onCommit(func() { v.offline = false })
 		return 0, nil
+	case win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:
+		return v.deviceName(out)
 	case win32.IOCTL_VOLUME_UPDATE_PROPERTIES:
 		v.grow(t)
 		return 0, nil

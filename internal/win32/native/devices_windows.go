@@ -23,9 +23,24 @@ import (
 // https://learn.microsoft.com/windows/win32/api/cfgmgr32/nf-cfgmgr32-cm_reenumerate_devnode
 //sys	cmReenumerateDevNode(node uint32, flags uint32) (cr uint32) = cfgmgr32.CM_Reenumerate_DevNode
 
-// Interfaces lists the set of SetupDiGetClassDevsW. (The CM_ functions return the
-// same, but are stubs in Wine.)
+// Interfaces is CM_Get_Device_Interface_ListW, which returns all paths at once. Where it fails,
+// as in Wine, where it is a stub, Interfaces lists the set of SetupDiGetClassDevsW, which takes
+// three calls for each.
+// https://learn.microsoft.com/windows/win32/api/cfgmgr32/nf-cfgmgr32-cm_get_device_interface_listw
 func (a *API) Interfaces(class win32.GUID) ([]win32.Interface, error) {
+	of := windows.GUID(class)
+	paths, err := windows.CM_Get_Device_Interface_List("", &of, windows.CM_GET_DEVICE_INTERFACE_LIST_PRESENT)
+	if err != nil { // of which x/sys prints no text without a function that Wine lacks
+		return deviceSet(class)
+	}
+	var found []win32.Interface
+	for _, p := range paths {
+		found = append(found, win32.Interface{Path: p})
+	}
+	return found, nil
+}
+
+func deviceSet(class win32.GUID) ([]win32.Interface, error) {
 	set, err := setupDiGetClassDevs(&class, nil, 0, uint32(windows.DIGCF_PRESENT|windows.DIGCF_DEVICEINTERFACE))
 	if err != nil {
 		return nil, errorOf(err)

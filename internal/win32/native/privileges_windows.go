@@ -19,8 +19,9 @@ func (a *API) WithPrivilege(privilege string, f func(win32.API) error) error {
 		return f(a)
 	}
 	defer func() {
-		// A thread that keeps the token stays locked: the runtime ends it with its
-		// goroutine and runs no other goroutine on it.
+		// A thread that keeps the token stays locked, so the runtime runs no other goroutine
+		// on it. A goroutine that works for one call after another keeps it for the later
+		// ones, too: it is of the same account, with one privilege more.
 		if windows.RevertToSelf() == nil {
 			runtime.UnlockOSThread()
 		}

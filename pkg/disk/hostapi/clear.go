@@ -67,7 +67,7 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 			return none, err
 		}
 	}
-	mounted, err := storage.Mounted(d.host.Ctx, d.host.Node, number.DeviceNumber)
+	mounted, err := disk.Mounted(d.host.Ctx, number.DeviceNumber, l)
 	if err != nil {
 		return none, err
 	}
@@ -149,7 +149,7 @@ func (d DiskAPI) clearOnline(disk *storage.Disk, number uint32, l win32.Layout, 
 }
 
 func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64, touched *bool) (uint64, error) {
-	done, err := storage.Hold(d.host.Ctx, d.host.Node, number)
+	done, err := disk.Hold(d.host.Ctx, number, l)
 	if err != nil {
 		return 0, err
 	}
@@ -159,7 +159,7 @@ func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size u
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return 0, err
 	}
-	mounted, err := storage.Mounted(d.host.Ctx, d.host.Node, number)
+	mounted, err := disk.Mounted(d.host.Ctx, number, l)
 	if err != nil {
 		return 0, err
 	}

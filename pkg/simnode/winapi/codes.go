@@ -1,6 +1,6 @@
 package winapi
 
-// Control codes of DeviceIoControl (winioctl.h, ntddscsi.h).
+// Control codes of DeviceIoControl (winioctl.h, ntddscsi.h, mountmgr.h).
 const (
 	IOCTL_STORAGE_GET_DEVICE_NUMBER      = 0x2D1080
 	IOCTL_STORAGE_QUERY_PROPERTY         = 0x2D1400
@@ -22,6 +22,8 @@ const (
 	IOCTL_VOLUME_OFFLINE                 = 0x56C00C
 	IOCTL_VOLUME_IS_OFFLINE              = 0x560010
 	IOCTL_VOLUME_UPDATE_PROPERTIES       = 0x560054
+	IOCTL_MOUNTDEV_QUERY_DEVICE_NAME     = 0x4D0008
+	IOCTL_MOUNTMGR_QUERY_POINTS          = 0x6D0008
 	FSCTL_LOCK_VOLUME                    = 0x90018
 	FSCTL_DISMOUNT_VOLUME                = 0x90020
 	FSCTL_GET_NTFS_VOLUME_DATA           = 0x90064

@@ -25,7 +25,7 @@
 //	FormatVolume          Format
 //	IsVolumeFormatted     VolumeInformation
 //	GetVolumeStats        FreeSpace
-//	ListVolumesOnDisk     VolumeNames
+//	ListVolumesOnDisk     DeviceIoControl  IOCTL_DISK_GET_DRIVE_LAYOUT_EX
 //	MountVolume           SetMountPoint
 //	UnmountVolume         DeleteMountPoint
 //	ResizeVolume          DeviceIoControl  IOCTL_DISK_GROW_PARTITION, FSCTL_EXTEND_VOLUME

@@ -15,55 +15,15 @@ func (v volumeAPI) ListVolumesOnDisk(diskNumber, partitionNumber uint32) ([]stri
 	if err := v.host.Ready(); err != nil {
 		return nil, err
 	}
+	all, err := storage.OnDisk(v.host.Ctx, v.host.Node, diskNumber, partitionNumber, true)
+	if err != nil {
+		return nil, err
+	}
 	ids := []string{}
-	wanted := func(storage.Located) bool { return true }
-	if partitionNumber != 0 {
-		p, ok, err := v.partition(diskNumber, partitionNumber)
-		if err != nil || !ok {
-			return ids, err
-		}
-		wanted = func(l storage.Located) bool { return l.Within(diskNumber, p) }
-	}
-	all, err := storage.Volumes(v.host.Ctx, v.host.Node)
-	if err != nil {
-		return nil, err
-	}
-	// The caller names the disk whose volumes it will use, so those that are offline are
-	// brought online.
-	brought, err := storage.OnlineVolumes(v.host.Ctx, v.host.Node, diskNumber, all)
-	if err == nil && brought {
-		all, err = storage.Volumes(v.host.Ctx, v.host.Node)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range storage.OnDisk(all, diskNumber) {
-		if wanted(l) {
-			ids = append(ids, l.ID)
-		}
+	for _, l := range all {
+		ids = append(ids, l.ID)
 	}
 	return ids, nil
-}
-
-func (v volumeAPI) partition(diskNumber, number uint32) (win32.Partition, bool, error) {
-	disk, err := storage.OpenDisk(v.host.Ctx, v.host.Node, diskNumber, storage.Query)
-	if errors.Is(err, hosterr.ErrNotFound) {
-		return win32.Partition{}, false, nil
-	}
-	if err != nil {
-		return win32.Partition{}, false, err
-	}
-	defer disk.Close()
-	l, err := disk.Layout(v.host.Ctx)
-	if err != nil {
-		return win32.Partition{}, false, err
-	}
-	for _, p := range storage.Used(l) {
-		if p.Number == number {
-			return p, true, nil
-		}
-	}
-	return win32.Partition{}, false, nil
 }
 
 // extents returns the extents of a volume, of which there is at least one.

@@ -25,6 +25,8 @@ func (s *Server) call(in []byte) ([]byte, error) {
 		// The model's disks arrive after the scan, and then nothing calls the driver.
 		time.Sleep(20 * time.Millisecond)
 		return nil, err
+	case callInterfaces:
+		return s.interfaces(a)
 	case callFormat:
 		return s.format(a)
 	}
@@ -37,6 +39,24 @@ func (s *Server) call(in []byte) ([]byte, error) {
 		return nil, fmt.Errorf("call %d: %w", what, a.err)
 	}
 	return result.encode(err), nil
+}
+
+// interfaces returns the paths of the present device interfaces of a class, as
+// CM_Get_Device_Interface_List does.
+func (s *Server) interfaces(a *arguments) ([]byte, error) {
+	class, _ := a.bytes()
+	a.refuse(len(class) != 16, "not a class of devices")
+	if a.err != nil {
+		return nil, a.err
+	}
+	found, err := s.api.Interfaces(win32.GUIDFromBytes(class))
+	var b []byte
+	for _, i := range found {
+		for _, u := range append(win32.UTF16(i.Path), 0) {
+			b = binary.LittleEndian.AppendUint16(b, u)
+		}
+	}
+	return append(b, 0, 0), err
 }
 
 // arguments are the arguments of a call. Each follows its length.

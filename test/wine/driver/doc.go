@@ -14,7 +14,7 @@
 // and there is only one model of a disk. Next to the driver there are four DLLs,
 // which call the same server: fmifs.dll (FormatEx2 and its callback),
 // iscsidsc.dll, netapi32.dll for the NetUse functions, and cfgmgr32.dll for
-// CM_Reenumerate_DevNode.
+// CM_Get_Device_Interface_List and CM_Reenumerate_DevNode.
 //
 // # What this shows
 //

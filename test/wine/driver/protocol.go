@@ -36,6 +36,7 @@ const (
 // Calls of the DLLs.
 const (
 	callReenumerate = 1 + iota
+	callInterfaces
 	callFormat
 	callAddPortal
 	callPortals

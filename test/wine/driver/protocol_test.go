@@ -67,37 +67,3 @@ func TestMalformedRequests(t *testing.T) {
 		}
 	}
 }
-
-// A query for mount points may contain any bytes.
-func TestMalformedPointQueries(t *testing.T) {
-	question := make([]byte, pointSize+4)
-	binary.LittleEndian.PutUint32(question, pointSize)
-	binary.LittleEndian.PutUint16(question[4:], 4)
-	copy(question[pointSize:], "a\x00b\x00")
-	if link, _, _, ok := decodePoint(question); !ok || link != "ab" {
-		t.Errorf("a complete query: %q, %t", link, ok)
-	}
-	for n := range len(question) {
-		if link, _, _, ok := decodePoint(question[:n]); ok {
-			t.Errorf("of %d bytes, %d are accepted as a query for %q", len(question), n, link)
-		}
-	}
-}
-
-func TestEncodePoints(t *testing.T) {
-	list := []point{{`\??\Volume{x}`, "id", `\Device\A`}, {`\DosDevices\E:`, "id", `\Device\B`}}
-	b := encodePoints(list)
-	if size, n := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]); int(size) != len(b) || n != 2 {
-		t.Fatalf("a size of %d and %d points in %d bytes", size, n, len(b))
-	}
-	for i, p := range list {
-		// A single MOUNTMGR_MOUNT_POINT has offsets relative to itself.
-		one := slices.Clone(b[8+i*pointSize:])
-		for _, at := range []int{0, 8, 16} {
-			binary.LittleEndian.PutUint32(one[at:], binary.LittleEndian.Uint32(one[at:])-uint32(8+i*pointSize))
-		}
-		if link, id, device, ok := decodePoint(one); !ok || (point{link, id, device}) != p {
-			t.Errorf("point %d decodes to %q %q %q, want %+v", i, link, id, device, p)
-		}
-	}
-}

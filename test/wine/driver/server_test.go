@@ -172,12 +172,37 @@ func TestServerReplies(t *testing.T) {
 			t.Errorf("the size of %s: %x, %#x, want %d", name, space, uint32(status), total)
 		}
 	}
-	out, status := a.ask(request{operation: opPoints, in: make([]byte, pointSize), out: 4096})
+	out, status := a.ask(request{operation: opPoints, in: make([]byte, win32.SizeofMountPoint), out: 4096})
 	if n := int(binary.LittleEndian.Uint32(out[4:])); status != 0 || n != len(names)+1 { // C: has two
 		t.Errorf("%d mount points, %#x, want %d", n, uint32(status), len(names)+1)
 	}
-	if out, status := a.ask(request{operation: opPoints, in: make([]byte, pointSize), out: 8}); status != win32.STATUS_BUFFER_OVERFLOW || len(out) != 4 {
+	if out, status := a.ask(request{operation: opPoints, in: make([]byte, win32.SizeofMountPoint), out: 8}); status != win32.STATUS_BUFFER_OVERFLOW || len(out) != 4 {
 		t.Errorf("mount points without a buffer: %x, %#x", out, uint32(status))
+	}
+	// The road from a partition to the name of its volume.
+	device := a.open(`\??\Harddisk0Partition3`)
+	b, status := a.ask(request{operation: opControl, handle: device, code: win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, out: 256})
+	if status != 0 {
+		t.Fatalf("the device name of C: %#x", uint32(status))
+	}
+	name, err := win32.DecodeDeviceName(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letter, err := a.model.VolumeNameForMountPoint(`C:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, status = a.ask(request{operation: opPoints, in: win32.MountPoint{Device: name}.Encode(), out: 4096})
+	points, err := win32.DecodeMountPoints(out)
+	if status != 0 || err != nil || len(points) != 2 || `\\?`+points[0].Link[3:]+`\` != letter {
+		t.Errorf("the names of %s: %+v, %#x, %v, want %s first", name, points, uint32(status), err, letter)
+	}
+	malformed := win32.MountPoint{Link: "ab"}.Encode()
+	for n := range len(malformed) {
+		if _, status := a.ask(request{operation: opPoints, in: malformed[:n], out: 4096}); status == 0 {
+			t.Errorf("%d of %d bytes are accepted as a query", n, len(malformed))
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (tr *trace) over(api win32.API) win32.API {
 		}
 		return err
 	})
-	return win32.Trace(api, slog.New(slog.NewTextHandler(tr, &slog.HandlerOptions{Level: win32.TraceLevel})))
+	return win32.Trace(api, slog.New(slog.NewTextHandler(tr, &slog.HandlerOptions{Level: win32.TraceLevel})), nil, nil)
 }
 
 var (

@@ -1,6 +1,7 @@
 package wmi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -218,24 +219,30 @@ func (s *session) instances(q query) ([]*object, error) {
 	if err := protect(op, enum); err != nil {
 		return nil, err
 	}
+	const batch = 100 // instances that one call returns
 	var list []*object
 	for {
-		var o *object
+		var objects [batch]*object
 		var n uint32
-		hr, err := call(op, enum, enumNext, milliseconds(callLimit), 1, uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
+		hr, err := call(op, enum, enumNext, milliseconds(callLimit), batch, uintptr(unsafe.Pointer(&objects[0])), uintptr(unsafe.Pointer(&n)))
 		if err != nil {
 			return nil, err
 		}
-		if hr == sTimedOut {
-			return nil, slow(op, callLimit)
+		for _, o := range objects[:min(n, batch)] {
+			_, failed := s.own(op, o)
+			err = cmp.Or(err, failed)
+			list = append(list, o)
 		}
-		if n == 0 {
-			return list, nil
-		}
-		if o, err = s.own(op, o); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		list = append(list, o)
+		// Wine says that it timed out when it returns fewer instances than it was asked for.
+		switch {
+		case n == 0 && hr == sTimedOut:
+			return nil, slow(op, callLimit)
+		case n == 0:
+			return list, nil
+		}
 	}
 }
 

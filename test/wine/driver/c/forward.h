@@ -46,6 +46,7 @@ struct device {
 /* The function of a call from a DLL, in its first four bytes. */
 enum call {
 	CALL_REENUMERATE = 1,
+	CALL_INTERFACES,
 	CALL_FORMAT,
 	CALL_ADD_PORTAL,
 	CALL_PORTALS,

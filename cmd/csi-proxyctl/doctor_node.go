@@ -1,0 +1,328 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+)
+
+// The limits of the checks of disks and volumes.
+const (
+	// nearlyFull is the used part of a volume, in percent, from which it is reported.
+	nearlyFull = 95
+	// mostLooked is the number of disks whose content is looked at. Each look reads some MiB.
+	mostLooked = 8
+	// mostCalls is the number of calls that are reported one by one.
+	mostCalls = 5
+	// unused is the least space behind a volume that is reported, in bytes: less may be what
+	// partition tables and clusters leave.
+	unused = 64 << 20
+)
+
+// examineNode makes the checks of disks, volumes, links and calls, of what csi-proxy describes
+// with one answer, and otherwise those that are possible without the pipe of administrators.
+func (a *app) examineNode(ctx context.Context) []finding {
+	calls, err := a.inFlight(ctx)
+	found := examineCalls(calls)
+	if err != nil {
+		found = checkFailed("calls", err)
+	}
+	node, err := a.describe(ctx, &admin.DescribeRequest{Links: true})
+	switch {
+	case err != nil && statusIn(err) != nil:
+		return append(checkFailed("disks", err), found...)
+	case err != nil:
+		text, _, _ := strings.Cut(explain(err), "\nhint: ")
+		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links and calls were not checked: " + text,
+			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
+	}
+	// The names of the disks are an answer of the API, which may be what hangs.
+	limited, cancel := a.withShortLimit(ctx, probeLimit)
+	defer cancel()
+	var ids *diskv1.ListDiskIDsResponse
+	err = onAPI(limited, a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) (err error) {
+		ids, err = c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+		return err
+	})
+	if err != nil {
+		a.note("serial numbers of disks are unknown: %s", brief(err))
+	}
+	serials := map[uint32]string{}
+	for n, id := range ids.GetDiskIDs() {
+		serials[n] = id.SerialNumber
+	}
+	disks := examineDisks(node.Disks, serials)
+	disks = append(disks, a.examineContent(ctx, node, serials, calls)...)
+	if node.DisksError != "" {
+		disks = append(disks, notListed("disks", node.DisksError)...)
+	}
+	if len(disks) == 0 {
+		disks = []finding{{resultOK, "disks", fmt.Sprintf("%d disks, all online and writable", len(node.Disks)), ""}}
+	}
+	volumes, links := examineVolumes(a, node), examineLinks(node)
+	if node.VolumesError != "" {
+		volumes = notListed("volumes", node.VolumesError)
+	}
+	if node.LinksError != "" {
+		links = notListed("links", node.LinksError)
+	}
+	return slices.Concat(disks, volumes, links, found, examineTargets(node))
+}
+
+// notListed is the finding of a check for which csi-proxy has no list.
+func notListed(check, why string) []finding {
+	return []finding{{resultProblem, check, "csi-proxy cannot list them: " + why,
+		"look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists"}}
+}
+
+func nameOfDisk(n uint32, serials map[uint32]string) string {
+	if serials[n] == "" {
+		return fmt.Sprintf("disk %d", n)
+	}
+	return fmt.Sprintf("disk %d (%s)", n, printable(serials[n]))
+}
+
+// examineDisks finds disks that are not usable for volumes.
+func examineDisks(disks []*admin.Disk, serials map[uint32]string) []finding {
+	var found []finding
+	for i, d := range disks {
+		what := nameOfDisk(d.Number, serials)
+		for _, o := range disks[:i] {
+			if d.Identity != "" && d.Identity == o.Identity {
+				found = append(found, finding{resultProblem, "disks", fmt.Sprintf("%s and %s have the same identity (%s)", nameOfDisk(o.Number, serials), what, d.Identity),
+					"one is a copy of the other; detach it, or take it online with SetDiskState, upon which Windows gives it an identity of its own"})
+			}
+		}
+		if cause, remedy := diskTrouble(d, disks, what); cause != "" {
+			found = append(found, finding{resultProblem, "disks", cause, remedy})
+		}
+	}
+	return found
+}
+
+// examineContent finds disks without a volume that csi-proxy would not partition, because they
+// have content. It leaves out a disk that a call works on, which would keep it waiting.
+func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, serials map[uint32]string, calls []*admin.Call) []finding {
+	ctx, cancel := a.withShortLimit(ctx, openLimit)
+	defer cancel()
+	var found []finding
+	looked, left := 0, 0
+	for _, d := range node.Disks {
+		used, hasVolumes := false, false
+		matches := []func(field) bool{onDisk(d.Number)}
+		for _, v := range node.Volumes {
+			if slices.Contains(v.Disks, d.Number) {
+				hasVolumes = true
+				used = used || v.FileSystem != "" || len(v.MountedAt) > 0
+				matches = append(matches, func(f field) bool { return samePath(f.value, v.Id) })
+			}
+		}
+		busy := slices.ContainsFunc(calls, func(c *admin.Call) bool {
+			return slices.ContainsFunc(matches, func(match func(field) bool) bool { return slices.ContainsFunc(fieldsOf(c.Target), match) })
+		})
+		if d.Error != "" || !d.Online || used || busy {
+			continue
+		}
+		if looked++; looked > mostLooked {
+			left++
+			continue
+		}
+		content, err := a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: d.Number, DryRun: true})
+		if err != nil {
+			found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), ""})
+			continue
+		}
+		if cause, remedy := foreignTrouble(d, hasVolumes, content, nameOfDisk(d.Number, serials)); cause != "" {
+			found = append(found, finding{resultProblem, "disks", cause, remedy})
+		}
+	}
+	if left > 0 {
+		found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %d more disks without a volume was not looked at", left), "csi-proxyctl why NUMBER looks at one disk"})
+	}
+	return found
+}
+
+// examineVolumes finds mounted volumes that do not work, are full, or do not use their disk.
+func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
+	const check = "volumes"
+	var found []finding
+	mounted := 0
+	for _, v := range node.Volumes {
+		if len(v.MountedAt) == 0 {
+			continue
+		}
+		mounted++
+		at := v.MountedAt[0]
+		if cause, remedy := volumeTrouble(a, v); cause != "" {
+			found = append(found, finding{resultProblem, check, cause + ", mounted at " + at, remedy})
+			continue
+		}
+		if v.SizeBytes == 0 {
+			continue
+		}
+		if used := v.SizeBytes - min(v.FreeBytes, v.SizeBytes); used >= v.SizeBytes/100*nearlyFull {
+			found = append(found, finding{resultNote, check, fmt.Sprintf("the volume at %s is %s full", at, percent(int64(used), int64(v.SizeBytes))), "expand the persistent volume claim, or remove files"})
+		}
+		if more := unusedBehind(v, node.Disks); more >= unused && more >= v.SizeBytes/100 && len(at) > len(`C:\`) {
+			found = append(found, finding{resultNote, check, fmt.Sprintf("the volume at %s does not use %s that its disk has", at, a.size(more)),
+				fmt.Sprintf("the driver extends it when the pod starts again; or: csi-proxyctl call volume/v1 ResizeVolume 'volume_id=%s'", v.Id)})
+		}
+	}
+	if len(found) == 0 {
+		return []finding{{resultOK, check, fmt.Sprintf("%d mounted volumes, all working and with free space", mounted), ""}}
+	}
+	return found
+}
+
+// examineTargets finds disks of iSCSI targets without a mounted volume, as a driver leaves them
+// that was cut off. The API does not list sessions.
+func examineTargets(node *admin.DescribeResponse) []finding {
+	var found []finding
+	for _, d := range node.Disks {
+		mounted := slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, d.Number) && len(v.MountedAt) > 0 })
+		if d.Bus == "iSCSI" && d.Error == "" && !mounted {
+			found = append(found, finding{resultNote, "iscsi", fmt.Sprintf("disk %d is of an iSCSI target, and no volume of it is mounted", d.Number),
+				"if no pod needs it: csi-proxyctl iscsi disconnect PORTAL TARGET; csi-proxyctl iscsi portals and iscsi discover PORTAL list them"})
+		}
+	}
+	return found
+}
+
+// unusedBehind returns how many bytes a volume could grow by: what its file system leaves of its
+// partition, and what is free behind that. It returns 0 for a volume on several disks.
+func unusedBehind(v *admin.Volume, disks []*admin.Disk) uint64 {
+	if len(v.Disks) != 1 {
+		return 0
+	}
+	for _, d := range disks {
+		if d.Number != v.Disks[0] || d.Error != "" {
+			continue
+		}
+		limit := d.SizeBytes
+		for _, p := range d.Partitions {
+			if p.OffsetBytes > v.OffsetBytes {
+				limit = min(limit, p.OffsetBytes)
+			}
+		}
+		if end := v.OffsetBytes + v.SizeBytes; limit > end {
+			return limit - end
+		}
+	}
+	return 0
+}
+
+// examineLinks finds links and mount points whose volume, directory or share is gone.
+func examineLinks(node *admin.DescribeResponse) []finding {
+	const check = "links"
+	type broken struct {
+		path, cause string
+		more        int
+	}
+	var all []*broken
+	by := map[string]*broken{} // by what is gone, to which a pod's link and a mount point lead
+	for _, w := range node.Links {
+		last := &admin.Hop{}
+		if n := len(w.Hops); n > 0 {
+			last = w.Hops[n-1]
+		}
+		gone, cause := "", ""
+		switch {
+		case w.Error != "" && len(w.Hops) == 0:
+			gone, cause = w.Path, "something that does not answer: "+w.Error
+		case w.Share != "" && w.ShareStatus == "":
+			gone, cause = w.Share, w.Share+", which is not mapped"
+		case w.Share != "": // examineSMB reports the mapping
+		case last.Volume != "" && node.VolumesError == "" && !slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return strings.EqualFold(v.Id, last.Volume) }):
+			gone, cause = last.Volume, last.Volume+", which is not on this node: its disk was detached or is offline"
+		case w.Missing != "":
+			gone, cause = w.Path, last.Target+", which does not exist"
+		case w.Error != "":
+			gone, cause = w.Location, w.Location+", which cannot be opened: "+w.Error
+		}
+		switch {
+		case cause == "":
+		case by[gone] != nil:
+			by[gone].more++
+		default:
+			by[gone] = &broken{path: w.Path, cause: cause}
+			all = append(all, by[gone])
+		}
+	}
+	if all == nil {
+		return []finding{{resultOK, check, fmt.Sprintf("%d links and mount points of volumes, all leading to something", len(node.Links)), ""}}
+	}
+	var found []finding
+	for _, b := range all {
+		text := b.path + " leads to " + b.cause
+		if b.more > 0 {
+			text += fmt.Sprintf("; %d more paths lead there", b.more)
+		}
+		found = append(found, finding{resultProblem, check, text, "csi-proxyctl why " + quoted(b.path) + " says what to do"})
+	}
+	return found
+}
+
+// examineCalls finds calls that hang, and pipes at which calls wait for others to end.
+func examineCalls(calls []*admin.Call) []finding {
+	const check = "calls"
+	type load struct {
+		running, queued int
+		by              map[uint32]int
+		program         map[uint32]string
+	}
+	found := []finding{}
+	loads := map[string]*load{}
+	var pipes []string
+	hung := 0
+	for _, c := range calls {
+		l := loads[c.Pipe]
+		if l == nil {
+			l = &load{by: map[uint32]int{}, program: map[uint32]string{}}
+			loads[c.Pipe], pipes = l, append(pipes, c.Pipe)
+		}
+		l.by[c.Process]++
+		l.program[c.Process] = c.Program
+		if c.Phase == "queued" {
+			l.queued++
+			continue
+		}
+		l.running++
+		age := time.Duration(c.AgeMilliseconds) * time.Millisecond
+		if !c.CallerGone && age < hangs {
+			continue
+		}
+		if hung++; hung <= mostCalls {
+			e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
+			hint := "csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk that it names, and restart the node"
+			if c.WaitsFor != "" {
+				hint = "csi-proxyctl calls shows what the call does that it waits for"
+			}
+			found = append(found, finding{resultProblem, check, fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, age, e.does()), hint})
+		}
+	}
+	if hung > mostCalls {
+		found = append(found, finding{resultProblem, check, fmt.Sprintf("%d more calls hang", hung-mostCalls), "csi-proxyctl calls lists them"})
+	}
+	for _, name := range pipes {
+		l := loads[name]
+		if l.queued == 0 {
+			continue
+		}
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(l.by)), func(x, y uint32) int { return cmp.Compare(l.by[x], l.by[y]) })
+		found = append(found, finding{resultProblem, check,
+			fmt.Sprintf("%s is overloaded: %d calls run, and %d wait for them to end; %d are of process %d (%s)", apiOf(name), l.running, l.queued, l.by[most], most, cmp.Or(l.program[most], "unknown")),
+			"csi-proxyctl calls shows what the running ones do; if none hangs, the driver repeats calls too often: see its log"})
+	}
+	if len(found) == 0 {
+		return []finding{{resultOK, check, fmt.Sprintf("%d in flight, none hangs", len(calls)), ""}}
+	}
+	return found
+}

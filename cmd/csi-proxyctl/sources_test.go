@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write docs/evidence/incidents.md")
+
+const sourcesPage = "../../docs/evidence/incidents.md"
+
+// sources are what an engineer on call can ask, in the order of the page.
+var sources = []string{"log", "metrics", "calls", "doctor", "why"}
+
+// observer asks the sources about each incident of a script, whose variable LOG names the log
+// file of csi-proxy. Of each source it notes what is new since the last incident.
+type observer struct {
+	said []sourceLines
+
+	logged  map[string]int               // by log file: how much of it is old
+	counted map[string]map[string]string // by log file: the metrics
+	doctor  []string
+}
+
+// sourceLines are the lines in which the sources name the cause of an incident; a source that has
+// nothing to say has none.
+type sourceLines struct {
+	heading string
+	lines   map[string]string
+}
+
+// incident is the command of scripts that asks the sources about an incident, and runs the
+// commands of its section. Each argument behind the heading is SOURCE=PATTERN: a source has to
+// print a line that matches, and one that is not named has to print nothing. subject=TEXT is what
+// why is asked about, unless it is on the page.
+func (o *observer) incident(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: incident HEADING [subject=TEXT] [SOURCE=PATTERN...]")
+	}
+	i := findIncident(ts, args[0])
+	subject, want := "", map[string]string{}
+	for _, c := range i.commands {
+		if text, ok := strings.CutPrefix(c.line, "csi-proxyctl why "); ok && subject == "" {
+			subject = strings.Trim(text, "'")
+		}
+	}
+	for _, arg := range args[1:] {
+		source, pattern, _ := strings.Cut(arg, "=")
+		switch {
+		case source == "subject":
+			subject = ts.Getenv(strings.TrimPrefix(pattern, "$"))
+			if !strings.HasPrefix(pattern, "$") {
+				subject = pattern
+			}
+		case slices.Contains(sources, source):
+			want[source] = pattern
+		default:
+			ts.Fatalf("incident: %q is no source", source)
+		}
+	}
+	a := sourceLines{i.heading, map[string]string{}}
+	for _, source := range sources {
+		lines := o.ask(ts, source, subject)
+		pattern := want[source]
+		switch at := slices.IndexFunc(lines, regexp.MustCompile(pattern).MatchString); {
+		case pattern == "" && len(lines) > 0:
+			ts.Fatalf("%s: %s should have nothing to say, but has\n%s", i.heading, source, strings.Join(lines, "\n"))
+		case pattern != "" && at < 0:
+			ts.Fatalf("%s: %s has no line that matches %q:\n%s", i.heading, source, pattern, strings.Join(lines, "\n"))
+		case pattern != "":
+			a.lines[source] = withoutChance(lines[at])
+		}
+	}
+	o.said = append(o.said, a)
+	i.run(ts)
+	o.mark(ts)
+}
+
+// mark makes everything that the sources say now old.
+func (o *observer) mark(ts *testscript.TestScript) {
+	log := ts.Getenv("LOG")
+	o.logged[log] = len(ts.ReadFile(log))
+	o.counted[log] = metricsOf(log, ts)
+	o.doctor = outputOf(ts, "doctor")
+}
+
+// ask returns the lines of a source that are not old and may name a cause.
+func (o *observer) ask(ts *testscript.TestScript, source, subject string) []string {
+	log := ts.Getenv("LOG")
+	findings := regexp.MustCompile(`^(problem|note) `)
+	var lines []string
+	switch source {
+	case "log":
+		for line := range strings.Lines(ts.ReadFile(log)[o.logged[log]:]) {
+			if strings.HasPrefix(line, "W") || strings.HasPrefix(line, "E") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		if crash, err := os.ReadFile(strings.TrimSuffix(log, ".log") + "-crash.log"); err == nil && len(crash) > 0 {
+			first, _, _ := strings.Cut(string(crash), "\n")
+			lines = append(lines, "(crash file) "+first)
+		}
+	case "metrics":
+		old, now := o.counted[log], metricsOf(log, ts)
+		for series, value := range now {
+			if series == "csi_proxy_ready" && value == "0" || failing.MatchString(series) && value != "0" && value != old[series] {
+				lines = append(lines, strings.TrimSpace(series+" "+value))
+			}
+		}
+		slices.Sort(lines)
+	case "calls":
+		lines = outputOf(ts, "calls", "--no-headers")
+	case "doctor":
+		for _, line := range outputOf(ts, "doctor") {
+			if findings.MatchString(line) && !slices.Contains(o.doctor, line) {
+				lines = append(lines, line)
+			}
+		}
+	case "why":
+		if subject == "" {
+			return nil
+		}
+		for _, line := range outputOf(ts, "why", subject) {
+			if findings.MatchString(line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// failing matches the series whose increase means that something fails, hangs or waits. The
+// others, such as seconds and the errors of single calls of Windows, increase on a healthy node.
+var failing = regexp.MustCompile(`^(grpc_server_handled_total\{grpc_code="([^O]|O[^K])|csi_proxy_calls_(in_flight|refused_total)|csi_proxy_smb_mappings_pending_removal|` +
+	`csi_proxy_(disks|smb_mappings)\{state="([^o]|o[^kn]|off)|\(no answer\))`)
+
+// outputOf returns the lines that csi-proxyctl prints, whatever its exit code.
+func outputOf(ts *testscript.TestScript, args ...string) []string {
+	_ = ts.Exec("csi-proxyctl", args...)
+	return strings.FieldsFunc(ts.ReadFile("stdout")+ts.ReadFile("stderr"), func(r rune) bool { return r == '\n' })
+}
+
+var metricsURL = regexp.MustCompile(`url="http://([^/"]+)/metrics"`)
+
+// metricsOf returns the values of the series that the csi-proxy of a log file serves. If it does
+// not answer, the only series says so.
+func metricsOf(log string, ts *testscript.TestScript) map[string]string {
+	all := map[string]string{}
+	urls := metricsURL.FindAllStringSubmatch(ts.ReadFile(log), -1)
+	if urls == nil {
+		ts.Fatalf("%s has no address of metrics", log)
+	}
+	text, err := scrape(context.Background(), urls[len(urls)-1][1]) // of the last process
+	if err != nil {
+		all["(no answer)"] = "1"
+		return all
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
+			all[line[:at]] = line[at+1:]
+		}
+	}
+	return all
+}
+
+// withoutChance replaces with … what differs from run to run, and what a reader does not need.
+func withoutChance(line string) string {
+	for _, r := range []struct{ pattern, by string }{
+		{`^([WE])\d{4} \S+ +\d+ \S+\] `, "$1… "},
+		{` (id|caller|program|pipe|took|pid|image)=("[^"]*"|\d+)`, ""},
+		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "…"},
+		{`\b\d+(\.\d+)?(µs|ms|s|m\d+(\.\d+)?s)\b`, "…"},
+		{`\bcall \d+`, "call …"},
+		{`\bprocess \d+( \(|, )[^)]*\)`, "process …$1…)"},
+		{`/\S*\.sock\b`, "….sock"},
+		{`^\d+ +… +(\d+(, )?)?`, "… "},
+		{` {2,}`, "  "},
+		{` \d+$`, " …"}, // the value of a metric
+	} {
+		line = regexp.MustCompile(r.pattern).ReplaceAllString(line, r.by)
+	}
+	return line
+}
+
+// page returns what all sources said.
+func (o *observer) page() string {
+	var b strings.Builder
+	b.WriteString(`<!-- Code generated by TestScripts in cmd/csi-proxyctl (make generate). DO NOT EDIT. -->
+
+# What each source says about an incident
+
+A test breaks a simulated node in each way of [Incidents](../incidents.md), and then asks five
+sources: the log of csi-proxy (warnings, errors and the crash file), its metrics, and ` + "`calls`, `doctor`\nand `why`" + ` of csi-proxyctl. This is the line of each that names the cause, or shows most of it. Where
+a source says nothing, the test has checked that it has no new line: no warning in the log, no increase of a
+series that counts failures, calls in flight, or disks and mappings in a bad state, no call, and no problem or note. ` + "`…`" + ` stands for what differs from run
+to run. Nothing of this is from a real Windows ([verification](verification.md)).
+
+| incident |`)
+	for _, source := range sources {
+		b.WriteString(" " + source + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat(":---:|", len(sources)) + "\n")
+	for _, a := range o.said {
+		fmt.Fprintf(&b, "| [%s](#%s) |", a.heading, strings.ReplaceAll(strings.ToLower(a.heading), " ", "-"))
+		for _, source := range sources {
+			cell := "–"
+			if a.lines[source] != "" {
+				cell = "yes"
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+	for _, a := range o.said {
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n", a.heading)
+		for _, source := range sources {
+			line := a.lines[source]
+			if line == "" {
+				line = "says nothing"
+			}
+			fmt.Fprintf(&b, "%-7s  %s\n", source, line)
+		}
+		b.WriteString("```\n")
+	}
+	return b.String()
+}
+
+// check compares the page with what the sources said, or writes it.
+func (o *observer) check(t *testing.T) {
+	if len(o.said) == 0 || t.Failed() { // another script was run, or it says what is wrong
+		return
+	}
+	now := o.page()
+	if *update {
+		if err := os.WriteFile(sourcesPage, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(sourcesPage)
+	if err != nil || string(have) != now {
+		t.Errorf("%s is not current: run make generate (%v)\n%s", sourcesPage, err, firstDifference(string(have), now))
+	}
+}
+
+// firstDifference returns the first line that differs.
+func firstDifference(have, want string) string {
+	h, w := strings.Split(have, "\n"), strings.Split(want, "\n")
+	for i := range min(len(h), len(w)) {
+		if h[i] != w[i] {
+			return "have " + h[i] + "\nwant " + w[i]
+		}
+	}
+	return fmt.Sprintf("have %d lines, want %d", len(h), len(w))
+}

@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+)
+
+// values returns the metrics of a registry by name and the value of their only label.
+func values(t *testing.T, r *prometheus.Registry) map[[2]string]float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[[2]string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			key := [2]string{f.GetName()}
+			for _, l := range m.Label {
+				key[1] = l.GetValue()
+			}
+			all[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+// A disk or a server that hangs does not make a scrape hang, and each scrape does not leave
+// another thread in Windows.
+func TestScrapeOfNodeThatHangs(t *testing.T) {
+	n := simnode.New(t)
+	states := &server.States{Node: n.Disk().(server.Disks).Node(), SMB: n.SMB().(server.Mappings)}
+	r := prometheus.NewRegistry()
+	r.MustRegister(&node{states: states})
+	check := func(when string, want map[[2]string]float64) {
+		t.Helper()
+		begin := time.Now()
+		got := values(t, r)
+		if took := time.Since(begin); took > nodeLimit+2*time.Second {
+			t.Errorf("%s: a scrape took %s", when, took)
+		}
+		for key, value := range want {
+			if v, ok := got[key]; v != value || !ok {
+				t.Errorf("%s: %s = %v (there: %t), want %v", when, key, v, ok, value)
+			}
+		}
+	}
+	disks := func(online, unanswered float64) map[[2]string]float64 {
+		return map[[2]string]float64{
+			{"csi_proxy_disks", "online"}: online, {"csi_proxy_disks", "unanswered"}: unanswered, {"csi_proxy_disks", "offline"}: 0,
+			{"csi_proxy_node_answered", "disks"}: 1,
+		}
+	}
+	check("at first", disks(3, 0))
+
+	hang := func(f simnode.Fault) {
+		t.Helper()
+		f.Delay = time.Hour
+		if _, err := n.Fail(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hang(simnode.Fault{Call: winapi.DeviceIoControl, Times: 1})
+	hang(simnode.Fault{Call: winapi.UseEnum})
+	for range 2 {
+		want := disks(2, 1)
+		want[[2]string{"csi_proxy_node_answered", "smb_mappings"}] = 0
+		check("while a disk and the SMB client hang", want)
+		if _, ok := values(t, r)[[2]string{"csi_proxy_smb_mappings", "ok"}]; ok {
+			t.Error("mappings have states that Windows did not report")
+		}
+	}
+	for _, c := range states.Node.Counts.All() {
+		if hangs := c.Call == "DeviceIoControl" || c.Call == "UseEnum"; hangs != (c.Running == 1) {
+			t.Errorf("%d calls of %s hang", c.Running, c.Call)
+		}
+	}
+	n.ClearFaults()
+	want := disks(3, 0)
+	want[[2]string{"csi_proxy_node_answered", "smb_mappings"}] = 1
+	check("afterwards", want)
+}
+
+// A daemon that serves and has a pipe that accepts no connections needs a restart.
+func TestLive(t *testing.T) {
+	s := New("v0.0.0-test")
+	look := func(when string, code int, want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.live(w, nil)
+		if w.Code != code || w.Body.String() != want {
+			t.Errorf("%s: %d\n%s\nwant %d\n%s", when, w.Code, w.Body, code, want)
+		}
+	}
+	accepting := 2
+	look("at the start", 200, "ok: the state is starting\n")
+	s.Open(nil, new(apiserver.Calls), nil)
+	s.Serving(func() (int, int) { return accepting, 2 })
+	s.Waiting("waiting for process 7")
+	look("before it serves", 200, "ok: the state is waiting for process 7\nok: 0 calls are in flight, the oldest for 0s\n")
+	s.Ready("serving")
+	look("while it serves", 200, "ok: the state is serving\nok: 2 of 2 pipes accept connections\nok: 0 calls are in flight, the oldest for 0s\n")
+	accepting = 1
+	look("without a pipe", 503, "ok: the state is serving\nfailed: 1 of 2 pipes accept connections\nok: 0 calls are in flight, the oldest for 0s\n")
+	s.Stopping()
+	look("while it stops", 200, "ok: the state is stopping\nok: 0 calls are in flight, the oldest for 0s\n")
+}
+
+// blocked is a collector that waits.
+type blocked struct {
+	unchecked
+	collecting, end chan struct{}
+}
+
+// Collect implements [prometheus.Collector].
+func (b blocked) Collect(chan<- prometheus.Metric) { b.collecting <- struct{}{}; <-b.end }
+
+// A flood of scrapes does not make the daemon hold the metrics many times.
+func TestScrapesAreLimited(t *testing.T) {
+	s := New("v0.0.0-test")
+	b := blocked{collecting: make(chan struct{}), end: make(chan struct{})}
+	s.registry.MustRegister(b)
+	scrape := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.metrics(w, nil)
+		return w
+	}
+	codes := make(chan int)
+	for range maxScrapes {
+		go func() { codes <- scrape().Code }()
+		<-b.collecting
+	}
+	if w := scrape(); w.Code != 503 || w.Body.String() != "4 scrapes run, which is the limit: scrape again later\n" {
+		t.Errorf("beyond the limit: %d %s", w.Code, w.Body)
+	}
+	close(b.end)
+	for range maxScrapes {
+		if code := <-codes; code != 200 {
+			t.Errorf("a scrape within the limit: %d", code)
+		}
+	}
+	go func() { <-b.collecting }()
+	if w := scrape(); w.Code != 200 {
+		t.Errorf("afterwards: %d", w.Code)
+	}
+}
+
+// Searches are those of the node: a daemon whose disks have partitions without names makes one
+// for each request.
+func TestSearchesAreCounted(t *testing.T) {
+	n := simnode.New(t)
+	states := &server.States{Node: n.Disk().(server.Disks).Node()}
+	s := New("v0.0.0-test")
+	s.Open(nil, new(apiserver.Calls), states)
+	key := [2]string{"csi_proxy_volume_searches_total"}
+	for want := range 3 {
+		if got, ok := values(t, s.registry)[key]; !ok || got != float64(want) {
+			t.Errorf("%v (there: %t), want %d", got, ok, want)
+		}
+		states.Node.Searches.Add(1)
+	}
+}

@@ -1,0 +1,77 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// The last failed calls are kept with the Win32 calls that failed in them, equal ones once. What
+// succeeds is not kept, whatever fails in it.
+func TestFailedCallsAreKept(t *testing.T) {
+	socketDir(t)
+	calls, steps := new(apiserver.Calls), new(inflight.Steps)
+	var result error
+	d := &fakeDisk{rescan: func(ctx context.Context) error {
+		_, err := node.Await(ctx, func() (struct{}, error) {
+			steps.Add(inflight.Step{Call: "DeviceIoControl", Code: win32.IOCTL_DISK_GROW_PARTITION, Object: `\\.\PhysicalDrive1`, Err: win32.ERROR_IO_DEVICE})
+			return struct{}{}, result
+		})
+		return err
+	}}
+	stop := serve(t, apiserver.Config{Log: slog.New(slog.DiscardHandler), Calls: calls, Steps: steps}, wire.Groups{Disk: d})
+	c := dialDisk(t)
+	call := func(err error) {
+		t.Helper()
+		result = err
+		if _, got := c.Rescan(t.Context(), &diskv1.RescanRequest{}); (got == nil) != (err == nil) {
+			t.Fatalf("Rescan = %v, want %v", got, err)
+		}
+	}
+	call(nil)
+	if got := calls.Failed(); len(got) > 0 {
+		t.Errorf("a call that succeeded is kept: %+v", got)
+	}
+	call(hosterr.Wrap("rescan", "disks", win32.ERROR_IO_DEVICE))
+	call(hosterr.Wrap("find", "disk 7", hosterr.ErrNotFound))
+	call(hosterr.Wrap("rescan", "disks", win32.ERROR_IO_DEVICE))
+	got := calls.Failed()
+	if len(got) != 2 || got[0].Times != 2 || got[0].Code != codes.Internal || got[1].Times != 1 || got[1].Code != codes.NotFound || got[0].ID <= got[1].ID {
+		t.Fatalf("kept: %+v", got)
+	}
+	f := got[0]
+	if f.Pipe != "csi-proxy-disk-v1" || f.Method != "Rescan" || !strings.Contains(f.Error, "I/O device error") || f.Process == 0 || f.Program == "" || f.Took <= 0 || f.At.IsZero() || f.Gone {
+		t.Errorf("kept: %+v", f)
+	}
+	if len(f.Win32) != 1 {
+		t.Fatalf("Win32 calls: %+v", f.Win32)
+	}
+	w := f.Win32[0]
+	if w.Call != "DeviceIoControl" || w.Code != "IOCTL_DISK_GROW_PARTITION" || w.Object != `\\.\PhysicalDrive1` || !strings.Contains(w.Error, "I/O device error") || w.At.IsZero() {
+		t.Errorf("Win32 call: %+v", w)
+	}
+
+	for i := range 40 {
+		call(fmt.Errorf("error %d: %s", i, strings.Repeat("x", 5000)))
+	}
+	got = calls.Failed()
+	if len(got) != 32 || !strings.HasPrefix(got[0].Error, "error 39:") || !strings.HasPrefix(got[31].Error, "error 8:") || len(got[0].Error) > 3000 {
+		t.Errorf("%d calls are kept, from %.20q to %.20q", len(got), got[0].Error, got[len(got)-1].Error)
+	}
+	if err := stop(); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

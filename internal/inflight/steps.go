@@ -1,0 +1,109 @@
+package inflight
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// keptSteps is how many steps [Steps] keeps of all work.
+	keptSteps = 256
+	// maxSteps is how many steps a call keeps.
+	maxSteps = 16
+	// maxStepText limits the object of a step, in bytes.
+	maxStepText = 512
+)
+
+// Step is a step of work that failed: a Win32 call.
+type Step struct {
+	At     time.Time
+	Call   string // "DeviceIoControl"
+	Code   uint32 // of the call, such as a control code, or 0
+	Object string // such as a path; may be empty
+	Err    error
+
+	number    uint64
+	goroutine uint64
+}
+
+// Steps keeps the last steps that failed, so that a call that fails can have its own. It is
+// safe for concurrent use, and its zero value is ready to use. A nil Steps keeps nothing.
+type Steps struct {
+	working atomic.Int64 // work that may ask
+
+	added atomic.Uint64 // written with mu
+
+	mu   sync.Mutex
+	last [keptSteps]Step
+}
+
+// Add adds a step of this goroutine. Without work of a call it does nothing.
+func (s *Steps) Add(step Step) {
+	if s == nil || s.working.Load() == 0 {
+		return
+	}
+	if len(step.Object) > maxStepText {
+		step.Object = strings.ToValidUTF8(step.Object[:maxStepText], "") + "…"
+	}
+	step.At, step.goroutine = time.Now(), goroutineID()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step.number = s.added.Add(1)
+	s.last[step.number%keptSteps] = step
+}
+
+// begin notes that work begins. Its steps follow the returned number.
+func (s *Steps) begin() uint64 {
+	if s == nil {
+		return 0
+	}
+	s.working.Add(1)
+	return s.added.Load()
+}
+
+// end notes that work has ended.
+func (s *Steps) end() {
+	if s != nil {
+		s.working.Add(-1)
+	}
+}
+
+// since returns the steps of a goroutine that follow a number, as far as they are kept.
+func (s *Steps) since(goroutine, number uint64) (steps []Step) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, step := range s.last {
+		if step.goroutine == goroutine && step.number > number {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// FailedSteps returns the last steps of the call's work that failed, in their order: of work
+// that ended with an error, and of work that goes on.
+func (c *Call) FailedSteps() []Step {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	steps := append([]Step(nil), c.failed...)
+	for _, g := range c.goroutines {
+		steps = append(steps, c.Steps.since(g.id, g.after)...)
+	}
+	return lastSteps(steps)
+}
+
+// lastSteps sorts steps, which are few and nearly sorted, and returns the last ones. The
+// sort of package slices would make the program larger.
+func lastSteps(steps []Step) []Step {
+	for i := range steps {
+		for j := i; j > 0 && steps[j-1].number > steps[j].number; j-- {
+			steps[j-1], steps[j] = steps[j], steps[j-1]
+		}
+	}
+	return steps[max(0, len(steps)-maxSteps):]
+}

@@ -1,0 +1,431 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	rulesFile     = chartDir + "/files/rules.yaml"
+	dashboardFile = "../../deploy/grafana/csi-proxy.json"
+)
+
+// exported are the series of a daemon by the name that queries have.
+type exported map[string][]labels.Labels
+
+// scraped returns the series of a running daemon that serves a simulated node.
+func scraped(t *testing.T) exported {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "csi-proxy-sim")
+	build := exec.Command("go", "build", "-o", exe, "./cmd/csi-proxy-sim")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build csi-proxy-sim: %v\n%s", err, out)
+	}
+	daemon := exec.Command(exe, "-metrics-bind-address=127.0.0.1:0")
+	daemon.Env = append(os.Environ(), "CSI_PROXY_DIR="+t.TempDir())
+	log, err := daemon.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { daemon.Process.Kill(); daemon.Wait() })
+	var url string
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if u := regexp.MustCompile(`http://\S+/metrics`).FindString(lines.Text()); u != "" {
+			url = u
+		}
+		if strings.Contains(lines.Text(), "Serving API") {
+			break
+		}
+	}
+	go io.Copy(io.Discard, log)
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := text.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := exported{"up": {labels.FromStrings("job", "csi-proxy", "instance", "node")}}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			b := labels.NewBuilder(labels.FromStrings("job", "csi-proxy", "instance", "node"))
+			for _, l := range m.Label {
+				b.Set(l.GetName(), l.GetValue())
+			}
+			switch f.GetType() {
+			case dto.MetricType_HISTOGRAM:
+				all[name+"_sum"] = append(all[name+"_sum"], b.Labels())
+				all[name+"_count"] = append(all[name+"_count"], b.Labels())
+				all[name+"_bucket"] = append(all[name+"_bucket"], b.Set("le", "1").Labels())
+			default:
+				all[name] = append(all[name], b.Labels())
+			}
+		}
+	}
+	return all
+}
+
+// check returns what a query uses and the daemon does not export: metrics, labels, and values
+// of labels.
+func (e exported) check(query string) (wrong []error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+	if err != nil {
+		return []error{err}
+	}
+	has := func(of []labels.Labels, label string) bool {
+		return slices.ContainsFunc(of, func(l labels.Labels) bool { return l.Has(label) })
+	}
+	// selected returns the series of all selectors in a part of the query.
+	selected := func(part parser.Node) (all []labels.Labels) {
+		parser.Inspect(part, func(n parser.Node, _ []parser.Node) error {
+			if s, ok := n.(*parser.VectorSelector); ok {
+				all = append(all, e[s.Name]...)
+			}
+			return nil
+		})
+		return all
+	}
+	need := func(part parser.Node, names []string) {
+		for _, label := range names {
+			if !has(selected(part), label) {
+				wrong = append(wrong, fmt.Errorf("no series of %s has the label %s", part, label))
+			}
+		}
+	}
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			series := e[n.Name]
+			if series == nil {
+				wrong = append(wrong, fmt.Errorf("the daemon exports no %s", n.Name))
+				break
+			}
+			for _, m := range n.LabelMatchers {
+				if m.Name == model.MetricNameLabel {
+					continue
+				}
+				if !has(series, m.Name) {
+					wrong = append(wrong, fmt.Errorf("%s has no label %s", n.Name, m.Name))
+				} else if !slices.ContainsFunc(series, func(l labels.Labels) bool { return m.Matches(l.Get(m.Name)) }) {
+					wrong = append(wrong, fmt.Errorf("no series of %s matches %s", n.Name, m))
+				}
+			}
+		case *parser.AggregateExpr:
+			need(n, n.Grouping)
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				need(n.LHS, n.VectorMatching.MatchingLabels)
+				need(n.RHS, n.VectorMatching.MatchingLabels)
+			}
+		}
+		return nil
+	})
+	return wrong
+}
+
+// alerts returns the alerts by name, after Prometheus' own reader has read their file.
+func alerts(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	text, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation, parser.NewParser(parser.Options{}), nil)
+	for _, err := range errs {
+		t.Error(err)
+	}
+	all := map[string]rulefmt.Rule{}
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			all[r.Alert] = r
+		}
+	}
+	return all
+}
+
+// dashboardQueries returns the queries of the dashboard by panel.
+func dashboardQueries(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title, Type string
+			Targets     []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	// As Grafana replaces them.
+	variables := strings.NewReplacer("$__rate_interval", "2m", "$instance", ".*")
+	all := map[string][]string{}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			all[p.Title] = append(all[p.Title], variables.Replace(target.Expr))
+		}
+		if p.Type != "row" && all[p.Title] == nil {
+			t.Errorf("the panel %q has no query", p.Title)
+		}
+	}
+	for _, v := range dashboard.Templating.List {
+		if m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query); m != nil {
+			all[v.Name] = append(all[v.Name], fmt.Sprintf("sum by (%s) (%s)", m[2], m[1]))
+		}
+	}
+	return all
+}
+
+// What alerts and the dashboard ask for is what a daemon exports.
+func TestQueriesAreOfExportedSeries(t *testing.T) {
+	series := scraped(t)
+	queries := 0
+	for name, r := range alerts(t) {
+		queries++
+		for _, err := range series.check(r.Expr) {
+			t.Errorf("alert %s: %v", name, err)
+		}
+	}
+	for title, all := range dashboardQueries(t) {
+		for _, query := range all {
+			queries++
+			for _, err := range series.check(query) {
+				t.Errorf("panel %q: %v", title, err)
+			}
+		}
+	}
+	t.Logf("%d queries on %d metrics", queries, len(series))
+
+	// What is wrong is found.
+	for query, want := range map[string]string{
+		`rate(csi_proxy_calls_lost_total[5m])`:                              "exports no csi_proxy_calls_lost_total",
+		`csi_proxy_disks{disk="1"}`:                                         "csi_proxy_disks has no label disk",
+		`csi_proxy_disks{state="broken"}`:                                   `no series of csi_proxy_disks matches state="broken"`,
+		`sum by (volume) (csi_proxy_disks)`:                                 "has the label volume",
+		`csi_proxy_ready and on (cluster) csi_proxy_build_info`:             "has the label cluster",
+		`sum by (state) (csi_proxy_disks`:                                   "unclosed left parenthesis",
+		`grpc_server_handled_total{grpc_code="Internal",grpc_service="v7"}`: `matches grpc_service="v7"`,
+	} {
+		if found := fmt.Sprint(series.check(query)); !strings.Contains(found, want) {
+			t.Errorf("%s: found %s, want %q", query, found, want)
+		}
+	}
+}
+
+// firing returns the summaries of the alerts that fire after a time, with the series
+// of a Prometheus that scrapes each minute.
+func firing(t *testing.T, name string, r rulefmt.Rule, series string, after time.Duration) (summaries []string) {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)
+	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100_000)
+	since := map[string]time.Duration{} // when each began to be true
+	for at := time.Duration(0); at <= after; at += time.Minute {
+		q, err := engine.NewInstantQuery(context.Background(), storage, nil, r.Expr, time.Unix(0, 0).Add(at))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		found, err := q.Exec(context.Background()).Vector()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		summaries = nil
+		now := map[string]time.Duration{}
+		for _, s := range found {
+			key := s.Metric.String()
+			now[key] = at
+			if begin, ok := since[key]; ok {
+				now[key] = begin
+			}
+			if at-now[key] >= time.Duration(r.For) {
+				summaries = append(summaries, expand(t, r.Annotations["summary"], s))
+			}
+		}
+		since = now
+		q.Close()
+	}
+	return summaries
+}
+
+// expand replaces what is known of an alert in a text.
+func expand(t *testing.T, text string, s promql.Sample) string {
+	t.Helper()
+	return regexp.MustCompile(`\{\{ \$(\w+)(?:\.(\w+))?[^}]*\}\}`).ReplaceAllStringFunc(text, func(part string) string {
+		m := regexp.MustCompile(`\$(\w+)(?:\.(\w+))?`).FindStringSubmatch(part)
+		if m[1] == "labels" {
+			if !s.Metric.Has(m[2]) {
+				t.Errorf("%q: the alert has no label %s, only %s", text, m[2], s.Metric)
+			}
+			return s.Metric.Get(m[2])
+		}
+		return fmt.Sprint(s.F)
+	})
+}
+
+// Each alert fires when its node is broken, for that node alone, and not before.
+func TestAlerts(t *testing.T) {
+	const of = `job="csi-proxy",instance="`
+	tests := map[string]struct {
+		broken, healthy string // the value of the series over 2 hours
+		series          []string
+		after           time.Duration // when it fires
+		want            string        // the summary
+	}{
+		"CSIProxyDown":              {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
+		"CSIProxyRestarts":          {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
+		"CSIProxyPipesNotServed":    {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
+		"CSIProxyOverloaded":        {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls of volume."},
+		"CSIProxyCallHangs":         {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
+		"CSIProxyFails":             {"0x1 1x120", "0x120", []string{`grpc_server_handled_total{grpc_code="Internal",grpc_service="v1.Volume",grpc_method="FormatVolume",%s}`}, 7 * time.Minute, "v1.Volume/FormatVolume fails on bad."},
+		"CSIProxyDiskDoesNotAnswer": {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
+		"CSIProxyDiskOffline":       {"2x120", "0x1 1x20 0x100", []string{`csi_proxy_disks{state="offline",%s}`}, 30 * time.Minute, "2 disks of bad are offline."},
+		"CSIProxyMappingsBroken":    {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},
+		"CSIProxyRemovalPending":    {"3x120", "1x50 0x70", []string{"csi_proxy_smb_mappings_pending_removal{%s}"}, time.Hour, "3 SMB mappings of bad wait for their removal."},
+	}
+	rules := alerts(t)
+	for name := range rules {
+		if _, ok := tests[name]; !ok {
+			t.Errorf("the alert %s has no test", name)
+		}
+	}
+	for name, test := range tests {
+		r, ok := rules[name]
+		if !ok {
+			t.Errorf("there is no alert %s", name)
+			continue
+		}
+		var series strings.Builder
+		for node, values := range map[string]string{"bad": test.broken, "good": test.healthy} {
+			for _, s := range append(test.series, "csi_proxy_build_info{%s}") {
+				v := values
+				if strings.HasPrefix(s, "csi_proxy_build_info") {
+					v = "1x10" // then it is stale, as when a daemon is gone
+					if name != "CSIProxyDown" {
+						v = "1x120"
+					}
+				}
+				fmt.Fprintf(&series, "  %s %s\n", fmt.Sprintf(s, of+node+`"`), v)
+			}
+		}
+		if got := firing(t, name, r, series.String(), test.after); !slices.Equal(got, []string{test.want}) {
+			t.Errorf("%s: after %v these fire: %q, want %q", name, test.after, got, test.want)
+		} else {
+			t.Logf("%s fires after %v: %s", name, test.after, got[0])
+		}
+		if got := firing(t, name, r, series.String(), test.after-time.Minute); got != nil {
+			t.Errorf("%s: a minute before, these fire: %q", name, got)
+		}
+		if got := firing(t, name, r, strings.ReplaceAll(series.String(), test.broken, test.healthy), test.after); got != nil {
+			t.Errorf("%s: on two healthy nodes these fire: %q", name, got)
+		}
+	}
+	// A daemon that stays down does not become one that was never there, and one that is down
+	// between two crashes still restarts too often.
+	for name, series := range map[string][2]string{
+		"CSIProxyDown":     {"up{%s} 1x10 0x2000", "csi_proxy_build_info{%s} 1x10"},
+		"CSIProxyRestarts": {"process_start_time_seconds{%s} 1x10 2x10 3x10 4x2", "csi_proxy_build_info{%s} 1x35"},
+	} {
+		after := map[string]time.Duration{"CSIProxyDown": 30 * time.Hour, "CSIProxyRestarts": 50 * time.Minute}[name]
+		lines := fmt.Sprintf("  "+series[0]+"\n  "+series[1]+"\n", of+`bad"`, of+`bad"`)
+		if got := firing(t, name, rules[name], lines, after); len(got) != 1 {
+			t.Errorf("%s: %v after the start these fire: %q, want one", name, after, got)
+		}
+	}
+	// A node that was removed is no alert.
+	if got := firing(t, "CSIProxyDown", rules["CSIProxyDown"], "  up{"+of+"gone\"} 1x10 _x110\n  csi_proxy_build_info{"+of+"gone\"} 1x10 _x110\n", 30*time.Minute); got != nil {
+		t.Errorf("after a node was removed these fire: %q", got)
+	}
+}
+
+// The page and the part of it that an alert links to exist.
+func TestRunbooksExist(t *testing.T) {
+	const pages = "https://github.com/kubernetes-csi/csi-proxy/blob/master/"
+	for name, r := range alerts(t) {
+		page, part, _ := strings.Cut(strings.TrimPrefix(r.Annotations["runbook_url"], pages), "#")
+		text, err := os.ReadFile(filepath.Join("../..", page))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var parts []string
+		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			parts = append(parts, strings.ReplaceAll(strings.ToLower(m[1]), " ", "-"))
+		}
+		if !slices.Contains(parts, part) {
+			t.Errorf("%s: %s has no part %q, only %q", name, page, part, parts)
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
+			t.Errorf("%s has no summary, description or severity", name)
+		}
+	}
+}
+
+// The chart makes a PrometheusRule of the same file, where that is wanted.
+func TestChartHasTheRules(t *testing.T) {
+	const kind = "monitoring.coreos.com/v1/PrometheusRule"
+	given := withImage()
+	if files := mustRender(t, given, kind); files["prometheusrule.yaml"] != "" {
+		t.Error("there are rules by default")
+	}
+	given["metrics"] = values{"enabled": true, "rules": true}
+	if files := mustRender(t, given); files["prometheusrule.yaml"] != "" {
+		t.Error("there are rules in a cluster that does not have the kind")
+	}
+	docs := documents(t, mustRender(t, given, kind)["prometheusrule.yaml"])
+	if len(docs) != 1 {
+		t.Fatalf("%d objects", len(docs))
+	}
+	var object struct {
+		Kind string
+		Spec any
+	}
+	var want any
+	text, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]any{string(docs[0]): &object, string(text): &want} {
+		if err := yaml.Unmarshal([]byte(from), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if object.Kind != "PrometheusRule" || !reflect.DeepEqual(object.Spec, want) {
+		t.Errorf("%s with\n%v\nwant the rules\n%v", object.Kind, object.Spec, want)
+	}
+}
