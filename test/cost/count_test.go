@@ -1,0 +1,76 @@
+package cost
+
+import (
+	"sync/atomic"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// native has the methods for which the native side makes more than one call, and how many
+// (internal/win32/native). Others are added by their results: see counted.
+func native() map[string]int64 {
+	return map[string]int64{
+		"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
+		"RegistryText":      4, // RegOpenKeyEx, RegQueryValueEx for the type and for the text, RegCloseKey
+		"Reenumerate":       2, // CM_Locate_DevNode, CM_Reenumerate_DevNode
+		"FirmwareTable":     2, // GetSystemFirmwareTable for the size and for the table
+		"ServiceStatus":     5, // OpenSCManager, OpenService, the call, and CloseServiceHandle twice; so the next four
+		"ServiceConfig":     5,
+		"StartService":      5,
+		"ControlService":    5,
+		"DependentServices": 6, // twice, for the size
+		"UseEnum":           2, // NetUseEnum, NetApiBufferFree
+		"UseDel":            3, // UseEnum, NetUseDel
+		"UseAdd":            7, // UseEnum before and after, NetUseEnum of the session, NetUseAdd
+		"VolumeNames":       2, // FindFirstVolume, FindVolumeClose; and FindNextVolume for each volume
+		"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
+	}
+}
+
+// counter counts the calls of an API.
+type counter struct {
+	calls atomic.Int64
+	hook  atomic.Pointer[func(*win32.Call) error]
+	// others are mappings that the list of mappings has, too. Thousands that are made one
+	// after the other take too long.
+	others []win32.Use
+}
+
+// before makes hook decide about calls.
+func (c *counter) before(hook func(*win32.Call) error) { c.hook.Store(&hook) }
+
+// over returns api, counted.
+func (c *counter) over(api win32.API) win32.API {
+	weights := native()
+	return win32.Observe(counted{api, c}, func(call *win32.Call) error {
+		c.calls.Add(max(1, weights[call.Name]))
+		if hook := c.hook.Load(); hook != nil {
+			return (*hook)(call)
+		}
+		return call.Do()
+	})
+}
+
+// count returns how many calls f makes.
+func (c *counter) count(f func() error) (int64, error) {
+	before := c.calls.Load()
+	err := f()
+	return c.calls.Load() - before, err
+}
+
+// counted adds the calls that depend on a result.
+type counted struct {
+	win32.API
+	c *counter
+}
+
+func (a counted) VolumeNames() ([]string, error) {
+	names, err := a.API.VolumeNames()
+	a.c.calls.Add(int64(len(names)))
+	return names, err
+}
+
+func (a counted) UseEnum() ([]win32.Use, error) {
+	uses, err := a.API.UseEnum()
+	return append(uses, a.c.others...), err
+}
