@@ -1,0 +1,105 @@
+package hunt_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	runs  = flag.Int("hunt.runs", 120, "number of runs of TestHunt")
+	seed  = flag.Uint64("hunt.seed", 1, "seed of the first run of TestHunt; each later run has the next one")
+	tries = flag.Int("hunt.tries", 400, "number of runs in which a fault is shrunk")
+)
+
+// steps is the number of choices of a run.
+const steps = 1000
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Goroutines that a released lock wakes then run one after the other.
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+// TestHunt makes runs with choices by seeds.
+func TestHunt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
+	var simulated time.Duration
+	var total tally
+	choices := 0
+	begun := time.Now()
+	for i := range *runs {
+		n := *seed + uint64(i)
+		res := run(t, spec{world: int(n)}, seeded(n, steps, false))
+		simulated += res.took
+		choices += len(res.choices)
+		total.histories += res.tally.histories
+		total.operations += res.tally.operations
+		total.undecided += res.tally.undecided
+		if res.fault != "" {
+			report(t, spec{world: int(n)}, res, n)
+			return
+		}
+	}
+	took := time.Since(begun)
+	if total.undecided > total.histories/50 {
+		t.Errorf("%d of %d histories are undecided, want at most one in fifty", total.undecided, total.histories)
+	}
+	t.Attr("measured", fmt.Sprintf("%d runs with %d choices, %.0f hours of simulated time in %.0f s; %d histories with %d operations are linearizable, %d undecided, %.0f a minute",
+		*runs, choices, simulated.Hours(), took.Seconds(), total.histories-total.undecided, total.operations, total.undecided, float64(total.histories)/took.Minutes()))
+}
+
+// report prints a fault, with the choices that it needs as a Go test.
+func report(t *testing.T, sp spec, res result, n uint64) {
+	t.Helper()
+	small := shrink(t, sp, res, *tries)
+	again := run(t, sp, given(small.choices))
+	t.Errorf("seed %d: %s\n%d choices, shrunk to %d in %d runs; replayed %d of %d\n%s\n%s", n, small.fault, len(res.choices), len(small.choices), small.tries,
+		len(again.choices), len(small.choices), goTest(sp, small.choices), strings.Join(small.trace, "\n"))
+}
+
+// TestSameChoicesSameTrace repeats runs from their choices: they do the same again.
+func TestSameChoicesSameTrace(t *testing.T) {
+	calls, seeds := 0, uint64(10)
+	if testing.Short() {
+		seeds = 2
+	}
+	for n := range seeds {
+		sp := spec{world: int(n)}
+		first := run(t, sp, seeded(n, steps, false))
+		again := run(t, sp, given(first.choices))
+		if len(again.choices) != len(first.choices) {
+			t.Errorf("seed %d: replayed %d of %d choices", n, len(again.choices), len(first.choices))
+		}
+		if !slices.Equal(first.trace, again.trace) {
+			for i := range min(len(first.trace), len(again.trace)) {
+				if first.trace[i] != again.trace[i] {
+					t.Errorf("seed %d: line %d differs:\n%s\n%s", n, i, first.trace[i], again.trace[i])
+					break
+				}
+			}
+			if len(first.trace) != len(again.trace) {
+				t.Errorf("seed %d: %d lines, then %d", n, len(first.trace), len(again.trace))
+			}
+		}
+		calls += len(first.trace)
+	}
+	t.Attr("measured", fmt.Sprintf("%d runs and their replays have the same %d lines", seeds, calls))
+}
+
+// Runs that once looked like a fault.
+func TestKept(t *testing.T) {
+	// Windows restarts after it was asked for a partition table, and before it has added the
+	// reserved partition.
+	replay(t, spec{world: 112}, `r37=d2 disk1 Partition 2m0s; r37*46; reboot; r43=d3 disk1 Partition 10s; r43*43; reboot; r68=d4 disk1 Format 2m0s`)
+	// A disk comes back, and its volume has not arrived when it is looked for.
+	replay(t, spec{world: 252}, `r16=d1 disk1 Partition 2m0s; r16*46; reboot; r35=d1 disk1 Partition 2m0s; r35*43; disk1 detach; r35*2; disk1 attach; r55=d0 disk1 List 2m0s`)
+}

@@ -1,0 +1,535 @@
+package hunt_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
+)
+
+// operation is a request and its answer, an event, or an observation of the node.
+type operation struct {
+	who, object, op  string
+	value            string // what the answer says
+	err              error
+	unknown          bool // there was no answer
+	disturbed        bool // something happened meanwhile that may make it fail
+	called, returned int64
+}
+
+func (o operation) String() string {
+	answer := describeAnswer(o.value, o.err)
+	if o.unknown {
+		answer = "no answer"
+	}
+	if o.disturbed {
+		answer += ", disturbed"
+	}
+	return fmt.Sprintf("%d–%d %s: %s = %s", o.called, o.returned, o.who, o.op, answer)
+}
+
+// succeeded reports whether the operation was answered, and not with an error.
+func (o operation) succeeded() bool { return o.err == nil && !o.unknown }
+
+// checkLimit is how long the search for an order may take. A history that needs more, because
+// many requests overlapped, stays undecided.
+const checkLimit = 2 * time.Second
+
+// tally counts histories and their operations, for the summary.
+type tally struct{ histories, operations, undecided int }
+
+// linearizable returns why the answers about an object are not possible one after the other,
+// or "".
+func (w *world) linearizable(history []operation) string {
+	for _, o := range w.objects {
+		for _, part := range o.parts() {
+			model := porcupine.NondeterministicModel{
+				Init: func() []any { return []any{o.first(part)} },
+				Step: func(state, in, _ any) []any { return o.step(part, state, in.(operation)) },
+			}
+			var ops []porcupine.Operation
+			var text strings.Builder
+			for _, op := range history {
+				if op.object != o.name() || !o.about(part, op) {
+					continue
+				}
+				ops = append(ops, porcupine.Operation{Input: op, Call: op.called, Return: op.returned})
+				fmt.Fprintf(&text, "\n\t%s", op)
+			}
+			w.tally.histories++
+			w.tally.operations += len(ops)
+			switch porcupine.CheckOperationsTimeout(model.ToModel(), ops, checkLimit) {
+			case porcupine.Illegal:
+				return fmt.Sprintf("the answers about %s %s are not possible in any order:%s", o.name(), part, &text)
+			case porcupine.Unknown:
+				w.tally.undecided++
+			}
+		}
+	}
+	return ""
+}
+
+// diskState is the state of a disk, its volume, and the directories for it.
+type diskState struct {
+	here   int // 0: detached, 1: attached and perhaps not seen yet, 2: seen
+	online bool
+	up     bool // its volume has arrived and is online, for sure
+	table  int  // 0: blank, 1: a table, 2: a partition
+	fs     int  // 0: none, 1: NTFS, 2: a format was cut off
+	files  int
+	dirs   [2]bool
+	mounts [2]bool
+	size   int // generations: of the disk,
+	seen   int // at least this one is known to Windows,
+	length int // of the partition,
+	extent int // of the file system
+}
+
+func (o *diskObject) parts() []string              { return []string{""} }
+func (o *diskObject) about(string, operation) bool { return true }
+func (o *diskObject) first(string) any {
+	s := diskState{here: 2, online: true, up: true}
+	if o.number == 2 {
+		s.table, s.fs = 2, 1
+	}
+	return s
+}
+
+// ready reports whether the volume can be used.
+func (s diskState) ready() bool { return s.here == 2 && s.online && s.up && s.table == 2 }
+
+// options returns the states that one of two values of a field gives.
+func options(states []any, change func(*diskState)) []any {
+	for _, s := range slices.Clone(states) {
+		d := s.(diskState)
+		change(&d)
+		if !slices.Contains(states, any(d)) {
+			states = append(states, any(d))
+		}
+	}
+	return states
+}
+
+// each changes all states, and drops those for which change returns false.
+func each(states []any, change func(*diskState) bool) (changed []any) {
+	for _, s := range states {
+		d := s.(diskState)
+		if change(&d) && !slices.Contains(changed, any(d)) {
+			changed = append(changed, any(d))
+		}
+	}
+	return changed
+}
+
+func (o *diskObject) step(_ string, state any, op operation) []any {
+	s := state.(diskState)
+	name, at := split(op.op)
+	i := 0
+	if at != "" {
+		i = int(at[0] - '0')
+	}
+	states := []any{s}
+	switch op.who {
+	case "event":
+		switch name {
+		case "detach":
+			states = each(states, func(d *diskState) bool { d.here, d.up = 0, false; return s.here > 0 })
+			return options(states, func(d *diskState) { d.files = 0 }) // what was not flushed
+		case "attach":
+			states = each(states, func(d *diskState) bool { d.here, d.seen = 1, d.size; return s.here == 0 })
+			return options(states, func(d *diskState) { d.online = !d.online })
+		case "grow":
+			return each(states, func(d *diskState) bool { d.size++; return s.here > 0 })
+		case "put":
+			return each(states, func(d *diskState) bool {
+				d.files = 1
+				return s.mounts[i] && s.fs == 1 && s.here > 0 && s.online && s.table == 2
+			})
+		case "offline":
+			states = each(states, func(d *diskState) bool { d.online, d.up = false, false; return s.here > 0 })
+			return options(states, func(d *diskState) { d.files = 0 })
+		case "reboot":
+			return each(states, func(d *diskState) bool {
+				d.seen, d.up = d.size, false
+				if d.here == 1 {
+					d.here = 2
+				}
+				return true
+			})
+		}
+	case "observed":
+		return each(states, func(d *diskState) bool {
+			d.here = 2
+			return s.here > 0 && observed(s, op.value)
+		})
+	}
+	if !op.succeeded() {
+		if !op.unknown && !op.disturbed && !s.mayFail(name, i, op.err) {
+			return nil
+		}
+		return append(s.partly(name), s.done(name, i, "")...)
+	}
+	return s.done(name, i, op.value)
+}
+
+// observed reports whether a state is the one that was observed.
+func observed(s diskState, text string) bool {
+	for _, field := range strings.Fields(text) {
+		key, value, _ := strings.Cut(field, "=")
+		var have string
+		switch key {
+		case "online":
+			have = fmt.Sprint(s.online)
+		case "style":
+			have = map[bool]string{true: "GPT", false: "RAW"}[s.table > 0]
+		case "parts":
+			have = fmt.Sprint(max(0, s.table-1))
+		case "fs":
+			if s.fs == 2 {
+				continue
+			}
+			have = fmt.Sprint(s.fs == 1)
+		case "entries":
+			if s.fs != 1 {
+				continue
+			}
+			have = fmt.Sprint(1 + s.files)
+		case "dir0", "dir1":
+			have = fmt.Sprint(s.dirs[key[3]-'0'])
+		}
+		if have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// done returns the states after an operation that succeeded with a value, or none if it could
+// not. The value "" stands for any.
+func (s diskState) done(name string, i int, value string) []any {
+	is := func(have string) bool { return value == "" || value == have }
+	volume := func(change func(*diskState) bool) []any {
+		return each([]any{s}, func(d *diskState) bool {
+			d.here, d.up = 2, true
+			return s.here > 0 && s.online && s.table == 2 && (change == nil || change(d))
+		})
+	}
+	disk := func(change func(*diskState)) []any {
+		return each([]any{s}, func(d *diskState) bool {
+			d.here = 2
+			if change != nil {
+				change(d)
+			}
+			return s.here > 0
+		})
+	}
+	ifTrue := func(ok bool) []any {
+		if !ok {
+			return nil
+		}
+		return []any{s}
+	}
+	switch name {
+	case "Rescan":
+		return each([]any{s}, func(d *diskState) bool { d.seen = d.size; return true })
+	case "Partition":
+		states := disk(func(d *diskState) {
+			if d.table < 2 {
+				d.table, d.online, d.length = 2, true, d.seen
+			}
+			d.up = d.online
+		})
+		if s.table < 2 {
+			for n := s.seen + 1; n <= s.size; n++ {
+				states = options(states, func(d *diskState) { d.length = n })
+			}
+		}
+		return states
+	case "Online", "Offline":
+		return disk(func(d *diskState) { d.online, d.up = name == "Online", name == "Online" })
+	case "State":
+		return each(disk(nil), func(d *diskState) bool { return is(fmt.Sprint(d.online)) })
+	case "List":
+		if s.here == 0 || s.here == 1 && is("0") || s.table < 2 {
+			return ifTrue(is("0"))
+		}
+		return ifTrue(!s.online || !s.up || is("1"))
+	case "Format":
+		return volume(func(d *diskState) bool {
+			if d.fs != 1 {
+				d.fs, d.files, d.extent = 1, 0, d.length
+			}
+			return d.files == 0
+		})
+	case "IsFormatted":
+		return volume(func(d *diskState) bool { return is(fmt.Sprint(d.fs == 1)) })
+	case "Flush":
+		return volume(nil)
+	case "Stats":
+		return volume(func(d *diskState) bool {
+			if d.fs != 1 {
+				return is("-1") || d.fs == 2
+			}
+			return is(fmt.Sprint(d.extent))
+		})
+	case "Resize":
+		var states []any
+		for n := s.seen; n <= s.size; n++ {
+			states = append(states, volume(func(d *diskState) bool {
+				d.length = max(d.length, n)
+				if d.fs == 1 {
+					d.extent = d.length
+				}
+				return true
+			})...)
+		}
+		return states
+	case "Mkdir":
+		return each([]any{s}, func(d *diskState) bool { d.dirs[i] = true; return true })
+	case "Rmdir":
+		return each([]any{s}, func(d *diskState) bool {
+			d.dirs[i], d.mounts[i] = false, false
+			return s.dirs[i]
+		})
+	case "Exists":
+		return ifTrue(is(fmt.Sprint(s.dirs[i])))
+	case "Mount":
+		states := volume(func(d *diskState) bool { d.mounts[i] = true; return d.dirs[i] })
+		if s.fs == 2 { // a mount takes the mark of the format off
+			states = options(states, func(d *diskState) { d.fs = 1 })
+		}
+		return states
+	case "Unmount":
+		return each([]any{s}, func(d *diskState) bool { d.mounts[i] = false; return true })
+	case "IsMounted":
+		return ifTrue(s.mounts[i] && is("true"))
+	}
+	return nil
+}
+
+// partly returns the states in which an operation may stop.
+func (s diskState) partly(name string) []any {
+	states := []any{s}
+	if s.here == 0 {
+		return states
+	}
+	switch name {
+	case "Partition":
+		if s.table < 2 {
+			states = options(states, func(d *diskState) { d.online, d.up = true, false })
+			states = options(states, func(d *diskState) { d.table, d.online, d.up = 1, true, false })
+			for n := s.seen; n <= s.size; n++ {
+				states = options(states, func(d *diskState) { d.table, d.online, d.up, d.length = 2, true, false, n })
+			}
+		}
+	case "Online", "Offline":
+		states = options(states, func(d *diskState) { d.online, d.up = name == "Online", false })
+	case "Format":
+		if s.table == 2 && s.files == 0 {
+			states = options(states, func(d *diskState) { d.fs, d.files = 2, 0 })
+		}
+	case "Resize":
+		for n := s.seen; n <= s.size && s.table == 2; n++ {
+			states = options(states, func(d *diskState) { d.length = max(d.length, n) })
+			if s.fs == 1 {
+				states = options(states, func(d *diskState) { d.extent = max(d.extent, d.length) })
+			}
+		}
+	}
+	return states
+}
+
+// mayFail reports whether an operation may fail in a state with an error while nothing
+// disturbs it.
+func (s diskState) mayFail(name string, i int, err error) bool {
+	kind := func(kinds ...error) bool {
+		return slices.ContainsFunc(kinds, func(k error) bool { return errors.Is(err, k) })
+	}
+	if slices.Contains([]string{"Mkdir", "Rmdir", "Exists", "Mount", "Unmount", "IsMounted"}, name) && s.mounts[i] && !(s.ready() && s.fs == 1) {
+		return true // the path leads to a volume that has no files
+	}
+	switch name {
+	case "Partition", "Online", "Offline", "State":
+		return s.here < 2 && kind(hosterr.ErrNotFound, hosterr.ErrUnavailable)
+	case "Format":
+		return !s.ready() || s.fs == 1 && s.files > 0 && kind(hosterr.ErrFailedPrecondition)
+	case "IsFormatted", "Flush", "Stats":
+		return !s.ready()
+	case "Resize":
+		return !s.ready() || s.fs != 1
+	case "Rmdir":
+		return !s.dirs[i] && kind(hosterr.ErrNotFound)
+	case "Mount":
+		return !s.ready() || !s.dirs[i] && kind(hosterr.ErrNotFound)
+	case "IsMounted":
+		return !s.mounts[i] || !s.ready()
+	}
+	return false
+}
+
+func (o *foreignObject) parts() []string              { return []string{""} }
+func (o *foreignObject) about(string, operation) bool { return true }
+func (o *foreignObject) first(string) any             { return true }
+
+// step refuses answers that say that a foreign disk was partitioned, formatted or mounted.
+func (o *foreignObject) step(_ string, state any, op operation) []any {
+	name, _ := split(op.op)
+	if op.succeeded() && (name == "Partition" && o.number == 3 || slices.Contains([]string{"Format", "Mount", "Resize"}, name)) {
+		return nil // PartitionDisk leaves a disk with partitions as it is
+	}
+	return []any{state}
+}
+
+// A part of a tree is one of its paths. It is "none", or "some" for a directory. The path of
+// the link may also be a "link", a link that is "loose" because its target was missing when
+// it was made, or a directory that was going to become a link.
+func (o *treeObject) parts() []string  { return treePaths }
+func (o *treeObject) first(string) any { return "none" }
+
+// writes returns what an operation of a tree does to a path: "true", "false", "" for
+// nothing, or "any".
+func treeWrites(part string, op string) string {
+	gone := func(prefix string) string {
+		if part == prefix || strings.HasPrefix(part, prefix+`\`) {
+			return "false"
+		}
+		return ""
+	}
+	made := func(paths ...string) string {
+		if slices.Contains(paths, part) {
+			return "true"
+		}
+		return ""
+	}
+	switch op {
+	case "MkdirB":
+		return made("", `\a`, `\a\b`)
+	case "MkdirD":
+		return made("", `\d`)
+	case "Link":
+		return made(`\link`)
+	case "RmdirA":
+		return gone(`\a`)
+	case "RmdirAll":
+		return "false"
+	case "RmdirLink":
+		return gone(`\link`)
+	case "RmdirB":
+		return gone(`\a\b`)
+	case "RmdirD", "lose":
+		return gone(`\d`)
+	case "Empty":
+		if part != "" {
+			return "false"
+		}
+	case "swap":
+		switch part {
+		case `\d`:
+			return "false"
+		case `\a\b`:
+			return "true"
+		}
+	}
+	return ""
+}
+
+// treeReads returns the path that an operation asks for.
+func treeReads(op string) (part string, ok bool) {
+	if name, at := split(op); name == "Exists" {
+		return treePaths[at[0]-'0'], true
+	}
+	return "", false
+}
+
+func (o *treeObject) about(part string, op operation) bool {
+	asked, reads := treeReads(op.op)
+	return reads && asked == part || treeWrites(part, op.op) != "" || op.op == "observe" && part == treeLink || op.renamed(part)
+}
+
+// renamed reports whether an operation may have removed a directory that another program gave
+// the name of a part meanwhile.
+func (o operation) renamed(part string) bool {
+	return o.disturbed && o.op == "RmdirD" && part == `\a\b`
+}
+
+func (o *treeObject) step(part string, state any, op operation) []any {
+	if _, reads := treeReads(op.op); reads {
+		if op.succeeded() && op.value != fmt.Sprint(state != "none") {
+			return nil
+		}
+		return []any{state}
+	}
+	switch {
+	case op.renamed(part):
+		return []any{state, "none"}
+	case op.op == "observe":
+		if op.value != state {
+			return nil
+		}
+		return []any{state}
+	case op.op != "Link":
+		after := "none"
+		if treeWrites(part, op.op) == "true" {
+			after = "some"
+		}
+		if !op.succeeded() || op.disturbed && op.who != "event" {
+			return []any{state, after}
+		}
+		return []any{after}
+	case op.succeeded() && state == "none":
+		return []any{"link", "loose"}
+	case op.succeeded() && state == "some":
+		return nil
+	case !op.succeeded() && (op.unknown || op.disturbed):
+		return []any{state, "link", "loose", "some"}
+	case errors.Is(op.err, hosterr.ErrAlreadyExists) && strings.Contains(op.err.Error(), "of the other kind"):
+		if state != "loose" { // its target came since it was made
+			return nil
+		}
+	case errors.Is(op.err, hosterr.ErrAlreadyExists) && state != "some":
+		return nil
+	}
+	return []any{state}
+}
+
+// The state of a service: whether it runs, and whether the one that it needs does.
+func (o *serviceObject) parts() []string              { return []string{""} }
+func (o *serviceObject) about(string, operation) bool { return true }
+func (o *serviceObject) first(string) any             { return "stopped" }
+
+// step knows what a service is after a request that succeeded. One that is starting or
+// stopping is on its way between them.
+func (o *serviceObject) step(_ string, state any, op operation) []any {
+	switch {
+	case op.op == "reboot":
+		return []any{"stopped"}
+	case op.op == "observe":
+		if op.value == state || strings.HasSuffix(op.value, "pending") && state == "moving" {
+			return []any{state}
+		}
+		if state == "moving" {
+			return []any{op.value}
+		}
+		return nil
+	case op.op == "Get":
+		running, stopped := fmt.Sprint(system.SERVICE_STATUS_RUNNING), fmt.Sprint(system.SERVICE_STATUS_STOPPED)
+		if op.succeeded() && (op.value == running && state == "stopped" || op.value == stopped && state == "running") {
+			return nil
+		}
+		return []any{state}
+	}
+	after := "stopped"
+	if op.op == "Start" {
+		after = "running"
+	}
+	if !op.succeeded() {
+		return []any{state, after, "moving"}
+	}
+	return []any{after}
+}

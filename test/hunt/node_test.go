@@ -1,0 +1,316 @@
+package hunt_test
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
+)
+
+const (
+	mib     = 1 << 20
+	kubelet = `C:\var\lib\kubelet`
+	base    = kubelet + `\plugins\hunt`
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// random returns a source of identifiers that are the same in every run.
+func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
+
+// world is a node, the processes on it, and the objects that requests are about.
+type world struct {
+	s       *sim
+	m       *emulated.Node
+	dir     string
+	proc    *process
+	lives   byte
+	objects []object
+	seen    map[string]string    // the last observation of each object
+	foreign map[string]uint64    // image → digest
+	written map[string]time.Time // when the images were written
+	info    *nodespec.State      // or nil
+	tally   tally
+}
+
+// process is what dies when CSI Proxy is killed.
+type process struct {
+	*services.Services
+	node   *node.Node
+	rules  policy.Rules
+	killed chan struct{} // closed when it dies
+}
+
+// died reports whether the process was killed.
+func (p *process) died() bool {
+	select {
+	case <-p.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// object is what requests are about, and a model of it.
+type object interface {
+	name() string
+	// requests and events are the names of what drivers ask for, and of what else happens.
+	requests() []string
+	events() []string
+	// useful are the requests and events that go on from what the node has.
+	useful() []string
+	// prepare returns what makes a request, or nil if it makes no sense now.
+	prepare(op string) call
+	// happen makes an event, and returns what to note in the history. It returns false if
+	// the event cannot happen now.
+	happen(what string) ([]operation, bool)
+	// rebooted returns what a restart of Windows did.
+	rebooted() []operation
+	// observe returns what the node has, as operations that read it.
+	observe() []operation
+	// parts are what the model has states of. about returns whether an operation is about a
+	// part, first the state before the history, and step those after an operation.
+	parts() []string
+	about(part string, op operation) bool
+	first(part string) any
+	step(part string, state any, op operation) []any
+}
+
+// worldOf returns a world of the simulated node by its number.
+func worldOf(i int) nodespec.Windows {
+	all, _ := worlds.Pairs()
+	w := all[i%len(all)]
+	// A request names a disk by its number. Finding the new one is what a driver does before.
+	w.DiskNumbers = nodespec.DiskNumbersKept
+	return w
+}
+
+func newWorld(t *testing.T, s *sim) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "hunt")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "hunt")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, written: map[string]time.Time{}}
+	s.world = w
+	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one.
+	ext4 := nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
+	c := nodespec.Config{
+		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
+		Directories: []string{base, kubelet + `\pods`},
+		Disks: []nodespec.Disk{
+			{Content: nodespec.ContentSystem, Size: 1 << 30},
+			{ID: "disk1", Size: 128 * mib},
+			{ID: "disk2", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+			{ID: "foreign3", Size: 64 * mib, Bytes: []nodespec.Bytes{ext4}},
+			{ID: "foreign4", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: mib, Type: "ldmMetadata"}, {Type: "ldmData"}}},
+		},
+		Services: []nodespec.Service{{Name: "Base", StartDelay: nodespec.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: nodespec.Duration(time.Second)}},
+	}
+	if w.m, err = emulated.Open(c, emulated.Machine{Now: time.Now, Rand: random(1), Sleep: w.sleep}); err != nil {
+		t.Fatal(err)
+	}
+	w.objects = []object{
+		&diskObject{w: w, id: "disk1", number: 1}, &diskObject{w: w, id: "disk2", number: 2},
+		&treeObject{w: w, dir: base + `\tree`},
+		&foreignObject{w: w, id: "foreign3", number: 3}, &foreignObject{w: w, id: "foreign4", number: 4},
+		&serviceObject{w: w},
+	}
+	info, err := w.m.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range info.Disks {
+		if strings.HasPrefix(d.ID, "foreign") {
+			w.foreign[d.Image] = digest(d.Image)
+		}
+	}
+	if len(w.foreign) != 2 {
+		t.Fatalf("%d foreign disks, want 2", len(w.foreign))
+	}
+	if err := w.start(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// sleep is how Windows takes its time in a call. It does not return to a process that was
+// killed.
+func (w *world) sleep(d time.Duration) {
+	p := w.proc
+	if p == nil {
+		time.Sleep(d)
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.killed:
+		runtime.Goexit()
+	}
+}
+
+// start starts CSI Proxy.
+func (w *world) start() (err error) {
+	w.proc, err = w.process(make(chan struct{}))
+	return err
+}
+
+// fork returns a process that dies with CSI Proxy and shares nothing else with it.
+func (w *world) fork() (*process, error) { return w.process(w.proc.killed) }
+
+func (w *world) process(killed chan struct{}) (*process, error) {
+	w.lives++
+	p := &process{killed: killed}
+	planted := plants[w.s.spec.plant]
+	var api win32.API = w.m
+	if planted.api != nil {
+		api = planted.api(w, api)
+	}
+	p.node = node.New(win32.Observe(api, func(c *win32.Call) error { return w.s.hook(p, c) }))
+	p.node.Log, p.node.Rand, p.node.WorkingDirs = quiet, random(w.lives+100), []string{kubelet}
+	p.node.AllowedServices = []string{"Base", "Top", "MSiSCSI"}
+	dirs, err := policy.ParseDirs(p.node.WorkingDirs)
+	if err != nil {
+		return nil, err
+	}
+	p.rules = policy.Rules{Dirs: dirs, Services: p.node.AllowedServices}
+	if planted.node != nil {
+		planted.node(p.node)
+	}
+	p.Services, err = services.Open(p.node, services.Options{})
+	return p, err
+}
+
+// restart ends the process, restarts Windows if reboot is set, and starts another process.
+func (w *world) restart(reboot bool) string {
+	err := w.m.EndProcess()
+	if reboot {
+		err = errors.Join(err, w.m.Reboot())
+	}
+	if err = errors.Join(err, w.start()); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// end closes the node.
+func (w *world) end(t *testing.T) {
+	if err := errors.Join(w.m.Close(), os.RemoveAll(w.dir)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) object(name string) object {
+	i := slices.IndexFunc(w.objects, func(o object) bool { return o.name() == name })
+	if i < 0 {
+		return nil
+	}
+	return w.objects[i]
+}
+
+// show returns the state of the node, as it was since the last step.
+func (w *world) show() nodespec.State {
+	if w.info == nil {
+		info, err := w.m.Show()
+		if err != nil {
+			w.s.fail(err.Error())
+		}
+		w.info = &info
+	}
+	return *w.info
+}
+
+// look returns what is wrong with the node at any moment. It reads foreign disks only if they
+// were written, or if all is set, because a file system's clock is coarse.
+func (w *world) look(all bool) string {
+	for image, want := range w.foreign {
+		info, err := os.Stat(image)
+		if err != nil {
+			return err.Error()
+		}
+		if !all && w.written[image].Equal(info.ModTime()) {
+			continue
+		}
+		w.written[image] = info.ModTime()
+		if digest(image) != want {
+			return fmt.Sprintf("the bytes of the foreign disk %s were changed", image[strings.LastIndex(image, "/")+1:])
+		}
+	}
+	return ""
+}
+
+// leaks returns what is left while nothing runs.
+func (w *world) leaks() string {
+	if open := w.m.OpenHandles(); len(open) > 0 {
+		return fmt.Sprintf("handles left open: %q", open)
+	}
+	l := &w.proc.node.Locks
+	for _, set := range []*keymutex.Set{&l.Paths, &l.Shares, &l.Volumes, &l.Disks, &l.Tables, &l.Services, &l.Portals, &l.Targets} {
+		if set.Len() > 0 {
+			return fmt.Sprintf("%d locks of kind %s left", set.Len(), set.Kind)
+		}
+	}
+	return ""
+}
+
+// digest returns a hash of the blocks of an image that are not holes.
+func digest(image string) uint64 {
+	f, err := os.Open(image)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	const seekData = 3 // SEEK_DATA of lseek(2)
+	sum := fnv.New64a()
+	buf := make([]byte, 64<<10)
+	for off := int64(0); ; {
+		at, err := f.Seek(off, seekData)
+		if err != nil {
+			break
+		}
+		off = at &^ int64(len(buf)-1)
+		n, _ := f.ReadAt(buf, off)
+		if n == 0 {
+			break
+		}
+		if slices.ContainsFunc(buf[:n], func(b byte) bool { return b != 0 }) {
+			fmt.Fprintf(sum, "%d ", off)
+			sum.Write(buf[:n])
+		}
+		off += int64(n)
+	}
+	return sum.Sum64()
+}
+
+// setOffline takes a disk offline as another program does.
+func setOffline(api win32.API, number uint32) error {
+	h, err := api.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, number), win32.GENERIC_READ|win32.GENERIC_WRITE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		return err
+	}
+	in := win32.SetDiskAttributes{Persist: true, Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+	_, err = api.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil)
+	return errors.Join(err, api.CloseHandle(h))
+}

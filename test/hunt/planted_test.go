@@ -1,0 +1,136 @@
+package hunt_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// plant is a fault that is planted around the services: below them, between them and the
+// node, or above them.
+type plant struct {
+	says string // what the found fault says, in part
+	api  func(*world, win32.API) win32.API
+	node func(*node.Node)
+	call func(op string, do call) call
+	// own means that each request has a process of its own, without the locks of the others. Its
+	// runs crowd one disk.
+	own bool
+}
+
+var plants = map[string]plant{
+	"lost lock": {says: "not possible in any order", own: true},
+	// The attributes of a disk are those of up to a minute ago.
+	"stale cache": {says: "not possible in any order", api: func(w *world, api win32.API) win32.API {
+		type entry struct {
+			out []byte
+			at  time.Time
+		}
+		cache := map[string]entry{}
+		return win32.Observe(api, func(c *win32.Call) error {
+			err := c.Do()
+			if c.Name != "DeviceIoControl" || c.Code != win32.IOCTL_DISK_GET_DISK_ATTRIBUTES || err != nil {
+				return err
+			}
+			if have, ok := cache[c.Path]; ok && time.Since(have.at) < time.Minute {
+				copy(c.Out, have.out)
+				return nil
+			}
+			cache[c.Path] = entry{slices.Clone(c.Out), time.Now()}
+			return nil
+		})
+	}},
+	// FormatVolume is answered when it begins.
+	"early answer": {says: "not possible in any order", call: func(op string, do call) call {
+		if op != "Format" {
+			return do
+		}
+		return func(ctx context.Context, p *process) (string, error) {
+			inflight.Of(ctx).Go(func() error {
+				_, err := do(context.WithoutCancel(ctx), p)
+				return err
+			}, func() {})
+			return "", nil
+		}
+	}},
+	// What is read of a foreign disk looks blank to the guard.
+	"missed guard": {says: "the bytes of the foreign disk", api: func(_ *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			err := c.Do()
+			if c.Name == "ReadAt" && strings.HasSuffix(c.Path, "PhysicalDrive3") {
+				clear(c.Out)
+			}
+			return err
+		})
+	}},
+	// A volume with files is formatted.
+	"missed guard of files": {says: "not possible in any order", node: func(n *node.Node) { n.FormatExisting = true }},
+	// Nothing waits for what Windows does a moment later.
+	"look too early": {says: "not possible in any order", node: func(n *node.Node) { n.Clock = &hasty{} }},
+	// Some handles are never closed.
+	"forgotten handle": {says: "handles left open", api: func(_ *world, api win32.API) win32.API {
+		closed := 0
+		return win32.Observe(api, func(c *win32.Call) error {
+			if c.Name == "CloseHandle" {
+				if closed++; closed%40 == 0 {
+					return nil
+				}
+			}
+			return c.Do()
+		})
+	}},
+}
+
+// hasty is a clock whose pauses take no time.
+type hasty struct{ skipped time.Duration }
+
+func (h *hasty) Now() time.Time { return time.Now().Add(h.skipped) }
+
+func (h *hasty) Sleep(ctx context.Context, d time.Duration) error {
+	h.skipped += d
+	return ctx.Err()
+}
+
+// plantedRuns is in how many runs a planted fault must be found.
+const plantedRuns = 60
+
+// TestPlanted plants faults, and finds each of them.
+func TestPlanted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(plants)) {
+		t.Run(name, func(t *testing.T) {
+			for n := range uint64(plantedRuns) {
+				sp := spec{world: int(n), plant: name}
+				res := run(t, sp, seeded(n, steps, plants[name].own))
+				if res.fault == "" {
+					continue
+				}
+				small := shrink(t, sp, res, 30)
+				again := run(t, sp, given(small.choices))
+				t.Logf("run %d: %s\nfound with %d choices, shrunk to %d in %d runs; replayed %d of %d\n%s", n+1, small.fault, len(res.choices), len(small.choices), small.tries,
+					len(again.choices), len(small.choices), goTest(sp, small.choices))
+				if !strings.Contains(small.fault, plants[name].says) {
+					t.Errorf("the fault that was found is %q, want one that says %q", small.fault, plants[name].says)
+				}
+				if again.fault != small.fault || len(again.choices) != len(small.choices) {
+					t.Errorf("the replay made %d of %d choices and found %q", len(again.choices), len(small.choices), again.fault)
+				}
+				found = append(found, fmt.Sprintf("%s in run %d, shrunk from %d choices to %d", name, n+1, len(res.choices), len(small.choices)))
+				return
+			}
+			t.Errorf("not found in %d runs", plantedRuns)
+		})
+	}
+	t.Attr("measured", strings.Join(found, "; "))
+}
