@@ -142,9 +142,10 @@ func TestScripts(t *testing.T) {
 			// section of docs/incidents.md.
 			"incident": o.incident,
 			// mark makes old what the sources say now, so that the next incident is about what is new.
-			"mark":  func(ts *testscript.TestScript, _ bool, _ []string) { o.mark(ts) },
-			"fill":  runFill,
-			"flood": runFlood,
+			"mark":    func(ts *testscript.TestScript, _ bool, _ []string) { o.mark(ts) },
+			"overdue": o.overdue,
+			"fill":    runFill,
+			"flood":   runFlood,
 			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -82,6 +83,38 @@ func (o *observer) incident(ts *testscript.TestScript, neg bool, args []string) 
 	o.said = append(o.said, a)
 	i.run(ts)
 	o.mark(ts)
+}
+
+// overdue is the command of scripts that runs a command whose call goes on when its time is over:
+// a line of csi-proxyctl calls matches the pattern, and its caller is gone. The command has its
+// time limit from the variable TIMEOUT. On a busy machine, the time can be over before the call is
+// that far; then it runs again with more time, and what the sources say about that is old.
+func (o *observer) overdue(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: overdue PATTERN PROGRAM ARGUMENT...")
+	}
+	there := regexp.MustCompile("(?m)^[0-9].* gone .*" + args[0])
+	late := regexp.MustCompile(`(?s)DeadlineExceeded.*\ncsi-proxyctl: hint: .*csi-proxyctl calls`)
+	for limit := 200 * time.Millisecond; limit < longLimit; limit *= 2 {
+		ts.Setenv("TIMEOUT", limit.String())
+		if err := ts.Exec(args[1], args[2:]...); err == nil || !late.MatchString(ts.ReadFile("stderr")) {
+			ts.Fatalf("the command does not exceed its time limit, or does not name csi-proxyctl calls: %v", err)
+		}
+		for {
+			ts.Check(ts.Exec("csi-proxyctl", "calls", "--no-headers"))
+			calls := ts.ReadFile("stdout")
+			if there.MatchString(calls) {
+				return
+			}
+			if calls == "" {
+				break // it ended
+			}
+		}
+		if ts.Getenv("LOG") != "" {
+			o.mark(ts)
+		}
+	}
+	ts.Fatalf("no call is like %s when its time is over", args[0])
 }
 
 // mark makes everything that the sources say now old.
