@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -23,11 +22,10 @@ type records struct {
 	key    [sha256.Size]byte // random key of the marks; never leaves the process
 	shares map[string]*record
 
-	search   sync.Mutex // held during the search for links
-	searched bool
-	at       time.Time   // of the last search
-	partly   atomic.Bool // the search was incomplete: any share may have unknown links
-	armed    bool        // the timer for unwanted mappings runs
+	searched   bool
+	at         time.Time // of the last search
+	incomplete bool      // the search was: any share may have unknown links
+	armed      bool      // the timer for unwanted mappings runs
 }
 
 // record is what is known about one share.
@@ -58,6 +56,26 @@ func newRecords() *records {
 	r := &records{shares: map[string]*record{}}
 	rand.Read(r.key[:]) // never fails
 	return r
+}
+
+// wasSearched reports whether no search for links is needed now.
+func (r *records) wasSearched(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.searched && !(r.incomplete && now.Sub(r.at) >= searchInterval)
+}
+
+func (r *records) setSearched(now time.Time, incomplete bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.searched, r.at, r.incomplete = true, now, incomplete
+}
+
+// partly reports whether the search was incomplete.
+func (r *records) partly() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.incomplete
 }
 
 // markOf returns a keyed hash of credentials, to compare them without storing them.
@@ -213,7 +231,7 @@ func (r *records) armTimer(f func()) {
 	})
 }
 
-// linksTo returns the known links to a share. They may no longer exist.
+// linksTo returns the known links to a share, by path. They may no longer exist.
 func (r *records) linksTo(root string) []link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +239,7 @@ func (r *records) linksTo(root string) []link {
 	if rec == nil {
 		return nil
 	}
-	return slices.Collect(maps.Values(rec.links))
+	return slices.SortedFunc(maps.Values(rec.links), func(a, b link) int { return strings.Compare(a.path, b.path) })
 }
 
 // link returns what is known about one link.

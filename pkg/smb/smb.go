@@ -321,7 +321,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, err
 	}
 	if other == "" {
-		return false, c.remake("credentials", have.Status)
+		return false, c.exchange(have.Status)
 	}
 	if !sameUser(user, c.user) && (known || user != "") {
 		return false, c.conflict(c.root, userText(user), other, "")
@@ -330,6 +330,22 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, c.verify("", other)
 	}
 	return false, c.verify(userText(user), other)
+}
+
+// exchange replaces a mapping that works, and that no other link uses, with one that has the
+// credentials of the call, unless the server refuses them: the link of this request, or a
+// program that uses the share by its UNC path, would lose the share.
+func (c *call) exchange(status smbapi.Status) error {
+	_, err := c.host.verify(c.user, c.password)
+	switch {
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case errors.Is(err, hosterr.ErrPermissionDenied):
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
+	case errors.Is(err, hosterr.ErrUnavailable):
+		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintServer)
+	}
+	return c.remake("credentials", status)
 }
 
 // accept records that the server accepted the credentials of the call for a mapping whose
@@ -625,7 +641,7 @@ func (c *call) usedBy(root, except string) (string, error) {
 			return path, nil
 		}
 	}
-	if _, _, ours := c.s.credentials(root); c.s.partly.Load() && !ours {
+	if _, _, ours := c.s.credentials(root); c.s.partly() && !ours {
 		return "a link that may exist", nil
 	}
 	return "", nil
@@ -657,15 +673,24 @@ func (s *SMB) CountMappings(ctx context.Context) (map[smbapi.Status]int, error) 
 // CountPending returns how many mappings are removed as soon as no link uses them.
 func (s *SMB) CountPending() int { return len(s.unwanted("")) }
 
+// searching is the key of the lock of a search.
+const searching = "\x00search for links"
+
 // searchInterval is how long an incomplete search is not repeated.
 const searchInterval = 10 * time.Minute
 
 // find searches, once for each node, for links that earlier processes made. An incomplete
 // search is repeated by a later request.
 func (s *SMB) find(ctx context.Context, h host) error {
-	s.search.Lock()
-	defer s.search.Unlock()
-	if s.searched && !(s.partly.Load() && s.base.Node.Clock.Now().Sub(s.at) >= searchInterval) {
+	if s.wasSearched(s.base.Node.Clock.Now()) {
+		return nil
+	}
+	unlock, err := s.base.Node.Locks.Shares.Lock(ctx, searching)
+	if err != nil {
+		return hosterr.Wrap("wait for the search for links to shares", "", err)
+	}
+	defer unlock()
+	if s.wasSearched(s.base.Node.Clock.Now()) {
 		return nil
 	}
 	links, err := h.links()
@@ -680,8 +705,7 @@ func (s *SMB) find(ctx context.Context, h host) error {
 			s.addLink(remote.root(), l.Path, true)
 		}
 	}
-	s.partly.Store(incomplete)
-	s.searched, s.at = true, s.base.Node.Clock.Now()
+	s.setSearched(s.base.Node.Clock.Now(), incomplete)
 	s.report(h, len(links))
 	return nil
 }

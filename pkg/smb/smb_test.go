@@ -1566,3 +1566,76 @@ func TestRetryAfterEachFailure(t *testing.T) {
 		}
 	}
 }
+
+// A request with credentials that the server refuses does not take a mapping that works away
+// from a pod, not even one that only its own link uses.
+func TestRefusedCredentialsKeepTheOnlyUserOfAMapping(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	for _, c := range []struct{ user, password string }{{"ann", "wrong"}, {"bob", "wrong"}, {"carl", "x"}} {
+		f.refused(f.mount(`\\files\data`, v, c.user, c.password), hosterr.ErrPermissionDenied, "secret")
+		f.mappings(`\\files\data ann ok`)
+		f.read(v)
+	}
+	f.fail("LogonToServer", win32.ERROR_SEM_TIMEOUT)
+	f.refused(f.mount(`\\files\data`, v, "bob", "bob-1"), hosterr.ErrUnavailable)
+	f.heal()
+	f.mappings(`\\files\data ann ok`)
+	f.ok(f.mount(`\\files\data`, v, "bob", "bob-1"))
+	f.mappings(`\\files\data bob ok`)
+	f.read(v)
+}
+
+// A disk that is missing for a moment does not hide the links that use a mapping.
+func TestLinkOnADiskThatIsMissingForAMoment(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	for _, process := range []string{"the one that made the link", "the next one"} {
+		hook := func(c *win32.Call) error {
+			if c.Name == "NtCreateFile" && (strings.HasSuffix(c.Path, "globalmount") || strings.HasSuffix(c.Path, "v1")) {
+				return win32.ERROR_NO_SUCH_DEVICE
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
+			t.Errorf("%s: %v", process, err)
+		}
+		f.heal()
+		f.mappings(`\\files\data ann ok`)
+		f.start()
+	}
+}
+
+// A request that waits for the search for links of another request ends with its deadline,
+// and leaves nothing behind.
+func TestSearchForLinksThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		hang := make(chan struct{})
+		hook := func(c *win32.Call) error {
+			if c.Name == "QueryDirectory" {
+				<-hang
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		go f.smb.Survey(t.Context())
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := f.smb.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: `\\files\data`})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the end of the deadline", err)
+		}
+		synctest.Wait() // its goroutine does not wait in a mutex
+		if n := f.node.Locks.Shares.Len(); n != 1 {
+			t.Errorf("%d locks, want that of the search", n)
+		}
+		close(hang)
+		synctest.Wait()
+		f.ok(f.unmap(`\\files\data`))
+	})
+}

@@ -19,7 +19,8 @@
 //     credentials, it changes nothing and the request fails.
 //   - A mapping that works, with the same credentials: it does nothing.
 //   - A mapping that works, with other credentials, and no other link uses it: it
-//     replaces the mapping.
+//     replaces the mapping if the server accepts the credentials in a separate logon, and
+//     otherwise fails and changes nothing.
 //   - A mapping that works, with another user, and another link uses it: it fails with
 //     hosterr.ErrFailedPrecondition and names both users.
 //   - A mapping that works, with another password of the same user, and another link uses

@@ -47,6 +47,7 @@ type world struct {
 	foreign map[string]uint64    // image → digest
 	written map[string]time.Time // when the images were written
 	info    *nodespec.State      // or nil
+	rest    bool                 // nothing has run for some minutes
 	tally   tally
 }
 
@@ -81,8 +82,8 @@ type object interface {
 	// happen makes an event, and returns what to note in the history. It returns false if
 	// the event cannot happen now.
 	happen(what string) ([]operation, bool)
-	// rebooted returns what a restart of Windows did.
-	rebooted() []operation
+	// restarted returns what a restart of CSI Proxy did, or one of Windows.
+	restarted(reboot bool) []operation
 	// observe returns what the node has, as operations that read it.
 	observe() []operation
 	// parts are what the model has states of. about returns whether an operation is about a
@@ -117,7 +118,8 @@ func newWorld(t *testing.T, s *sim) *world {
 	ext4 := nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
 	c := nodespec.Config{
 		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
-		Directories: []string{base, kubelet + `\pods`},
+		Directories: []string{base, kubelet + `\pods`, shareDir("0"), shareDir("1")},
+		SMBServers:  []nodespec.SMBServer{{Name: shareServer, Shares: []string{shareName}, Accounts: shareUsers}},
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem, Size: 1 << 30},
 			{ID: "disk1", Size: 128 * mib},
@@ -135,6 +137,7 @@ func newWorld(t *testing.T, s *sim) *world {
 		&treeObject{w: w, dir: base + `\tree`},
 		&foreignObject{w: w, id: "foreign3", number: 3}, &foreignObject{w: w, id: "foreign4", number: 4},
 		&serviceObject{w: w},
+		&shareObject{w: w},
 	}
 	info, err := w.m.Show()
 	if err != nil {

@@ -229,7 +229,15 @@ func (o *diskObject) happen(what string) ([]operation, bool) {
 	return []operation{{op: what}}, true
 }
 
-func (o *diskObject) rebooted() []operation { return []operation{{op: "reboot"}} }
+func (o *diskObject) restarted(reboot bool) []operation { return ifReboot(reboot) }
+
+// ifReboot returns the event of a restart of Windows. That of CSI Proxy alone changes nothing.
+func ifReboot(reboot bool) []operation {
+	if !reboot {
+		return nil
+	}
+	return []operation{{op: "reboot"}}
+}
 
 func (o *diskObject) observe() []operation {
 	info := o.w.show()
@@ -280,7 +288,7 @@ func (o *foreignObject) prepare(op string) call {
 	return own.prepare(op)
 }
 func (o *foreignObject) happen(string) ([]operation, bool) { return nil, false }
-func (o *foreignObject) rebooted() []operation             { return nil }
+func (o *foreignObject) restarted(bool) []operation        { return nil }
 func (o *foreignObject) observe() []operation              { return nil }
 
 // treeObject is a small tree of directories. Each path is a register, because requests that
@@ -355,7 +363,7 @@ func (o *treeObject) happen(what string) ([]operation, bool) {
 	return []operation{{op: what}}, err == nil
 }
 
-func (o *treeObject) rebooted() []operation { return nil }
+func (o *treeObject) restarted(bool) []operation { return nil }
 
 func (o *treeObject) observe() (all []operation) {
 	files, err := o.w.m.Files(o.dir)
@@ -403,7 +411,7 @@ func (o *serviceObject) prepare(op string) call {
 	return systemCall(system.Interface.GetService, &system.GetServiceRequest{Name: "Top"}, func(r *system.GetServiceResponse) string { return fmt.Sprint(r.Status) })
 }
 func (o *serviceObject) happen(string) ([]operation, bool) { return nil, false }
-func (o *serviceObject) rebooted() []operation             { return []operation{{op: "reboot"}} }
+func (o *serviceObject) restarted(reboot bool) []operation { return ifReboot(reboot) }
 func (o *serviceObject) observe() []operation {
 	for _, s := range o.w.show().Services {
 		if s.Name == "Top" {

@@ -71,6 +71,15 @@ var plants = map[string]plant{
 			return err
 		})
 	}},
+	// The links to a share do not look like links.
+	"missed link": {says: "not possible in any order", api: func(_ *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			if c.Code == win32.FSCTL_GET_REPARSE_POINT && strings.HasSuffix(c.Path, "globalmount") {
+				return win32.ERROR_NOT_A_REPARSE_POINT
+			}
+			return c.Do()
+		})
+	}},
 	// A volume with files is formatted.
 	"missed guard of files": {says: "not possible in any order", node: func(n *node.Node) { n.FormatExisting = true }},
 	// Nothing waits for what Windows does a moment later.

@@ -65,6 +65,7 @@ type sim struct {
 	news     bool              // an answer or event came since the node was observed
 	res      result
 	busy     map[string]string // driver → its unanswered request
+	restAt   time.Time         // when nothing is expected any more; zero before the end
 }
 
 // turn is a Win32 call that waits to be made.
@@ -125,6 +126,7 @@ func run(t *testing.T, sp spec, next func(*sim) (choice, bool)) (res result) {
 		if s.res.fault == "" {
 			s.fail(s.world.look(true))
 		}
+		s.stop()
 		s.res.took = time.Since(begun)
 		time.Sleep(time.Hour) // goroutines of dead processes wake up, and end
 		s.settle()
@@ -532,17 +534,15 @@ func (s *sim) restart(reboot bool) {
 		time.Sleep(time.Second)
 	}
 	s.fail(s.world.restart(reboot))
-	if reboot {
-		for _, o := range s.objects {
-			s.mu.Lock()
-			for _, op := range o.rebooted() {
-				op.who, op.object = "event", o.name()
-				i := s.record(op)
-				s.clock++
-				s.res.history[i].returned = s.clock
-			}
-			s.mu.Unlock()
+	for _, o := range s.objects {
+		s.mu.Lock()
+		for _, op := range o.restarted(reboot) {
+			op.who, op.object = "event", o.name()
+			i := s.record(op)
+			s.clock++
+			s.res.history[i].returned = s.clock
 		}
+		s.mu.Unlock()
 	}
 }
 
@@ -559,7 +559,11 @@ func (s *sim) drain() {
 		}
 		turns := s.turns()
 		if len(turns) == 0 && len(s.running()) == 0 {
-			return
+			if s.rest {
+				return
+			}
+			s.relax()
+			continue
 		}
 		if len(turns) > 0 {
 			s.proceed(turns[0], nil)
@@ -576,7 +580,10 @@ func (s *sim) drain() {
 	if s.res.fault == "" {
 		s.fail("requests make calls without end")
 	}
-	// The goroutines of the bubble must end.
+}
+
+// stop ends the last process, so that the goroutines of the bubble end.
+func (s *sim) stop() {
 	s.mu.Lock()
 	close(s.proc.killed)
 	waiting := s.waiting
@@ -589,6 +596,19 @@ func (s *sim) drain() {
 		t.made <- errDead
 	}
 	s.settle()
+}
+
+// relax lets minutes pass in which no request is made, so that what CSI Proxy does later is
+// done.
+func (s *sim) relax() {
+	if s.restAt.IsZero() {
+		s.restAt = time.Now().Add(5 * time.Minute)
+	}
+	select {
+	case <-s.arrived:
+	case <-time.After(time.Until(s.restAt)):
+		s.rest, s.news = true, true
+	}
 }
 
 // look checks what must hold after each step.
