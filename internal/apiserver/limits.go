@@ -54,6 +54,10 @@ const (
 	// 32 KiB is meant for streams of data; with it, a thousand idle connections
 	// would hold 64 MiB.
 	bufferSize = 4 << 10
+
+	// streamWorkers is how many goroutines of a pipe take calls one after another. A new
+	// goroutine for each call would grow its stack each time; more calls at once get new ones.
+	streamWorkers = 2
 )
 
 // Time limits for clients. On one machine all of these steps take microseconds;
@@ -91,6 +95,7 @@ func limits() []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quietLimit, Timeout: pongLimit}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxCalls),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxSendMsgSize(maxAnswer),
 		grpc.MaxHeaderListSize(maxHeaders),

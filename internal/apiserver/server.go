@@ -485,6 +485,13 @@ func (s *Server) Accepting() (accepting, pipes int) {
 
 // Close removes the pipes of a server on which Serve is not called.
 func (s *Server) Close() {
+	s.closePipes()
+	for _, p := range s.pipes {
+		p.grpc.Stop() // its goroutines
+	}
+}
+
+func (s *Server) closePipes() {
 	for _, p := range s.pipes {
 		p.listener.Close()
 	}
@@ -498,7 +505,7 @@ func (s *Server) stop(limit time.Duration) error {
 	}
 	// gRPC would close only pipes that it already serves, and it waits for the
 	// handshakes of new connections before it notifies its clients.
-	s.Close()
+	s.closePipes()
 	stopped := make(chan struct{}, len(s.pipes))
 	for _, p := range s.pipes {
 		go func() {

@@ -58,7 +58,7 @@ func CheckName(name string) error {
 			return invalid("name %[2]q must not contain the control character %[1]U", r, name)
 		case r == unicode.ReplacementChar:
 			return invalid("name %q is not valid Unicode", name)
-		case r < utf8.RuneSelf && strings.IndexByte(`<>:"/\|?*`, byte(r)) >= 0:
+		case isReserved(r):
 			return invalid("name %[2]q must not contain %[1]c", r, name)
 		}
 	}
@@ -71,6 +71,15 @@ func CheckName(name string) error {
 	return nil
 }
 
+// isReserved reports whether Windows gives a character of a name a meaning.
+func isReserved(r rune) bool {
+	switch r {
+	case '<', '>', ':', '"', '/', '\\', '|', '?', '*':
+		return true
+	}
+	return false
+}
+
 // IsDevice reports whether Windows treats name, in any directory, as a device: CON,
 // PRN, AUX, NUL, COM0-9, LPT0-9 (also with superscript 1 to 3), CONIN$ and CONOUT$, also
 // followed by an extension or blanks (Microsoft: "Naming Files, Paths, and Namespaces";
@@ -80,18 +89,17 @@ func IsDevice(name string) bool {
 		return false
 	}
 	base, _, _ := strings.Cut(name, ".")
-	base = Fold(strings.TrimRight(base, " "))
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
-		return true
+	base = strings.TrimRight(base, " ")
+	if len(base) < 3 {
+		return false
 	}
-	for _, port := range []string{"COM", "LPT"} {
-		if digit, ok := strings.CutPrefix(base, port); ok {
-			switch digit {
-			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-				return true
-			}
-		}
+	start, rest := base[:3], base[3:]
+	is := func(device string) bool { return SameName(start, device) }
+	switch rest {
+	case "":
+		return is("CON") || is("PRN") || is("AUX") || is("NUL")
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+		return is("COM") || is("LPT")
 	}
-	return false
+	return is("CON") && (SameName(rest, "IN$") || SameName(rest, "OUT$"))
 }

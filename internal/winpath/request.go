@@ -13,36 +13,48 @@ const MaxLength = 260
 // the published order and with the published error texts, and then [CheckName] to each
 // name. All its errors are of kind hosterr.ErrInvalid.
 func Validate(s string) (Path, error) {
+	w, err := check(s)
+	if err != nil {
+		return Path{}, err
+	}
+	return Parse(w) // doubled and trailing separators are ignored
+}
+
+// Check returns the error of [Validate].
+func Check(s string) error {
+	_, err := check(s)
+	return err
+}
+
+// check applies the rules of Validate. It returns s with a drive and with backslashes.
+func check(s string) (string, error) {
 	w := strings.ReplaceAll(WithDrive(s), "/", `\`)
 	if len(w) > MaxLength {
-		return Path{}, invalid("path length %d exceeds maximum characters: %d", len(w), MaxLength)
+		return "", invalid("path length %d exceeds maximum characters: %d", len(w), MaxLength)
 	}
 	if strings.HasPrefix(w, `\`) {
-		return Path{}, invalid(`invalid character \ at beginning of path: %s`, s)
+		return "", invalid(`invalid character \ at beginning of path: %s`, s)
 	}
 	rest, absolute := w, isDrive(w) && len(w) > 2 && w[2] == '\\'
 	if absolute {
 		rest = w[3:]
 	}
 	if strings.ContainsAny(rest, `":?*|`) || strings.Contains(rest, "..") {
-		return Path{}, invalid("path contains invalid characters: %s", s)
+		return "", invalid("path contains invalid characters: %s", s)
 	}
 	if !absolute {
-		return Path{}, invalid("not an absolute Windows path: %s", s)
+		return "", invalid("not an absolute Windows path: %s", s)
 	}
-	p, err := Parse(w) // doubled and trailing separators are ignored
-	if err != nil {
-		return Path{}, err
-	}
-	for e := range strings.SplitSeq(rest, `\`) {
-		if e == "" {
+	for rest != "" {
+		var name string
+		if name, rest, _ = strings.Cut(rest, `\`); name == "" {
 			continue
 		}
-		if err := CheckName(e); err != nil {
-			return Path{}, invalid("path %q: %w", s, err)
+		if err := CheckName(name); err != nil {
+			return "", invalid("path %q: %w", s, err)
 		}
 	}
-	return p, nil
+	return w, nil
 }
 
 // kubeletDrive is the drive of a path without a drive. With the default --root-dir the

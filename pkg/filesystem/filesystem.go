@@ -33,8 +33,7 @@ func New(hostAPI filesystemapi.HostAPI) (*Filesystem, error) {
 // name that Windows would change or use for a device. It returns an error of the kind
 // hosterr.ErrInvalid that names the first rule that the path breaks.
 func ValidatePathWindows(path string) error {
-	_, err := winpath.Validate(path)
-	return err
+	return winpath.Check(path)
 }
 
 // ask runs a query. Queries take no lock, because a result is only true at one moment.

@@ -30,6 +30,8 @@ type server struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	replies *json.Decoder
+	began   time.Time
+	served  time.Duration // until it said that it serves
 	started time.Duration // until all its pipes answered
 }
 
@@ -52,7 +54,7 @@ func start(ctx context.Context, kind string, pipes []string, args ...string) (*s
 		return nil, err
 	}
 	s.replies = json.NewDecoder(bufio.NewReader(stdout))
-	began := time.Now()
+	s.began = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func start(ctx context.Context, kind string, pipes []string, args ...string) (*s
 		s.cmd.Process.Kill()
 		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), s.cmd.Wait())
 	}
-	s.started = time.Since(began)
+	s.started = time.Since(s.began)
 	return s, nil
 }
 
@@ -73,6 +75,7 @@ func (s *server) answers(ctx context.Context, log io.Reader, pipes []string) err
 			return fmt.Errorf("its log ended: %s", said)
 		}
 	}
+	s.served = time.Since(s.began)
 	go io.Copy(io.Discard, log)
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -80,6 +80,7 @@ func serve(ctx context.Context, kind string, args []string, stdin io.Reader, std
 // figures are what a server knows of itself.
 type figures struct {
 	Allocs, Bytes uint64 // since the start
+	Collections   uint32 // of garbage, since the start
 	Resident      uint64 // bytes
 	Processor     time.Duration
 	Goroutines    int
@@ -98,7 +99,7 @@ func answer(in io.Reader, out io.Writer) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		resident, processor := usage()
-		if encoder.Encode(figures{m.Mallocs, m.TotalAlloc, resident, processor, runtime.NumGoroutine()}) != nil {
+		if encoder.Encode(figures{m.Mallocs, m.TotalAlloc, m.NumGC, resident, processor, runtime.NumGoroutine()}) != nil {
 			return
 		}
 	}

@@ -171,10 +171,14 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		return err
 	}
 	defer s.cmd.Process.Kill()
-	t.add(kind, "start until one version answers, ms", "%.0f", false, float64(one.started.Microseconds())/1000)
+	ms := func(name string, d time.Duration) { t.add(kind, name, "%.0f", false, float64(d.Microseconds())/1000) }
+	ms("start until it serves one version, ms", one.served)
+	ms("start until one version answers, ms", one.started)
 	if kind != echoServer {
-		t.add(kind, "start until all versions answer, ms", "%.0f", false, float64(s.started.Microseconds())/1000)
-		t.add(kind, "start of all versions ÷ of one", "%.2f", false, float64(s.started)/float64(one.started))
+		ms("start until it serves all versions, ms", s.served)
+		ms("start until all versions answer, ms", s.started)
+		t.add(kind, "serves all versions ÷ one", "%.2f", false, float64(s.served)/float64(one.served))
+		t.add(kind, "all versions answer ÷ one", "%.2f", false, float64(s.started)/float64(one.started))
 	}
 	if err := prepare(ctx, kind); err != nil {
 		return err
@@ -211,6 +215,7 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		if l == (callers{16, 1}) {
 			t.add(kind, "allocations per call", "%.1f", false, float64(after.Allocs-before.Allocs)/calls)
 			t.add(kind, "bytes allocated per call", "%.0f", false, float64(after.Bytes-before.Bytes)/calls)
+			t.add(kind, "garbage collections per 10,000 calls", "%.1f", false, float64(after.Collections-before.Collections)/calls*10_000)
 		}
 	}
 	return s.stop()

@@ -54,6 +54,7 @@ type Server struct {
 	ready    bool
 	stopping bool
 
+	uncounted services                      // whose methods get their zeros with the first scrape
 	calls     *apiserver.Calls              // nil until Open
 	accepting func() (accepting, pipes int) // nil until Serving
 }
@@ -95,14 +96,13 @@ func New(version string) *Server {
 // Open adds the metrics of a node and of its pipes. It must be called once, before calls are
 // served. Without states, there are no metrics of the node.
 func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *server.States) {
-	s.handled.InitializeMetrics(services(pipes))
 	groups := groupsOf(pipes)
 	for _, group := range groups {
 		s.refused.WithLabelValues(group)
 	}
 	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
 	s.mu.Lock()
-	s.calls = calls
+	s.calls, s.uncounted = calls, pipes
 	s.mu.Unlock()
 	if states != nil {
 		searches := prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -216,6 +216,15 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, strings.Join(lines, "\n"))
 }
 
+// addZeros makes the series of methods that were not called yet. They take 2 MB, and where
+// metrics are off there is no scrape.
+func (s *Server) addZeros() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handled.InitializeMetrics(s.uncounted)
+	s.uncounted = nil
+}
+
 // maxScrapes is how many scrapes run at once. Each holds some megabytes until its client has
 // read them, and everyone who reaches the address may scrape.
 const maxScrapes = 4
@@ -230,6 +239,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, fmt.Sprintf("%d scrapes run, which is the limit: scrape again later", maxScrapes), http.StatusServiceUnavailable)
 		return
 	}
+	s.addZeros()
 	families, err := s.registry.Gather()
 	if err != nil {
 		http.Error(w, "gather metrics: "+err.Error(), http.StatusInternalServerError)
