@@ -43,9 +43,8 @@ const (
 const stuckAfter = 30 * time.Second
 
 // spareHeap is the size of an allocation that is never used, so Windows and Linux give no memory
-// for it. Go collects garbage when the heap has doubled. Without this, the heap of an idle
-// daemon is so small that it doubles after 500 calls, and a third of the processor time of
-// the calls that follow is for that.
+// for it. Go collects garbage when the heap has doubled. Without this, the heap of the daemon is
+// so small that it doubles after 500 calls, and a call takes a third more processor time.
 const spareHeap = 8 << 20
 
 // Run runs the program until ctx ends or the process receives a signal to stop, and
