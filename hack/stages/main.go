@@ -39,8 +39,8 @@ func lists() map[string][]stage {
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
-	unit := stage{"unit", "tests of every module", 10 * time.Minute, unitTests()}
-	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, unitTests(quick)}
+	unit := stage{"unit", "tests of every module", 10 * time.Minute, unitTests}
+	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, quickTests}
 	external := stage{"external", "the contract of a node, run by a module that can import only what is public", 90 * time.Second, moduleAlone(externalDir)}
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}

@@ -3,6 +3,9 @@ package main
 import (
 	"bufio"
 	"errors"
+	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -111,5 +114,42 @@ func TestOnlyTheQuickLoopTakesLastResults(t *testing.T) {
 		if got := mayBeCached(c.dir, c.args); got != c.want {
 			t.Errorf("go test %q in %s: last results count: %t, want %t", c.args, c.dir, got, c.want)
 		}
+	}
+}
+
+// Only the race detector uses a C compiler, so that everything else is compiled once.
+func TestCommandsUseNoCUnlessAsked(t *testing.T) {
+	t.Setenv("CGO_ENABLED", "1")
+	r := &report{}
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{{nil, "0"}, {[]string{"GOWORK=off"}, "0"}, {[]string{"CGO_ENABLED=1"}, "1"}} {
+		got := ""
+		for _, v := range r.command(t.Context(), ".", c.env, "go").Environ() {
+			if value, ok := strings.CutPrefix(v, "CGO_ENABLED="); ok {
+				got = value
+			}
+		}
+		if got != c.want {
+			t.Errorf("with %q, CGO_ENABLED is %q, want %q", c.env, got, c.want)
+		}
+	}
+}
+
+// The tests of a module that is not in the list would never run.
+func TestModulesAreThoseOfTheWorkspace(t *testing.T) {
+	text, err := os.ReadFile("../../go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for line := range strings.Lines(string(text)) {
+		if dir := strings.TrimSpace(line); strings.HasPrefix(dir, ".") {
+			used = append(used, path.Clean(dir))
+		}
+	}
+	if !slices.Equal(used, modules[:]) {
+		t.Errorf("stages tests the modules %q, go.work uses %q", modules, used)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -54,11 +55,13 @@ func publishedModules() ([]string, error) {
 	return dirs, err
 }
 
-// command returns a command whose output goes to the reader.
+// command returns a command whose output goes to the reader. Without CGO_ENABLED in env, go
+// uses no C compiler: that is how the programs are built, and packages that depend on the
+// network are then compiled once, and not twice.
 func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), env...)
+	c.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	c.Stdout, c.Stderr = r.out, r.out
 	return c
 }
@@ -231,15 +234,24 @@ func lintWorkflows(ctx context.Context, r *report) error {
 	return nil
 }
 
-// unitTests runs the tests of every module with further flags of go test.
-func unitTests(flags ...string) func(context.Context, *report) error {
-	return func(ctx context.Context, r *report) error {
-		var errs []error
-		for _, m := range modules {
-			errs = append(errs, r.goTest(ctx, m, nil, append(flags[:len(flags):len(flags)], "./...")...))
-		}
-		return errors.Join(errs...)
+// unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
+// for the slowest package of a module.
+func unitTests(ctx context.Context, r *report) error {
+	var patterns []string
+	for _, m := range modules {
+		patterns = append(patterns, "./"+path.Join(m, "..."))
 	}
+	return r.goTest(ctx, ".", nil, patterns...)
+}
+
+// quickTests runs the tests of every module except slow ones. By module, because results of some
+// may be cached.
+func quickTests(ctx context.Context, r *report) error {
+	var errs []error
+	for _, m := range modules {
+		errs = append(errs, r.goTest(ctx, m, nil, quick, "./..."))
+	}
+	return errors.Join(errs...)
 }
 
 // moduleAlone vets and tests a module outside of the workspace, with further flags of go
@@ -326,13 +338,10 @@ func raceTests(ctx context.Context, r *report) error {
 		r.skip("all", "the race detector needs gcc")
 		return nil
 	}
-	env := []string{"CGO_ENABLED=1"}
-	return errors.Join(
-		// The contract runs through pipes only, which is the same code and more.
-		r.goTest(ctx, ".", env, "-race", quick, "-skip", "^TestInProcess$", "./internal/...", "./pkg/..."),
-		r.goTest(ctx, "client", env, "-race", "./..."),
-		r.goTest(ctx, "cmd", env, "-race", quick, "-skip", "^TestRehearsal$|^TestScripts$/"+oneAfterAnother, "./csi-proxy/...", "./csi-proxy-sim/...", "./csi-proxyctl/...", "./internal/..."),
-	)
+	// The contract runs through pipes only, which is the same code and more.
+	skip := strings.Join([]string{"^TestInProcess$", "^TestRehearsal$", "^TestScripts$/" + oneAfterAnother}, "|")
+	return r.goTest(ctx, ".", []string{"CGO_ENABLED=1"}, "-race", quick, "-skip", skip, "./internal/...", "./pkg/...", "./client/...",
+		"./cmd/csi-proxy/...", "./cmd/csi-proxy-sim/...", "./cmd/csi-proxyctl/...", "./cmd/internal/...")
 }
 
 // largest is the most bytes that the programs for nodes may have.
