@@ -113,8 +113,8 @@ func runFill(ts *testscript.TestScript, neg bool, args []string) {
 const running = 32
 
 // runFlood is the command of scripts that makes calls of WriteVolumeCache for the volume that a
-// file names, and waits until csi-proxy has all of them, as many running as may. They go on until
-// the script ends.
+// file names, and waits until csi-proxy has all of them, as many as may in FlushFileBuffers. They go
+// on until the script ends.
 func runFlood(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: flood NUMBER FILE")
@@ -138,14 +138,17 @@ func runFlood(ts *testscript.TestScript, neg bool, args []string) {
 	defer conn.Close()
 	ts.Check(nodetest.Eventually(longLimit, func() error {
 		out, err := admin.NewAdminClient(conn).ListCalls(ctx, &admin.ListCallsRequest{})
-		queued := 0
+		queued, hanging := 0, 0
 		for _, c := range out.GetCalls() {
-			if c.Phase == "queued" {
+			switch {
+			case c.Phase == "queued":
 				queued++
+			case c.Win32 == "FlushFileBuffers":
+				hanging++
 			}
 		}
-		if n := len(out.GetCalls()); err != nil || n != number || queued != number-running {
-			return fmt.Errorf("%d calls in flight, %d of them queued, want %d: %v", n, queued, number, err)
+		if err != nil || hanging != running || queued != number-running {
+			return fmt.Errorf("%d calls in FlushFileBuffers and %d queued, want %d calls: %v", hanging, queued, number, err)
 		}
 		return nil
 	}))
