@@ -80,6 +80,10 @@ type Config struct {
 	// has then connected to and disconnected from each of them.
 	Ready func()
 
+	// Stopping, if set, is called once, when Serve begins to stop, because its ctx has ended
+	// or a pipe fails. Running calls go on.
+	Stopping func()
+
 	// Interceptors wrap every call; the first one is the outermost. The errors
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
@@ -442,6 +446,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	case failure = <-failed:
 	}
 	cancel() // a stopping server must not report that it is ready
+	if s.config.Stopping != nil {
+		s.config.Stopping()
+	}
 	return errors.Join(failure, s.stop(s.grace(ctx)))
 }
 

@@ -662,6 +662,48 @@ func TestFailingPipeStopsServer(t *testing.T) {
 	})
 }
 
+// A server with a pipe that fails says so before its running calls have finished, so that no
+// probe takes it for one that serves, or that hangs.
+func TestStoppingIsKnownWhileCallsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pipes []*memory
+		listen := func(string) (net.Listener, error) {
+			pipes = append(pipes, newMemory())
+			return pipes[len(pipes)-1], nil
+		}
+		finish, stopping := make(chan struct{}), 0
+		d := &fakeDisk{rescan: func(context.Context) error { <-finish; return nil }}
+		s, err := apiserver.Open(context.Background(), apiserver.Config{Listen: listen, Log: quiet, Stopping: func() { stopping++ }}, apiserver.Pipes(wire.Disk(d, nil))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, called := make(chan error), make(chan error)
+		go func() { served <- s.Serve(t.Context()) }()
+		name := slices.IndexFunc(wire.Disk(d, nil), func(s wire.Service) bool { return s.Version.String() == "v1" })
+		client := diskv1.NewDiskClient(pipes[name].client(t))
+		go func() {
+			_, err := client.Rescan(t.Context(), &diskv1.RescanRequest{})
+			called <- err
+		}()
+		synctest.Wait()
+		if stopping != 0 {
+			t.Error("a server that serves is said to stop")
+		}
+		pipes[(name+1)%len(pipes)].Close()
+		synctest.Wait()
+		if stopping != 1 {
+			t.Errorf("Stopping was called %d times while a call ran, want once", stopping)
+		}
+		close(finish)
+		if err := <-called; err != nil {
+			t.Errorf("the call that ran: %v", err)
+		}
+		if err := <-served; !errors.Is(err, net.ErrClosed) || stopping != 1 {
+			t.Errorf("Serve = %v after %d times, want the failure of the pipe", err, stopping)
+		}
+	})
+}
+
 // Clients built on older gRPC send the pipe's path as the authority.
 func TestAnyAuthorityIsAccepted(t *testing.T) {
 	socketDir(t)

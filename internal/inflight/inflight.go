@@ -6,6 +6,7 @@ package inflight
 import (
 	"bytes"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -150,7 +151,7 @@ func (c *Call) Leave() (goesOn bool) {
 
 // Go runs f on a goroutine of its own, and then done, also if f panics or ends its
 // goroutine. c stays in flight until f has returned, unless it was done before. The error of
-// f is that of c's work. c may be nil.
+// f is that of c's work; after a [PanicError], the goroutine ends. c may be nil.
 func (c *Call) Go(f func() error, done func()) {
 	if c == nil {
 		go func() {
@@ -160,7 +161,7 @@ func (c *Call) Go(f func() error, done func()) {
 		return
 	}
 	held := c.hold()
-	work := func(id uint64) {
+	work := func(id uint64) (again bool) {
 		var err error
 		defer func() {
 			c.leave(id, err)
@@ -170,6 +171,8 @@ func (c *Call) Go(f func() error, done func()) {
 		}()
 		c.enter(id)
 		err = f()
+		var panicked *PanicError
+		return !errors.As(err, &panicked)
 	}
 	if c.Workers == nil {
 		go func() {

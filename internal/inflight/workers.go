@@ -1,6 +1,7 @@
 package inflight
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -29,13 +30,23 @@ type worker struct {
 	next chan job
 }
 
+// PanicError is a panic that was recovered in work. Its goroutine gets no other work and ends,
+// and with it a thread that the work had locked and left in a state of its own.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
 type job struct {
-	work func(goroutine uint64)
+	work func(goroutine uint64) (again bool)
 	done func()
 }
 
-// run runs work, and then done, on a goroutine that waits for work, or on a new one.
-func (w *Workers) run(work func(goroutine uint64), done func()) {
+// run runs work, and then done, on a goroutine that waits for work, or on a new one. work
+// returns whether its goroutine may get more.
+func (w *Workers) run(work func(goroutine uint64) (again bool), done func()) {
 	w.mu.Lock()
 	if n := len(w.idle); n > 0 {
 		free := w.idle[n-1]
@@ -66,14 +77,13 @@ func (w *Workers) loop(j job) {
 
 // do runs j. It returns whether the worker may stay.
 func (w *Workers) do(self *worker, j job) (stays bool) {
-	returned := false
+	again := false // also if it does not return
 	defer func() {
 		// Before done: the next call of a caller that gets the result finds it waiting.
-		stays = returned && w.wait(self)
+		stays = again && w.wait(self)
 		j.done()
 	}()
-	j.work(self.id)
-	returned = true
+	again = j.work(self.id)
 	return
 }
 

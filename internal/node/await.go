@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
@@ -114,9 +113,4 @@ func (w *work[T]) wait(ctx context.Context) (T, error) {
 }
 
 // PanicError is a panic that was recovered in a worker goroutine.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+type PanicError = inflight.PanicError

@@ -31,18 +31,20 @@ import (
 //
 // Refusals are hosterr.ErrFailedPrecondition.
 func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
-	empty := len(Partitions(l)) == 0 && !superfloppy(l)
-	return guard(ctx, d, l, empty)
+	return guard(ctx, d, l, noPartitions(l), systemEntry)
 }
 
-// guard is [Guard]. unknown allows the disk if not all facts can be read.
-func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool) error {
+func noPartitions(l win32.Layout) bool { return len(Partitions(l)) == 0 && !superfloppy(l) }
+
+// guard is [Guard]. unknown allows the disk if not all facts can be read, and entry names what
+// makes a partition one that only needed disks have.
+func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool, entry func(win32.Layout, win32.Partition) string) error {
 	number, err := d.Number(ctx)
 	if err != nil {
 		return hosterr.Wrap("get the disk's number", "", err)
 	}
 	for _, p := range Used(l) {
-		if why := systemEntry(l, p); why != "" {
+		if why := entry(l, p); why != "" {
 			return hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d has %s, so it is not changed", number.DeviceNumber, why)
 		}
 	}
@@ -71,9 +73,7 @@ const hintUnknown = "correct what the error names, such as a page file, dump fil
 // needs, like [Guard]. It allows a disk that only has partitions for starting Windows, such
 // as the disk of a virtual machine: this machine does not run from it.
 func GuardRemoval(ctx context.Context, d *Disk, l win32.Layout) error {
-	empty := len(Partitions(l)) == 0 && !superfloppy(l)
-	l.Partitions = slices.DeleteFunc(slices.Clone(l.Partitions), func(p win32.Partition) bool { return bootEntry(l, p) != "" })
-	return guard(ctx, d, l, empty)
+	return guard(ctx, d, l, noPartitions(l), poolEntry)
 }
 
 // removed reports whether the disk is gone, which is why facts about it cannot be read.

@@ -380,7 +380,7 @@ func onlinePartition(ctx context.Context, d *Disk, l win32.Layout, number, parti
 		return false, nil // the next look sees it
 	}
 	// To bring a data volume online loses nothing, so it needs no more than what is known.
-	if err := guard(ctx, d, l, true); err != nil {
+	if err := guard(ctx, d, l, true, systemEntry); err != nil {
 		return false, err
 	}
 	d.node.Log.Info("Bringing an offline volume online", "disk", number, "partition", partition)

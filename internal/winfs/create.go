@@ -202,7 +202,7 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, kind linkKind) err
 	// The empty file or directory that was to become the link would stay.
 	left := o.markDeleted(h)
 	if win32.IsCode(err, win32.ERROR_PRIVILEGE_NOT_HELD) {
-		err = hosterr.WithHint("create the link", "", node.Typed(err),
+		err = hosterr.WithHint("create the link", "", typed(err),
 			"the account of CSI Proxy needs the right to create symbolic links ("+win32.SE_CREATE_SYMBOLIC_LINK_NAME+"); LocalSystem and administrators have it")
 	}
 	return errors.Join(err, left)

@@ -352,7 +352,7 @@ var errDeeper = errors.New("the tree is deeper")
 
 func (r *removal) failed(p winpath.Path, err error) {
 	if r.err == nil || r.ctx.Err() != nil {
-		r.err = hosterr.Wrap("remove", hosterr.Quote(p.String()), node.Typed(err))
+		r.err = hosterr.Wrap("remove", hosterr.Quote(p.String()), typed(err))
 	}
 	r.stop = r.stop || r.ctx.Err() != nil
 }

@@ -17,6 +17,26 @@ func inUse(err error) bool {
 	return win32.IsCode(err, win32.ERROR_SHARING_VIOLATION, win32.ERROR_ACCESS_DENIED, win32.ERROR_DELETE_PENDING, win32.ERROR_DIR_NOT_EMPTY)
 }
 
+// maxAway is how long one operation waits for a device that is missing.
+const maxAway = 5 * time.Second
+
+// isAway reports whether err means that the device of an open volume is missing. Devices
+// come back after a moment, as when their driver or their path is replaced.
+func isAway(err error) bool {
+	return win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEVICE_REMOVED)
+}
+
+// whileAway calls f until it succeeds, fails with an error that is not [isAway], or has
+// failed for [maxAway], and not again after it has changed something.
+func (o *op) whileAway(f func() error) error {
+	left := maxAway
+	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &left}
+	return node.Poll(o.ctx, o.n.Clock, pace, func() (bool, error) {
+		err := f()
+		return !isAway(err) || o.modified, err
+	})
+}
+
 // poll is [node.Poll] limited to the rest of the operation's [maxWaiting].
 func (o *op) poll(look func() (done bool, err error)) error {
 	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &o.waiting}

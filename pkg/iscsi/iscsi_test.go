@@ -630,6 +630,36 @@ func TestDisconnectOfDisksThatAreNotNeeded(t *testing.T) {
 	}
 }
 
+// An active partition of a dynamic disk starts other machines, but is also a part of a store
+// of several disks.
+func TestDisconnectOfAnActiveDynamicDisk(t *testing.T) {
+	for _, c := range []struct {
+		kind   uint8
+		active bool
+		want   string
+	}{
+		{0x42, false, "disk 1 has a dynamic-disk partition"},
+		{0x42, true, "disk 1 has a dynamic-disk partition"},
+		{0x07, true, ""},
+	} {
+		f := withVolume(t)
+		f.Observe(func(call *win32.Call) error {
+			err := call.Do()
+			if call.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && err == nil {
+				copy(call.Out, win32.Layout{Style: win32.PARTITION_STYLE_MBR, Partitions: []win32.Partition{
+					{Style: win32.PARTITION_STYLE_MBR, Number: 1, Offset: 1 << 20, Length: 1 << 30, MBRType: c.kind, Active: c.active},
+				}}.Encode())
+			}
+			return err
+		})
+		if c.want == "" {
+			f.must(f.disconnect(here, iqn))
+			continue
+		}
+		wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, c.want)
+	}
+}
+
 // A session that does not tell its disks can be ended, with a line in the log.
 func TestDisconnectWithoutKnownDisks(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))

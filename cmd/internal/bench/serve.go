@@ -153,12 +153,15 @@ func (stubHost) Open(rules daemon.Rules) (*daemon.Node, error) {
 	return &daemon.Node{Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume}}, nil
 }
 
-// stub has the calls of PathExists: every file exists, at the path that the benchmark
-// asks for.
+// stub has the calls of PathExists, and of the daemon at its start: every file exists, at the
+// path that the benchmark asks for.
 type stub struct{ win32.API }
 
 func (stub) NtCreateFile(win32.Handle, string, uint32, uint32, uint32, uint32, uint32) (win32.Handle, error) {
 	return 1, nil
+}
+func (stub) QueryDirectory(win32.Handle, bool, []byte) (int, error) {
+	return 0, win32.STATUS_NO_MORE_FILES
 }
 func (stub) CloseHandle(win32.Handle) error                 { return nil }
 func (stub) FinalPath(win32.Handle, uint32) (string, error) { return `\\?\` + path, nil }

@@ -194,6 +194,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	m.Open(pipes, calls, states)
 	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
 
+	config.Stopping = m.Stopping // also where a pipe fails
 	ready = sync.OnceFunc(ready)
 	config.Ready = func() {
 		m.Ready("serving")

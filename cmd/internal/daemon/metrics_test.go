@@ -140,7 +140,7 @@ func TestLivez(t *testing.T) {
 	p := start(t, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	code, text := p.state(t, "/livez")
-	if want := regexp.MustCompile(`^ok: the state is serving\nok: (\d+) of (\d+) pipes accept connections\nok: 0 calls are in flight, the oldest for 0s\n$`).FindStringSubmatch(text); code != http.StatusOK || want == nil || want[1] != want[2] {
+	if want := regexp.MustCompile(`^ok: the state is serving\nok: (\d+) of (\d+) pipes accept connections\nok: calls in flight: 0, the oldest for 0s\n$`).FindStringSubmatch(text); code != http.StatusOK || want == nil || want[1] != want[2] {
 		t.Errorf("/livez = %d %q", code, text)
 	}
 	t.Log(text)

@@ -206,7 +206,7 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 					n += k
 				}
 			}
-			add(true, "%d calls are in flight, the oldest for %s", n, oldest.Round(time.Millisecond))
+			add(true, "calls in flight: %d, the oldest for %s", n, oldest.Round(time.Millisecond))
 		case <-time.After(liveLimit):
 			add(false, "the list of calls is locked for more than %s", liveLimit)
 		}

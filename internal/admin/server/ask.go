@@ -25,13 +25,15 @@ type questions struct {
 }
 
 type question struct {
+	begun  time.Time
 	done   chan struct{} // closed when the rest is set
 	answer any
 	err    error
 }
 
 // ask returns what f returns, or an error if that takes too long. about names the device and
-// what is asked. If the same is being asked already, ask waits for that answer.
+// what is asked. If the same is being asked already, ask waits for that answer, but not if it
+// took too long already: waiting for devices that hang would leave no time for the others.
 func ask[T any](ctx context.Context, all *questions, about string, f func(context.Context) (T, error)) (T, error) {
 	answer, err := all.ask(ctx, about, func(ctx context.Context) (any, error) { return f(ctx) })
 	if err != nil {
@@ -50,7 +52,7 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 			all.mu.Unlock()
 			return nil, err
 		}
-		q = &question{done: make(chan struct{})}
+		q = &question{begun: time.Now(), done: make(chan struct{})}
 		if all.pending == nil {
 			all.pending = map[string]*question{}
 		}
@@ -66,7 +68,7 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 		}()
 	}
 	all.mu.Unlock()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(patience - time.Since(q.begun))
 	defer late.Stop()
 	select {
 	case <-q.done:

@@ -31,7 +31,7 @@ func TestDeviceThatHangsIsAskedOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := ask(ctx, &all, "disk 1", func(context.Context) (int, error) { return 0, nil }); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := ask(ctx, &all, "disk 3", func(context.Context) (int, error) { <-hang; return 0, nil }); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a caller that gives up: %v", err)
 		}
 		close(hang)
@@ -44,6 +44,41 @@ func TestDeviceThatHangsIsAskedOnce(t *testing.T) {
 		}
 		if len(all.pending) != 0 {
 			t.Errorf("%d questions are left", len(all.pending))
+		}
+	})
+}
+
+// As many devices that hang as are asked at once take the time of one look, and of no other.
+func TestDevicesThatHangLeaveTimeForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all questions
+		hang := make(chan struct{})
+		look := func() (answers int, took time.Duration) {
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			var n atomic.Int32
+			each(maxAsked+4, func(i int) {
+				if _, err := ask(ctx, &all, strconv.Itoa(i), func(context.Context) (int, error) {
+					if i < maxAsked {
+						<-hang
+					}
+					return 0, nil
+				}); err == nil {
+					n.Add(1)
+				}
+			})
+			return int(n.Load()), time.Since(begin)
+		}
+		look()
+		time.Sleep(12 * time.Second)
+		if n, took := look(); n != 4 || took != 0 {
+			t.Errorf("behind %d devices that hang, %d of 4 answered after %s, want all at once", maxAsked, n, took)
+		}
+		close(hang)
+		synctest.Wait()
+		if n, _ := look(); n != maxAsked+4 {
+			t.Errorf("%d of %d answered when none hung any more", n, maxAsked+4)
 		}
 	})
 }

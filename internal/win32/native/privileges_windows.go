@@ -1,6 +1,7 @@
 package native
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -19,12 +20,12 @@ func (a *API) WithPrivilege(privilege string, f func(win32.API) error) error {
 		return f(a)
 	}
 	defer func() {
-		// A thread that keeps the token stays locked, so the runtime runs no other goroutine
-		// on it. A goroutine that works for one call after another keeps it for the later
-		// ones, too: it is of the same account, with one privilege more.
-		if windows.RevertToSelf() == nil {
-			runtime.UnlockOSThread()
+		// Nothing else may run on a thread that keeps the token: it stays locked, and ends
+		// with its goroutine, which gets no more work after a panic.
+		if err := windows.RevertToSelf(); err != nil {
+			panic(fmt.Errorf("the thread keeps the privilege %s: RevertToSelf: %w", privilege, err))
 		}
+		runtime.UnlockOSThread()
 	}()
 	enable(privilege) // where this fails, the call that needs the privilege fails and says so
 	return f(a)

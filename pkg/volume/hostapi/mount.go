@@ -129,8 +129,9 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
-	held, err := v.hold(targetPath)
-	if errors.Is(err, hosterr.ErrNotFound) {
+	held, err := winfs.Hold(v.host.Ctx, v.host.Node, targetPath)
+	// A device that stays away has taken its mount points with it.
+	if errors.Is(err, hosterr.ErrNotFound) || win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE) && v.host.Ctx.Err() == nil {
 		return nil
 	}
 	if err != nil {
@@ -149,21 +150,6 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	}
 	err = storage.Retry(v.host.Ctx, v.host.Node, held.Unmount)
 	return hosterr.Wrap("delete mount point", hosterr.Quote(held.Path), err)
-}
-
-// hold is [winfs.Hold]. ERROR_NO_SUCH_DEVICE says that the path does not exist only if it
-// stays: the device of its volume may come back, and the mount point with it.
-func (v volumeAPI) hold(path string) (held *winfs.Held, err error) {
-	retried := storage.Retry(v.host.Ctx, v.host.Node, func() error {
-		if held, err = winfs.Hold(v.host.Ctx, v.host.Node, path); win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE) {
-			return err
-		}
-		return nil
-	})
-	if ended := v.host.Ctx.Err(); ended != nil && retried != nil {
-		return nil, ended
-	}
-	return held, err
 }
 
 // WriteVolumeCache implements [HostAPI].
