@@ -108,11 +108,11 @@ func toDiskV1DiskLocation(in *disk.DiskLocation) *v1.DiskLocation {
 // Disk returns the versions of the disk API, oldest first. They call impl after check.
 func Disk(impl disk.Service, check Check) []Service {
 	return services("disk", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Disk_ServiceDesc},
-		{"v1beta1", &v1beta1.Disk_ServiceDesc},
-		{"v1beta2", &v1beta2.Disk_ServiceDesc},
-		{"v1beta3", &v1beta3.Disk_ServiceDesc},
-		{"v1", &v1.Disk_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1alpha1_api_proto},
+		{"v1beta1", v1beta1.File_disk_v1beta1_api_proto},
+		{"v1beta2", v1beta2.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1beta2_api_proto},
+		{"v1beta3", v1beta3.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1beta3_api_proto},
+		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1_api_proto},
 	}, []row[disk.Service]{
 		unary("DiskStats", v1beta2_DiskStats, "v1beta1", "v1beta2"),
 		unary("GetAttachState", v1beta2_GetAttachState, "v1beta2"),

@@ -100,11 +100,11 @@ func v2alpha1_RmdirContents(ctx context.Context, to target[filesystem.Service], 
 // Filesystem returns the versions of the filesystem API, oldest first. They call impl after check.
 func Filesystem(impl filesystem.Service, check Check) []Service {
 	return services("filesystem", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Filesystem_ServiceDesc},
-		{"v1beta1", &v1beta1.Filesystem_ServiceDesc},
-		{"v1beta2", &v1beta2.Filesystem_ServiceDesc},
-		{"v1", &v1.Filesystem_ServiceDesc},
-		{"v2alpha1", &v2alpha1.Filesystem_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_filesystem_v1alpha1_api_proto},
+		{"v1beta1", v1beta1.File_github_com_kubernetes_csi_csi_proxy_client_api_filesystem_v1beta1_api_proto},
+		{"v1beta2", v1beta2.File_github_com_kubernetes_csi_csi_proxy_client_api_filesystem_v1beta2_api_proto},
+		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_filesystem_v1_api_proto},
+		{"v2alpha1", v2alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_filesystem_v2alpha1_api_proto},
 	}, []row[filesystem.Service]{
 		unary("CreateSymlink", v2alpha1_CreateSymlink, "v1beta2", "v1", "v2alpha1"),
 		unary("IsMountPoint", v1beta1_IsMountPoint, "v1alpha1", "v1beta1"),

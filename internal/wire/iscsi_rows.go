@@ -117,8 +117,8 @@ var _ = [...]struct{}{
 // ISCSI returns the versions of the iscsi API, oldest first. They call impl after check.
 func ISCSI(impl iscsi.Service, check Check) []Service {
 	return services("iscsi", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Iscsi_ServiceDesc},
-		{"v1alpha2", &v1alpha2.Iscsi_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_iscsi_v1alpha1_api_proto},
+		{"v1alpha2", v1alpha2.File_github_com_kubernetes_csi_csi_proxy_client_api_iscsi_v1alpha2_api_proto},
 	}, []row[iscsi.Service]{
 		unary("AddTargetPortal", v1alpha2_AddTargetPortal, "v1alpha1", "v1alpha2"),
 		unary("ConnectTarget", v1alpha2_ConnectTarget, "v1alpha1", "v1alpha2"),

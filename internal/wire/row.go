@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 )
@@ -31,8 +32,8 @@ func (s Service) String() string { return s.Group + "/" + s.Version.String() }
 
 // version is a published version of a group.
 type version struct {
-	name      string
-	published *grpc.ServiceDesc // generated from the .proto file of the version
+	name string
+	file protoreflect.FileDescriptor // its .proto file
 }
 
 // Check is called with each request before its service, and rejects the request by
@@ -94,10 +95,12 @@ func unary[S, In, Out any](method string, call func(ctx context.Context, to targ
 func services[S any](group string, impl S, check Check, versions []version, rows []row[S]) []Service {
 	var all []Service
 	for _, v := range versions {
+		// The generated descriptions of the services have the same, and with it the generated
+		// handlers of all methods, which nothing calls.
 		desc := &grpc.ServiceDesc{
-			ServiceName: v.published.ServiceName,
+			ServiceName: string(v.file.Services().Get(0).FullName()),
 			HandlerType: (*S)(nil),
-			Metadata:    v.published.Metadata,
+			Metadata:    v.file.Path(),
 		}
 		for _, r := range rows {
 			for _, name := range r.versions {

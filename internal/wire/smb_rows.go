@@ -57,10 +57,10 @@ func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service],
 // SMB returns the versions of the smb API, oldest first. They call impl after check.
 func SMB(impl smb.Service, check Check) []Service {
 	return services("smb", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Smb_ServiceDesc},
-		{"v1beta1", &v1beta1.Smb_ServiceDesc},
-		{"v1beta2", &v1beta2.Smb_ServiceDesc},
-		{"v1", &v1.Smb_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1alpha1_api_proto},
+		{"v1beta1", v1beta1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1beta1_api_proto},
+		{"v1beta2", v1beta2.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1beta2_api_proto},
+		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1_api_proto},
 	}, []row[smb.Service]{
 		unary("NewSmbGlobalMapping", v1_NewSmbGlobalMapping, "v1beta2", "v1"),
 		unary("NewSmbGlobalMapping", v1beta1_NewSmbGlobalMapping, "v1alpha1", "v1beta1"),

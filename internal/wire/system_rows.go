@@ -73,7 +73,7 @@ var _ = [...]struct{}{
 // System returns the versions of the system API, oldest first. They call impl after check.
 func System(impl system.Service, check Check) []Service {
 	return services("system", impl, check, []version{
-		{"v1alpha1", &v1alpha1.System_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_system_v1alpha1_api_proto},
 	}, []row[system.Service]{
 		unary("GetBIOSSerialNumber", v1alpha1_GetBIOSSerialNumber, "v1alpha1"),
 		unary("GetService", v1alpha1_GetService, "v1alpha1"),

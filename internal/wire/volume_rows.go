@@ -121,12 +121,12 @@ func v2alpha1_WriteVolumeCache(ctx context.Context, to target[volume.Service], i
 // Volume returns the versions of the volume API, oldest first. They call impl after check.
 func Volume(impl volume.Service, check Check) []Service {
 	return services("volume", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Volume_ServiceDesc},
-		{"v1beta1", &v1beta1.Volume_ServiceDesc},
-		{"v1beta2", &v1beta2.Volume_ServiceDesc},
-		{"v1beta3", &v1beta3.Volume_ServiceDesc},
-		{"v1", &v1.Volume_ServiceDesc},
-		{"v2alpha1", &v2alpha1.Volume_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v1alpha1_api_proto},
+		{"v1beta1", v1beta1.File_volume_v1beta1_api_proto},
+		{"v1beta2", v1beta2.File_client_api_volume_v1beta2_api_proto},
+		{"v1beta3", v1beta3.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v1beta3_api_proto},
+		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v1_api_proto},
+		{"v2alpha1", v2alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v2alpha1_api_proto},
 	}, []row[volume.Service]{
 		unary("DismountVolume", v1beta2_DismountVolume, "v1alpha1", "v1beta1", "v1beta2"),
 		unary("FormatVolume", v2alpha1_FormatVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),

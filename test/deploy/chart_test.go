@@ -171,8 +171,8 @@ func TestServiceMonitor(t *testing.T) {
 		"no metrics":             {values{"enabled": false, "address": "0.0.0.0"}, []string{kind}, false},
 		"metrics on loopback":    {values{"enabled": true}, []string{kind}, false},
 		"no such kind":           {values{"enabled": true, "address": "0.0.0.0"}, nil, false},
-		"turned off":             {values{"enabled": true, "address": "0.0.0.0", "serviceMonitor": false}, []string{kind}, false},
-		"metrics on all of them": {values{"enabled": true, "address": "0.0.0.0"}, []string{kind}, true},
+		"turned off":             {values{"enabled": true, "address": "0.0.0.0", "serviceMonitor": values{"enabled": false}}, []string{kind}, false},
+		"metrics on all of them": {values{"enabled": true, "address": "0.0.0.0", "serviceMonitor": values{"labels": values{"release": "prometheus"}}}, []string{kind}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := withImage()
@@ -180,6 +180,8 @@ func TestServiceMonitor(t *testing.T) {
 			files := mustRender(t, given, test.kinds...)
 			if _, have := files["servicemonitor.yaml"]; have != test.want {
 				t.Errorf("a ServiceMonitor: %t, want %t", have, test.want)
+			} else if have && strings.Count(files["servicemonitor.yaml"], "    release: prometheus\n") != 1 {
+				t.Errorf("the labels are not those of the ServiceMonitor alone:\n%s", files["servicemonitor.yaml"])
 			}
 			if test.metrics["enabled"] == true && !strings.Contains(files["daemonset.yaml"], "-metrics-bind-address=") {
 				t.Error("csi-proxy gets no address for metrics")

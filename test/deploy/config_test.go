@@ -78,6 +78,7 @@ func everyKey(t *testing.T) values {
 	config["enable-api"] = []any{"disk", "volume/v1"}
 	config["service-allow"] = []any{"My Service"}
 	config["log_backtrace_at"], config["vmodule"], config["log-file-max-age"] = "a.go:1", "a=1", "48h"
+	config["pprof-bind-address"] = "127.0.0.1:6060"
 	delete(config, "pipe-sddl") // is judged by Windows
 	return config
 }

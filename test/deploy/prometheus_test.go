@@ -307,16 +307,17 @@ func TestAlerts(t *testing.T) {
 		after           time.Duration // when it fires
 		want            string        // the summary
 	}{
-		"CSIProxyDown":              {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
-		"CSIProxyRestarts":          {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
-		"CSIProxyPipesNotServed":    {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
-		"CSIProxyOverloaded":        {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls of volume."},
-		"CSIProxyCallHangs":         {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
-		"CSIProxyFails":             {"0x1 1x120", "0x120", []string{`grpc_server_handled_total{grpc_code="Internal",grpc_service="v1.Volume",grpc_method="FormatVolume",%s}`}, 7 * time.Minute, "v1.Volume/FormatVolume fails on bad."},
-		"CSIProxyDiskDoesNotAnswer": {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
-		"CSIProxyDiskOffline":       {"2x120", "0x1 1x20 0x100", []string{`csi_proxy_disks{state="offline",%s}`}, 30 * time.Minute, "2 disks of bad are offline."},
-		"CSIProxyMappingsBroken":    {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},
-		"CSIProxyRemovalPending":    {"3x120", "1x50 0x70", []string{"csi_proxy_smb_mappings_pending_removal{%s}"}, time.Hour, "3 SMB mappings of bad wait for their removal."},
+		"CSIProxyDown":                 {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
+		"CSIProxyRestarts":             {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
+		"CSIProxyPipesNotServed":       {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
+		"CSIProxyOverloaded":           {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls of volume."},
+		"CSIProxyCallHangs":            {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
+		"CSIProxyFails":                {"0x1 1x120", "0x120", []string{`grpc_server_handled_total{grpc_code="Internal",grpc_service="v1.Volume",grpc_method="FormatVolume",%s}`}, 7 * time.Minute, "v1.Volume/FormatVolume fails on bad."},
+		"CSIProxyDiskDoesNotAnswer":    {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
+		"CSIProxyDiskOffline":          {"2x120", "0x1 1x20 0x100", []string{`csi_proxy_disks{state="offline",%s}`}, 30 * time.Minute, "2 disks of bad are offline."},
+		"CSIProxyMappingsBroken":       {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},
+		"CSIProxyMappingsDisconnected": {"2x120", "0x1 1x50 0x70", []string{`csi_proxy_smb_mappings{state="disconnected",%s}`}, time.Hour, "2 SMB mappings of bad are disconnected."},
+		"CSIProxyRemovalPending":       {"3x120", "1x50 0x70", []string{"csi_proxy_smb_mappings_pending_removal{%s}"}, time.Hour, "3 SMB mappings of bad wait for their removal."},
 	}
 	rules := alerts(t)
 	for name := range rules {
@@ -367,6 +368,10 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s: %v after the start these fire: %q, want one", name, after, got)
 		}
 	}
+	// Windows disconnects idle mappings, which is no fault of the node.
+	if got := firing(t, "CSIProxyMappingsBroken", rules["CSIProxyMappingsBroken"], `  csi_proxy_smb_mappings{state="disconnected",`+of+"idle\"} 3x120\n", time.Hour); got != nil {
+		t.Errorf("on a node with idle mappings these fire: %q", got)
+	}
 	// A node that was removed is no alert.
 	if got := firing(t, "CSIProxyDown", rules["CSIProxyDown"], "  up{"+of+"gone\"} 1x10 _x110\n  csi_proxy_build_info{"+of+"gone\"} 1x10 _x110\n", 30*time.Minute); got != nil {
 		t.Errorf("after a node was removed these fire: %q", got)
@@ -403,7 +408,7 @@ func TestChartHasTheRules(t *testing.T) {
 	if files := mustRender(t, given, kind); files["prometheusrule.yaml"] != "" {
 		t.Error("there are rules by default")
 	}
-	given["metrics"] = values{"enabled": true, "rules": true}
+	given["metrics"] = values{"enabled": true, "rules": values{"enabled": true, "labels": values{"release": "prometheus"}}}
 	if files := mustRender(t, given); files["prometheusrule.yaml"] != "" {
 		t.Error("there are rules in a cluster that does not have the kind")
 	}
@@ -412,8 +417,9 @@ func TestChartHasTheRules(t *testing.T) {
 		t.Fatalf("%d objects", len(docs))
 	}
 	var object struct {
-		Kind string
-		Spec any
+		Kind     string
+		Metadata struct{ Labels map[string]string }
+		Spec     any
 	}
 	var want any
 	text, err := os.ReadFile(rulesFile)
@@ -424,6 +430,9 @@ func TestChartHasTheRules(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(from), to); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if object.Metadata.Labels["release"] != "prometheus" || object.Metadata.Labels["app.kubernetes.io/name"] == "" {
+		t.Errorf("the labels are %q, want those of the chart and of the values", object.Metadata.Labels)
 	}
 	if object.Kind != "PrometheusRule" || !reflect.DeepEqual(object.Spec, want) {
 		t.Errorf("%s with\n%v\nwant the rules\n%v", object.Kind, object.Spec, want)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
@@ -160,11 +161,14 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	calls := new(apiserver.Calls)
 	config.Calls = calls
 	m := metrics.New(p.Version)
-	// Metrics and the state are served until running calls have finished.
+	// Metrics, the state and profiles are served until running calls have finished.
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
 	defer endMetrics()
 	defer context.AfterFunc(ctx, m.Stopping)()
-	if err := serveMetrics(served, &background, m, o.metricsAddress); err != nil {
+	if err := (web{"metrics", "metrics-bind-address", "/metrics", m.Serve}).start(served, &background, o.metricsAddress); err != nil {
+		return err
+	}
+	if err := (web{"profiles", "pprof-bind-address", "/debug/pprof/", profiles.Serve}).start(served, &background, o.pprofAddress); err != nil {
 		return err
 	}
 	if o.metricsAddress != "" {
@@ -231,20 +235,26 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	return err
 }
 
-// serveMetrics serves metrics on an address in the background until ctx ends. Without an
-// address it does nothing. While the address cannot be used, as where an earlier daemon
-// that is stopping has it, it tries again every second: the node must still serve volumes.
-// It fails if the address is not one.
-func serveMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Server, address string) error {
+// web is a server of HTTP.
+type web struct {
+	what, flag, path string
+	serve            func(context.Context, net.Listener) error
+}
+
+// start serves on an address in the background until ctx ends. Without an address it does
+// nothing. While the address cannot be used, as where an earlier daemon that is stopping has
+// it, it tries again every second: the node must still serve volumes. It fails if the address
+// is not one.
+func (s web) start(ctx context.Context, background *sync.WaitGroup, address string) error {
 	if address == "" {
 		return nil
 	}
 	listen := func() (net.Listener, error) {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, fmt.Errorf("flag -metrics-bind-address=%s: %w", address, err)
+			return nil, fmt.Errorf("flag -%s=%s: %w", s.flag, address, err)
 		}
-		klog.InfoS("Started metrics server", "url", "http://"+l.Addr().String()+"/metrics")
+		klog.InfoS("Started "+s.what+" server", "url", "http://"+l.Addr().String()+s.path)
 		return l, nil
 	}
 	l, err := listen()
@@ -256,7 +266,7 @@ func serveMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Se
 		const pause, logInterval = time.Second, 5 * time.Minute
 		for logged := (time.Time{}); err != nil; l, err = listen() {
 			if time.Since(logged) >= logInterval {
-				klog.ErrorS(err, "Cannot serve metrics yet, retrying", "interval", pause)
+				klog.ErrorS(err, "Cannot serve "+s.what+" yet, retrying", "interval", pause)
 				logged = time.Now()
 			}
 			select {
@@ -265,8 +275,8 @@ func serveMetrics(ctx context.Context, background *sync.WaitGroup, m *metrics.Se
 				return
 			}
 		}
-		if err := m.Serve(ctx, l); err != nil {
-			klog.ErrorS(err, "Stopped serving metrics")
+		if err := s.serve(ctx, l); err != nil {
+			klog.ErrorS(err, "Stopped serving "+s.what)
 		}
 	})
 	return nil

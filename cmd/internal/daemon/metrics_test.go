@@ -150,6 +150,44 @@ func TestLivez(t *testing.T) {
 	}
 }
 
+// Profiles are served by flag only, and not where metrics are.
+func TestProfilesHaveTheirOwnAddress(t *testing.T) {
+	sockets(t)
+	p := start(t, "-metrics-bind-address=127.0.0.1:0", "-pprof-bind-address=127.0.0.1:0")
+	p.await(t, "Serving ")
+	output, _ := p.output()
+	status := func(url string) (int, string) {
+		t.Helper()
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	profiles := regexp.MustCompile(`http://\S+/debug/pprof/`).FindString(output)
+	if code, text := status(profiles + "goroutine?debug=2"); code != http.StatusOK || !strings.Contains(text, "apiserver") {
+		t.Errorf("the goroutines: %d %.200s", code, text)
+	}
+	metrics := strings.TrimSuffix(regexp.MustCompile(`http://\S+/metrics`).FindString(output), "metrics")
+	if code, _ := status(metrics + "debug/pprof/"); code != http.StatusNotFound {
+		t.Errorf("profiles at the address of metrics: %d", code)
+	}
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	plain := start(t)
+	plain.await(t, "Serving ")
+	if output, _ := plain.output(); strings.Contains(output, "pprof") {
+		t.Error("profiles are served without the flag")
+	}
+}
+
 // documented checks that the table of the reference has the metrics of a scrape and their
 // labels, and no others.
 func documented(t *testing.T, scrape string) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
@@ -34,6 +35,7 @@ type options struct {
 	anyPassword      bool
 	smb              policy.SMBRules
 	metricsAddress   string
+	pprofAddress     string
 	pipeSDDL         string
 	enabledAPIs      []string
 	readOnly         bool
@@ -100,6 +102,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
+	f.StringVar(&o.pprofAddress, "pprof-bind-address", "", "loopback `address:port`, such as 127.0.0.1:6060, on which to serve profiles of this process for go tool pprof; default: no profiles")
 	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
@@ -217,6 +220,11 @@ func (o *options) check() error {
 	}
 	if o.windowsService && o.config != "" && !filepath.IsAbs(o.config) {
 		return fmt.Errorf("flag -config=%s: want an absolute path, because a service starts in the directory of Windows", o.config)
+	}
+	if o.pprofAddress != "" {
+		if err := profiles.CheckAddress(o.pprofAddress); err != nil {
+			return fmt.Errorf("flag -pprof-bind-address=%s: %w", o.pprofAddress, err)
+		}
 	}
 	if age := o.log.Limits.Age; age < 0 {
 		return fmt.Errorf("flag -log-file-max-age: %s: want 0, which means no limit, or a time such as 720h", age)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -85,7 +86,7 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first. They call impl after check.\n", goName(group.Service), group.Name)
 	fmt.Fprintf(&b, "func %s(impl %s.Service, check Check) []Service {\n\treturn services(%q, impl, check, []version{\n", goName(group.Service), pkg.name, group.Name)
 	for _, v := range group.Versions {
-		fmt.Fprintf(&b, "\t\t{%q, &%s.%s_ServiceDesc},\n", v.Name, v.Name, group.Service)
+		fmt.Fprintf(&b, "\t\t{%q, %s.%s},\n", v.Name, v.Name, fileVariable(v.Service.ParentFile().Path()))
 	}
 	fmt.Fprintf(&b, "\t}, []row[%s.Service]{\n%s\t})\n}\n", pkg.name, table.Bytes())
 
@@ -94,6 +95,17 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 		return nil, fmt.Errorf("group %s: generated code: %w", group.Name, err)
 	}
 	return text, nil
+}
+
+// fileVariable returns the variable in which protoc-gen-go puts the descriptor of the .proto
+// file with this registered path.
+func fileVariable(path string) string {
+	return "File_" + strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return '_'
+	}, path)
 }
 
 // needed returns the declarations that the conversions so far depend on: conversions of

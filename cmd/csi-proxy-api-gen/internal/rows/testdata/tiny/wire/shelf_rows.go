@@ -99,9 +99,9 @@ var _ = [...]struct{}{
 // Shelf returns the versions of the shelf API, oldest first. They call impl after check.
 func Shelf(impl shelf.Service, check Check) []Service {
 	return services("shelf", impl, check, []version{
-		{"v1alpha1", &v1alpha1.Shelf_ServiceDesc},
-		{"v1beta1", &v1beta1.Shelf_ServiceDesc},
-		{"v1", &v1.Shelf_ServiceDesc},
+		{"v1alpha1", v1alpha1.File_github_com_kubernetes_csi_csi_proxy_v2_cmd_csi_proxy_api_gen_internal_rows_testdata_tiny_client_api_shelf_v1alpha1_api_proto},
+		{"v1beta1", v1beta1.File_github_com_kubernetes_csi_csi_proxy_v2_cmd_csi_proxy_api_gen_internal_rows_testdata_tiny_client_api_shelf_v1beta1_api_proto},
+		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_v2_cmd_csi_proxy_api_gen_internal_rows_testdata_tiny_client_api_shelf_v1_api_proto},
 	}, []row[shelf.Service]{
 		unary("Count", v1alpha1_Count, "v1alpha1"),
 		unary("Dust", v1_Dust, "v1alpha1", "v1beta1", "v1"),
