@@ -383,7 +383,6 @@ func TestStartFailureIsReported(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"address of profiles for all", []string{"-pprof-bind-address=:6060"}, "-pprof-bind-address=:6060: want an address that only this machine reaches"},
 		{"invalid address of metrics", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},
