@@ -89,6 +89,7 @@ func TestWrongFlagIsOneLine(t *testing.T) {
 		{[]string{"-working-dir="}, "working-dir"},
 		{[]string{"-logging-format=xml"}, "want text or json"},
 		{[]string{"-log-file-backups=-1"}, "log-file-backups"},
+		{[]string{"-pprof-bind-address=:6060"}, "flag -pprof-bind-address=:6060: want an address that only this machine reaches"},
 		{[]string{"-log-file-max-age=-1h"}, "flag -log-file-max-age: -1h0m0s: want 0, which means no limit, or a time such as 720h"},
 	} {
 		var stderr bytes.Buffer
