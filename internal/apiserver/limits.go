@@ -57,7 +57,7 @@ const (
 
 	// streamWorkers is how many goroutines of a pipe take calls one after another. A new
 	// goroutine for each call would grow its stack each time; more calls at once get new ones.
-	streamWorkers = 2
+	streamWorkers = 4
 )
 
 // Time limits for clients. On one machine all of these steps take microseconds;
