@@ -48,7 +48,7 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 	all.mu.Lock()
 	q := all.pending[about]
 	if q == nil {
-		if err := ctx.Err(); err != nil { // nobody waits for the answer
+		if err := ctx.Err(); err != nil { // the caller left
 			all.mu.Unlock()
 			return nil, err
 		}

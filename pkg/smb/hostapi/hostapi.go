@@ -318,7 +318,7 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 	}
 	link, ok, err := s.readlink(path)
 	switch {
-	case errors.Is(err, hosterr.ErrNotFound) && !win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE):
+	case errors.Is(err, hosterr.ErrNotFound):
 		return "", nil
 	case err != nil || !ok:
 		return "", err
@@ -435,9 +435,9 @@ func empty(err error) bool {
 }
 
 // absent reports whether err says that something does not exist, is being removed, or is
-// outside the working directories. A disk that is missing for a moment does not say so.
+// outside the working directories.
 func absent(err error) bool {
-	return errors.Is(err, hosterr.ErrNotFound) && !win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied)
+	return errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied)
 }
 
 func (s *search) pods(dir string) error {
