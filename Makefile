@@ -40,6 +40,10 @@ gcepd: ## of make test, the part that runs the unmodified driver of GCE PD under
 apiserver: ## a real kube-apiserver accepts the chart and the manifests, and the policies refuse; builds it once, in minutes
 	@$(GO) run ./hack/stages apiserver
 
+.PHONY: cluster
+cluster: ## Kubernetes with kubelets for Linux drives the example driver on simulated Windows nodes; builds it once, in minutes
+	@$(GO) run ./hack/stages cluster
+
 .PHONY: fuzz
 fuzz: ## of make test, the part that runs each fuzz target for five seconds
 	@$(GO) run ./hack/stages fuzz
@@ -91,9 +95,13 @@ lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
 	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../bin/ ./csi-proxy-lab
 	cd lab && GOWORK=off CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -o ../bin/ ./relay/csi-proxy-relay
 
+.PHONY: cluster-command
+cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this machine
+	cd test/cluster && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../../bin/ ./csi-proxy-cluster
+
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/apiserver test/deploy test/gcepd hack/tools hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) $(wildcard test/published/v*) test/external examples/csi-driver lab test/drivers test/cluster test/cluster/sidecars test/deploy test/gcepd hack/tools hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd test/drivers && GOWORK=off $(GO) mod tidy -modfile=published.mod
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 

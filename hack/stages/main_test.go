@@ -58,7 +58,7 @@ func TestAFailedStageFailsTheRun(t *testing.T) {
 
 func TestUnknownListIsRefused(t *testing.T) {
 	var out strings.Builder
-	if code := run([]string{"nonsense"}, &out); code != 2 || !strings.Contains(out.String(), "check|fuzz|gcepd|generate|") {
+	if code := run([]string{"nonsense"}, &out); code != 2 || !strings.Contains(out.String(), "check|cluster|fuzz|gcepd|generate|") {
 		t.Errorf("run(nonsense) = %d %q, want 2 and the usage", code, out.String())
 	}
 }

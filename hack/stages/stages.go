@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,8 +41,13 @@ const deployDir = "test/deploy"
 // releaseDir is a module outside of the workspace, which makes the files of a release.
 const releaseDir = "hack/release"
 
-// serverDir is a module outside of the workspace: a real API server judges deploy/.
-const serverDir = "test/apiserver"
+// clusterDir is a module outside of the workspace: Kubernetes over simulated nodes, and a
+// real API server that judges deploy/. Below it is a module that only requires the sidecars
+// of CSI.
+const (
+	clusterDir  = "test/cluster"
+	sidecarsDir = "test/cluster/sidecars"
+)
 
 // toolsDir is a module outside of the workspace, which only requires the linters.
 const toolsDir = "hack/tools"
@@ -276,21 +282,38 @@ func deployModule(ctx context.Context, r *report) error { return linuxModule(ctx
 func releaseModule(ctx context.Context, r *report) error { return linuxModule(ctx, r, releaseDir) }
 
 // linuxModule vets and tests a module outside of the workspace for Linux only.
-func linuxModule(ctx context.Context, r *report, dir string, flags ...string) error {
-	env := []string{"GOWORK=off"}
-	if err := r.command(ctx, dir, env, "go", "vet", "./...").Run(); err != nil {
+func linuxModule(ctx context.Context, r *report, dir string) error {
+	return linuxPackages(ctx, r, dir, "./...")
+}
+
+// linuxPackages vets and tests packages of a module outside of the workspace for Linux only.
+// args are flags of go test, and then the packages.
+func linuxPackages(ctx context.Context, r *report, dir string, args ...string) error {
+	// Without cgo, as the programs that the tests build: nothing is compiled twice.
+	env := []string{"GOWORK=off", "CGO_ENABLED=0"}
+	first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if err := r.command(ctx, dir, env, "go", append([]string{"vet"}, args[first:]...)...).Run(); err != nil {
 		return fmt.Errorf("vet of module %s: %w", dir, err)
 	}
 	r.pass()
-	return r.goTest(ctx, dir, env, append(flags, "./...")...)
+	return r.goTest(ctx, dir, env, args...)
 }
 
-// realServer vets and tests the module that builds and starts an API server.
+// realServer vets and tests the package that builds and starts an API server.
 func realServer(ctx context.Context, r *report) error {
-	if err := linuxModule(ctx, r, serverDir, "-timeout=40m"); err != nil {
+	if err := linuxPackages(ctx, r, clusterDir, "-timeout=40m", "./apiserver"); err != nil {
 		return err
 	}
-	return r.tidy(ctx, serverDir, "go.mod")
+	return r.tidy(ctx, clusterDir, "go.mod")
+}
+
+// realCluster vets and tests the packages that run Kubernetes over simulated nodes.
+func realCluster(ctx context.Context, r *report) error {
+	err := linuxPackages(ctx, r, clusterDir, "-timeout=90m", "-p=1", ".", "./csi-proxy-cluster", "./kubernetes", "./programs", "./storage", "./translation")
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.tidy(ctx, clusterDir, "go.mod"), r.tidy(ctx, sidecarsDir, "go.mod"))
 }
 
 // exampleModule vets and tests the example driver, and runs csi-sanity once more with

@@ -19,8 +19,11 @@ func TestSupportPage(t *testing.T) {
 	}
 	page := read("docs/support.md")
 	for _, v := range []struct{ file, pattern, on string }{
-		{"test/apiserver/go.mod", `k8s\.io/kubernetes (v\S+)`, "kube-apiserver "},
-		{"test/apiserver/go.mod", `go\.etcd\.io/etcd/server/v3 (v\S+)`, "etcd "},
+		{"test/cluster/go.mod", `k8s\.io/kubernetes (v\S+)`, "kube-apiserver "},
+		{"test/cluster/go.mod", `go\.etcd\.io/etcd/server/v3 (v\S+)`, "etcd "},
+		{"test/cluster/sidecars/go.mod", `external-provisioner/v6 (v\S+)`, "csi-provisioner "},
+		{"test/cluster/sidecars/go.mod", `external-attacher/v4 (v\S+)`, "csi-attacher "},
+		{"test/cluster/sidecars/go.mod", `external-resizer/v2 (v\S+)`, "csi-resizer "},
 		{"test/deploy/go.mod", `helm\.sh/helm/v4 (v\S+)`, "its library "},
 		{"deploy/manifests/driver-pipes.yaml", `csi-node-driver-registrar:(v\S+)`, "node-driver-registrar | "},
 		{"deploy/manifests/driver-pipes.yaml", `livenessprobe:(v\S+)`, "livenessprobe | "},

@@ -98,7 +98,7 @@ func TestGitHubFilesParse(t *testing.T) {
 
 // Programs are in four directories: cmd has those that users install, hack has those
 // that build, check and document the project, examples has those that users copy, and lab
-// has those of the lab. test/apiserver builds programs of others.
+// has those of the lab. test/cluster has its command, and builds programs of others.
 func TestProgramsAreInTheirDirectories(t *testing.T) {
 	programs := 0
 	for _, f := range sources(t) {
@@ -106,7 +106,7 @@ func TestProgramsAreInTheirDirectories(t *testing.T) {
 			continue
 		}
 		programs++
-		if !under(path.Dir(f.path), "cmd", "hack", "examples", "lab", "test/apiserver") {
+		if !under(path.Dir(f.path), "cmd", "hack", "examples", "lab", "test/cluster") {
 			t.Errorf("%s: move the program to cmd, to hack if it is a build tool, to examples or to lab", f.path)
 		}
 	}

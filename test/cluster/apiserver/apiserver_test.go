@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	chartDir     = "../../deploy/chart"
-	manifestsDir = "../../deploy/manifests"
+	chartDir     = "../../../deploy/chart"
+	manifestsDir = "../../../deploy/manifests"
 	release      = "csi-proxy"
 	system       = "kube-system"
 )
@@ -51,7 +51,7 @@ func withPolicy() values {
 // TestChart installs the chart as Helm does, asks the policies about each case, upgrades
 // and uninstalls. Then it does the same with the manifests, without Helm.
 func TestChart(t *testing.T) {
-	config := cluster(t)
+	config := startServers(t)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"example.com/csi-driver/driver"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/storage"
+)
+
+// Config describes a cluster.
+type Config struct {
+	Dir      string // for all files, at most 40 characters, because sockets are below
+	Nodes    int
+	Programs *programs.Set
+	Driver   []string // the driver's command line; nil for the example driver. See Arguments
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Servers *Servers
+	Client  kubernetes.Interface
+	Nodes   []*Node
+	Storage *storage.Storage
+
+	config Config
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
+}
+
+// StorageClass is the name of the class whose volumes are disks of the storage system.
+const StorageClass = "simulated-disks"
+
+// Start starts a cluster. It returns when all nodes are ready.
+func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
+	c := &Cluster{config: config, stop: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if len(config.Dir) > 40 {
+		return nil, fmt.Errorf("directory %q has %d characters, want at most 40: paths of sockets are limited", config.Dir, len(config.Dir))
+	}
+	disks := filepath.Join(config.Dir, "disks")
+	if err := os.MkdirAll(disks, 0o700); err != nil {
+		return nil, err
+	}
+	c.Storage = storage.New(disks)
+	// Without the admission of service accounts pods start at once: no token is mounted.
+	if c.Servers, err = StartServers(ctx, config.Dir, config.Programs.Kubernetes, "--disable-admission-plugins=ServiceAccount"); err != nil {
+		return nil, err
+	}
+	if c.Client, err = kubernetes.NewForConfig(c.Servers.Config); err != nil {
+		return nil, err
+	}
+	if err := c.startControllers(ctx); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	for i := range config.Nodes {
+		n := &Node{Name: fmt.Sprintf("node-%d", i+1), cluster: c}
+		n.dir = filepath.Join(config.Dir, n.Name)
+		c.Nodes = append(c.Nodes, n)
+		go func() { started <- n.start(ctx) }()
+	}
+	var errs []error
+	for range c.Nodes {
+		errs = append(errs, <-started)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := c.makeObjects(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.startSidecars(ctx)
+}
+
+// Node returns the node of a name.
+func (c *Cluster) Node(name string) (*Node, error) {
+	for _, n := range c.Nodes {
+		if n.Name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("no node %q; the nodes are node-1 to node-%d", name, len(c.Nodes))
+}
+
+// Close ends all programs.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, n := range c.Nodes {
+		errs = append(errs, n.close())
+	}
+	if c.Servers != nil {
+		errs = append(errs, c.Servers.Close())
+	}
+	c.stop()
+	c.wait.Wait()
+	return errors.Join(errs...)
+}
+
+// startControllers starts Kubernetes' own controllers and its scheduler.
+func (c *Cluster) startControllers(ctx context.Context) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	s := c.Servers
+	common := []string{"--kubeconfig=" + s.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(c.config.Dir, "certs"), "--authorization-always-allow-paths=/healthz"}
+	controllers := append(common[:len(common):len(common)], "--secure-port="+ports[0], "--service-account-private-key-file="+s.Key(), "--allocate-node-cidrs=false",
+		"--node-monitor-period=1s", "--node-monitor-grace-period=15s", "--kube-api-qps=200", "--kube-api-burst=400")
+	if err := s.start(ctx, "kube-controller-manager", listens(ports[0]), controllers...); err != nil {
+		return err
+	}
+	scheduler := append(common[:len(common):len(common)], "--secure-port="+ports[1], "--kube-api-qps=200", "--kube-api-burst=400")
+	return s.start(ctx, "kube-scheduler", listens(ports[1]), scheduler...)
+}
+
+// listens returns what succeeds when a program listens on a port of loopback.
+func listens(port string) func() error {
+	return func() error {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+// startSidecars serves the Controller service of the example driver over the storage system,
+// and starts the sidecars that call it.
+func (c *Cluster) startSidecars(ctx context.Context) error {
+	socket := filepath.Join(c.config.Dir, "controller.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	var serving context.Context
+	serving, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	d := driver.New(driver.Config{Version: "simulated", Storage: c.Storage, Log: klog.Background()})
+	c.wait.Go(func() { _ = d.Serve(serving, l) }) // ends with the cluster
+	p := c.config.Programs
+	for _, sidecar := range []struct {
+		exe  string
+		args []string
+	}{
+		{p.Provisioner, []string{"--retry-interval-start=500ms", "--retry-interval-max=10s"}},
+		{p.Attacher, []string{"--retry-interval-start=500ms", "--retry-interval-max=10s"}},
+		{p.Resizer, []string{"--retry-interval-start=500ms", "--retry-interval-max=10s", "--handle-volume-inuse-error=false"}},
+	} {
+		args := append([]string{"--csi-address=" + socket, "--kubeconfig=" + c.Servers.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200"}, sidecar.args...)
+		if err := c.Servers.startExe(ctx, sidecar.exe, filepath.Base(sidecar.exe), func() error { return nil }, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// driverName is the name of the driver on the nodes. All have the same.
+func (c *Cluster) driverName() string {
+	for _, n := range c.Nodes {
+		return cmp.Or(n.translation.Name(), driver.Name)
+	}
+	return driver.Name
+}

@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
+)
+
+// measured records a figure, which the run of the stage prints.
+func measured(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Attr("measured", fmt.Sprintf(format, args...))
+}
+
+// figures writes lines as measured figures.
+type figures struct{ t *testing.T }
+
+func (f figures) Write(line []byte) (int, error) {
+	measured(f.t, "%s", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// start starts a cluster, which ends with the test.
+func start(t *testing.T, nodes int) *Cluster {
+	t.Helper()
+	source, err := programs.Source(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := programs.Build(t.Context(), source, figures{t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "cluster") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the output of all programs is in %s", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	started := time.Now()
+	c, err := Start(t.Context(), Config{Dir: dir, Nodes: nodes, Programs: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured(t, "Kubernetes %s with %d nodes: ready after %.1f s", c.Servers.Version, nodes, time.Since(started).Seconds())
+	t.Cleanup(func() {
+		memory(t, c)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// memory records how much memory the programs take: each server, and the mean of each
+// program of the nodes.
+func memory(t *testing.T, c *Cluster) {
+	t.Helper()
+	total := 0
+	for _, p := range c.Servers.Processes() {
+		now, peak := p.Memory()
+		total += now
+		measured(t, "%s: %d MiB, at most %d", p.Name, now, peak)
+	}
+	sum, highest, count := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, n := range c.Nodes {
+		for _, p := range n.Processes() {
+			now, peak := p.Memory()
+			total += now
+			sum[p.Name], highest[p.Name], count[p.Name] = sum[p.Name]+now, max(highest[p.Name], peak), count[p.Name]+1
+		}
+	}
+	for _, name := range []string{"kubelet", "csi-proxy-sim", "driver"} {
+		if count[name] > 0 {
+			measured(t, "%s: %d MiB a node, at most %d", name, sum[name]/count[name], highest[name])
+		}
+	}
+	measured(t, "all programs with %d nodes: %d MiB", len(c.Nodes), total)
+}
+
+// eventually waits until a condition has no complaint any more.
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = condition(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: not after five minutes: %v", what, err)
+}
+
+// namespace makes a namespace, which the test removes.
+func namespace(t *testing.T, c *Cluster, name string) {
+	t.Helper()
+	_, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes a namespace and waits until nothing of it is left anywhere.
+func remove(t *testing.T, c *Cluster, name string) {
+	t.Helper()
+	if err := c.Client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "namespace "+name+" is gone", func() error {
+		list, err := c.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("it is %s", list.Items[0].Status.Phase)
+		}
+		return err
+	})
+	nothingLeft(t, c)
+}
+
+// nothingLeft waits until no node, and not the storage system, has anything of a volume.
+func nothingLeft(t *testing.T, c *Cluster) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		eventually(t, "nothing is left on "+n.Name, func() error {
+			left, err := n.Left()
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("left: %q", left)
+			}
+			return err
+		})
+	}
+	eventually(t, "no volume is left", func() error {
+		volumes, err := c.Client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		attachments, err := c.Client.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(volumes.Items)+len(attachments.Items)+c.Storage.Volumes() > 0 {
+			return fmt.Errorf("%d PersistentVolumes, %d VolumeAttachments, %d volumes of the storage system", len(volumes.Items), len(attachments.Items), c.Storage.Volumes())
+		}
+		return nil
+	})
+}
+
+// claim returns a claim of 1 GiB.
+func claim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+}
+
+// podSpec returns the specification of a pod that mounts a claim.
+func podSpec(claim string) corev1.PodSpec {
+	grace := int64(1)
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: &grace,
+		Containers:                    []corev1.Container{{Name: "main", Image: "example.com/none", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+		Volumes:                       []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+	}
+}
+
+// running returns an error unless a pod runs.
+func (c *Cluster) running(ctx context.Context, namespace, name string) error {
+	p, err := c.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil && (p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil) {
+		err = fmt.Errorf("pod %s is %s", name, p.Status.Phase)
+	}
+	return err
+}
+
+// methods returns the names of the kubelet's calls on a node that changed something.
+func methods(n *Node) []string {
+	var names []string
+	for _, c := range n.Calls() {
+		if c.Path != "" && c.Method != "NodeGetVolumeStats" {
+			names = append(names, c.Method)
+		}
+	}
+	return names
+}
+
+// One node, one claim, one pod; and all of it away again.
+func TestOneNode(t *testing.T) {
+	c := start(t, 1)
+	n := c.Nodes[0]
+	const space = "one"
+	namespace(t, c, space)
+	started := time.Now()
+	if _, err := c.Client.CoreV1().PersistentVolumeClaims(space).Create(t.Context(), claim("data"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: podSpec("data")}
+	if _, err := c.Client.CoreV1().Pods(space).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod runs", func() error { return c.running(t.Context(), space, "pod") })
+	measured(t, "a claim and its pod: Running after %.1f s", time.Since(started).Seconds())
+
+	state, err := n.Control.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state.Mounts) != 1 || !strings.HasPrefix(state.Mounts[0].Path, `\var\lib\kubelet\plugins\kubernetes.io\csi\csi-driver.example.com\`) {
+		t.Errorf("the node has the mounts %+v, want one in the driver's directory of the kubelet", state.Mounts)
+	}
+	started = time.Now()
+	remove(t, c, space)
+	measured(t, "the namespace and everything on the node: gone after %.1f s", time.Since(started).Seconds())
+	want := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
+	if got := slices.Compact(methods(n)); !slices.Equal(got, want) {
+		t.Errorf("the kubelet called %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
+)
+
+// background is the command of the process that has the cluster. up starts it.
+const background = "in-background"
+
+// serve is the process in the background.
+func serve(ctx context.Context, o *options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	set, err := programs.Build(ctx, o.source, io.Discard)
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Config{Dir: directory(), Nodes: o.nodes, Programs: set, Driver: o.args})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", control())
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler(c, set, cancel), BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	if closing := c.Close(); closing != nil {
+		fmt.Fprintln(o.stderr, "csi-proxy-cluster:", closing)
+	}
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer end()
+	if shut := server.Shutdown(last); shut != nil { // removes the socket, which down waits for
+		return shut
+	}
+	return err
+}
+
+func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
+	mux := http.NewServeMux()
+	handle := func(name string, do func(ctx context.Context, w io.Writer, node string) error) {
+		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, q *http.Request) {
+			var out bytes.Buffer
+			if err := do(q.Context(), &out, q.URL.Query().Get("node")); err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = io.WriteString(w, err.Error())
+				return
+			}
+			_, _ = w.Write(out.Bytes())
+		})
+	}
+	onNode := func(name string, do func(ctx context.Context, w io.Writer, n *cluster.Node) error) {
+		handle(name, func(ctx context.Context, w io.Writer, node string) error {
+			n, err := c.Node(node)
+			if err != nil {
+				return err
+			}
+			return do(ctx, w, n)
+		})
+	}
+	handle("ready", func(context.Context, io.Writer, string) error { return nil })
+	handle("kubernetes", func(_ context.Context, w io.Writer, _ string) error {
+		_, err := io.WriteString(w, set.Kubernetes)
+		return err
+	})
+	handle("status", func(_ context.Context, w io.Writer, _ string) error { return status(w, c) })
+	handle("upgrade", func(ctx context.Context, w io.Writer, _ string) error {
+		for _, n := range c.Nodes {
+			started := time.Now()
+			if err := n.Upgrade(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "%s: CSI Proxy was replaced in %.1f s\n", n.Name, time.Since(started).Seconds())
+		}
+		return nil
+	})
+	handle("down", func(context.Context, io.Writer, string) error { end(); return nil })
+	onNode("kill-kubelet", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
+		n.KillKubelet()
+		started := time.Now()
+		if err := n.StartKubelet(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: the kubelet was killed, and is ready again after %.1f s\n", n.Name, time.Since(started).Seconds())
+		return nil
+	})
+	onNode("reboot", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
+		started := time.Now()
+		if err := n.Reboot(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: ready again after %.1f s\n", n.Name, time.Since(started).Seconds())
+		return nil
+	})
+	return mux
+}
+
+// status prints the nodes, what volumes have on them, and the memory of all programs.
+func status(w io.Writer, c *cluster.Cluster) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PROGRAM\tMIB\tMOST")
+	row := func(p *programs.Process, where string) {
+		now, most := p.Memory()
+		fmt.Fprintf(t, "%s%s\t%d\t%d\n", where, p.Name, now, most)
+	}
+	for _, p := range c.Servers.Processes() {
+		row(p, "")
+	}
+	for _, n := range c.Nodes {
+		for _, p := range n.Processes() {
+			row(p, n.Name+" ")
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes {
+		left, err := n.Left()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n%s: os=linux for Kubernetes, CSI Proxy in %s\n", n.Name, n.Pipes())
+		if len(left) == 0 {
+			fmt.Fprintln(w, "  nothing of a volume")
+		}
+		for _, what := range left {
+			fmt.Fprintln(w, " ", what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPage runs the commands of docs/cluster.md, and measures each.
+func TestPage(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "cluster.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for i, part := range strings.Split(string(page), "```") {
+		if text, ok := strings.CutPrefix(part, "sh needs:a build of Kubernetes\n"); ok && i%2 == 1 {
+			commands = append(commands, strings.Split(strings.TrimSpace(text), "\n")...)
+		}
+	}
+	if len(commands) < 12 {
+		t.Fatalf("the page has the commands %q, want at least 12", commands)
+	}
+	dir, err := os.MkdirTemp("", "cl") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	files := filepath.Join(dir, "c")
+	shell := func(ctx context.Context, command string) (string, error) {
+		cmd := exec.CommandContext(ctx, "bash", "-c", command)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CSI_PROXY_CLUSTER_DIR="+files)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	t.Cleanup(func() { _, _ = shell(context.Background(), "bin/csi-proxy-cluster down") }) // if the test has failed
+	var statuses []string
+	for _, command := range commands {
+		start := time.Now()
+		out, err := shell(t.Context(), command)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		t.Attr("measured", strings.TrimSpace(command)+": "+time.Since(start).Round(100*time.Millisecond).String())
+		if strings.HasSuffix(command, " status") {
+			statuses = append(statuses, out)
+		}
+		if strings.HasSuffix(command, " down") {
+			if _, err := os.Stat(files); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the directory of the cluster is left: %v", err)
+			}
+		}
+	}
+	if len(statuses) != 2 {
+		t.Fatalf("the page has %d times status, want twice", len(statuses))
+	}
+	for _, want := range []string{"kube-apiserver", "node-1 kubelet", "os=linux", `volume at \var\lib\kubelet\plugins\kubernetes.io\csi\csi-driver.example.com\`, `directory C:\var\lib\kubelet\pods\`} {
+		if !strings.Contains(statuses[0], want) {
+			t.Errorf("status lacks %q while the pod runs:\n%s", want, statuses[0])
+		}
+	}
+	if !strings.Contains(statuses[1], "nothing of a volume") {
+		t.Errorf("status after the pod is gone:\n%s", statuses[1])
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Setenv("CSI_PROXY_CLUSTER_DIR", filepath.Join(t.TempDir(), "none"))
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, 2, "usage: csi-proxy-cluster COMMAND"},
+		{[]string{"--help"}, 0, "kubelets are the build for Linux"},
+		{[]string{"nonsense"}, 2, `unknown command "nonsense"`},
+		{[]string{"up", "--nodes=0"}, 2, "usage: csi-proxy-cluster up"},
+		{[]string{"kill-kubelet"}, 2, "usage: csi-proxy-cluster kill-kubelet"},
+		{[]string{"status"}, 1, "no cluster runs"},
+		{[]string{"down"}, 1, "start one with: csi-proxy-cluster up"},
+		{[]string{"kubectl", "get", "pods"}, 1, "no cluster runs"},
+	} {
+		var out bytes.Buffer
+		if code := run(t.Context(), c.args, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("csi-proxy-cluster %q = %d, %q, want %d and %q", c.args, code, out.String(), c.code, c.want)
+		}
+	}
+}
+
+// A directory that is not a cluster's is left as it is.
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CSI_PROXY_CLUSTER_DIR", dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "only you may use") {
+		t.Errorf("makeDirectory where others may look = %v", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "mine")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "not a cluster's") {
+		t.Errorf("makeDirectory where other files are = %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("CSI_PROXY_CLUSTER_DIR", filepath.Join(dir, "c"))
+	for range 2 { // the second replaces one of a cluster that was killed
+		if err := makeDirectory(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeDirectory(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,114 @@
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Process is a running program.
+type Process struct {
+	Name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error // of a process that is done
+	peak int
+}
+
+// Start starts a program that ends with this process at the latest. Its output is appended to
+// a file in dir.
+func Start(dir, name string, env []string, exe string, args ...string) (*Process, error) {
+	p := &Process{Name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(exe, args...)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Log returns the file with the output.
+func (p *Process) Log() string { return p.log }
+
+// Kill ends the process at once, and waits for its end.
+func (p *Process) Kill() {
+	p.measure()
+	_ = p.cmd.Process.Kill() // fails if it has ended
+	<-p.done
+}
+
+// Stop asks the process to end, and kills it if that takes too long.
+func (p *Process) Stop() error {
+	p.measure()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(30 * time.Second):
+		p.Kill()
+		return fmt.Errorf("%s did not end in 30 s after SIGTERM; its output is in %s", p.Name, p.log)
+	}
+}
+
+// Memory returns the resident set of the process, now and at most, in MiB.
+func (p *Process) Memory() (now, peak int) {
+	now = p.measure()
+	return now, p.peak
+}
+
+func (p *Process) measure() (now int) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	p.peak = max(p.peak, mebibytes(peakMemory, status))
+	return mebibytes(memory, status)
+}
+
+var (
+	peakMemory = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
+	memory     = regexp.MustCompile(`VmRSS:\s*(\d+) kB`)
+)
+
+func mebibytes(line *regexp.Regexp, status []byte) int {
+	m := line.FindSubmatch(status)
+	if m == nil {
+		return 0
+	}
+	kib, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		return 0
+	}
+	return kib >> 10
+}
+
+// End returns the last lines of what the process has printed.
+func (p *Process) End() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}

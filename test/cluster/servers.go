@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
+)
+
+// Servers are etcd and kube-apiserver.
+type Servers struct {
+	Config  *rest.Config // of the administrator
+	Version string       // of kube-apiserver
+
+	dir       string
+	exe       string
+	processes []*programs.Process
+}
+
+// limit is how long a program may take until it is ready.
+const limit = 2 * time.Minute
+
+// StartServers starts both, from the program kubernetes, with their files in dir. args are
+// further arguments of kube-apiserver.
+func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Servers, err error) {
+	s := &Servers{dir: dir, exe: exe}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	clients, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	err = s.start(ctx, "etcd", func() error { return get(clients + "/health") },
+		"--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--listen-client-urls="+clients, "--advertise-client-urls="+clients,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
+	if err != nil {
+		return nil, err
+	}
+	token := rand.Text()
+	if err := s.write("tokens.csv", []byte(token+`,admin,admin,"system:masters"`+"\n")); err != nil {
+		return nil, err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	// The key signs the tokens of service accounts.
+	if err := s.write("accounts.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})); err != nil {
+		return nil, err
+	}
+	s.Config = &rest.Config{Host: "https://127.0.0.1:" + ports[2], BearerToken: token, QPS: 500, Burst: 500}
+	s.Config.Insecure = true // its certificate is of this minute
+	client, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writeKubeconfig(); err != nil {
+		return nil, err
+	}
+	ready := func() error { return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() }
+	args = append([]string{"--etcd-servers=" + clients, "--bind-address=127.0.0.1", "--secure-port=" + ports[2], "--cert-dir=" + filepath.Join(dir, "certs"), "--authorization-mode=RBAC",
+		"--token-auth-file=" + filepath.Join(dir, "tokens.csv"), "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://localhost",
+		// HostProcess containers are privileged. Without this flag the server refuses the chart.
+		"--allow-privileged", "--service-account-key-file=" + s.Key(), "--service-account-signing-key-file=" + s.Key()}, args...)
+	if err := s.start(ctx, "kube-apiserver", ready, args...); err != nil {
+		return nil, err
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	s.Version = version.GitVersion
+	return s, nil
+}
+
+// Key returns the file with the key of service accounts.
+func (s *Servers) Key() string { return filepath.Join(s.dir, "accounts.key") }
+
+// Kubeconfig returns the file that says how the administrator reaches kube-apiserver.
+func (s *Servers) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+// Processes returns the programs that run.
+func (s *Servers) Processes() []*programs.Process { return s.processes }
+
+// Close ends both, and what start has started since, the last one first.
+func (s *Servers) Close() error {
+	var errs []error
+	for _, p := range slices.Backward(s.processes) {
+		if p.Name == "etcd" {
+			p.Kill() // waits for watchers otherwise, and nothing is kept
+			continue
+		}
+		errs = append(errs, p.Stop())
+	}
+	s.processes = nil
+	return errors.Join(errs...)
+}
+
+// start starts a program that is in kubernetes, and waits until it is ready.
+func (s *Servers) start(ctx context.Context, name string, ready func() error, args ...string) error {
+	return s.startExe(ctx, s.exe, name, ready, append([]string{name}, args...)...)
+}
+
+func (s *Servers) startExe(ctx context.Context, exe, name string, ready func() error, args ...string) error {
+	p, err := programs.Start(s.dir, name, nil, exe, args...)
+	if err != nil {
+		return err
+	}
+	s.processes = append(s.processes, p)
+	return await(ctx, p, ready)
+}
+
+// await waits until a program is ready.
+func await(ctx context.Context, p *programs.Process, ready func() error) error {
+	var err error
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		if err = ready(); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.Done():
+			return fmt.Errorf("%s has ended; the end of its output:\n%s", p.Name, p.End())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s is not ready after %v: %w; the end of its output:\n%s", p.Name, limit, err, p.End())
+}
+
+func (s *Servers) write(name string, content []byte) error {
+	return os.WriteFile(filepath.Join(s.dir, name), content, 0o600)
+}
+
+// writeKubeconfig writes the file for programs that reach kube-apiserver.
+func (s *Servers) writeKubeconfig() error {
+	const name = "simulated"
+	return clientcmd.WriteToFile(api.Config{
+		Clusters:       map[string]*api.Cluster{name: {Server: s.Config.Host, InsecureSkipTLSVerify: true}},
+		AuthInfos:      map[string]*api.AuthInfo{name: {Token: s.Config.BearerToken}},
+		Contexts:       map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, s.Kubeconfig())
+}
+
+// freePorts returns ports of loopback that no program listens on.
+func freePorts(count int) ([]string, error) {
+	var ports []string
+	for range count {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // all are open at once, so that they differ
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func get(url string) error {
+	r, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(r.Body); err != nil {
+		return err
+	}
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(body.String()))
+	}
+	return nil
+}
