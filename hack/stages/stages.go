@@ -289,10 +289,12 @@ func linuxModule(ctx context.Context, r *report, dir string) error {
 // linuxPackages vets and tests packages of a module outside of the workspace for Linux only.
 // args are flags of go test, and then the packages.
 func linuxPackages(ctx context.Context, r *report, dir string, args ...string) error {
-	// Without cgo, as the programs that the tests build: nothing is compiled twice.
+	// Without cgo, and with the flags of the programs that the tests build, nothing is
+	// compiled twice.
 	env := []string{"GOWORK=off", "CGO_ENABLED=0"}
-	first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
-	if err := r.command(ctx, dir, env, "go", append([]string{"vet"}, args[first:]...)...).Run(); err != nil {
+	vet := append([]string{"vet"}, args...)
+	vet = slices.DeleteFunc(vet, func(arg string) bool { return strings.HasPrefix(arg, "-timeout") })
+	if err := r.command(ctx, dir, env, "go", vet...).Run(); err != nil {
 		return fmt.Errorf("vet of module %s: %w", dir, err)
 	}
 	r.pass()
@@ -301,7 +303,7 @@ func linuxPackages(ctx context.Context, r *report, dir string, args ...string) e
 
 // realServer vets and tests the package that builds and starts an API server.
 func realServer(ctx context.Context, r *report) error {
-	if err := linuxPackages(ctx, r, clusterDir, "-timeout=40m", "./apiserver"); err != nil {
+	if err := linuxPackages(ctx, r, clusterDir, "-timeout=40m", "-trimpath", "./apiserver"); err != nil {
 		return err
 	}
 	return r.tidy(ctx, clusterDir, "go.mod")
@@ -309,7 +311,7 @@ func realServer(ctx context.Context, r *report) error {
 
 // realCluster vets and tests the packages that run Kubernetes over simulated nodes.
 func realCluster(ctx context.Context, r *report) error {
-	err := linuxPackages(ctx, r, clusterDir, "-timeout=90m", "-p=1", ".", "./csi-proxy-cluster", "./kubernetes", "./programs", "./storage", "./translation")
+	err := linuxPackages(ctx, r, clusterDir, "-timeout=90m", "-trimpath", "-p=1", ".", "./csi-proxy-cluster", "./kubernetes", "./programs", "./storage", "./translation")
 	if err != nil {
 		return err
 	}
