@@ -46,7 +46,7 @@ func lists() map[string][]stage {
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployModule}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}
-	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves, and nothing is left", 40 * time.Minute, realCluster}
+	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves; and what goes wrong in the field", 40 * time.Minute, realCluster}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
 	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 9 * time.Minute, raceTests}

@@ -18,6 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/translation"
 )
@@ -235,7 +236,10 @@ func (n *Node) Left() ([]string, error) {
 		left = append(left, "detached disk "+id)
 	}
 	for _, m := range state.Mounts {
-		left = append(left, "volume at "+m.Path)
+		// Windows, too, keeps the record of a volume whose disk is gone.
+		if slices.ContainsFunc(state.Volumes, func(v nodespec.VolumeInfo) bool { return v.ID == m.Volume }) {
+			left = append(left, "volume at "+m.Path)
+		}
 	}
 	for _, m := range state.SMBMappings {
 		left = append(left, "mapping of "+m.Remote)
