@@ -271,6 +271,9 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 				access = list
 			}
 			h, err := o.open(dir, d.Name, access, shareAll, openReparse)
+			if IsAway(err) {
+				return err
+			}
 			if err != nil {
 				return o.ctx.Err()
 			}
@@ -278,12 +281,16 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 			if !mount {
 				return walk(h, at)
 			}
-			if link, _, err := o.link(h); err == nil && link.Volume != "" {
+			link, _, err := o.link(h)
+			switch {
+			case IsAway(err):
+				return err
+			case err == nil && link.Volume != "":
 				return errMounted(at)
 			}
 			return nil
 		})
-		if hosterr.KindOf(err) == nil {
+		if hosterr.KindOf(err) == nil && !IsAway(err) {
 			return o.ctx.Err()
 		}
 		return err

@@ -165,6 +165,26 @@ func TestRemoveAllRefusesTreeWithMountedVolume(t *testing.T) {
 			t.Errorf("%s = %v, want ErrFailedPrecondition with the mount point", name, err)
 		}
 		w.wantTree(pods, before...)
+		// Its disk is missing for a moment, when the search comes to a directory or to the
+		// mount point itself.
+		for _, away := range []string{"z", "mnt"} {
+			for _, call := range []string{"NtCreateFile", "QueryDirectory", "DeviceIoControl"} {
+				times := 0
+				w.hook = func(c *win32.Call) error {
+					if c.Name == call && strings.HasSuffix(c.Path, away) && times < 3 {
+						times++
+						return win32.ERROR_NO_SUCH_DEVICE
+					}
+					return c.Do()
+				}
+				err := do()
+				w.hook = nil
+				if !errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, hosterr.ErrUnavailable) {
+					t.Errorf("%s with %q missing in %s = %v, want ErrFailedPrecondition or ErrUnavailable", name, away, call, err)
+				}
+				w.wantTree(pods, before...)
+			}
+		}
 	}
 	// A mount point that appears after the search is found during removal, and kept.
 	must(t, "unmount", w.raw.DeleteMountPoint(pods+`\a\z\mnt\`))

@@ -20,20 +20,21 @@ func inUse(err error) bool {
 // maxAway is how long one operation waits for a device that is missing.
 const maxAway = 5 * time.Second
 
-// isAway reports whether err means that the device of an open volume is missing. Devices
-// come back after a moment, as when their driver or their path is replaced.
-func isAway(err error) bool {
+// IsAway reports whether err means that the device of an open volume is missing
+// (docs/contract/calls.md). Devices come back after a moment, as when their driver or their
+// path is replaced, so operations of this package have waited for five seconds.
+func IsAway(err error) bool {
 	return win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEVICE_REMOVED)
 }
 
-// whileAway calls f until it succeeds, fails with an error that is not [isAway], or has
+// whileAway calls f until it succeeds, fails with an error that is not [IsAway], or has
 // failed for [maxAway], and not again after it has changed something.
 func (o *op) whileAway(f func() error) error {
 	left := maxAway
 	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &left}
 	return node.Poll(o.ctx, o.n.Clock, pace, func() (bool, error) {
 		err := f()
-		return !isAway(err) || o.modified, err
+		return !IsAway(err) || o.modified, err
 	})
 }
 

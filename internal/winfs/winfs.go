@@ -223,7 +223,7 @@ type op struct {
 }
 
 // run parses path, calls do, and adds the operation and the path to its error. It
-// repeats do if the error [maybeRaced] or a device [isAway], unless do has changed something.
+// repeats do if the error [maybeRaced] or a device [IsAway], unless do has changed something.
 func run(ctx context.Context, n *node.Node, operation, path string, do func(*op, winpath.Path) error) error {
 	dirs, err := dirsOf(n)
 	if err != nil {
@@ -238,12 +238,12 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 		}()
 		err = o.whileAway(func() (err error) {
 			for range attempts {
-				if err = do(o, p); !maybeRaced(err) && !isAway(err) || o.modified || ctx.Err() != nil {
+				if err = do(o, p); !maybeRaced(err) && !IsAway(err) || o.modified || ctx.Err() != nil {
 					break
 				}
 				o.names, o.resolved = nil, false
 				o.closeRoot()
-				if isAway(err) {
+				if IsAway(err) {
 					break
 				}
 			}
@@ -264,7 +264,7 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 // typed is [node.Typed] for errors about paths. The device of a volume that is missing for a
 // moment comes back with its files, so it does not mean that a path does not exist.
 func typed(err error) error {
-	if isAway(err) && hosterr.KindOf(err) == nil {
+	if IsAway(err) && hosterr.KindOf(err) == nil {
 		return hosterr.Text(hosterr.ErrUnavailable, "the device of its volume does not respond or was removed: %w", err)
 	}
 	return node.Typed(err)

@@ -333,19 +333,19 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 }
 
 // exchange replaces a mapping that works, and that no other link uses, with one that has the
-// credentials of the call, unless the server refuses them: the link of this request, or a
+// credentials of the call, if the server accepts them. Otherwise the link of this request, or a
 // program that uses the share by its UNC path, would lose the share.
 func (c *call) exchange(status smbapi.Status) error {
 	_, err := c.host.verify(c.user, c.password)
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
-	case errors.Is(err, hosterr.ErrPermissionDenied):
-		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
+	case err == nil, errors.Is(err, hosterr.ErrUnimplemented): // a HostAPI that cannot verify
+		return c.remake("credentials", status)
 	case errors.Is(err, hosterr.ErrUnavailable):
 		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintServer)
 	}
-	return c.remake("credentials", status)
+	return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
 }
 
 // accept records that the server accepted the credentials of the call for a mapping whose

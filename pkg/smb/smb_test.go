@@ -1580,6 +1580,11 @@ func TestRefusedCredentialsKeepTheOnlyUserOfAMapping(t *testing.T) {
 	}
 	f.fail("LogonToServer", win32.ERROR_SEM_TIMEOUT)
 	f.refused(f.mount(`\\files\data`, v, "bob", "bob-1"), hosterr.ErrUnavailable)
+	const accountExpired = win32.Errno(1793)
+	f.fail("LogonToServer", accountExpired)
+	if err := f.mount(`\\files\data`, v, "bob", "bob-1"); !errors.Is(err, accountExpired) {
+		t.Errorf("got %v, want the error of the server", err)
+	}
 	f.heal()
 	f.mappings(`\\files\data ann ok`)
 	f.ok(f.mount(`\\files\data`, v, "bob", "bob-1"))

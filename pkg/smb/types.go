@@ -20,7 +20,8 @@
 //   - A mapping that works, with the same credentials: it does nothing.
 //   - A mapping that works, with other credentials, and no other link uses it: it
 //     replaces the mapping if the server accepts the credentials in a separate logon, and
-//     otherwise fails and changes nothing.
+//     otherwise fails and changes nothing. If the share then refuses the user whom the server
+//     has accepted, the old mapping is gone.
 //   - A mapping that works, with another user, and another link uses it: it fails with
 //     hosterr.ErrFailedPrecondition and names both users.
 //   - A mapping that works, with another password of the same user, and another link uses

@@ -102,6 +102,9 @@ func rebooted(t *testing.T, c *Cluster, space string) {
 		t.Fatal(err)
 	}
 	eventually(t, "the pod runs again", func() error {
+		if called := methods(n)[before:]; !slices.Contains(called, "NodePublishVolume") {
+			return fmt.Errorf("the kubelet has not published the volume again, only called %q", called)
+		}
 		p, err := c.Client.CoreV1().Pods(space).Get(t.Context(), "pod", metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -48,7 +48,23 @@ func handler() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/trace", func(w http.ResponseWriter, r *http.Request) {
 		record(w, r, "1", trace.Start, trace.Stop)
 	})
-	return mux
+	return oneAtATime(mux)
+}
+
+// oneAtATime refuses a request while another one is served: a profile holds memory until its
+// client has read it, and each program of the node may ask.
+func oneAtATime(h http.Handler) http.Handler {
+	turn := make(chan struct{}, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turn <- struct{}{}:
+		default:
+			http.Error(w, "another request for a profile is served: try again when it has ended", http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-turn }()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // index lists the profiles.
@@ -88,8 +104,8 @@ func record(w http.ResponseWriter, r *http.Request, usual string, start func(io.
 		return
 	}
 	contentType(w, false)
-	if err := start(w); err != nil { // one runs already
-		http.Error(w, err.Error(), http.StatusConflict)
+	if err := start(w); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer stop()

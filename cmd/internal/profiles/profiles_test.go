@@ -102,8 +102,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// One profile over time runs at a time, and ends when its client leaves.
-func TestOneProfileOverTime(t *testing.T) {
+// One request is served at a time, and a profile over time ends when its client leaves.
+func TestOneRequestAtATime(t *testing.T) {
 	get := served(t)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -126,7 +126,7 @@ func TestOneProfileOverTime(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return resp.StatusCode
 	}
-	for second() != http.StatusConflict { // until the first has begun
+	for second() != http.StatusServiceUnavailable { // until the first has begun
 	}
 	leave()
 	<-first

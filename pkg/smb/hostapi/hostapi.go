@@ -335,7 +335,7 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 func (s SMBAPI) readlink(path string) (link winfs.Link, ok bool, err error) {
 	err = s.host.Poll(node.Pace{Pause: pause, Tries: tries}, func() (_ bool, err error) {
 		link, ok, err = winfs.Readlink(s.host.Ctx, s.host.Node, path)
-		return err == nil || absent(err), err
+		return err == nil || absent(err) || winfs.IsAway(err), err
 	})
 	return link, ok, err
 }
@@ -365,6 +365,7 @@ func (s SMBAPI) Links() ([]Link, error) {
 	}
 	search := search{api: s, left: maxDirectories, waiting: maxWaiting}
 	for _, dir := range dirs {
+		search.away = false
 		dir = strings.TrimRight(strings.ReplaceAll(dir, "/", `\`), `\`)
 		if err := search.pods(dir + `\pods`); err != nil {
 			return search.found, err
@@ -393,6 +394,7 @@ type search struct {
 	waiting time.Duration
 	skipped string // a directory or link that could not be read
 	why     error
+	away    bool // the disk of the working directory is missing: the rest of it is skipped
 }
 
 // skip goes on without a directory or link that cannot be read, for example because another
@@ -401,7 +403,7 @@ func (s *search) skip(path string, err error) error {
 	if ended := s.api.host.Ctx.Err(); ended != nil {
 		return ended
 	}
-	s.skipped, s.why = path, err
+	s.skipped, s.why, s.away = path, err, s.away || winfs.IsAway(err)
 	return nil
 }
 
@@ -411,12 +413,15 @@ func (s *search) list(dir, below string) ([]winfs.Entry, error) {
 	if s.left--; s.left < 0 {
 		return nil, fmt.Errorf("more than %d directories may contain links to shares: %w", maxDirectories, ErrIncomplete)
 	}
+	if s.away {
+		return nil, nil
+	}
 	var entries []winfs.Entry
 	looks := 0
 	err := s.api.host.Poll(node.Pace{Pause: pause, Left: &s.waiting}, func() (_ bool, err error) {
 		entries, err = winfs.ReadDirBelow(s.api.host.Ctx, s.api.host.Node, dir, below)
 		looks++
-		return err == nil || empty(err) || looks >= tries && !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
+		return err == nil || empty(err) || winfs.IsAway(err) || looks >= tries && !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
 	})
 	switch {
 	case empty(err):
@@ -429,7 +434,7 @@ func (s *search) list(dir, below string) ([]winfs.Entry, error) {
 
 // empty reports whether err says that a directory has no entries for this search: it is
 // [absent], a volume without a file system, or a link. The kubelet makes none there, and one
-// that somebody planted may lead to itself, or to a server that is down.
+// that an attacker planted may lead to itself, or to a server that is down.
 func empty(err error) bool {
 	return absent(err) || win32.IsCode(err, win32.ERROR_DIRECTORY, win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_REPARSE_POINT_ENCOUNTERED, win32.ERROR_UNRECOGNIZED_VOLUME)
 }
@@ -486,6 +491,9 @@ func (s *search) plugins(dir, below string, depth int) error {
 }
 
 func (s *search) link(path string) error {
+	if s.away {
+		return nil
+	}
 	link, ok, err := s.api.readlink(path)
 	if absent(err) {
 		return nil

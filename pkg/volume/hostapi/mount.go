@@ -131,7 +131,7 @@ func (v volumeAPI) UnmountVolume(volumeID, targetPath string) error {
 	}
 	held, err := winfs.Hold(v.host.Ctx, v.host.Node, targetPath)
 	// A device that stays away has taken its mount points with it.
-	if errors.Is(err, hosterr.ErrNotFound) || win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE) && v.host.Ctx.Err() == nil {
+	if errors.Is(err, hosterr.ErrNotFound) || winfs.IsAway(err) && v.host.Ctx.Err() == nil {
 		return nil
 	}
 	if err != nil {
