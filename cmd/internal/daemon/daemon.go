@@ -165,10 +165,10 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
 	defer endMetrics()
 	defer context.AfterFunc(ctx, m.Stopping)()
-	if err := (web{"metrics", "metrics-bind-address", "/metrics", m.Serve}).start(served, &background, o.metricsAddress); err != nil {
+	if err := (web{"flag -metrics-bind-address=", "/metrics", "Started metrics server", "Cannot serve metrics yet, retrying", "Stopped serving metrics", m.Serve}).start(served, &background, o.metricsAddress); err != nil {
 		return err
 	}
-	if err := (web{"profiles", "pprof-bind-address", "/debug/pprof/", profiles.Serve}).start(served, &background, o.pprofAddress); err != nil {
+	if err := (web{"flag -pprof-bind-address=", "/debug/pprof/", "Started profiles server", "Cannot serve profiles yet, retrying", "Stopped serving profiles", profiles.Serve}).start(served, &background, o.pprofAddress); err != nil {
 		return err
 	}
 	if o.metricsAddress != "" {
@@ -237,8 +237,9 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 
 // web is a server of HTTP.
 type web struct {
-	what, flag, path string
-	serve            func(context.Context, net.Listener) error
+	flag, path              string
+	started, waits, stopped string // messages of the log
+	serve                   func(context.Context, net.Listener) error
 }
 
 // start serves on an address in the background until ctx ends. Without an address it does
@@ -252,9 +253,9 @@ func (s web) start(ctx context.Context, background *sync.WaitGroup, address stri
 	listen := func() (net.Listener, error) {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, fmt.Errorf("flag -%s=%s: %w", s.flag, address, err)
+			return nil, fmt.Errorf("%s%s: %w", s.flag, address, err)
 		}
-		klog.InfoS("Started "+s.what+" server", "url", "http://"+l.Addr().String()+s.path)
+		klog.InfoS(s.started, "url", "http://"+l.Addr().String()+s.path)
 		return l, nil
 	}
 	l, err := listen()
@@ -266,7 +267,7 @@ func (s web) start(ctx context.Context, background *sync.WaitGroup, address stri
 		const pause, logInterval = time.Second, 5 * time.Minute
 		for logged := (time.Time{}); err != nil; l, err = listen() {
 			if time.Since(logged) >= logInterval {
-				klog.ErrorS(err, "Cannot serve "+s.what+" yet, retrying", "interval", pause)
+				klog.ErrorS(err, s.waits, "interval", pause)
 				logged = time.Now()
 			}
 			select {
@@ -276,7 +277,7 @@ func (s web) start(ctx context.Context, background *sync.WaitGroup, address stri
 			}
 		}
 		if err := s.serve(ctx, l); err != nil {
-			klog.ErrorS(err, "Stopped serving "+s.what)
+			klog.ErrorS(err, s.stopped)
 		}
 	})
 	return nil
