@@ -85,6 +85,16 @@ func TestScrapeOfNodeThatHangs(t *testing.T) {
 		}
 	}
 	n.ClearFaults()
+	answered := func() bool {
+		got := values(t, r)
+		return got[[2]string{"csi_proxy_node_answered", "smb_mappings"}] == 1 && got[[2]string{"csi_proxy_disks", "unanswered"}] == 0
+	}
+	for range 200 { // the calls that hung end a moment later
+		if answered() {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	want := disks(3, 0)
 	want[[2]string{"csi_proxy_node_answered", "smb_mappings"}] = 1
 	check("afterwards", want)
