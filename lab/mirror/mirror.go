@@ -250,6 +250,10 @@ func (m *Mirror) pullPath(below string) {
 		}
 	case !known || !e.dir && e.size != simnode.Size(info.Size()):
 		m.put(below, false, info.Size())
+		if known { // a program may write more before update, which must not cut that off
+			e.size = simnode.Size(info.Size())
+			m.have[id] = e
+		}
 	}
 }
 
@@ -347,7 +351,14 @@ func (m *Mirror) show(have entry, known bool, want entry) error {
 		}
 		return m.events.add(want.path, host)
 	}
-	f, err := os.OpenFile(host, os.O_RDWR|os.O_CREATE, 0o644)
+	mode := os.O_RDWR | os.O_CREATE
+	if !known {
+		mode |= os.O_EXCL
+	}
+	f, err := os.OpenFile(host, mode, 0o644)
+	if !known && errors.Is(err, os.ErrExist) {
+		return nil // a program made it, and may have written more since
+	}
 	if err != nil {
 		return err
 	}

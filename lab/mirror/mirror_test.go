@@ -3,6 +3,7 @@ package mirror_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,23 +104,6 @@ func (e *env) exists(path string, want bool) {
 	}
 }
 
-// size waits until a file has a size on the node: it follows that of the program a moment later.
-func (e *env) size(path string, want simnode.Size) {
-	e.t.Helper()
-	for range 200 {
-		files, err := e.node.Files(path)
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		if len(files) == 1 && files[0].Size == want {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	files, err := e.node.Files(path)
-	e.t.Errorf("%s is %+v on the node, %v, want %d bytes", path, files, err, want)
-}
-
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -137,11 +121,17 @@ func TestProgramToNode(t *testing.T) {
 	e := setup(t, mirror.Options{})
 	e.program(`mkdir|`+pods+`\a\b\c`, "ok", `write|`+pods+`\a\b\file|12345`, "ok")
 	e.exists(pods+`\a\b\c`, true)
-	e.size(pods+`\a\b\file`, 5)
+	files, err := e.node.Files(pods + `\a\b\file`)
+	if err != nil || len(files) != 1 || files[0].Size != 5 {
+		t.Errorf("the file of 5 bytes is %+v on the node, %v", files, err)
+	}
 	e.program(`rename|`+pods+`\a\b|`+pods+`\moved`, "ok", `write|`+pods+`\moved\file|1234567`, "ok", `mkdir|`+pods+`\moved\c\later`, "ok")
 	e.exists(pods+`\a\b`, false)
 	e.exists(pods+`\moved\c\later`, true)
-	e.size(pods+`\moved\file`, 7)
+	files, err = e.node.Files(pods + `\moved\file`)
+	if err != nil || len(files) != 1 || files[0].Size != 7 {
+		t.Errorf("the renamed file of 7 bytes is %+v on the node, %v", files, err)
+	}
 	e.program(`removeall|`+pods+`\moved`, "ok", `remove|`+pods+`\a`, "ok")
 	e.exists(pods+`\moved`, false)
 	e.exists(pods+`\a`, false)
@@ -151,6 +141,20 @@ func TestProgramToNode(t *testing.T) {
 	e.program(`mkdir|`+pods+`\d\e`, "ok", `write|`+pods+`\d\file|1`, "ok")
 	must[*filesystem.RmdirResponse](t)(e.node.Filesystem().Rmdir(t.Context(), &filesystem.RmdirRequest{Path: pods + `\d`, Force: true}))
 	e.program(`list|`+pods, "[]")
+}
+
+// The mirror does not cut off what a program writes while the mirror looks.
+func TestFilesAreNotCutOff(t *testing.T) {
+	e := setup(t, mirror.Options{})
+	for i := range 100 {
+		file := fmt.Sprintf(`%s\new%d\file`, pods, i)
+		e.program(fmt.Sprintf(`mkdir|%s\new%d`, pods, i), "ok", `write|`+file+`|1`, "ok", `write|`+file+`|12345`, "ok")
+		e.exists(file, true)
+		files, err := e.node.Files(file)
+		if err != nil || len(files) != 1 || files[0].Size != 5 {
+			t.Fatalf("file %d, of 5 bytes, is %+v on the node, %v", i, files, err)
+		}
+	}
 }
 
 // What the node has, a program sees: directories, mounted volumes with their sizes, and
