@@ -177,8 +177,11 @@ func TestRun(t *testing.T) {
 	if err := lab.Run(t.Context(), exe, "-endpoint=tcp://ADDRESS", "-node-id=node-1"); err != nil {
 		t.Fatal(err)
 	}
-	if out := lab.Output(); !strings.Contains(out, "disk/v1beta3") {
-		t.Errorf("the driver has not found the versions that are served: %q", out)
+	// The driver listens before it logs the versions.
+	for start := time.Now(); !strings.Contains(lab.Output(), "disk/v1beta3"); time.Sleep(20 * time.Millisecond) {
+		if time.Since(start) > limit {
+			t.Fatalf("the driver has not found the versions that are served: %q", lab.Output())
+		}
 	}
 }
 
