@@ -78,6 +78,7 @@ func (w *world) linearizable(history []operation) string {
 // diskState is the state of a disk, its volume, and the directories for it.
 type diskState struct {
 	here   int // 0: detached, 1: attached and perhaps not seen yet, 2: seen
+	number string
 	online bool
 	up     bool // its volume has arrived and is online, for sure
 	table  int  // 0: blank, 1: a table, 2: a partition
@@ -95,7 +96,7 @@ func (o *diskObject) parts() []string              { return []string{""} }
 func (o *diskObject) about(string, operation) bool { return true }
 func (o *diskObject) first(string) any {
 	s := diskState{here: 2, online: true, up: true}
-	if o.number == 2 {
+	if s.number = strings.TrimPrefix(o.id, "disk"); o.id == "disk2" {
 		s.table, s.fs = 2, 1
 	}
 	return s
@@ -142,7 +143,7 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 			states = each(states, func(d *diskState) bool { d.here, d.up = 0, false; return s.here > 0 })
 			return options(states, func(d *diskState) { d.files = 0 }) // what was not flushed
 		case "attach":
-			states = each(states, func(d *diskState) bool { d.here, d.seen = 1, d.size; return s.here == 0 })
+			states = each(states, func(d *diskState) bool { d.here, d.seen, d.number = 1, d.size, op.value; return s.here == 0 })
 			return options(states, func(d *diskState) { d.online = !d.online })
 		case "grow":
 			return each(states, func(d *diskState) bool { d.size++; return s.here > 0 })
@@ -156,7 +157,7 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 			return options(states, func(d *diskState) { d.files = 0 })
 		case "reboot":
 			return each(states, func(d *diskState) bool {
-				d.seen, d.up = d.size, false
+				d.seen, d.up, d.number = d.size, false, op.value
 				if d.here == 1 {
 					d.here = 2
 				}
@@ -168,6 +169,9 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 			d.here = 2
 			return s.here > 0 && observed(s, op.value)
 		})
+	}
+	if name == "Find" && op.disturbed && op.value == "none" {
+		return states // the disk could not be asked
 	}
 	if !op.succeeded() {
 		if !op.unknown && !op.disturbed && !s.mayFail(name, i, op.err) {
@@ -238,6 +242,11 @@ func (s diskState) done(name string, i int, value string) []any {
 	switch name {
 	case "Rescan":
 		return each([]any{s}, func(d *diskState) bool { d.seen = d.size; return true })
+	case "Find":
+		if s.here < 2 && is("none") {
+			return []any{s}
+		}
+		return each(disk(nil), func(*diskState) bool { return is(s.number) })
 	case "Partition":
 		states := disk(func(d *diskState) {
 			if d.table < 2 {
@@ -380,7 +389,7 @@ func (o *foreignObject) first(string) any             { return true }
 // step refuses answers that say that a foreign disk was partitioned, formatted or mounted.
 func (o *foreignObject) step(_ string, state any, op operation) []any {
 	name, _ := split(op.op)
-	if op.succeeded() && (name == "Partition" && o.number == 3 || slices.Contains([]string{"Format", "Mount", "Resize"}, name)) {
+	if op.succeeded() && (name == "Partition" && o.id == "foreign3" || slices.Contains([]string{"Format", "Mount", "Resize"}, name)) {
 		return nil // PartitionDisk leaves a disk with partitions as it is
 	}
 	return []any{state}

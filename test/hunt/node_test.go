@@ -48,6 +48,8 @@ type world struct {
 	written map[string]time.Time // when the images were written
 	info    *nodespec.State      // or nil
 	rest    bool                 // nothing has run for some minutes
+	named   *uint32              // the number of a disk that the request names which is being prepared, or nil
+	numbers map[string][]byte    // what a planted fault remembers of disks
 	tally   tally
 }
 
@@ -97,10 +99,7 @@ type object interface {
 // worldOf returns a world of the simulated node by its number.
 func worldOf(i int) nodespec.Windows {
 	all, _ := worlds.Pairs()
-	w := all[i%len(all)]
-	// A request names a disk by its number. Finding the new one is what a driver does before.
-	w.DiskNumbers = nodespec.DiskNumbersKept
-	return w
+	return all[i%len(all)]
 }
 
 func newWorld(t *testing.T, s *sim) *world {
@@ -112,7 +111,7 @@ func newWorld(t *testing.T, s *sim) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, written: map[string]time.Time{}}
+	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, written: map[string]time.Time{}, numbers: map[string][]byte{}}
 	s.world = w
 	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one.
 	ext4 := nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
@@ -122,8 +121,8 @@ func newWorld(t *testing.T, s *sim) *world {
 		SMBServers:  []nodespec.SMBServer{{Name: shareServer, Shares: []string{shareName}, Accounts: shareUsers}},
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem, Size: 1 << 30},
-			{ID: "disk1", Size: 128 * mib},
-			{ID: "disk2", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+			{ID: "disk1", Serial: serial("disk1"), Size: 128 * mib},
+			{ID: "disk2", Serial: serial("disk2"), Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 			{ID: "foreign3", Size: 64 * mib, Bytes: []nodespec.Bytes{ext4}},
 			{ID: "foreign4", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: mib, Type: "ldmMetadata"}, {Type: "ldmData"}}},
 		},
@@ -133,9 +132,9 @@ func newWorld(t *testing.T, s *sim) *world {
 		t.Fatal(err)
 	}
 	w.objects = []object{
-		&diskObject{w: w, id: "disk1", number: 1}, &diskObject{w: w, id: "disk2", number: 2},
+		&diskObject{w: w, id: "disk1"}, &diskObject{w: w, id: "disk2"},
 		&treeObject{w: w, dir: base + `\tree`},
-		&foreignObject{w: w, id: "foreign3", number: 3}, &foreignObject{w: w, id: "foreign4", number: 4},
+		&foreignObject{w: w, id: "foreign3"}, &foreignObject{w: w, id: "foreign4"},
 		&serviceObject{w: w},
 		&shareObject{w: w},
 	}

@@ -68,17 +68,20 @@ func generation(n uint64) int {
 type diskObject struct {
 	w      *world
 	id     string
-	number uint32
+	number uint32 // as the driver knows it
 	volume string // its ID, once it was there
 	grown  int
 }
+
+// serial returns the serial number by which drivers find a disk.
+func serial(id string) string { return "serial of " + id }
 
 func (o *diskObject) name() string         { return o.id }
 func (o *diskObject) path(i string) string { return base + `\` + o.id + `-` + i }
 
 func (o *diskObject) requests() []string {
 	return []string{
-		"Rescan", "Partition", "Partition", "Online", "Online", "Offline", "State", "List", "Format", "Format", "IsFormatted", "Resize", "Stats", "Flush",
+		"Rescan", "Find", "Find", "Partition", "Partition", "Online", "Online", "Offline", "State", "List", "Format", "Format", "IsFormatted", "Resize", "Stats", "Flush",
 		"Mkdir0", "Mkdir1", "Rmdir0", "Rmdir1", "Mount0", "Mount0", "Mount1", "Unmount0", "Unmount1", "IsMounted0", "IsMounted1", "Exists0", "Exists1",
 	}
 }
@@ -95,7 +98,7 @@ func (o *diskObject) useful() []string {
 	case d.Waiting:
 		return []string{"Rescan"}
 	case len(basic(d)) == 0:
-		return []string{"Partition", "Partition", "Offline", "Online"}
+		return []string{"Find", "Partition", "Partition", "Offline", "Online"}
 	case !d.Online || v == nil || !v.Arrived:
 		return []string{"Online"}
 	case v.FileSystem == "":
@@ -109,7 +112,7 @@ func (o *diskObject) useful() []string {
 	case o.grown < len(sizes)-1:
 		return []string{"grow", "IsFormatted", "Unmount0"}
 	}
-	return []string{"Rescan", "Resize", "Stats", "Format", "Unmount0", "Offline", "Rmdir0"}
+	return []string{"Rescan", "Find", "Resize", "Stats", "Format", "Unmount0", "Offline", "Rmdir0"}
 }
 
 // find returns the disk and its volume on the node.
@@ -122,6 +125,7 @@ func (o *diskObject) find(info nodespec.State) (d *nodespec.DiskInfo, v *nodespe
 	if d == nil {
 		return nil, nil
 	}
+	o.number = d.Number
 	for i := range info.Volumes {
 		if slices.Contains(info.Volumes[i].Disks, d.Number) {
 			v = &info.Volumes[i]
@@ -132,15 +136,33 @@ func (o *diskObject) find(info nodespec.State) (d *nodespec.DiskInfo, v *nodespe
 }
 
 func (o *diskObject) prepare(op string) call {
-	o.find(o.w.show())
+	info := o.w.show()
+	if d, _ := o.find(info); d == nil {
+		// The number that the disk had, or another one that no disk has.
+		for slices.ContainsFunc(info.Disks, func(d nodespec.DiskInfo) bool { return d.Number == o.number }) {
+			o.number++
+		}
+	}
 	op, at := split(op)
 	id, n, path := o.volume, o.number, o.path(at)
+	if slices.Contains([]string{"Partition", "Online", "Offline", "State", "List"}, op) {
+		o.w.named = &n
+	}
 	if id == "" && slices.Contains([]string{"Format", "IsFormatted", "Resize", "Stats", "Flush", "Mount", "Unmount"}, op) {
 		return nil
 	}
 	switch op {
 	case "Rescan":
 		return diskCall(disk.Interface.Rescan, &disk.RescanRequest{}, nil)
+	case "Find":
+		return diskCall(disk.Interface.ListDiskIDs, &disk.ListDiskIDsRequest{}, func(r *disk.ListDiskIDsResponse) string {
+			for n, ids := range r.DiskIDs {
+				if ids.SerialNumber == serial(o.id) {
+					return fmt.Sprint(n)
+				}
+			}
+			return "none"
+		})
 	case "Partition":
 		return diskCall(disk.Interface.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: n}, nil)
 	case "Online", "Offline":
@@ -192,6 +214,7 @@ func (o *diskObject) happen(what string) ([]operation, bool) {
 	info := o.w.show()
 	d, v := o.find(info)
 	op, at := split(what)
+	var value string
 	switch op {
 	case "detach":
 		if d == nil || o.w.m.Detach(d.Number) != nil {
@@ -201,10 +224,12 @@ func (o *diskObject) happen(what string) ([]operation, bool) {
 		if d != nil {
 			return nil, false
 		}
-		n := o.number
-		if _, err := o.w.m.Attach(nodespec.Disk{ID: o.id, Number: &n}); err != nil {
+		n, err := o.w.m.Attach(nodespec.Disk{ID: o.id}) // with the lowest number that is free
+		if err != nil {
 			return nil, false
 		}
+		o.w.s.takes(o, n)
+		value = fmt.Sprint(n)
 	case "grow":
 		if d == nil || o.grown == len(sizes)-1 || o.w.m.Grow(d.Number, sizes[o.grown+1]) != nil {
 			return nil, false
@@ -226,10 +251,17 @@ func (o *diskObject) happen(what string) ([]operation, bool) {
 			return nil, false
 		}
 	}
-	return []operation{{op: what}}, true
+	return []operation{{op: what, value: value}}, true
 }
 
-func (o *diskObject) restarted(reboot bool) []operation { return ifReboot(reboot) }
+func (o *diskObject) restarted(reboot bool) []operation {
+	o.find(o.w.show())
+	ops := ifReboot(reboot)
+	for i := range ops {
+		ops[i].value = fmt.Sprint(o.number)
+	}
+	return ops
+}
 
 // ifReboot returns the event of a restart of Windows. That of CSI Proxy alone changes nothing.
 func ifReboot(reboot bool) []operation {
@@ -272,9 +304,8 @@ func (w *world) exists(path string) bool {
 
 // foreignObject is a disk whose bytes are not CSI Proxy's. Whatever is asked, it stays.
 type foreignObject struct {
-	w      *world
-	id     string
-	number uint32
+	w  *world
+	id string
 }
 
 func (o *foreignObject) name() string { return o.id }
@@ -284,7 +315,7 @@ func (o *foreignObject) requests() []string {
 func (o *foreignObject) events() []string { return nil }
 func (o *foreignObject) useful() []string { return nil }
 func (o *foreignObject) prepare(op string) call {
-	own := diskObject{w: o.w, id: o.id, number: o.number}
+	own := diskObject{w: o.w, id: o.id}
 	return own.prepare(op)
 }
 func (o *foreignObject) happen(string) ([]operation, bool) { return nil, false }

@@ -48,6 +48,21 @@ var plants = map[string]plant{
 			return nil
 		})
 	}},
+	// The numbers of disks are those from before Windows restarted.
+	"stale number": {says: "not possible in any order", api: func(w *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			err := c.Do()
+			if c.Code != win32.IOCTL_STORAGE_GET_DEVICE_NUMBER || err != nil {
+				return err
+			}
+			if have, ok := w.numbers[c.Path]; ok {
+				copy(c.Out, have)
+				return nil
+			}
+			w.numbers[c.Path] = slices.Clone(c.Out)
+			return nil
+		})
+	}},
 	// FormatVolume is answered when it begins.
 	"early answer": {says: "not possible in any order", call: func(op string, do call) call {
 		if op != "Format" {
@@ -62,10 +77,11 @@ var plants = map[string]plant{
 		}
 	}},
 	// What is read of a foreign disk looks blank to the guard.
-	"missed guard": {says: "the bytes of the foreign disk", api: func(_ *world, api win32.API) win32.API {
+	"missed guard": {says: "the bytes of the foreign disk", api: func(w *world, api win32.API) win32.API {
 		return win32.Observe(api, func(c *win32.Call) error {
 			err := c.Do()
-			if c.Name == "ReadAt" && strings.HasSuffix(c.Path, "PhysicalDrive3") {
+			foreign := diskObject{w: w, id: "foreign3"}
+			if d, _ := foreign.find(w.show()); c.Name == "ReadAt" && strings.HasSuffix(c.Path, fmt.Sprintf("PhysicalDrive%d", d.Number)) {
 				clear(c.Out)
 			}
 			return err

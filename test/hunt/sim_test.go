@@ -92,7 +92,9 @@ type request struct {
 	call         inflight.Call
 	cancel       context.CancelFunc
 	of           *process
-	index        int // in the history
+	index        int     // in the history
+	named        *uint32 // the number of a disk that it names, or nil
+	others       []int   // in the history, of disks that took the number meanwhile
 }
 
 // errDead is the result of the calls of a process that was killed.
@@ -379,6 +381,7 @@ func (s *sim) begin(name, driver, text string) bool {
 	if o == nil || err != nil || taken || !slices.Contains(o.requests(), fields[1]) {
 		return false
 	}
+	s.named = nil
 	do := o.prepare(fields[1])
 	if do == nil {
 		return false
@@ -393,7 +396,7 @@ func (s *sim) begin(name, driver, text string) bool {
 	if planted := plants[s.spec.plant].call; planted != nil {
 		do = planted(fields[1], do)
 	}
-	r := &request{name: name, driver: driver, object: o, op: fields[1], of: of}
+	r := &request{name: name, driver: driver, object: o, op: fields[1], of: of, named: s.named}
 	s.mu.Lock()
 	s.busy[driver] = name
 	s.requests = append(s.requests, r)
@@ -449,9 +452,11 @@ func (s *sim) ended(r *request) {
 	defer s.mu.Unlock()
 	s.later(r.name, "", func() {
 		s.requests = slices.DeleteFunc(s.requests, func(x *request) bool { return x == r })
-		if h := &s.res.history[r.index]; h.returned == 0 {
-			s.clock++
-			h.returned = s.clock
+		for _, i := range append(r.others, r.index) {
+			if h := &s.res.history[i]; h.returned == 0 {
+				s.clock++
+				h.returned = s.clock
+			}
 		}
 	})
 	s.signal()
@@ -473,6 +478,22 @@ func (s *sim) disturb(which func(*request) bool) {
 		if which(r) {
 			s.res.history[r.index].disturbed = true
 		}
+	}
+}
+
+// takes notes that an object's disk got a number. A request which names that number, and
+// which was made when another disk had it, may have met either of them.
+func (s *sim) takes(o object, number uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.named == nil || *r.named != number || r.object == o {
+			continue
+		}
+		h := &s.res.history[r.index]
+		h.unknown, h.disturbed = true, true
+		r.others = append(r.others, s.record(operation{who: r.name, object: o.name(), op: r.op, unknown: true, disturbed: true}))
+		s.res.history[len(s.res.history)-1].called = s.res.history[r.index].called
 	}
 }
 
@@ -517,6 +538,9 @@ func (s *sim) restart(reboot bool) {
 		if h.returned == 0 || h.unknown {
 			h.unknown, h.disturbed, h.err, h.value = true, true, errDead, ""
 			h.returned = s.clock
+		}
+		for _, i := range r.others {
+			s.res.history[i].returned = s.clock
 		}
 		delete(s.busy, r.driver)
 		r.cancel()
@@ -693,7 +717,11 @@ func seeded(seed uint64, steps int, crowd bool) func(*sim) (choice, bool) {
 		case rare(rates.fault) && len(turns) > 0:
 			t := turns[r.IntN(len(turns))]
 			codes := []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_SHARING_VIOLATION, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_READY, win32.ERROR_NO_SUCH_DEVICE}
-			return choice(fmt.Sprintf("%s!%d", t.who, codes[r.IntN(len(codes))])), true
+			code := codes[r.IntN(len(codes))]
+			if t.name == "UseDel" && code == win32.ERROR_NO_SUCH_DEVICE {
+				code = win32.ERROR_IO_DEVICE // the other one would say that there is no mapping
+			}
+			return choice(fmt.Sprintf("%s!%d", t.who, code)), true
 		}
 		idle := []string{}
 		for i := range drivers {
