@@ -71,6 +71,9 @@ func setup(t *testing.T, options mirror.Options) *env {
 	return &env{t, n, s, exe}
 }
 
+// limit is how long the program and the mirror may take. Only a hang takes this long.
+const limit = time.Minute
+
 // program runs operations of the Windows program, and compares what it prints.
 func (e *env) program(operationsAndWants ...string) {
 	e.t.Helper()
@@ -78,22 +81,28 @@ func (e *env) program(operationsAndWants ...string) {
 	for i := 0; i+1 < len(operationsAndWants); i += 2 {
 		operations, wants = append(operations, operationsAndWants[i]), append(wants, operationsAndWants[i+1])
 	}
-	p, err := e.s.Start(session.Program{Path: e.exe, Args: operations, Env: []string{shim.Env}})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
-	defer cancel()
-	if err := p.Wait(ctx); err != nil {
-		e.t.Fatal(err)
-	}
-	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(p.Output()), "\r", ""), "\n")
+	lines := e.run(operations...)
 	for i, want := range wants {
 		name, _, _ := strings.Cut(operations[i], "|")
 		if i >= len(lines) || !strings.HasPrefix(lines[i], name+" "+want) {
 			e.t.Errorf("the program: %s prints %q, want %q", operations[i], lines[min(i, len(lines)-1)], name+" "+want)
 		}
 	}
+}
+
+// run runs operations of the Windows program, and returns the lines that it prints.
+func (e *env) run(operations ...string) []string {
+	e.t.Helper()
+	p, err := e.s.Start(session.Program{Path: e.exe, Args: operations, Env: []string{shim.Env}})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(e.t.Context(), limit)
+	defer cancel()
+	if err := p.Wait(ctx); err != nil {
+		e.t.Fatal(err)
+	}
+	return strings.Split(strings.ReplaceAll(strings.TrimSpace(p.Output()), "\r", ""), "\n")
 }
 
 func (e *env) exists(path string, want bool) {
@@ -215,11 +224,20 @@ func TestNodeToProgram(t *testing.T) {
 	e.program(`isdir|`+staging, "true", `list|`+staging, "[]", `readlink|`+staging, "error")
 }
 
-// eventually runs an operation until it prints what is wanted.
+// eventually runs an operation until it prints what is wanted: what a method of the node other
+// than its services changes, the mirror shows soon after.
 func (e *env) eventually(operation, want string) {
 	e.t.Helper()
-	time.Sleep(200 * time.Millisecond)
-	e.program(operation, want)
+	name, _, _ := strings.Cut(operation, "|")
+	for start := time.Now(); ; {
+		got := e.run(operation)[0]
+		if strings.HasPrefix(got, name+" "+want) {
+			return
+		}
+		if time.Since(start) > limit {
+			e.t.Fatalf("the program: %s prints %q after %v, want %q", operation, got, limit, name+" "+want)
+		}
+	}
 }
 
 // A share is there while its server is reachable.
