@@ -117,7 +117,7 @@ func Connect(ctx context.Context, group string, versions []apiversion.Version, o
 		if err == nil {
 			return conn, nil
 		}
-		if last == nil || ctx.Err() == nil {
+		if last == nil || !over(ctx) {
 			last = err // the error of an attempt that ctx interrupted has no meaning
 		}
 		if _, ok := ctx.Deadline(); !ok || !last.temporary() {
@@ -127,6 +127,13 @@ func Connect(ctx context.Context, group string, versions []apiversion.Version, o
 			return nil, last.withCause(ctx.Err())
 		}
 	}
+}
+
+// over reports whether ctx has ended. An attempt fails at its deadline, also where a busy machine
+// ends ctx a moment later.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // Find is like [Connect], but closes the connection. Use it to connect by other means.

@@ -212,6 +212,38 @@ func testNotRunning(t *testing.T, p *proxy) {
 	}
 }
 
+// late is a context that has not ended yet when its deadline is over.
+type late struct {
+	context.Context
+	deadline time.Time
+	ended    chan struct{}
+}
+
+func (c *late) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *late) Done() <-chan struct{}       { return c.ended }
+
+func (c *late) Err() error {
+	select {
+	case <-c.ended:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// An attempt that fails at the deadline does not hide the reason of an earlier one.
+func TestDeadlineDuringAttempt(t *testing.T) {
+	p := newProxy(t)
+	synctest.Test(t, func(t *testing.T) {
+		// Attempts begin after 0, 25 and 75 ms.
+		ctx := &late{t.Context(), time.Now().Add(20 * time.Millisecond), make(chan struct{})}
+		time.AfterFunc(60*time.Millisecond, func() { close(ctx.ended) })
+		if _, err := negotiate.Connect(ctx, "disk", versions("v1"), p.at()); !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want ErrNotRunning and DeadlineExceeded", err)
+		}
+	})
+}
+
 func TestConnectWithEndedContext(t *testing.T) {
 	p := newProxy(t)
 	p.serve("disk/v1")
