@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -350,17 +351,25 @@ func TestOpenWaitsForServerThatStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const waits = "Waiting for another process to close its pipe"
 	var log logBuffer
-	stopped := time.AfterFunc(250*time.Millisecond, first.Close)
+	var closing atomic.Bool
+	go func() { // the first server stops when the second one has met it
+		for !strings.Contains(log.String(), waits) && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		closing.Store(true)
+		first.Close()
+	}()
 	second, err := apiserver.Open(t.Context(), apiserver.Config{Log: log.logger(slog.LevelWarn)}, pipes...)
 	if err != nil {
 		t.Fatalf("Open while another server stops: %v", err)
 	}
 	defer second.Close()
-	if stopped.Stop() {
+	if !closing.Load() {
 		t.Error("both servers have the pipes")
 	}
-	if got := log.String(); strings.Count(got, "Waiting for another process to close its pipe") != 1 || !strings.Contains(got, pipes[0].Name) {
+	if got := log.String(); strings.Count(got, waits) != 1 || !strings.Contains(got, pipes[0].Name) {
 		t.Errorf("log %q, want one line with the pipe that Open waits for", got)
 	}
 }
