@@ -131,11 +131,15 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	shell := func(ctx context.Context, command string) (string, error) {
+	lab := filepath.Join(dir, "lab")
+	inShell := func(ctx context.Context, command string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "bash", "-c", command)
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CSI_PROXY_LAB_DIR="+filepath.Join(dir, "lab"))
-		out, err := cmd.CombinedOutput()
+		cmd.Env = append(os.Environ(), "CSI_PROXY_LAB_DIR="+lab)
+		return cmd
+	}
+	shell := func(ctx context.Context, command string) (string, error) {
+		out, err := inShell(ctx, command).CombinedOutput()
 		return string(out), err
 	}
 	t.Cleanup(func() { _, _ = shell(context.Background(), "bin/csi-proxy-lab down") }) // if the test has failed
@@ -152,14 +156,24 @@ func TestPage(t *testing.T) {
 	}
 	gone := func() {
 		t.Helper()
-		if _, err := os.Stat(filepath.Join(dir, "lab")); !os.IsNotExist(err) {
+		if _, err := os.Stat(lab); !os.IsNotExist(err) {
 			t.Errorf("the lab's directory is left: %v", err)
 		}
 	}
 	gone()
 	// Ctrl+C, while the lab starts.
-	if out, _ := shell(t.Context(), "timeout --foreground --signal INT 1 bin/csi-proxy-lab up"); !strings.Contains(out, "interrupted; the lab was not started") {
-		t.Errorf("csi-proxy-lab up, interrupted: %s", out)
+	var out bytes.Buffer
+	up := inShell(t.Context(), "exec bin/csi-proxy-lab up")
+	up.Stdout, up.Stderr = &out, &out
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lab started", func() bool { _, err := os.Stat(filepath.Join(lab, "log")); return err == nil })
+	if err := up.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := up.Wait(); err == nil || !strings.Contains(out.String(), "interrupted; the lab was not started") {
+		t.Errorf("csi-proxy-lab up, interrupted: %v: %s", err, &out)
 	}
 	gone()
 	for _, c := range []struct{ command, want string }{
@@ -181,9 +195,26 @@ func TestPage(t *testing.T) {
 		{"story", "DeleteVolume, again"},
 		{"down", ""},
 	} {
+		if c.command == "kill" { // a driver listens before it logs that it serves
+			eventually(t, "the driver logged that it serves", func() bool {
+				out, _ := shell(t.Context(), "bin/csi-proxy-lab logs")
+				return strings.Contains(out, "Serving CSI")
+			})
+		}
 		if out, _ := shell(t.Context(), "bin/csi-proxy-lab "+c.command); !strings.Contains(out, c.want) {
 			t.Errorf("csi-proxy-lab %s: %s, want %q", c.command, out, c.want)
 		}
 	}
 	gone()
+}
+
+// eventually waits until a condition is true.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	const limit = 2 * time.Minute
+	for start := time.Now(); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > limit {
+			t.Fatalf("%v passed before %s", limit, what)
+		}
+	}
 }
