@@ -24,8 +24,8 @@ func TestCallsInFlight(t *testing.T) {
 	sockets(t)
 	p := start(t)
 	p.await(t, "Serving ")
-	const hangs = 12 * time.Second // beyond what is logged first
-	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "DeviceIoControl", Code: win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, Times: 1, Delay: hangs}); err != nil {
+	node := control(t)
+	if err := node.Fail(t.Context(), nodespec.Fault{Call: "DeviceIoControl", Code: win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, Times: 1, Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := transport.Connect(pipe.Path(admin.Pipe))
@@ -54,14 +54,21 @@ func TestCallsInFlight(t *testing.T) {
 	}
 
 	disks := diskClient(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := disks.SetDiskState(ctx, &diskv1.SetDiskStateRequest{DiskNumber: 2}); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("SetDiskState = %v, want DeadlineExceeded", err)
+	left := make(chan error, 1)
+	go func() {
+		_, err := disks.SetDiskState(ctx, &diskv1.SetDiskStateRequest{DiskNumber: 2})
+		left <- err
+	}()
+	await(func(calls []*admin.Call) bool { return len(calls) == 1 && calls[0].Win32 != "" })
+	cancel()
+	if err := <-left; status.Code(err) != codes.Canceled {
+		t.Errorf("SetDiskState = %v, want Canceled", err)
 	}
 	hung := await(func(calls []*admin.Call) bool { return len(calls) == 1 && calls[0].CallerGone })[0]
 	if hung.Pipe != "csi-proxy-disk-v1" || hung.Method != "SetDiskState" || hung.Target != "disk_number=2 is_online=false" || hung.Win32 != "DeviceIoControl" ||
-		hung.Phase != "running" || hung.WaitsFor != "" || hung.AgeMilliseconds < 400 || hung.Process != uint32(os.Getpid()) || hung.Program == "" {
+		hung.Phase != "running" || hung.WaitsFor != "" || hung.Process != uint32(os.Getpid()) || hung.Program == "" {
 		t.Errorf("the hung call is %v", hung)
 	}
 
@@ -74,11 +81,17 @@ func TestCallsInFlight(t *testing.T) {
 	if waits.WaitsFor != "disk 2" || !slices.Equal(waits.HeldBy, []uint64{hung.Id}) || waits.CallerGone || waits.Id <= hung.Id || waits.Win32 != "" {
 		t.Errorf("the waiting call is %v", waits)
 	}
+	p.await(t, `"Still running without its caller"`) // after ten seconds
+	p.await(t, `win32="DeviceIoControl"`)
+	if age := await(func(calls []*admin.Call) bool { return len(calls) == 2 })[0].AgeMilliseconds; age < 10_000 {
+		t.Errorf("the hung call is %d ms old when it is logged, want ten seconds", age)
+	}
+	if err := node.ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-waiting; err != nil {
 		t.Errorf("the waiting call: %v", err)
 	}
-	p.await(t, `"Still running without its caller"`)
-	p.await(t, `win32="DeviceIoControl"`)
 	p.await(t, `"Finished without its caller"`)
 	await(func(calls []*admin.Call) bool { return len(calls) == 0 })
 }

@@ -304,7 +304,7 @@ func TestStateDirSurvivesKill(t *testing.T) {
 
 	start(t, state).await(t, "Serving ")
 	var got *diskv1.DiskIDs
-	for start := time.Now(); got == nil && time.Since(start) < 10*time.Second; {
+	for start := time.Now(); got == nil && time.Since(start) < longLimit; {
 		_, rescan := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{})
 		ids, err := diskClient(t).ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{})
 		if err := errors.Join(rescan, err); err != nil {
