@@ -177,11 +177,12 @@ func TestWaitingDaemonNamesEveryProcess(t *testing.T) {
 	}
 }
 
-// TestRollout replaces one daemon by another while drivers call all the time. A driver with
-// this project's client gets answers within a second after the new daemon serves.
+// TestRollout replaces one daemon by another while drivers call all the time, and measures how
+// long drivers with this project's client get no answer. How often they try to reconnect is a
+// test of client/transport.
 func TestRollout(t *testing.T) {
 	sockets(t)
-	const drivers, limit = 4, time.Second
+	const drivers = 4
 	now := start(t)
 	now.await(t, "Serving ")
 	var running sync.WaitGroup
@@ -247,7 +248,4 @@ func TestRollout(t *testing.T) {
 	running.Wait()
 	t.Attr("measured", fmt.Sprintf("%d rollouts under the calls of %d drivers: %d of %d calls failed, the longest time without an answer was %v, of that %v after the new daemon served",
 		rollouts, drivers, failed, total, longest.Round(time.Millisecond), worst.Round(time.Millisecond)))
-	if worst > limit {
-		t.Errorf("a driver got its first answer %v after the new daemon served, want %v at most", worst, limit)
-	}
 }

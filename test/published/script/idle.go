@@ -3,6 +3,7 @@ package script
 import (
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,9 +22,9 @@ func Idle[C Conn](t *testing.T, connect func(socket func(pipe string) string) (C
 		t.Fatal(err)
 	}
 	defer unused.Close()
-	dialed := 0
+	var dialed atomic.Int64
 	conn, err := connect(func(pipe string) string {
-		dialed++
+		dialed.Add(1)
 		return d.Socket(pipe)
 	})
 	if err != nil {
@@ -37,12 +38,9 @@ func Idle[C Conn](t *testing.T, connect func(socket func(pipe string) string) (C
 	if _, err := io.Copy(io.Discard, unused); err != nil {
 		t.Errorf("the unused connection ended with %v, want that the daemon closes it", err)
 	}
-	if took := time.Since(begin); took > time.Minute {
-		t.Errorf("the unused connection was closed after %v, want about 10 s", took)
-	}
 	// The daemon closes connections of clients that do not respond for 20 s.
 	time.Sleep(time.Until(begin.Add(25 * time.Second)))
-	if err := call(conn); err != nil || dialed != 1 {
-		t.Errorf("after 25 s without a call: %v on connection %d, want success on the first", err, dialed)
+	if err := call(conn); err != nil || dialed.Load() != 1 {
+		t.Errorf("after 25 s without a call: %v on connection %d, want success on the first", err, dialed.Load())
 	}
 }

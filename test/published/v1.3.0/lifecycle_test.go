@@ -164,7 +164,7 @@ pipe="csi-proxy-disk-v1" method="SetDiskState" target="disk_number=NUMBER is_onl
 // audited returns the audit lines. It waits until there are n: the daemon writes a line after
 // it has sent the response.
 func audited(d *script.Daemon, n int) []string {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if lines := d.Audit(); len(lines) >= n || time.Now().After(end) {
 			return lines
 		}
