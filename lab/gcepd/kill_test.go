@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +22,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
-const (
-	// formatting is how long a format takes on the node of kill.
-	formatting = 4 * time.Second
-	// repeats bounds how often NodeStageVolume is called after the kill. The kubelet
-	// repeats it until it succeeds.
-	repeats = 20
-)
+// killLimit limits all calls of kill. Only a hang takes this long.
+const killLimit = 5 * time.Minute
 
 // kill kills csi-proxy-sim with SIGKILL in the format of a volume that the driver stages.
 // After its restart the driver's repeated call must complete. It returns how many calls
@@ -45,10 +42,10 @@ func kill(t *testing.T, l *lab) (calls int) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	state, node := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "node.yaml")
-	if err := os.WriteFile(node, fmt.Appendf(nil, "attach: seen\nformatDuration: %s\n", formatting), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	daemon := func() (kill func()) {
+	daemon := func(formats time.Duration) (kill func()) {
+		if err := os.WriteFile(node, fmt.Appendf(nil, "attach: seen\nformatDuration: %s\n", formats), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		var log bytes.Buffer
 		cmd := exec.Command(binary, "-state-dir", state, "-node-config", node)
 		cmd.Env = append(os.Environ(), pipe.DirVariable+"="+dir)
@@ -66,8 +63,8 @@ func kill(t *testing.T, l *lab) (calls int) {
 		t.Cleanup(kill)
 		return kill
 	}
-	end := daemon()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	end := daemon(time.Hour)
+	ctx, cancel := context.WithTimeout(t.Context(), killLimit)
 	defer cancel()
 	n := connect(ctx, t, dir)
 	controller, metadata := startCloud(t, n, named(t, "gce"))
@@ -112,17 +109,26 @@ func kill(t *testing.T, l *lab) (calls int) {
 		return err
 	}
 
+	// The format begins a moment later.
+	if err := n.Fail(simnode.Fault{Call: winapi.Format, Times: 1, Delay: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	formats := func() bool {
+		state, err := n.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(state.Faults, func(f simnode.Fault) bool { return f.Hits > 0 })
+	}
 	answer := make(chan error, 1)
 	go func() { answer <- stage() }()
-	for found := false; !found; {
-		_, found = volumeOf(t, n)
+	for !formats() {
 		select {
 		case err := <-answer:
 			t.Fatalf("NodeStageVolume returned before the kill: %v", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	time.Sleep(formatting / 4)
 	if name := partitionName(t, n); !strings.HasPrefix(name, "csi-format:") {
 		t.Fatalf("the partition has the name %q before the kill, want the mark of a format that is not finished", name)
 	}
@@ -132,15 +138,15 @@ func kill(t *testing.T, l *lab) (calls int) {
 	} else {
 		t.Logf("NodeStageVolume during the kill: %v", err)
 	}
-	daemon()
+	daemon(time.Second)
 	connect(ctx, t, dir)
 	for calls = 1; ; calls++ {
 		if err = stage(); err == nil {
 			break
 		}
 		t.Logf("NodeStageVolume, repeated: %v", err)
-		if calls == repeats {
-			t.Fatalf("NodeStageVolume fails %d times after csi-proxy-sim was killed and restarted; the last error: %v", repeats, err)
+		if ctx.Err() != nil {
+			t.Fatalf("NodeStageVolume fails %d times after csi-proxy-sim was killed and restarted; the last error: %v", calls, err)
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
