@@ -113,7 +113,7 @@ func TestDriver(t *testing.T) {
 		t.Errorf("stage after a restart: %v", err)
 	}
 
-	p.Stop(10 * time.Second)
+	p.Stop(time.Minute)
 	if err := p.Wait(ctx); err != nil {
 		t.Error(err)
 	}

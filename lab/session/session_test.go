@@ -108,7 +108,7 @@ func TestSession(t *testing.T) {
 	if out := killed.Output(); strings.Contains(out, "interrupted") {
 		t.Errorf("a killed program was interrupted: %q", out)
 	}
-	long.Stop(10 * time.Second)
+	long.Stop(time.Minute)
 	if err := wait(long); err != nil || !strings.Contains(long.Output(), "interrupted") {
 		t.Errorf("stop: %v, output %q, want an interrupt", err, long.Output())
 	}
@@ -132,7 +132,7 @@ func TestSessionsAreSeparate(t *testing.T) {
 	}
 	select {
 	case <-p.Ended():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("a program has survived its session")
 	}
 }

@@ -145,7 +145,7 @@ func run(t *testing.T, newNode NewNode, atOnce int) {
 // it returns the stacks of all of them.
 func settled(before int) string {
 	var stacks string
-	if waited(10*time.Second, func() (fewer bool) {
+	if waited(time.Minute, func() (fewer bool) {
 		var n int
 		n, stacks = goroutines()
 		return n <= before
@@ -210,7 +210,7 @@ func (e *env) noHandles() {
 	}
 	var open []string
 	var err error
-	closed := waited(10*time.Second, func() bool {
+	closed := waited(time.Minute, func() bool {
 		open, err = e.n.OpenHandles()
 		return err != nil || len(open) == 0
 	})
@@ -402,7 +402,7 @@ func (e *env) count(call string, code uint32) (hits func() uint32) {
 // until waits for a condition that another goroutine or the node brings about.
 func (e *env) until(what string, condition func() bool) {
 	e.Helper()
-	if !waited(20*time.Second, condition) {
+	if !waited(time.Minute, condition) {
 		e.Fatalf("timed out waiting until %s", what)
 	}
 }
