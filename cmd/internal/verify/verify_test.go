@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -327,13 +326,13 @@ func TestInterrupt(t *testing.T) {
 		}
 	}}
 	var trouble bytes.Buffer
-	begun := time.Now()
 	exit := Run(ctx, "test", []string{"-simulated", "-report", path, "-only", "questions|contract"}, nil, out, &trouble)
-	if exit != exitFailed || !strings.Contains(trouble.String(), "interrupted") || time.Since(begun) > 20*time.Second {
-		t.Errorf("exit code %d after %v: %s", exit, time.Since(begun), trouble.String())
+	if exit != exitFailed || !strings.Contains(trouble.String(), "interrupted") {
+		t.Errorf("exit code %d: %s", exit, trouble.String())
 	}
+	// The last section takes longer than all others.
 	text, err := os.ReadFile(path + ".json")
-	if err != nil || !strings.Contains(string(text), questions()[0].name) {
+	if err != nil || !strings.Contains(string(text), questions()[0].name) || strings.Contains(string(text), contractPrefix+"pipes") {
 		t.Errorf("report: %v\n%s", err, text)
 	}
 }
