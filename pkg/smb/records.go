@@ -25,6 +25,8 @@ type records struct {
 	searched   bool
 	at         time.Time // of the last search
 	incomplete bool      // the search was: any share may have unknown links
+	unreported bool      // the result of the search is not in the log
+	found      int       // links that it found
 	armed      bool      // the timer for unwanted mappings runs
 }
 
@@ -65,10 +67,19 @@ func (r *records) wasSearched(now time.Time) bool {
 	return r.searched && !(r.incomplete && now.Sub(r.at) >= searchInterval)
 }
 
-func (r *records) setSearched(now time.Time, incomplete bool) {
+func (r *records) setSearched(now time.Time, incomplete bool, links int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.searched, r.at, r.incomplete = true, now, incomplete
+	r.searched, r.at, r.incomplete, r.unreported, r.found = true, now, incomplete, true, links
+}
+
+// toReport returns how many links the last search found, once for each search.
+func (r *records) toReport() (links int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	links, ok = r.found, r.unreported
+	r.unreported = false
+	return links, ok
 }
 
 // partly reports whether the search was incomplete.

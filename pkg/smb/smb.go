@@ -387,7 +387,7 @@ func (c *call) verify(user, other string) error {
 
 // mapping returns the mapping of the share, if there is one.
 func (c *call) mapping() (smbapi.Mapping, bool, error) {
-	all, err := c.host.mappings()
+	all, err := c.s.list(c.host)
 	if err != nil {
 		return smbapi.Mapping{}, false, err
 	}
@@ -647,9 +647,9 @@ func (c *call) usedBy(root, except string) (string, error) {
 	return "", nil
 }
 
-// Survey searches for mappings and links of earlier processes, and logs how many mappings are
-// not used by a link. The daemon calls it when it starts. Otherwise the first request does
-// the same.
+// Survey searches for links of earlier processes. The daemon calls it when it starts. Otherwise
+// the first request does the same. The first list of mappings after it logs how many are not
+// used by a link.
 func (s *SMB) Survey(ctx context.Context) error {
 	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, "")) })
 }
@@ -658,7 +658,7 @@ func (s *SMB) Survey(ctx context.Context) error {
 // programs. The daemon calls it for its metrics.
 func (s *SMB) CountMappings(ctx context.Context) (map[smbapi.Status]int, error) {
 	return service.Get(ctx, s.base, nil, func(smbapi.HostAPI) (map[smbapi.Status]int, error) {
-		all, err := s.on(ctx, "").mappings()
+		all, err := s.list(s.on(ctx, ""))
 		if err != nil {
 			return nil, hosterr.Wrap("list the mappings", "", err)
 		}
@@ -705,19 +705,20 @@ func (s *SMB) find(ctx context.Context, h host) error {
 			s.addLink(remote.root(), l.Path, true)
 		}
 	}
-	s.setSearched(s.base.Node.Clock.Now(), incomplete)
-	s.report(h, len(links))
+	s.setSearched(s.base.Node.Clock.Now(), incomplete, len(links))
 	return nil
 }
 
-// report logs the result of the search.
-func (s *SMB) report(h host, links int) {
-	if h.more == nil {
-		return
-	}
+// list lists the mappings. The first list after a search logs what the search found: a list at
+// the start would load WMI into a process that may never need it.
+func (s *SMB) list(h host) ([]smbapi.Mapping, error) {
 	all, err := h.mappings()
-	if err != nil {
-		return // a request that needs them reports the error
+	if err != nil || h.more == nil {
+		return all, err
+	}
+	links, ok := s.toReport()
+	if !ok {
+		return all, nil
 	}
 	orphans := 0
 	for _, m := range all {
@@ -730,6 +731,7 @@ func (s *SMB) report(h host, links int) {
 		level = slog.LevelWarn
 	}
 	s.base.Node.Log.Log(context.Background(), level, "Found SMB mappings", "mappings", len(all), "links", links, "withoutLinks", orphans)
+	return all, nil
 }
 
 // A mapping whose removal was requested while links used it is removed when the filesystem

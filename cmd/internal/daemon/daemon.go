@@ -221,7 +221,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	m.Serving(server.Accepting)
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Failed to find SMB mappings of earlier processes, retrying with the first SMB request")
+			klog.ErrorS(err, "Failed to find links to SMB shares, retrying with the first SMB request")
 		}
 	})
 	err = server.Serve(ctx)
@@ -283,8 +283,8 @@ func (s web) start(ctx context.Context, background *sync.WaitGroup, address stri
 	return nil
 }
 
-// survey makes the SMB service log the mappings that earlier processes left on the node,
-// if it supports that.
+// survey makes the SMB service find the links to shares that earlier processes made, if it
+// supports that.
 func survey(ctx context.Context, s smb.Service) error {
 	if s, ok := s.(interface{ Survey(context.Context) error }); ok {
 		return s.Survey(ctx)

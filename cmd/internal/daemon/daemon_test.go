@@ -451,29 +451,31 @@ func TestEveryVersionHasPipe(t *testing.T) {
 	}
 }
 
-// The daemon logs mappings of earlier processes when it starts.
+// The daemon logs mappings of earlier processes with the first request that lists mappings.
 func TestOrphanedMappingsAreLogged(t *testing.T) {
 	sockets(t)
 	state := t.TempDir()
-	p := start(t, "-state-dir="+state)
-	p.await(t, "Serving ")
-	c, err := smb.NewClient()
-	if err != nil {
-		t.Fatal(err)
+	share := func() *process {
+		p := start(t, "-state-dir="+state)
+		p.await(t, "Serving ")
+		c, err := smb.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{
+			RemotePath: `\\files.example.com\data`, Username: "csi", Password: "csi",
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
-	defer c.Close()
-	if _, err := c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{
-		RemotePath: `\\files.example.com\data`, Username: "csi", Password: "csi",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	p := share()
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	p.cmd.Wait()
-
-	p = start(t, "-state-dir="+state)
-	p.await(t, `"Found SMB mappings" mappings=1 links=0 withoutLinks=1`)
+	share().await(t, `"Found SMB mappings" mappings=1 links=0 withoutLinks=1`)
 }
 
 // A driver meets a daemon that serves some versions as it meets an older daemon: it falls
