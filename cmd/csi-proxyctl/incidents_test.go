@@ -125,7 +125,7 @@ func runFlood(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var calls sync.WaitGroup
 	ts.Defer(func() { cancel(); calls.Wait() })
-	for range number { // a connection has at most 32 calls
+	for range number { // a connection has at most 64 calls
 		conn, err := transport.Connect(filepath.Join(dir, "csi-proxy-volume-v1.sock"))
 		ts.Check(err)
 		calls.Go(func() {

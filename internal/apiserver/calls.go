@@ -80,6 +80,7 @@ type call struct {
 	arriving share
 	request  request
 	running  bool // it has a slot
+	expired  bool // it took longer than its limit; [Calls] guards it
 }
 
 func (m *method) newCall(ctx context.Context) *call {
@@ -101,15 +102,12 @@ func (s *Server) fill(c *inflight.Call, l *limiter, method string, from *caller)
 
 func (c *call) run(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.deadline)
-		defer cancel()
-		c.record.OwnDeadline = true
-	}
-	if !c.limiter.calls.start(&c.record) {
-		return nil, failed(stopping(c.name))
+		c.record.Limit = c.deadline
 	}
 	c.ctx, c.decode = c.record.Begin(ctx, c.ended), decode
+	if !c.limiter.calls.start(c) {
+		return nil, failed(stopping(c.name))
+	}
 	defer c.leave()
 	return c.handle(impl, c.ctx, c.admit, interceptor)
 }
@@ -139,12 +137,14 @@ func (c *call) admit(in any) error {
 	if err := c.receive(in); err != nil {
 		return err
 	}
-	c.record.SetPhase(inflight.Queued, in)
-	if err := c.limiter.acquire(c.ctx, c.from); err != nil {
-		return c.busy(err)
+	if !c.limiter.tryAcquire(c.from) {
+		c.record.SetPhase(inflight.Queued, in)
+		if err := c.limiter.acquire(c.ctx, c.from); err != nil {
+			return c.busy(err)
+		}
 	}
 	c.running = true
-	c.record.SetPhase(inflight.Running, nil)
+	c.record.SetPhase(inflight.Running, in)
 	return nil
 }
 
@@ -189,12 +189,24 @@ type statusWriter interface {
 	WriteStatus(*status.Status) error
 }
 
-// abort ends the read of a request that is not awaited any longer. gRPC has no public way to
-// do that: its stream does it when a status is written. Without that, abort closes the
-// connection, with its other calls.
-func (c *call) abort() {
+// abort ends the read of a request that is not awaited any longer.
+func (c *call) abort() { c.end(c.lost()) }
+
+// expire ends a call that has taken longer than its limit.
+func (c *call) expire() {
+	if c.record.Phase() == inflight.Queued {
+		c.end(c.busy(c.limiter.allRunning(c.deadline)))
+		return
+	}
+	c.end(failed(hosterr.Wrap("call", c.name, fmt.Errorf("%w: it has not ended within %v, the limit for a caller that sets no deadline", context.DeadlineExceeded, c.deadline))))
+}
+
+// end answers a call, and ends its context, before its handler has returned. gRPC has no
+// public way to do that: its stream does it when a status is written. Without that, end
+// closes the connection, with its other calls.
+func (c *call) end(f *failure) {
 	if stream, ok := grpc.ServerTransportStreamFromContext(c.ctx).(statusWriter); ok {
-		_ = stream.WriteStatus(c.lost().status) // it fails if the client is gone
+		_ = stream.WriteStatus(f.status) // it fails if the client is gone
 		return
 	}
 	_ = c.from.hangUp() // it fails if the client is gone
@@ -209,16 +221,20 @@ func (s *Server) invoke(ctx context.Context, in any, info *grpc.UnaryServerInfo,
 	if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) && !isHealth(info.FullMethod) {
 		s.config.Log.Log(ctx, LevelRequest, "Received request", "id", inflight.Of(ctx).ID, "method", info.FullMethod, "request", redacted(m))
 	}
-	start := time.Now()
+	var changes change
+	var start time.Time
+	audited := false
+	if s.config.Audit {
+		if changes, audited = s.changes[info.FullMethod]; audited {
+			start = time.Now()
+		}
+	}
 	defer func() {
 		if err != nil {
 			out, err = nil, failedIn(ctx, err)
 		}
-		if !s.config.Audit {
-			return
-		}
-		if c, ok := s.changes[info.FullMethod]; ok {
-			s.audit(ctx, c, in, time.Since(start), status.Code(err))
+		if audited {
+			s.audit(ctx, changes, in, time.Since(start), status.Code(err))
 		}
 	}()
 	defer recovered(&err)

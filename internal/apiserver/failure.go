@@ -142,7 +142,7 @@ func levelOf(code codes.Code, c *inflight.Call, err error) slog.Level {
 	case codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.OutOfRange, codes.FailedPrecondition, codes.Unimplemented:
 		return slog.LevelWarn
 	case codes.DeadlineExceeded:
-		if !c.OwnDeadline { // the caller has chosen it
+		if c.Limit == 0 { // the caller has chosen it
 			return slog.LevelWarn
 		}
 	case codes.PermissionDenied, codes.ResourceExhausted:

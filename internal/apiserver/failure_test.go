@@ -190,10 +190,12 @@ func TestLevelsOfFailures(t *testing.T) {
 		l := newMemory()
 		stop := inMemory(t, log.logger(slog.LevelInfo), l, &fakeDisk{rescan: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
 		defer stop()
-		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("Rescan = %v, want DeadlineExceeded", err)
+		begun := time.Now()
+		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded || time.Since(begun) != 5*time.Minute {
+			t.Errorf("Rescan = %v after %v, want DeadlineExceeded after 5m", err, time.Since(begun))
 		}
-		if got := lines(log.String(), "Request failed"); len(got) != 1 || !strings.Contains(got[0], "level=ERROR ") {
+		synctest.Wait()
+		if got := lines(log.String(), "Request failed"); len(got) != 1 || !strings.Contains(got[0], "level=ERROR ") || !strings.Contains(got[0], "code=DeadlineExceeded") {
 			t.Errorf("the server's deadline is logged as %q", got)
 		}
 	})
@@ -267,6 +269,7 @@ func TestOverloadIsCounted(t *testing.T) {
 			}
 		}
 		group.Wait()
+		synctest.Wait() // the server has noticed, too, that their time is over
 		close(h.release)
 		synctest.Wait()
 		mu.Lock()

@@ -17,7 +17,8 @@ import (
 // health checks and reflection. The zero value is ready to use.
 type Calls struct {
 	mu     sync.Mutex
-	calls  map[*inflight.Call]struct{}
+	calls  map[*inflight.Call]*call
+	timed  bool // a timer runs that looks for calls that take longer than their limit
 	closed bool
 	none   chan struct{} // once closed is true: is closed when there are no calls
 
@@ -101,17 +102,54 @@ func (c *Calls) Count() int {
 }
 
 // start adds a call; ok is false if it must not start.
-func (c *Calls) start(call *inflight.Call) (ok bool) {
+func (c *Calls) start(of *call) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	if c.calls == nil {
-		c.calls = map[*inflight.Call]struct{}{}
+		c.calls = map[*inflight.Call]*call{}
 	}
-	c.calls[call] = struct{}{}
+	c.calls[&of.record] = of
+	if of.record.Limit > 0 && !c.timed {
+		c.timed = true
+		time.AfterFunc(defaultDeadline, c.expire)
+	}
 	return true
+}
+
+// expire ends the calls that have taken longer than their limits, and looks again when the
+// next one may have.
+func (c *Calls) expire() {
+	for _, late := range c.overdue() {
+		late.expire()
+	}
+}
+
+// overdue returns the calls that have taken longer than their limits, each of them once. One
+// timer for all calls costs them nothing. A call that has not begun yet may last the shortest
+// limit, so that is the longest interval.
+func (c *Calls) overdue() (late []*call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := defaultDeadline
+	c.timed = false
+	for record, call := range c.calls {
+		switch {
+		case record.Limit == 0 || call.expired || !record.Left().IsZero():
+		case record.Overdue():
+			call.expired = true
+			late = append(late, call)
+		default:
+			c.timed = true
+			next = min(next, time.Until(record.Started.Add(record.Limit)))
+		}
+	}
+	if c.timed {
+		time.AfterFunc(next, c.expire)
+	}
+	return late
 }
 
 // end removes a call.

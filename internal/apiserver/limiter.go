@@ -83,16 +83,20 @@ func (l *limiter) manyArriving() error {
 	return &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls have started without sending a request, which is the limit", maxArriving)}
 }
 
+// tryAcquire takes a slot if one is free.
+func (l *limiter) tryAcquire(c *caller) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free == 0 {
+		return false
+	}
+	l.start(c)
+	return true
+}
+
 // acquire waits for a slot. It fails with a [BusyError] if ctx reaches its
 // deadline first.
 func (l *limiter) acquire(ctx context.Context, c *caller) (err error) {
-	l.mu.Lock()
-	if l.free > 0 {
-		l.start(c)
-		l.mu.Unlock()
-		return nil
-	}
-	l.mu.Unlock()
 	w := &waiter{c, make(chan struct{})}
 	tooMany := &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running and %d are waiting, which is the limit", maxRunning, maxWaiting)}
 	s := &share{of: c, lost: make(chan struct{})}
@@ -113,13 +117,18 @@ func (l *limiter) acquire(ctx context.Context, c *caller) (err error) {
 		err = tooMany
 	case <-ctx.Done():
 		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) || timeIsOver(ctx) {
-			err = &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, time.Since(begun).Round(time.Millisecond))}
+			err = l.allRunning(time.Since(begun))
 		}
 	}
 	if !l.leave(w) {
 		l.release(c) // it got a slot in the meantime
 	}
 	return err
+}
+
+// allRunning is the error of a call that has waited for a slot for so long.
+func (l *limiter) allRunning(waited time.Duration) error {
+	return &BusyError{Pipe: l.pipe, reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, waited.Round(time.Millisecond))}
 }
 
 // start takes a slot. The caller holds mu.

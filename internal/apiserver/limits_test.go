@@ -608,6 +608,56 @@ func TestCallKeepsSlotAfterCallerLeaves(t *testing.T) {
 	})
 }
 
+// Calls without a deadline of their own end when their method's limit is over: each at its
+// time, while its Windows call goes on; the work of those that ended is not ended again.
+func TestLimitOfCallersWithoutDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemory()
+		release := make(chan struct{})
+		var mu sync.Mutex
+		ended := map[error]int{} // what the contexts of the calls said
+		inMemory(t, quiet, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, err := node.Await(ctx, func() (int, error) {
+				<-release
+				mu.Lock()
+				defer mu.Unlock()
+				ended[ctx.Err()]++
+				return 0, nil
+			})
+			return err
+		}})
+		conn := l.client(t)
+		begun := time.Now()
+		took, codesOf := map[time.Duration]int{}, map[codes.Code]int{}
+		var group sync.WaitGroup
+		for i := range 40 { // 32 run, and 8 wait
+			time.Sleep(time.Second)
+			group.Go(func() {
+				_, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{})
+				mu.Lock()
+				defer mu.Unlock()
+				took[time.Since(begun)-time.Duration(i+1)*time.Second]++
+				codesOf[status.Code(err)]++
+			})
+		}
+		group.Wait()
+		if took[5*time.Minute] != 40 || codesOf[codes.DeadlineExceeded] != 32 || codesOf[codes.ResourceExhausted] != 8 {
+			t.Errorf("calls took %v and ended with %v, want 5m, 32 DeadlineExceeded and 8 ResourceExhausted", took, codesOf)
+		}
+		time.Sleep(time.Hour)
+		close(release)
+		synctest.Wait()
+		mu.Lock()
+		if ended[context.DeadlineExceeded] != 32 || len(ended) != 1 {
+			t.Errorf("the contexts ended with %v, want %v for 32", ended, context.DeadlineExceeded)
+		}
+		mu.Unlock()
+		if _, err := diskv1.NewDiskClient(conn).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+			t.Errorf("after the hanging calls finished: %v", err)
+		}
+	})
+}
+
 func TestConnectionsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()

@@ -115,11 +115,11 @@ func TestSharesAreNotCountedEachTime(t *testing.T) {
 	}
 }
 
-// A gRPC whose streams take no status does not keep the requests that are not awaited.
-func TestAbortWithoutStatusHangsUp(t *testing.T) {
+// A gRPC whose streams take no status does not keep calls that have ended.
+func TestEndWithoutStatusHangsUp(t *testing.T) {
 	hungUp := 0
 	c := &call{ctx: context.Background(), from: &caller{hangUp: func() error { hungUp++; return nil }}}
-	c.abort()
+	c.end(failed(context.DeadlineExceeded))
 	if hungUp != 1 {
 		t.Errorf("the connection was closed %d times, want once", hungUp)
 	}

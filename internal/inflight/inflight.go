@@ -29,8 +29,9 @@ type Call struct {
 	// Program returns what it runs.
 	Process uint32
 	Program func() string
-	// OwnDeadline means that its deadline is not its caller's.
-	OwnDeadline bool
+	// Limit is how long it may take, if its caller has set no deadline; otherwise 0. The
+	// server ends the context of [Call.Begin] then.
+	Limit time.Duration
 	// Measured means that the time in each phase is measured, for Spent.
 	Measured bool
 	// Workers, if set, run its work.
@@ -38,6 +39,7 @@ type Call struct {
 	// Steps, if set, have the steps of its work that failed.
 	Steps *Steps
 
+	ctx  callContext
 	free func()
 
 	mu         sync.Mutex
@@ -48,6 +50,7 @@ type Call struct {
 	since      time.Time // the phase, or the wait
 	left       time.Time // when its caller had its answer or was gone; zero before
 	goroutines []working // the innermost last
+	first      [1]working
 	wait       *Wait
 	err        error  // of the work that ended last
 	failed     []Step // of work that ended with an error
@@ -122,13 +125,50 @@ type Wait struct {
 
 type key struct{}
 
-// Begin makes c the call of the returned context: work that [Start] runs under it keeps c in
+// callContext is the context of a call. It is a part of the call, and has no timer for the
+// call's limit: both would cost as much as the work of a short call.
+type callContext struct {
+	context.Context
+	call *Call
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) {
+	if c.call.Limit > 0 {
+		return c.call.Started.Add(c.call.Limit), true
+	}
+	return c.Context.Deadline()
+}
+
+// Err implements [context.Context].
+func (c *callContext) Err() error {
+	err := c.Context.Err()
+	if err != nil && c.call.Overdue() {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// Value implements [context.Context].
+func (c *callContext) Value(k any) any {
+	if k == (key{}) {
+		return c.call
+	}
+	return c.Context.Value(k)
+}
+
+// Overdue reports whether the call has taken longer than its limit.
+func (c *Call) Overdue() bool { return c.Limit > 0 && time.Since(c.Started) >= c.Limit }
+
+// Begin makes c the call of the returned context: work that [Call.Go] runs under it keeps c in
 // flight. free is called once, after [Call.Leave] and after the last of that work.
 func (c *Call) Begin(ctx context.Context, free func()) context.Context {
 	c.mu.Lock() // it may be in a list already
 	c.users, c.free, c.phase, c.since = 1, free, Receiving, c.Started
+	c.goroutines = c.first[:0]
 	c.mu.Unlock()
-	return context.WithValue(ctx, key{}, c)
+	c.ctx = callContext{ctx, c}
+	return &c.ctx
 }
 
 // Of returns the call of a context, or nil.
@@ -171,8 +211,7 @@ func (c *Call) Go(f func() error, done func()) {
 		}()
 		c.enter(id)
 		err = f()
-		var panicked *PanicError
-		return !errors.As(err, &panicked)
+		return err == nil || !errors.As(err, new(*PanicError))
 	}
 	if c.Workers == nil {
 		go func() {

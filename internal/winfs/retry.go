@@ -30,10 +30,18 @@ func IsAway(err error) bool {
 // whileAway calls f until it succeeds, fails with an error that is not [IsAway], or has
 // failed for [maxAway], and not again after it has changed something.
 func (o *op) whileAway(f func() error) error {
+	err := f()
+	if !IsAway(err) || o.modified {
+		return err
+	}
 	left := maxAway
 	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &left}
+	first := true
 	return node.Poll(o.ctx, o.n.Clock, pace, func() (bool, error) {
-		err := f()
+		if !first {
+			err = f()
+		}
+		first = false
 		return !IsAway(err) || o.modified, err
 	})
 }
