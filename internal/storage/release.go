@@ -82,7 +82,8 @@ func release(ctx context.Context, n *node.Node, id string) (*Volume, error) {
 }
 
 // Folders returns the folders in which volumes of a disk are mounted. Drive letters do not
-// count: Windows may have assigned them by itself.
+// count: Windows may have assigned them by itself. Neither does a folder that only the mount
+// manager still has, because it was removed, or unmounted while the disk was away.
 func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, err error) {
 	all, err := OnDisk(ctx, n, disk, 0, false)
 	if err != nil {
@@ -93,7 +94,13 @@ func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, 
 		if err != nil {
 			return nil, err
 		}
-		folders = append(folders, some...)
+		for _, folder := range some {
+			id, err := n.API.VolumeNameForMountPoint(folder)
+			stale := win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND)
+			if !stale && (err != nil || strings.EqualFold(id, at.ID)) {
+				folders = append(folders, folder)
+			}
+		}
 	}
 	return folders, nil
 }

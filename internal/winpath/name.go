@@ -11,7 +11,7 @@ import (
 // a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
 // be older; then Fold may treat more names as different.
 func Fold(s string) string {
-	if IsASCII(s) {
+	if isASCII(s) {
 		return strings.ToUpper(s)
 	}
 	return strings.Map(func(r rune) rune {
@@ -23,8 +23,7 @@ func Fold(s string) string {
 	}, s)
 }
 
-// IsASCII reports whether s has only characters of ASCII.
-func IsASCII(s string) bool {
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -39,7 +38,7 @@ func SameName(a, b string) bool {
 	if a == b {
 		return true
 	}
-	if IsASCII(a) && IsASCII(b) {
+	if isASCII(a) && isASCII(b) {
 		return strings.EqualFold(a, b)
 	}
 	return Fold(a) == Fold(b)

@@ -569,6 +569,32 @@ func TestDisconnectOfMountedTarget(t *testing.T) {
 	f.must(f.disconnect(here, iqn))
 }
 
+// A volume that was unmounted while its disk was away does not keep the target connected,
+// although the mount manager still has its folder.
+func TestDisconnectOfTargetUnmountedWhileAway(t *testing.T) {
+	f := withVolume(t)
+	volumes, err := volume.New(volumeapi.On(f.Node.Node))
+	f.must(err)
+	const folder = `C:\var\lib\kubelet\pods\8d9f\mount`
+	f.must(winfs.MkdirAll(t.Context(), f.Node.Node, folder))
+	list, err := volumes.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+	f.must(err)
+	id := list.VolumeIDs[0]
+	_, err = volumes.MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: folder})
+	f.must(err)
+	sessions, err := f.Windows.GetIScsiSessionList()
+	f.must(err)
+	f.must(f.Windows.LogoutIScsiTarget(sessions[0].ID)) // by another program
+	_, err = volumes.UnmountVolume(t.Context(), &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: folder})
+	f.must(err)
+
+	f.must(f.connect(here, iqn))
+	if names, err := f.Windows.VolumePathNames(id); err != nil || len(names) == 0 {
+		t.Fatalf("the mount manager has %q, %v; want the folder", names, err)
+	}
+	f.must(f.disconnect(here, iqn))
+}
+
 // withVolume returns a node that is connected to a target, with a volume on its disk 1.
 func withVolume(t *testing.T) *fixture {
 	t.Helper()

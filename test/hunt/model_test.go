@@ -20,6 +20,7 @@ type operation struct {
 	err              error
 	unknown          bool // there was no answer
 	disturbed        bool // something happened meanwhile that may make it fail
+	raced            bool // a volume may have been mounted after DisconnectTarget had looked for mounts
 	called, returned int64
 }
 
@@ -47,6 +48,7 @@ type tally struct{ histories, operations, undecided int }
 // linearizable returns why the answers about an object are not possible one after the other,
 // or "".
 func (w *world) linearizable(history []operation) string {
+	races(history)
 	for _, o := range w.objects {
 		for _, part := range o.parts() {
 			model := porcupine.NondeterministicModel{
@@ -179,7 +181,11 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 		}
 		return append(s.partly(name), s.done(name, i, "")...)
 	}
-	return s.done(name, i, op.value)
+	states = s.done(name, i, op.value)
+	if op.disturbed && (name == "Online" || name == "Partition") { // the wait for its volume may have failed
+		states = options(states, func(d *diskState) { d.up = false })
+	}
+	return states
 }
 
 // observed reports whether a state is the one that was observed.

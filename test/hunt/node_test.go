@@ -32,6 +32,12 @@ const (
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// ext4 is what a file system of another operating system has in its first block.
+var ext4 = nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
+
+// arrival is the time from a login to a target until its disk arrives.
+const arrival = time.Second
+
 // random returns a source of identifiers that are the same in every run.
 func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
@@ -49,6 +55,7 @@ type world struct {
 	info    *nodespec.State      // or nil
 	rest    bool                 // nothing has run for some minutes
 	named   *uint32              // the number of a disk that the request names which is being prepared, or nil
+	landing bool                 // disks of iSCSI sessions may arrive
 	numbers map[string][]byte    // what a planted fault remembers of disks
 	tally   tally
 }
@@ -114,10 +121,9 @@ func newWorld(t *testing.T, s *sim) *world {
 	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, written: map[string]time.Time{}, numbers: map[string][]byte{}}
 	s.world = w
 	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one.
-	ext4 := nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
 	c := nodespec.Config{
 		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
-		Directories: []string{base, kubelet + `\pods`, shareDir("0"), shareDir("1")},
+		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("0"), shareDir("1")},
 		SMBServers:  []nodespec.SMBServer{{Name: shareServer, Shares: []string{shareName}, Accounts: shareUsers}},
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem, Size: 1 << 30},
@@ -126,17 +132,23 @@ func newWorld(t *testing.T, s *sim) *world {
 			{ID: "foreign3", Size: 64 * mib, Bytes: []nodespec.Bytes{ext4}},
 			{ID: "foreign4", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: mib, Type: "ldmMetadata"}, {Type: "ldmData"}}},
 		},
-		Services: []nodespec.Service{{Name: "Base", StartDelay: nodespec.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: nodespec.Duration(time.Second)}},
+		ISCSI:    nodespec.ISCSI{Targets: []nodespec.ISCSITarget{iscsiTarget(0), iscsiTarget(1)}},
+		Services: []nodespec.Service{{Name: iscsiService, StartType: "auto", StartDelay: nodespec.Duration(time.Second)}, {Name: "Base", StartDelay: nodespec.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: nodespec.Duration(time.Second)}},
 	}
 	if w.m, err = emulated.Open(c, emulated.Machine{Now: time.Now, Rand: random(1), Sleep: w.sleep}); err != nil {
 		t.Fatal(err)
 	}
+	initiator := &iscsiObject{w: w, numbers: [2]int{-1, -1}}
+	if err := errors.Join(w.m.AddIScsiSendTargetPortal(iscsiPortal(1)), initiator.login(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(arrival)
 	w.objects = []object{
 		&diskObject{w: w, id: "disk1"}, &diskObject{w: w, id: "disk2"},
 		&treeObject{w: w, dir: base + `\tree`},
+		initiator, &shareObject{w: w},
 		&foreignObject{w: w, id: "foreign3"}, &foreignObject{w: w, id: "foreign4"},
 		&serviceObject{w: w},
-		&shareObject{w: w},
 	}
 	info, err := w.m.Show()
 	if err != nil {
@@ -147,9 +159,10 @@ func newWorld(t *testing.T, s *sim) *world {
 			w.foreign[d.Image] = digest(d.Image)
 		}
 	}
-	if len(w.foreign) != 2 {
-		t.Fatalf("%d foreign disks, want 2", len(w.foreign))
+	if len(w.foreign) != 3 {
+		t.Fatalf("%d foreign disks, want 3", len(w.foreign))
 	}
+	initiator.land()
 	if err := w.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +205,7 @@ func (w *world) process(killed chan struct{}) (*process, error) {
 	}
 	p.node = node.New(win32.Observe(api, func(c *win32.Call) error { return w.s.hook(p, c) }))
 	p.node.Log, p.node.Rand, p.node.WorkingDirs = quiet, random(w.lives+100), []string{kubelet}
-	p.node.AllowedServices = []string{"Base", "Top", "MSiSCSI"}
+	p.node.AllowedServices = []string{"Base", "Top", iscsiService}
 	dirs, err := policy.ParseDirs(p.node.WorkingDirs)
 	if err != nil {
 		return nil, err
@@ -247,6 +260,9 @@ func (w *world) show() nodespec.State {
 // look returns what is wrong with the node at any moment. It reads foreign disks only if they
 // were written, or if all is set, because a file system's clock is coarse.
 func (w *world) look(all bool) string {
+	if w.landing {
+		w.object("iscsi").(*iscsiObject).land()
+	}
 	for image, want := range w.foreign {
 		info, err := os.Stat(image)
 		if err != nil {

@@ -21,13 +21,14 @@ type plant struct {
 	api  func(*world, win32.API) win32.API
 	node func(*node.Node)
 	call func(op string, do call) call
-	// own means that each request has a process of its own, without the locks of the others. Its
-	// runs crowd one disk.
+	// own means that each request has a process of its own, without the locks of the others.
 	own bool
+	// crowded is the object that nearly all requests are about, or "".
+	crowded string
 }
 
 var plants = map[string]plant{
-	"lost lock": {says: "not possible in any order", own: true},
+	"lost lock": {says: "not possible in any order", own: true, crowded: "disk1"},
 	// The attributes of a disk are those of up to a minute ago.
 	"stale cache": {says: "not possible in any order", api: func(w *world, api win32.API) win32.API {
 		type entry struct {
@@ -100,6 +101,24 @@ var plants = map[string]plant{
 	"missed guard of files": {says: "not possible in any order", node: func(n *node.Node) { n.FormatExisting = true }},
 	// Nothing waits for what Windows does a moment later.
 	"look too early": {says: "not possible in any order", node: func(n *node.Node) { n.Clock = &hasty{} }},
+	// Sessions do not end.
+	"kept session": {says: "not possible in any order", api: func(_ *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			if c.Name == "LogoutIScsiTarget" {
+				return nil
+			}
+			return c.Do()
+		})
+	}},
+	// The disk of a session does not look mounted.
+	"missed mount": {says: "not possible in any order", crowded: "iscsi", api: func(w *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			if initiator := w.object("iscsi"); c.Name == "VolumePathNames" && initiator != nil && c.Path == initiator.(*iscsiObject).volume {
+				return win32.ERROR_FILE_NOT_FOUND
+			}
+			return c.Do()
+		})
+	}},
 	// Some handles are never closed.
 	"forgotten handle": {says: "handles left open", api: func(_ *world, api win32.API) win32.API {
 		closed := 0
@@ -137,7 +156,7 @@ func TestPlanted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range uint64(plantedRuns) {
 				sp := spec{world: int(n), plant: name}
-				res := run(t, sp, seeded(n, steps, plants[name].own))
+				res := run(t, sp, seeded(n, steps, plants[name].crowded))
 				if res.fault == "" {
 					continue
 				}

@@ -297,6 +297,13 @@ func (s shareState) afterMap(op operation, name string, i int) []shareState {
 			n.links[i] = "link"
 			states = add(states, n)
 		}
+		if s.works { // it may have looked broken
+			broken := s
+			broken.works = false
+			for _, n := range broken.afterMap(calm, name, i) {
+				states = add(states, n)
+			}
+		}
 		if s.down { // it went down after the request had used it
 			up := s
 			up.down = false

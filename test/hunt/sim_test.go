@@ -55,6 +55,7 @@ type sim struct {
 	*world
 	spec    spec
 	arrived chan struct{} // a call waits, or a request ended
+	stacks  sync.Pool     // buffers for stacks
 
 	mu       sync.Mutex
 	waiting  []*turn
@@ -216,6 +217,7 @@ func (s *sim) hook(p *process, c *win32.Call) error {
 	if p.died() {
 		return errDead
 	}
+	s.landing = s.landing || err == nil && (c.Name == "LoginIScsiTarget" || c.Name == "StartService")
 	s.later(who, fmt.Sprintf("%s %s = %v", who, t.text, err), nil)
 	return err
 }
@@ -223,8 +225,12 @@ func (s *sim) hook(p *process, c *win32.Call) error {
 // owner returns the request for which the calling goroutine works. A goroutine works for the
 // request of the one that started it.
 func (s *sim) owner() string {
-	b := make([]byte, 16<<10)
-	b = b[:runtime.Stack(b, false)]
+	buf, ok := s.stacks.Get().(*[16 << 10]byte)
+	if !ok {
+		buf = new([16 << 10]byte)
+	}
+	defer s.stacks.Put(buf)
+	b := buf[:runtime.Stack(buf[:], false)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, parent := ids(b)
@@ -672,17 +678,18 @@ func (s *sim) look() {
 	}
 }
 
-// seeded returns a generator of choices. With crowd, nearly all requests are about one disk.
-func seeded(seed uint64, steps int, crowd bool) func(*sim) (choice, bool) {
+// seeded returns a generator of choices. Nearly all requests are about the crowded object, if
+// that is not empty.
+func seeded(seed uint64, steps int, crowded string) func(*sim) (choice, bool) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	drivers := 2 + r.IntN(11)
 	// What a run has of the rare things.
 	rates := struct{ fault, event, kill, reboot, wait int }{r.IntN(3) * 8, r.IntN(3) * 25, r.IntN(2) * 6, r.IntN(2) * 3, r.IntN(3) * 10}
 	limits := []string{"2m0s", "2m0s", "2m0s", "10s", "300ms"}
 	requests, pause := 0, 3<<r.IntN(4)
-	hot, share := r.IntN(3), r.IntN(2)*(5+r.IntN(5)) // one of the first objects gets so many tenths of the requests
-	if crowd {
-		drivers, hot, share = 4, 0, 9
+	hot, share := r.IntN(5), r.IntN(2)*(5+r.IntN(5)) // one of the first objects gets so many tenths of the requests
+	if crowded != "" {
+		drivers, share = 4, 9
 	}
 	// In half of the runs the call of the request with the highest priority is next. Now and
 	// then that request gets the lowest. So one request may stand still in the middle of its
@@ -734,6 +741,9 @@ func seeded(seed uint64, steps int, crowd bool) func(*sim) (choice, bool) {
 			o, eager := s.objects[r.IntN(len(s.objects))], 5
 			if r.IntN(10) < share {
 				o, eager = s.objects[hot], 8
+				if crowded != "" {
+					o = s.object(crowded)
+				}
 			}
 			all := o.requests()
 			if useful := o.useful(); len(useful) > 0 && r.IntN(10) < eager {
