@@ -143,7 +143,7 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 		return o.names, nil
 	}
 	o.names = append(o.names, o.dirs...)
-	unconfined := &op{ctx: o.ctx, n: o.n} // the administrator chose the directories
+	unconfined := &op{ctx: o.ctx, n: o.n, kept: o.kept} // the administrator chose the directories
 	defer unconfined.closeRoot()
 	for _, d := range o.dirs {
 		s, err := unconfined.walk(d, look, shareAll, plain, reading)

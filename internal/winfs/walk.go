@@ -50,6 +50,9 @@ func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error
 	if access != traverse || share != shareAll || p.IsUNC() || o.ended {
 		return o.openRootNow(p, access, share)
 	}
+	if o.kept != nil && o.kept.volume == p.Volume {
+		return o.kept.h, o.ctx.Err()
+	}
 	if o.root != 0 && o.volume == p.Volume {
 		return o.root, o.ctx.Err()
 	}
@@ -99,10 +102,10 @@ type unmappedError struct{ error }
 
 func (e *unmappedError) Unwrap() error { return e.error }
 
-// close closes h, unless it is the root that openRoot keeps. It fails only if h is not open,
+// close closes h, unless it is a root that stays open. It fails only if h is not open,
 // which is a bug.
 func (o *op) close(h win32.Handle) {
-	if h == o.root {
+	if h == o.root || o.kept != nil && h == o.kept.h {
 		return
 	}
 	if err := o.n.API.CloseHandle(h); err != nil {
@@ -482,11 +485,16 @@ func (o *op) direct(p winpath.Path, access, share uint32) (e entry, found bool, 
 	h, err := o.open(root, strings.Join(p.Elems, `\`), access|win32.SYNCHRONIZE, share, openReparse)
 	switch {
 	case err == nil:
-		if err := o.allow(h, nil, reading); err != nil {
+		if !o.isLiteral(p) {
+			err = o.allow(h, nil, reading)
+		}
+		if err != nil {
 			o.close(h)
 			return entry{}, true, err
 		}
 		return entry{o: o, h: h, at: p}, true, nil
+	case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) && o.isLiteral(p):
+		return entry{}, true, err
 	case !isOnTheWay(err):
 		return entry{}, true, o.hidden(root, p.Elems, err)
 	case !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) || len(p.Elems) == 1:

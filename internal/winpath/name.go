@@ -11,7 +11,7 @@ import (
 // a dotless i is not an I). It uses Unicode's simple mapping. The table on a volume may
 // be older; then Fold may treat more names as different.
 func Fold(s string) string {
-	if isASCII(s) {
+	if IsASCII(s) {
 		return strings.ToUpper(s)
 	}
 	return strings.Map(func(r rune) rune {
@@ -23,7 +23,8 @@ func Fold(s string) string {
 	}, s)
 }
 
-func isASCII(s string) bool {
+// IsASCII reports whether s has only characters of ASCII.
+func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -38,7 +39,7 @@ func SameName(a, b string) bool {
 	if a == b {
 		return true
 	}
-	if isASCII(a) && isASCII(b) {
+	if IsASCII(a) && IsASCII(b) {
 		return strings.EqualFold(a, b)
 	}
 	return Fold(a) == Fold(b)

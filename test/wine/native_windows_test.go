@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/windows"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -42,6 +44,44 @@ func native(t *testing.T, dir string) *node.Node {
 		}
 	})
 	return here
+}
+
+// A short name leads where the long one does, and that is asked of a handle.
+func TestShortName(t *testing.T) {
+	dir := `C:\var\lib\kubelet\` + t.Name()
+	long := dir + `\volumes of a pod\kubernetes.io~csi`
+	if err := os.MkdirAll(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	n := native(t, dir)
+	t.Cleanup(winfs.KeepSystemRoot(n))
+	asked := false
+	n.API = win32.Observe(n.API, func(c *win32.Call) error {
+		asked = asked || c.Name == "FinalPath"
+		return c.Do()
+	})
+	u, err := windows.UTF16FromString(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]uint16, windows.MAX_PATH)
+	size, err := windows.GetShortPathName(&u[0], &buf[0], uint32(len(buf)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := windows.UTF16ToString(buf[:size])
+	if len(short) == len(long) {
+		t.Fatalf("the short name of %q is %q", long, short)
+	}
+	// The directory of the test has a short name, too, which is not in the working directory.
+	short = dir + short[strings.LastIndex(short[:strings.LastIndex(short, `\`)], `\`):]
+	for path, want := range map[string]bool{long: false, short: true} {
+		asked = false
+		if exists, err := winfs.Exists(t.Context(), n, path); !exists || err != nil || asked != want {
+			t.Errorf("Exists(%q) = %t, %v; where it leads was asked: %t, want %t", path, exists, err, asked, want)
+		}
+	}
 }
 
 // The filesystem group on real files, checked with package os.

@@ -23,6 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
@@ -146,6 +147,7 @@ func (stubHost) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	n.Trace(counts) // as csi-proxy does
 	n.WorkingDirs = rules.WorkingDirs
+	winfs.KeepSystemRoot(n)
 	s, err := services.Open(n, services.Options{})
 	if err != nil {
 		return nil, err
@@ -157,9 +159,10 @@ func (stubHost) Open(rules daemon.Rules) (*daemon.Node, error) {
 // path that the benchmark asks for.
 type stub struct{ win32.API }
 
-func (stub) NtCreateFile(win32.Handle, string, uint32, uint32, uint32, uint32, uint32) (win32.Handle, error) {
-	return 1, nil
+func (stub) NtCreateFile(root win32.Handle, _ string, _, _, _, _, _ uint32) (win32.Handle, error) {
+	return root + 1, nil
 }
+func (stub) WindowsDirectory() (string, error) { return `C:\Windows`, nil }
 func (stub) QueryDirectory(win32.Handle, bool, []byte) (int, error) {
 	return 0, win32.STATUS_NO_MORE_FILES
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 )
 
@@ -65,8 +66,10 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	release := winfs.KeepSystemRoot(n)
 	return &daemon.Node{
 		Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume},
 		Names:  (&identity{api: n.API, addresses: net.InterfaceAddrs, now: time.Now}).names,
+		Close:  func() error { release(); return nil },
 	}, nil
 }

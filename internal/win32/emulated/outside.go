@@ -174,6 +174,21 @@ func (n *Node) SetRights(path string, rights uint32) error {
 	})
 }
 
+// SetShortName gives a file or directory a short name (8.3), as Windows does for a long one,
+// and as an account with SeRestorePrivilege can ([MS-FSCC], FileShortNameInformation).
+func (n *Node) SetShortName(path, name string) error {
+	return n.outside("set short name", path, func(t *tx) error {
+		p, err := n.place(path)
+		if err == nil {
+			err = p.exists()
+		}
+		if err != nil {
+			return err
+		}
+		return p.vol.tree.SetShortName(t.files(p.vol), p.entry, name)
+	})
+}
+
 // RenameFile gives a file, directory or link another path.
 func (n *Node) RenameFile(from, to string) error {
 	return n.outside("rename", from, func(t *tx) error {

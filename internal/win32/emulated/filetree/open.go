@@ -213,7 +213,7 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 		t.remove(c, old)
 	}
 	e.parent.unlink(e)
-	e.rec.Parent, e.rec.Name, e.parent = dir.id, name, dir
+	e.rec.Parent, e.rec.Name, e.rec.Short, e.parent = dir.id, name, "", dir
 	dir.link(e)
 	c.Put(key(e.id), e.rec)
 	return nil

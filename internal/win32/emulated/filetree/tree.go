@@ -32,6 +32,7 @@ type Record struct {
 	Size       int64  `json:"size,omitempty"`       // bytes; 0 for a directory
 	Reparse    []byte `json:"reparse,omitempty"`    // REPARSE_DATA_BUFFER, including its header
 	Rights     uint32 `json:"rights,omitempty"`     // what its access control list grants; 0 means all
+	Short      string `json:"short,omitempty"`      // a second name, of the form 8.3
 	Security   []byte `json:"security,omitempty"`   // the security descriptor that it was given; nil means its first one
 }
 
@@ -61,6 +62,7 @@ type Entry struct {
 
 	children map[string]*Entry // by folded name; nil for a file
 	order    []string          // the keys of children, sorted
+	short    map[string]*Entry // children with a short name, by folded short name
 
 	opens   []*Open
 	pending bool // to be deleted with the last handle
@@ -200,6 +202,26 @@ func (t *Tree) SetRights(c Changes, e *Entry, rights uint32) {
 	t.put(c, e)
 }
 
+// SetShortName gives e a short name (8.3), with which [Entry.Lookup] finds it too. Nothing
+// else here makes short names.
+//
+// Source: specification, [MS-FSCC], FileShortNameInformation, also for the names that it refuses.
+func (t *Tree) SetShortName(c Changes, e *Entry, name string) error {
+	switch err := CheckName(name); {
+	case err != nil:
+		return err
+	case e.parent == nil:
+		return win32.STATUS_INVALID_PARAMETER
+	case e.parent.Lookup(name) != nil:
+		return win32.STATUS_OBJECT_NAME_COLLISION
+	}
+	e.parent.unlink(e)
+	e.rec.Short = name
+	e.parent.link(e)
+	t.put(c, e)
+	return nil
+}
+
 // Security returns the security descriptor that e was given, or nil.
 func (e *Entry) Security() []byte { return e.rec.Security }
 
@@ -271,7 +293,13 @@ func (e *Entry) within(dir *Entry) bool {
 }
 
 // Lookup returns the entry called name in dir, or nil if there is none.
-func (e *Entry) Lookup(name string) *Entry { return e.children[fold(name)] }
+func (e *Entry) Lookup(name string) *Entry {
+	k := fold(name)
+	if child := e.children[k]; child != nil {
+		return child
+	}
+	return e.short[k]
+}
 
 // A Cursor is a position between two entries of a directory. It stays valid when
 // the directory changes: [Entry.Next] continues after the last name.
@@ -308,6 +336,12 @@ func (e *Entry) link(child *Entry) {
 	i, _ := slices.BinarySearch(e.order, k)
 	e.order = slices.Insert(e.order, i, k)
 	e.children[k] = child
+	if child.rec.Short != "" {
+		if e.short == nil {
+			e.short = map[string]*Entry{}
+		}
+		e.short[fold(child.rec.Short)] = child
+	}
 }
 
 func (e *Entry) unlink(child *Entry) {
@@ -315,6 +349,7 @@ func (e *Entry) unlink(child *Entry) {
 	i, _ := slices.BinarySearch(e.order, k)
 	e.order = slices.Delete(e.order, i, i+1)
 	delete(e.children, k)
+	delete(e.short, fold(child.rec.Short))
 }
 
 // remove removes e from the namespace.
