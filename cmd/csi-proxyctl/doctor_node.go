@@ -72,15 +72,20 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		volumes = notListed("volumes", node.VolumesError)
 	}
 	if node.LinksError != "" {
-		links = notListed("links", node.LinksError)
+		if len(node.Links) == 0 {
+			links = nil
+		}
+		links = append(notListed("links", node.LinksError), links...)
 	}
 	return slices.Concat(disks, volumes, links, found, examineTargets(node))
 }
 
+// devicesHang is the remedy where Windows does not answer about devices.
+const devicesHang = "look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists"
+
 // notListed is the finding of a check for which csi-proxy has no list.
 func notListed(check, why string) []finding {
-	return []finding{{resultProblem, check, "csi-proxy cannot list them: " + why,
-		"look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists"}}
+	return []finding{{resultProblem, check, "csi-proxy cannot list them: " + why, devicesHang}}
 }
 
 func nameOfDisk(n uint32, serials map[uint32]string) string {

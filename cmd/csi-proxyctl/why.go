@@ -160,7 +160,7 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 		return err
 	}
 	if why := cmp.Or(q.node.DisksError, q.node.VolumesError); why != "" {
-		q.blame("csi-proxy cannot list the disks and volumes of the node: "+why, "look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists")
+		q.blame("csi-proxy cannot list the disks and volumes of the node: "+why, devicesHang)
 	}
 	// The names of the disks are an answer of the API, which may be what hangs.
 	limited, cancel := q.a.withShortLimit(ctx, probeLimit)
@@ -305,6 +305,10 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 		if strings.Contains(strings.ToLower(path), strings.ToLower(name)) {
 			return subject{kind: aPath, text: path}
 		}
+	}
+	if why := q.node.LinksError; why != "" {
+		q.blame(fmt.Sprintf("csi-proxy cannot look for %s in all working directories: %s", hosterr.Quote(name), why), devicesHang)
+		return subject{}
 	}
 	q.blame(fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name)),
 		"the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe")

@@ -310,9 +310,11 @@ type DescribeResponse struct {
 	// Where the links and mount points of pods and of staged volumes lead, if the request asks
 	// for them.
 	Links []*Way `protobuf:"bytes,5,rep,name=links,proto3" json:"links,omitempty"`
-	// Why there are no disks, volumes or links, or empty.
-	DisksError    string `protobuf:"bytes,6,opt,name=disks_error,json=disksError,proto3" json:"disks_error,omitempty"`
-	VolumesError  string `protobuf:"bytes,7,opt,name=volumes_error,json=volumesError,proto3" json:"volumes_error,omitempty"`
+	// Why there are no disks or volumes, or empty.
+	DisksError   string `protobuf:"bytes,6,opt,name=disks_error,json=disksError,proto3" json:"disks_error,omitempty"`
+	VolumesError string `protobuf:"bytes,7,opt,name=volumes_error,json=volumesError,proto3" json:"volumes_error,omitempty"`
+	// Why a working directory was not looked at for links, or for a name that no other has, or
+	// empty. What the others have is there.
 	LinksError    string `protobuf:"bytes,8,opt,name=links_error,json=linksError,proto3" json:"links_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -28,11 +29,14 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 	}
 	n := s.disks.Node()
 	out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
+	// What hangs keeps nothing else from being described.
+	var disks, volumes, links error
 	path := in.Path
 	if in.Name != "" {
-		var err error
-		if path, err = ask(ctx, &s.questions, "name "+in.Name, func(ctx context.Context) (string, error) { return find(ctx, n, in.Name) }); err != nil {
-			return nil, hosterr.Wrap("look for", hosterr.Quote(in.Name), err)
+		var found []string
+		found, links = s.inDirs(ctx, n, "name "+in.Name, func(ctx context.Context, dir string) ([]string, error) { return find(ctx, n, dir, in.Name) })
+		if len(found) > 0 {
+			path, links = found[0], nil
 		}
 	}
 	if path != "" {
@@ -43,8 +47,6 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 			return nil, err
 		}
 	}
-	// What hangs keeps nothing else from being described.
-	var disks, volumes, links error
 	if in.Links {
 		out.Links, links = s.links(ctx, n)
 	}
@@ -220,40 +222,49 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 	return err
 }
 
-// find returns where the kubelet publishes a persistent volume or a volume of the pod with
-// this UID, or where it stages the volume with this handle, or "". The directories are those
-// of the kubelet's CSI plugin since Kubernetes 1.24: the name of a persistent volume is in none
-// of those for staging, which have the hash of the volume handle.
-func find(ctx context.Context, n *node.Node, name string) (string, error) {
+// inDirs asks look for each working directory, and returns what it returns in their order. A
+// directory that does not answer keeps none of the others from it; its error is returned as well.
+func (s *Server) inDirs(ctx context.Context, n *node.Node, about string, look func(ctx context.Context, dir string) ([]string, error)) ([]string, error) {
+	dirs := kubeletDirs(n)
+	found, errs := make([][]string, len(dirs)), make([]error, len(dirs))
+	each(len(dirs), func(i int) {
+		in, err := ask(ctx, &s.questions, about+" in "+dirs[i], func(ctx context.Context) ([]string, error) { return look(ctx, dirs[i]) })
+		found[i], errs[i] = in, hosterr.Wrap("look in", dirs[i], err)
+	})
+	return slices.Concat(found...), cmp.Or(errs...)
+}
+
+// find returns where in a directory the kubelet publishes a persistent volume or a volume of the
+// pod with this UID, or where it stages the volume with this handle, if it does. The directories
+// are those of the kubelet's CSI plugin since Kubernetes 1.24: the name of a persistent volume is
+// in none of those for staging, which have the hash of the volume handle.
+func find(ctx context.Context, n *node.Node, dir, name string) (found []string, err error) {
+	err = published(ctx, n, dir, func(pod, volume, path string) error {
+		if strings.EqualFold(volume, name) || strings.EqualFold(pod, name) {
+			found = []string{path}
+			return fs.SkipAll
+		}
+		return nil
+	})
+	switch {
+	case found != nil:
+		return found, nil
+	case err != nil:
+		return nil, err
+	}
 	handle := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
-	for _, dir := range kubeletDirs(n) {
-		found := ""
-		err := published(ctx, n, dir, func(pod, volume, path string) error {
-			if strings.EqualFold(volume, name) || strings.EqualFold(pod, name) {
-				found = path
-				return fs.SkipAll
-			}
-			return nil
-		})
-		switch {
-		case found != "":
-			return found, nil
+	plugins := dir + `\plugins\kubernetes.io\csi`
+	drivers, err := entries(ctx, n, plugins, "")
+	for _, driver := range drivers {
+		staged := plugins + `\` + driver.Name + `\` + handle
+		switch exists, err := winfs.Exists(ctx, n, staged); {
 		case err != nil:
-			return "", err
-		}
-		plugins := dir + `\plugins\kubernetes.io\csi`
-		drivers, err := entries(ctx, n, plugins, "")
-		if err != nil {
-			return "", err
-		}
-		for _, driver := range drivers {
-			staged := plugins + `\` + driver.Name + `\` + handle
-			if exists, err := winfs.Exists(ctx, n, staged); err != nil || exists {
-				return staged + `\globalmount`, err
-			}
+			return nil, err
+		case exists:
+			return []string{staged + `\globalmount`}, nil
 		}
 	}
-	return "", nil
+	return nil, err
 }
 
 // kubeletDirs returns the working directories, or the usual one of the kubelet.
@@ -311,10 +322,8 @@ const maxLinks = 2000
 // links returns where the kubelet's links and mount points of volumes lead. One that does not
 // answer has an error.
 func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) {
-	paths, err := ask(ctx, &s.questions, "links", func(ctx context.Context) ([]string, error) { return linksOf(ctx, n) })
-	if err != nil {
-		return nil, err
-	}
+	paths, unseen := s.inDirs(ctx, n, "links", func(ctx context.Context, dir string) ([]string, error) { return linksIn(ctx, n, dir) })
+	paths = paths[:min(len(paths), maxLinks)]
 	mappings := sync.OnceValues(func() ([]smbapi.Mapping, error) {
 		return ask(ctx, &s.questions, "mappings", func(context.Context) ([]smbapi.Mapping, error) { return smbapi.On(n).Mappings() })
 	})
@@ -330,12 +339,13 @@ func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) 
 			ways[i] = way
 		}
 	})
-	return slices.DeleteFunc(ways, func(w *admin.Way) bool { return w == nil }), ctx.Err()
+	return slices.DeleteFunc(ways, func(w *admin.Way) bool { return w == nil }), unseen
 }
 
-// linksOf returns where the kubelet may have links and mount points of volumes: those of pods,
-// and of staged volumes, which are named globalmount and at most five directories below plugins.
-func linksOf(ctx context.Context, n *node.Node) (all []string, err error) {
+// linksIn returns where in a directory the kubelet may have links and mount points of volumes:
+// those of pods, and of staged volumes, which are named globalmount and at most five directories
+// below plugins.
+func linksIn(ctx context.Context, n *node.Node, dir string) (all []string, err error) {
 	look := func(path string) {
 		if len(all) < maxLinks {
 			all = append(all, path)
@@ -355,15 +365,10 @@ func linksOf(ctx context.Context, n *node.Node) (all []string, err error) {
 		}
 		return err
 	}
-	for _, dir := range kubeletDirs(n) {
-		if err = published(ctx, n, dir, func(_, _, path string) error { look(path); return nil }); err == nil {
-			err = staged(dir+`\plugins`, "", 5)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err = published(ctx, n, dir, func(_, _, path string) error { look(path); return nil }); err == nil {
+		err = staged(dir+`\plugins`, "", 5)
 	}
-	return all, nil
+	return all, err
 }
 
 func follow(ctx context.Context, n *node.Node, path string, list func() ([]smbapi.Mapping, error)) (*admin.Way, error) {
