@@ -1619,6 +1619,33 @@ func TestLinkOnADiskThatIsMissingForAMoment(t *testing.T) {
 	}
 }
 
+// The search for links waits once for a disk that is missing, not for each link on it.
+func TestSearchWaitsOnceForADiskThatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		for i := range 20 {
+			f.ok(f.mount(`\\files\data`, f.volume(fmt.Sprintf("v%d", i)), "ann", "ann-1"))
+		}
+		f.start()
+		begun := time.Now()
+		hook := func(c *win32.Call) error {
+			if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, "globalmount") {
+				return win32.ERROR_DEVICE_NOT_CONNECTED
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took < 5*time.Second || took > 10*time.Second {
+			t.Errorf("the request took %v, want five seconds for the disk, and not for each of 20 links", took)
+		}
+		f.heal()
+		f.mappings(`\\files\data ann ok`)
+	})
+}
+
 // A request that waits for the search for links of another request ends with its deadline,
 // and leaves nothing behind.
 func TestSearchForLinksThatHangs(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -953,35 +954,34 @@ func TestUnmountFlushes(t *testing.T) {
 // A device that is missing for a moment does not mean that nothing is mounted. Before, the
 // volume stayed mounted after an UnmountVolume that succeeded.
 func TestUnmountWhileADeviceIsMissing(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id, target := f.id(1), kubelet+`\m`
-	f.mkdir(target)
-	if err := f.mount(id, target); err != nil {
-		t.Fatal(err)
-	}
-	missing := 2
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "NtCreateFile" && missing > 0 {
-			missing--
-			return win32.ERROR_NO_SUCH_DEVICE
+	for _, missing := range []win32.Errno{win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEVICE_REMOVED} {
+		f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+		id, target := f.id(1), kubelet+`\m`
+		f.mkdir(target)
+		if err := f.mount(id, target); err != nil {
+			t.Fatal(err)
 		}
-		return c.Do()
-	})
-	if err := f.unmount(id, target); err != nil {
-		t.Fatal(err)
-	}
-	f.Observe(nil)
-	_, err := f.mountedAt(target)
-	wantKind(t, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
-	// One that stays away has no mount points.
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "NtCreateFile" {
-			return win32.ERROR_NO_SUCH_DEVICE
+		away := func(times int) {
+			f.Observe(func(c *win32.Call) error {
+				if c.Name == "NtCreateFile" && times > 0 {
+					times--
+					return missing
+				}
+				return c.Do()
+			})
 		}
-		return c.Do()
-	})
-	if err := f.unmount(id, target); err != nil {
-		t.Error(err)
+		away(2)
+		if err := f.unmount(id, target); err != nil {
+			t.Fatalf("%v for a moment: %v", missing, err)
+		}
+		f.Observe(nil)
+		_, err := f.mountedAt(target)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+		// One that stays away has no mount points.
+		away(math.MaxInt)
+		if err := f.unmount(id, target); err != nil {
+			t.Errorf("%v for good: %v", missing, err)
+		}
 	}
 }
 
