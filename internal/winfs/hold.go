@@ -39,7 +39,8 @@ func (h *Held) Mounted() (string, error) {
 // program has unmounted the volume or removed the directory.
 //
 // DeleteVolumeMountPoint may fail for a volume that does not exist any more. Then the
-// mount point is removed like any other link; the mount manager has nothing to forget.
+// mount point is removed like any other link. What the mount manager has recorded of it stays,
+// until the volume is mounted there again and unmounted, or an administrator runs mountvol /R.
 func (h *Held) Unmount() error {
 	err := h.o.n.API.DeleteMountPoint(strings.TrimSuffix(h.Path, `\`) + `\`)
 	if !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_ACCESS_DENIED) {

@@ -236,8 +236,8 @@ func (n *Node) Left() ([]string, error) {
 		left = append(left, "detached disk "+id)
 	}
 	for _, m := range state.Mounts {
-		// Windows keeps the records of volumes whose disks are gone, until an administrator runs
-		// mountvol /R (Microsoft: "mountvol").
+		// UnmountVolume may leave the record of a volume whose disk is gone, which an
+		// administrator removes with mountvol /R (docs/contract/volumes.md#unmount).
 		if slices.ContainsFunc(state.Volumes, func(v nodespec.VolumeInfo) bool { return v.ID == m.Volume }) {
 			left = append(left, "volume at "+m.Path)
 		}

@@ -38,6 +38,10 @@ type setup struct {
 	findBy    string // how disks are found
 	inProcess bool
 	beta      bool // the proxy serves the versions before v1 only
+
+	// goneMountPoint is what Windows does with the mount point of a volume that is gone. Empty
+	// means the default of a simulated node.
+	goneMountPoint string
 }
 
 // exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
@@ -130,7 +134,8 @@ func start(t *testing.T, s setup, log klog.Logger) *env {
 // newEnv makes a node, which nothing serves yet.
 func newEnv(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
-	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet)}
+	windows := func(c *simnode.Config) { c.Windows.GoneMountPoint = s.goneMountPoint }
+	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet, windows)}
 	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(e.node, nodeID, s.findBy)
 	return e
