@@ -18,7 +18,6 @@ import (
 	api "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/client/transport"
 )
 
 // path is the path of all calls. It is as deep as that of a volume in a pod.
@@ -83,15 +82,43 @@ func (s *server) answers(ctx context.Context, log io.Reader, pipes []string) err
 	var group sync.WaitGroup
 	for i, name := range pipes {
 		group.Go(func() {
-			conn, err := transport.ConnectContext(ctx, pipe.Path(name))
-			if err == nil {
-				err = conn.Close()
-			}
-			errs[i] = err
+			errs[i] = greet(ctx, name)
 		})
 	}
 	group.Wait()
 	return errors.Join(errs...)
+}
+
+// greeting is what an HTTP/2 client sends first: the preface, and SETTINGS.
+const greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// greet connects to a pipe and waits until its gRPC server acknowledges the greeting, as
+// a client does before its first call. A client of gRPC would take longer than the server.
+func greet(ctx context.Context, name string) error {
+	c, err := pipe.Dial(ctx, pipe.Path(name))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
+		return err
+	}
+	// A write to a pipe waits for its reader, and the server writes first.
+	go io.WriteString(c, greeting)
+	const settings, ack = 4, 1
+	for in := bufio.NewReader(c); ; {
+		var header [9]byte // of a frame: length, kind, flags, stream
+		if _, err := io.ReadFull(in, header[:]); err != nil {
+			return fmt.Errorf("%s: no answer to the greeting: %w", name, err)
+		}
+		if header[3] == settings && header[4]&ack != 0 {
+			return nil
+		}
+		if _, err := in.Discard(int(header[0])<<16 | int(header[1])<<8 | int(header[2])); err != nil {
+			return err
+		}
+	}
 }
 
 // figures asks the server for its figures. With the name of a file, the server also writes
@@ -188,7 +215,7 @@ func burst(ctx context.Context, n int) {
 			}
 			conns[i] = c
 			c.SetDeadline(time.Now().Add(time.Second))
-			io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+			io.WriteString(c, greeting)
 		})
 	}
 	group.Wait()

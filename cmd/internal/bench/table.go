@@ -89,9 +89,19 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
+// socketsDir is where the sockets are: in memory if that is possible, as in /run, where the
+// daemon has them. Otherwise the journal of a disk is measured, too.
+func socketsDir() string {
+	const memory = "/dev/shm"
+	if info, err := os.Stat(memory); runtime.GOOS == "linux" && err == nil && info.IsDir() {
+		return memory
+	}
+	return ""
+}
+
 // bench measures the servers and writes the table.
 func bench(ctx context.Context, o options, stdout, progress io.Writer) error {
-	dir, err := os.MkdirTemp("", "csi-bench")
+	dir, err := os.MkdirTemp(socketsDir(), "csi-bench")
 	if err != nil {
 		return err
 	}
@@ -163,6 +173,10 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 	if err != nil {
 		return err
 	}
+	begun, err := one.figures("")
+	if err != nil {
+		return err
+	}
 	if err := one.stop(); err != nil {
 		return err
 	}
@@ -171,6 +185,10 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		return err
 	}
 	defer s.cmd.Process.Kill()
+	all, err := s.figures("")
+	if err != nil {
+		return err
+	}
 	ms := func(name string, d time.Duration) { t.add(kind, name, "%.0f", false, float64(d.Microseconds())/1000) }
 	ms("start until it serves one version, ms", one.served)
 	ms("start until one version answers, ms", one.started)
@@ -179,6 +197,7 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		ms("start until all versions answer, ms", s.started)
 		t.add(kind, "serves all versions ÷ one", "%.2f", false, float64(s.served)/float64(one.served))
 		t.add(kind, "all versions answer ÷ one", "%.2f", false, float64(s.started)/float64(one.started))
+		t.add(kind, "processor time of the server until all versions answer ÷ one", "%.2f", false, float64(all.Processor)/float64(begun.Processor))
 	}
 	if err := prepare(ctx, kind); err != nil {
 		return err
