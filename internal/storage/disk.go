@@ -95,23 +95,27 @@ func UpdateDisks(ctx context.Context, n *node.Node) error {
 }
 
 func updateDisk(ctx context.Context, n *node.Node, path string) error {
-	file := false
-	err := VisitDisk(ctx, n, path, Query, func(_ uint32, d *Disk) {
+	number, update := uint32(0), false
+	err := VisitDisk(ctx, n, path, Query, func(of uint32, d *Disk) {
 		desc, err := d.Descriptor(ctx)
-		file = err == nil && desc.BusType == win32.BusTypeFileBackedVirtual
+		number, update = of, err != nil || desc.BusType != win32.BusTypeFileBackedVirtual
 	})
-	if err != nil || file {
+	if err != nil || !update {
 		return err
 	}
-	return VisitDisk(ctx, n, path, ReadWrite, func(number uint32, d *Disk) {
-		err := d.UpdateSize(ctx)
-		if err == nil {
-			err = d.UpdateProperties(ctx)
-		}
-		if err != nil {
-			n.Log.Warn("Failed to update disk size", "disk", number, "err", err)
-		}
-	})
+	h, err := openOnce(n, path, ReadWrite)
+	if err != nil {
+		return err
+	}
+	d := &Disk{device{node: n, h: h, noRetry: true}}
+	defer d.Close()
+	if err = d.UpdateSize(ctx); err == nil {
+		err = d.UpdateProperties(ctx)
+	}
+	if err != nil {
+		n.Log.Warn("Failed to update disk size", "disk", number, "err", err)
+	}
+	return nil
 }
 
 // DiskPaths returns the paths of the node's disks.

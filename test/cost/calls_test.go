@@ -120,7 +120,7 @@ func operations() []operation {
 		{name: "ListDiskLocations", perDisk: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}))
 		}},
-		{name: "Rescan", perDisk: 9, run: func(ctx context.Context, w *world) error {
+		{name: "Rescan", perDisk: 8, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.Rescan(ctx, &disk.RescanRequest{}))
 		}},
 		{name: "ListVolumesOnDisk", run: func(ctx context.Context, w *world) error {
