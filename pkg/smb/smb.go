@@ -117,6 +117,8 @@ type call struct {
 	// accepted means that the server accepted the credentials while it was not known
 	// whose credentials the mapping has.
 	accepted bool
+	// listed are the mappings of the node, as they were listed last.
+	listed []smbapi.Mapping
 }
 
 // Format prints a call without its password.
@@ -391,6 +393,7 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	if err != nil {
 		return smbapi.Mapping{}, false, err
 	}
+	c.listed = all
 	for _, m := range all {
 		if winpath.SameShare(m.Remote, c.root) {
 			return m, true, nil
@@ -546,30 +549,9 @@ func (c *call) removeConflicting() (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var dead []string
-	for _, m := range all {
-		other, err := ParseRemotePath(m.Remote)
-		if err != nil || !other.share().SameServer(c.remote.share()) {
-			continue
-		}
-		user, mark, ours := c.s.credentials(other.root())
-		if m.User != "" || ours && mark == unknownMark {
-			user = m.User
-		}
-		text := userText(user)
-		if user == "" && (!ours || mark == unknownMark) {
-			text = unknownUser
-		} else if sameUser(user, c.user) {
-			continue
-		}
-		by, err := c.usedBy(other.root(), "")
-		if err != nil {
-			return 0, err
-		}
-		if by != "" || m.Status == smbapi.StatusOK && !ours {
-			return 0, c.conflict(other.root(), text, by, "")
-		}
-		dead = append(dead, other.root())
+	dead, err := c.conflicting(all, false)
+	if err != nil {
+		return 0, err
 	}
 	for _, root := range dead {
 		c.s.base.Node.Log.Info("Removing an unused SMB mapping, because another user needs its server", "share", root)
@@ -581,11 +563,64 @@ func (c *call) removeConflicting() (removed int, err error) {
 	return removed, nil
 }
 
+// owner returns the user of the mapping of the share, which is that of all mappings of its
+// server, or that it is unknown.
+func (c *call) owner() (user string, unknown bool) {
+	for _, m := range c.listed {
+		if m.User != "" && winpath.SameShare(m.Remote, c.root) {
+			return m.User, false
+		}
+	}
+	user, mark, ours := c.s.credentials(c.root)
+	return user, !ours || mark == unknownMark
+}
+
+// conflicting returns which of all mappings are of other users of the server, and can be removed,
+// or an error for one that must not be removed. If certain is set, it skips the share of the
+// call, and mappings whose user is unknown as that of the call's share is.
+func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, err error) {
+	for _, m := range all {
+		other, err := ParseRemotePath(m.Remote)
+		if err != nil || !other.share().SameServer(c.remote.share()) || certain && other.root() == c.root {
+			continue
+		}
+		user, mark, ours := c.s.credentials(other.root())
+		if m.User != "" || ours && mark == unknownMark {
+			user = m.User
+		}
+		unknown := user == "" && (!ours || mark == unknownMark)
+		if unknown && certain {
+			if user, unknown = c.owner(); unknown {
+				continue
+			}
+		}
+		text := userText(user)
+		if unknown {
+			text = unknownUser
+		} else if sameUser(user, c.user) {
+			continue
+		}
+		by, err := c.usedBy(other.root(), "")
+		if err != nil {
+			return nil, err
+		}
+		if by != "" || m.Status == smbapi.StatusOK && !ours {
+			return nil, c.conflict(other.root(), text, by, "")
+		}
+		dead = append(dead, other.root())
+	}
+	return dead, nil
+}
+
 // remake replaces the mapping. Links stay. Once begun it continues to its end even if the
-// caller leaves, because half of it would leave the share unmapped. reason is "broken" or
+// caller leaves, because half of it would leave the share unmapped. It does not begin if
+// Windows would refuse the user because of another share of the server. reason is "broken" or
 // "credentials".
 func (c *call) remake(reason string, status smbapi.Status) error {
 	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := c.conflicting(c.listed, true); err != nil {
 		return err
 	}
 	c.s.base.Node.Log.Info("Replacing SMB mapping", "share", c.root, "reason", reason, "status", status)

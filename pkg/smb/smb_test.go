@@ -306,6 +306,18 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	f.mappings(`\\files\logs bob ok`)
 }
 
+// A request for another user keeps the mapping that its own link uses, if another share of the
+// server is in use.
+func TestTwoUsersOnOneServerKeepTheirShares(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
+	f.refused(f.mount(`\\files\logs`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`)
+	f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
+	f.read(v2)
+}
+
 func TestRemoveMappingInUse(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")

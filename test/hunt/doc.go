@@ -10,8 +10,8 @@
 // After each step the bytes of disks that must not change are compared. When an object is at
 // rest, the node must have what was answered, and no handle or lock may be left. The
 // requests and answers of a run must be linearizable: they must be possible one after the
-// other on a small model of a disk with its volume, of a path, of a service, of a share with
-// its mapping and links, and of the iSCSI initiator with portals, targets and sessions.
+// other on a small model of a disk with its volume, of a path, of a service, of a server with
+// two shares, their mappings and links, and of the iSCSI initiator with portals, targets and sessions.
 //
 // A run that fails is shrunk to the choices that it needs, and printed as a Go test.
 // TestPlanted plants faults, each of which must be found. TestTrees makes every tree of up

@@ -106,4 +106,8 @@ func TestKept(t *testing.T) {
 	// A volume is unmounted while another program disconnects its target. Then the mount
 	// manager still has the directory, which kept the target connected.
 	replay(t, spec{world: 29}, `r2=d0 iscsi Add0 2m0s; r2*2; r3=d0 iscsi Connect01 2m0s; r3*6; kill; r5=d3 iscsi Online 2m0s; r5*4; wait; r5*28; wait 500ms; r5*29; wait; r5*10; r8=d1 iscsi Attach 2m0s; r8*45; r16=d1 iscsi Release 2m0s; r16*2; iscsi drop0; r16*26; r22=d3 iscsi Connect00 2m0s; r23=d1 iscsi Disconnect00 10s`)
+	// A driver asks for another user of a share, and another share of the server is in use. The
+	// mapping that its own link used was removed before Windows refused the new one.
+	replay(t, spec{world: 81}, `r4=d0 backup MapA0 2m0s; r11=d9 backup MapA2 2m0s; r15=d3 backup MapB2 2m0s`)
+	replay(t, spec{world: 156}, `r5=d3 files MapB2 2m0s; r5*94; kill; r30=d3 files MapB1 300ms; r31=d0 files MapA1 2m0s`)
 }

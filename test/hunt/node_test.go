@@ -123,8 +123,8 @@ func newWorld(t *testing.T, s *sim) *world {
 	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one.
 	c := nodespec.Config{
 		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
-		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("0"), shareDir("1")},
-		SMBServers:  []nodespec.SMBServer{{Name: shareServer, Shares: []string{shareName}, Accounts: shareUsers}},
+		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("files", "0"), shareDir("files", "1"), shareDir("files", "2"), shareDir("backup", "0"), shareDir("backup", "1"), shareDir("backup", "2")},
+		SMBServers:  []nodespec.SMBServer{{Name: "files", Shares: shareNames[:], Accounts: shareUsers}, {Name: "backup", Shares: shareNames[:], Accounts: shareUsers}},
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem, Size: 1 << 30},
 			{ID: "disk1", Serial: serial("disk1"), Size: 128 * mib},
@@ -146,7 +146,7 @@ func newWorld(t *testing.T, s *sim) *world {
 	w.objects = []object{
 		&diskObject{w: w, id: "disk1"}, &diskObject{w: w, id: "disk2"},
 		&treeObject{w: w, dir: base + `\tree`},
-		initiator, &shareObject{w: w},
+		initiator, &shareObject{w: w, server: "files"}, &shareObject{w: w, server: "backup"},
 		&foreignObject{w: w, id: "foreign3"}, &foreignObject{w: w, id: "foreign4"},
 		&serviceObject{w: w},
 	}

@@ -30,7 +30,7 @@ type plant struct {
 var plants = map[string]plant{
 	"lost lock": {says: "not possible in any order", own: true, crowded: "disk1"},
 	// The attributes of a disk are those of up to a minute ago.
-	"stale cache": {says: "not possible in any order", api: func(w *world, api win32.API) win32.API {
+	"stale cache": {says: "not possible in any order", crowded: "disk1", api: func(w *world, api win32.API) win32.API {
 		type entry struct {
 			out []byte
 			at  time.Time

@@ -14,46 +14,82 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-const (
-	shareServer = "files"
-	shareName   = "data"
-	shareRoot   = `\\` + shareServer + `\` + shareName
-)
+// shareNames are the shares of each server.
+var shareNames = [2]string{"data", "more"}
 
-// shareUsers are the accounts of the server. A is also asked for with a wrong password.
+// shareUsers are the accounts of each server. A is also asked for with a wrong password.
 var shareUsers = []nodespec.SMBAccount{{User: "A", Password: "secret of A"}, {User: "B", Password: "secret of B"}}
 
-// shareObject is a share with its mapping and two links to it.
-type shareObject struct{ w *world }
+// shareObject is an SMB server with two shares, which have mappings. Links 0 and 1 lead to the
+// first share, and link 2 to the second one.
+type shareObject struct {
+	w      *world
+	server string
+}
 
-func (o *shareObject) name() string { return "share" }
+func (o *shareObject) name() string { return o.server }
 
-// shareDir is the directory of a link, shareLink the link.
-func shareDir(i string) string  { return base + `\share` + i }
-func shareLink(i string) string { return shareDir(i) + `\globalmount` }
+// shareDir is the directory of a link to a share of a server.
+func shareDir(server, i string) string { return base + `\` + server + i }
+
+// link returns the path of a link, root the share that it leads to.
+func (o *shareObject) link(i string) string { return shareDir(o.server, i) + `\globalmount` }
+func (o *shareObject) root(i string) string {
+	k, _ := whichLink(i)
+	return `\\` + o.server + `\` + shareNames[k]
+}
+
+// whichLink returns the share of a link, and the index of the link there.
+func whichLink(i string) (share, link int) {
+	switch i {
+	case "1":
+		return 0, 1
+	case "2":
+		return 1, 0
+	}
+	return 0, 0
+}
+
+// find returns whether the server is down, and the mapping of the share of a link or nil.
+func (o *shareObject) find(info nodespec.State, i string) (down bool, mapping *nodespec.SMBMappingInfo) {
+	for _, s := range info.SMBServers {
+		down = down || s.Down && s.Name == o.server
+	}
+	for n, m := range info.SMBMappings {
+		if m.Remote == o.root(i) {
+			mapping = &info.SMBMappings[n]
+		}
+	}
+	return down, mapping
+}
 
 func (o *shareObject) requests() []string {
 	return []string{
 		"MapA0", "MapA0", "MapA1", "MapB0", "MapB1", "MapWrong0", "MapWrong1", "Unmap", "Unmap",
 		"Unlink0", "Unlink1", "IsLink0", "IsLink1",
+		"MapA2", "MapB2", "MapWrong2", "Unmap2", "Unlink2",
 	}
 }
 
 func (o *shareObject) events() []string {
-	return []string{"down", "up", "drop", "lose", "cut0", "cut1"}
+	return []string{"down", "up", "drop", "lose", "cut0", "cut1", "drop2", "lose2", "cut2"}
 }
 
 func (o *shareObject) useful() []string {
 	info := o.w.show()
+	down, mapping := o.find(info, "0")
+	_, second := o.find(info, "2")
 	switch {
-	case info.SMBServers[0].Down:
+	case down:
 		return []string{"up"}
-	case len(info.SMBMappings) == 0:
-		return []string{"MapA0", "MapA1", "MapB1"}
-	case len(info.SMBMappings[0].UsedBy) == 0:
-		return []string{"Unmap", "MapA0", "MapB0", "MapB1"}
+	case mapping == nil:
+		return []string{"MapA0", "MapA1", "MapB1", "MapB2"}
+	case len(mapping.UsedBy) == 0:
+		return []string{"Unmap", "MapA0", "MapB0", "MapB1", "MapB2"}
+	case second == nil:
+		return []string{"MapA2", "MapB2", "Unmap", "Unlink0", "MapB0"}
 	}
-	return []string{"Unmap", "Unlink0", "Unlink1", "MapA1", "MapB0", "MapWrong0", "MapWrong1", "drop", "down"}
+	return []string{"Unmap2", "Unlink2", "MapB2", "Unmap", "Unlink0", "Unlink1", "MapA1", "MapB0", "MapWrong0", "MapWrong1", "drop", "down"}
 }
 
 func smbCall[In, Out any](do func(smb.Interface, context.Context, *In) (*Out, error), in *In) call {
@@ -66,13 +102,13 @@ func (o *shareObject) prepare(op string) call {
 	name, at := split(op)
 	switch name {
 	case "Unmap":
-		return smbCall(smb.Interface.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: shareRoot})
+		return smbCall(smb.Interface.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: o.root(at)})
 	case "Unlink":
-		return fileCall(filesystem.Interface.Rmdir, &filesystem.RmdirRequest{Path: shareLink(at)}, nil)
+		return fileCall(filesystem.Interface.Rmdir, &filesystem.RmdirRequest{Path: o.link(at)}, nil)
 	case "IsLink":
-		return fileCall(filesystem.Interface.IsSymlink, &filesystem.IsSymlinkRequest{Path: shareLink(at)}, func(r *filesystem.IsSymlinkResponse) string { return fmt.Sprint(r.IsSymlink) })
+		return fileCall(filesystem.Interface.IsSymlink, &filesystem.IsSymlinkRequest{Path: o.link(at)}, func(r *filesystem.IsSymlinkResponse) string { return fmt.Sprint(r.IsSymlink) })
 	}
-	in := &smb.NewSMBGlobalMappingRequest{RemotePath: shareRoot, LocalPath: shareLink(at), Username: mapUser(name), Password: "a wrong password"}
+	in := &smb.NewSMBGlobalMappingRequest{RemotePath: o.root(at), LocalPath: o.link(at), Username: mapUser(name), Password: "a wrong password"}
 	for _, a := range shareUsers {
 		if name == "Map"+a.User {
 			in.Password = a.Password
@@ -90,28 +126,28 @@ func mapUser(name string) string {
 }
 
 func (o *shareObject) happen(what string) ([]operation, bool) {
-	info := o.w.show()
-	down, mapped := info.SMBServers[0].Down, len(info.SMBMappings) > 0
 	name, at := split(what)
+	down, mapping := o.find(o.w.show(), at)
+	mapped := mapping != nil
 	var ok bool
 	var err error
 	switch name {
 	case "down", "up":
 		ok = down != (name == "down")
 		if ok {
-			err = o.w.m.SetSMBServerDown(shareServer, name == "down")
+			err = o.w.m.SetSMBServerDown(o.server, name == "down")
 		}
 	case "drop": // the session ends, as after a fault of the network
 		if ok = mapped; ok {
-			err = o.w.m.SetSMBMappingStatus(shareRoot, "disconnected")
+			err = o.w.m.SetSMBMappingStatus(o.root(at), "disconnected")
 		}
 	case "lose": // an administrator removes the mapping
 		if ok = mapped; ok {
-			err = o.w.m.UseDel(shareRoot, win32.USE_LOTS_OF_FORCE)
+			err = o.w.m.UseDel(o.root(at), win32.USE_LOTS_OF_FORCE)
 		}
 	case "cut": // an administrator, or the kubelet, removes the link
-		if ok = o.w.exists(shareLink(at)); ok {
-			err = o.w.m.RemoveFile(shareLink(at))
+		if ok = o.w.exists(o.link(at)); ok {
+			err = o.w.m.RemoveFile(o.link(at))
 		}
 	}
 	return []operation{{op: what}}, ok && err == nil
@@ -126,25 +162,31 @@ func (o *shareObject) restarted(reboot bool) []operation {
 
 func (o *shareObject) observe() []operation {
 	info := o.w.show()
-	user := "none"
-	if len(info.SMBMappings) > 0 {
-		user = info.SMBMappings[0].User
-	}
-	var links [2]string
-	for i := range links {
-		at := fmt.Sprint(i)
-		files, err := o.w.m.Files(shareLink(at))
+	users, links := [2]string{"none", "none"}, [2][2]string{{}, {1: "none"}}
+	for _, at := range []string{"0", "1", "2"} {
+		k, i := whichLink(at)
+		if _, mapping := o.find(info, at); mapping != nil {
+			users[k] = mapping.User
+		}
+		files, err := o.w.m.Files(o.link(at))
 		switch {
 		case err != nil || len(files) == 0:
-			links[i] = "none"
+			links[k][i] = "none"
 		case files[0].Link != nil:
-			links[i] = "link"
+			links[k][i] = "link"
 		default:
-			links[i] = "directory"
+			links[k][i] = "directory"
 		}
 	}
-	return []operation{{op: "observe", value: fmt.Sprintf("user=%s links=%s,%s rest=%t", user, links[0], links[1], o.w.rest)}}
+	var texts []string
+	for k := range users {
+		texts = append(texts, fmt.Sprintf("user=%s links=%s,%s rest=%t", users[k], links[k][0], links[k][1], o.w.rest))
+	}
+	return []operation{{op: "observe", value: strings.Join(texts, "; ")}}
 }
+
+// serverState is the state of the two shares of a server.
+type serverState [2]shareState
 
 // shareState is the state of a share on the node.
 type shareState struct {
@@ -165,7 +207,8 @@ func (s shareState) used(except int) bool {
 func (o *shareObject) parts() []string              { return []string{""} }
 func (o *shareObject) about(string, operation) bool { return true }
 func (o *shareObject) first(string) any {
-	return shareState{user: "none", known: true, links: [2]string{"none", "none"}}
+	s := shareState{user: "none", known: true, links: [2]string{"none", "none"}}
+	return serverState{s, s}
 }
 
 // swept adds the states after the removal of a mapping that no link uses any more.
@@ -187,23 +230,88 @@ func add(states []shareState, s shareState) []shareState {
 }
 
 func (o *shareObject) step(_ string, state any, op operation) (all []any) {
-	for _, s := range swept([]shareState{state.(shareState)}) {
-		for _, after := range swept(s.after(op)) {
-			if !slices.Contains(all, any(after)) {
-				all = append(all, after)
+	both := state.(serverState)
+	keep := func(a, b shareState) {
+		for _, a := range swept([]shareState{a}) {
+			for _, b := range swept([]shareState{b}) {
+				if after := (serverState{a, b}); !slices.Contains(all, any(after)) {
+					all = append(all, after)
+				}
+			}
+		}
+	}
+	name, at := split(op.op)
+	k, _ := whichLink(at)
+	for _, a := range swept([]shareState{both[0]}) {
+		for _, b := range swept([]shareState{both[1]}) {
+			switch name {
+			case "observe":
+				first, second, _ := strings.Cut(op.value, "; ")
+				ofFirst, ofSecond := op, op
+				ofFirst.value, ofSecond.value = first, second
+				if len(a.after(ofFirst, false)) > 0 && len(b.after(ofSecond, false)) > 0 {
+					keep(a, b)
+				}
+			case "down", "up", "kill", "reboot": // for both shares
+				for _, a := range a.after(op, false) {
+					for _, b := range b.after(op, false) {
+						keep(a, b)
+					}
+				}
+			default:
+				own, other := a, b
+				if k == 1 {
+					own, other = b, a
+				}
+				for _, after := range own.beside(other, op, name) {
+					if k == 1 {
+						after[0], after[1] = after[1], after[0]
+					}
+					keep(after[0], after[1])
+				}
 			}
 		}
 	}
 	return all
 }
 
-// after returns the states after an operation, or none if it is not possible.
-func (s shareState) after(op operation) []shareState {
-	name, at := split(op.op)
-	i := 0
-	if at != "" {
-		i = int(at[0] - '0')
+// beside returns the states of a share and of the other one of its server after an operation
+// on the first. Windows allows one user at a time for each server. So a mapping for another
+// user needs that no link uses the other share, whose mapping then goes.
+func (s shareState) beside(other shareState, op operation, name string) (all []serverState) {
+	if !strings.HasPrefix(name, "Map") {
+		for _, after := range s.after(op, false) {
+			all = append(all, serverState{after, other})
+		}
+		return all
 	}
+	user := mapUser(name)
+	differs := other.user != "none" && other.user != user
+	gone := other
+	gone.user, gone.works, gone.known, gone.unwanted = "none", false, true, false
+	for _, after := range s.after(op, differs && (other.used(-1) || !other.known)) {
+		switch made := after.user == user && s.user != user; {
+		case !differs, !made && op.succeeded() && !op.disturbed:
+			all = append(all, serverState{after, other})
+		case made:
+			if !other.used(-1) {
+				all = append(all, serverState{after, gone})
+			}
+		default: // it stopped before or after it had removed the other mapping
+			all = append(all, serverState{after, other})
+			if !other.used(-1) && (op.unknown || op.disturbed) {
+				all = append(all, serverState{after, gone})
+			}
+		}
+	}
+	return all
+}
+
+// after returns the states after an operation, or none if it is not possible. blocked means that
+// another mapping may not make room for one of the user.
+func (s shareState) after(op operation, blocked bool) []shareState {
+	name, at := split(op.op)
+	_, i := whichLink(at)
 	mapped := s.user != "none"
 	next := s
 	switch name {
@@ -276,11 +384,11 @@ func (s shareState) after(op operation) []shareState {
 		}
 		return []shareState{next}
 	}
-	return s.afterMap(op, name, i)
+	return s.afterMap(op, name, i, blocked)
 }
 
 // afterMap returns the states after a request for the mapping and a link.
-func (s shareState) afterMap(op operation, name string, i int) []shareState {
+func (s shareState) afterMap(op operation, name string, i int, blocked bool) []shareState {
 	user, mapped := mapUser(name), s.user != "none"
 	next := s
 	next.user, next.works, next.known, next.unwanted = user, true, true, false
@@ -288,7 +396,7 @@ func (s shareState) afterMap(op operation, name string, i int) []shareState {
 	if op.succeeded() && op.disturbed { // what it has seen or made may be gone again
 		calm := op
 		calm.disturbed = false
-		states := s.afterMap(calm, name, i)
+		states := s.afterMap(calm, name, i, blocked)
 		for _, n := range states {
 			n.links[i] = s.links[i]
 			states = add(states, n)
@@ -300,14 +408,14 @@ func (s shareState) afterMap(op operation, name string, i int) []shareState {
 		if s.works { // it may have looked broken
 			broken := s
 			broken.works = false
-			for _, n := range broken.afterMap(calm, name, i) {
+			for _, n := range broken.afterMap(calm, name, i, blocked) {
 				states = add(states, n)
 			}
 		}
 		if s.down { // it went down after the request had used it
 			up := s
 			up.down = false
-			for _, n := range up.afterMap(calm, name, i) {
+			for _, n := range up.afterMap(calm, name, i, blocked) {
 				n.down, n.works = true, false
 				states = add(states, n)
 			}
@@ -338,6 +446,7 @@ func (s shareState) afterMap(op operation, name string, i int) []shareState {
 	if !op.unknown && !op.disturbed {
 		switch {
 		case name == "MapWrong", s.down, s.links[i] == "directory":
+		case blocked && s.user != user:
 		case mapped && (!s.works || !s.known || s.user != user && s.used(i)):
 		default:
 			return nil
