@@ -110,4 +110,7 @@ func TestKept(t *testing.T) {
 	// mapping that its own link used was removed before Windows refused the new one.
 	replay(t, spec{world: 81}, `r4=d0 backup MapA0 2m0s; r11=d9 backup MapA2 2m0s; r15=d3 backup MapB2 2m0s`)
 	replay(t, spec{world: 156}, `r5=d3 files MapB2 2m0s; r5*94; kill; r30=d3 files MapB1 300ms; r31=d0 files MapA1 2m0s`)
+	// Another program takes a disk offline while PartitionDisk waits for its volume, for which
+	// it brings the disk online again.
+	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)
 }

@@ -185,6 +185,9 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 	if op.disturbed && (name == "Online" || name == "Partition") { // the wait for its volume may have failed
 		states = options(states, func(d *diskState) { d.up = false })
 	}
+	if op.disturbed && name == "Partition" { // while it waits for the volume it brings the disk online again
+		states = options(states, func(d *diskState) { d.online, d.up = true, false })
+	}
 	return states
 }
 
