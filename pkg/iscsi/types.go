@@ -35,8 +35,9 @@ type Interface interface {
 
 	// DisconnectTarget ends all sessions of a target and removes its persistent logins.
 	// It succeeds if the target is known and not connected. It fails with
-	// hosterr.ErrFailedPrecondition, and changes nothing, if a volume of the target's disks
-	// is mounted in a folder, or if Windows says that they are in use.
+	// hosterr.ErrFailedPrecondition if a volume of the target's disks is mounted in a folder,
+	// and then changes nothing; and if Windows says that the disks are in use: then the
+	// sessions stay, and the persistent logins are gone.
 	DisconnectTarget(context.Context, *DisconnectTargetRequest) (*DisconnectTargetResponse, error)
 
 	// DiscoverTargetPortal queries a registered portal for its targets and returns their
