@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -264,16 +265,52 @@ func (s *Session) Start(p Program) (*Process, error) {
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/lab", "XDG_RUNTIME_DIR=/tmp", "WINEPREFIX=" + s.prefix, "WINEDEBUG=-all"}, p.Env...)
 	run := &Process{name: name, cmd: cmd, ended: make(chan struct{})}
 	run.output.also = p.Log
-	cmd.Stdout, cmd.Stderr = &run.output, &run.output
-	cmd.WaitDelay = 200 * time.Millisecond // Wine's own processes may inherit the output, and do not end
-	if err := cmd.Start(); err != nil {
+	out, w, err := os.Pipe()
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Path, err)
 	}
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	_ = w.Close() // the program has its own
+	if err != nil {
+		_ = out.Close()
+		return nil, fmt.Errorf("start %s: %w", p.Path, err)
+	}
+	copied := make(chan struct{})
 	go func() {
+		defer close(copied)
+		_, _ = io.Copy(&run.output, out) // until the end of the program
+	}()
+	go func() {
+		defer close(run.ended)
+		defer out.Close()
 		_ = cmd.Wait() // what it returns is in cmd.ProcessState
-		close(run.ended)
+		// Wine's own processes may have inherited the output, and do not end.
+		_ = out.SetReadDeadline(time.Now())
+		<-copied
+		run.output.drain(out)
 	}()
 	return run, nil
+}
+
+// drain copies what a pipe has now.
+func (o *output) drain(pipe *os.File) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // Read would fail, because its deadline is over
+		for b := make([]byte, 4<<10); ; {
+			n, err := syscall.Read(int(fd), b)
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if n <= 0 {
+				return
+			}
+			_, _ = o.Write(b[:n])
+		}
+	})
 }
 
 // copy copies a program to C:. A program that runs already is not written over.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,29 @@ func TestSession(t *testing.T) {
 	long.Stop(time.Minute)
 	if err := wait(long); err != nil || !strings.Contains(long.Output(), "interrupted") {
 		t.Errorf("stop: %v, output %q, want an interrupt", err, long.Output())
+	}
+}
+
+// slow is a writer whose first write takes three seconds, as on a machine with much other work.
+type slow struct{ once sync.Once }
+
+func (s *slow) Write(b []byte) (int, error) {
+	s.once.Do(func() { time.Sleep(3 * time.Second) })
+	return len(b), nil
+}
+
+// Nothing that a program has written is lost when it ends.
+func TestLastOutput(t *testing.T) {
+	s := open(t)
+	p, err := s.Start(session.Program{Path: build(t), Args: []string{"later"}, Log: &slow{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if out := p.Output(); !strings.Contains(out, "the end") {
+		t.Errorf("output is %q, without its end", out)
 	}
 }
 

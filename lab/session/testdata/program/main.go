@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 )
 
 func main() {
@@ -21,6 +22,9 @@ func main() {
 			fmt.Println(err)
 			os.Exit(1)
 		}
+	case "later":
+		time.Sleep(500 * time.Millisecond)
+		fmt.Println("the end")
 	case "wait":
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, os.Interrupt)
