@@ -80,7 +80,7 @@ type call struct {
 	arriving share
 	request  request
 	running  bool // it has a slot
-	expired  bool // it took longer than its limit; [Calls] guards it
+	late     bool // it has taken longer than its limit; [Calls] guards it
 }
 
 func (m *method) newCall(ctx context.Context) *call {
@@ -109,7 +109,11 @@ func (c *call) run(impl any, ctx context.Context, decode func(any) error, interc
 		return nil, failed(stopping(c.name))
 	}
 	defer c.leave()
-	return c.handle(impl, c.ctx, c.admit, interceptor)
+	out, err := c.handle(impl, c.ctx, c.admit, interceptor)
+	if err == nil && c.record.Expired() {
+		return nil, c.overLimit() // which its caller has already
+	}
+	return out, err
 }
 
 // leave ends the call for its caller.
@@ -194,11 +198,16 @@ func (c *call) abort() { c.end(c.lost()) }
 
 // expire ends a call that has taken longer than its limit.
 func (c *call) expire() {
+	c.record.Expire()
 	if c.record.Phase() == inflight.Queued {
 		c.end(c.busy(c.limiter.allRunning(c.deadline)))
 		return
 	}
-	c.end(failed(hosterr.Wrap("call", c.name, fmt.Errorf("%w: it has not ended within %v, the limit for a caller that sets no deadline", context.DeadlineExceeded, c.deadline))))
+	c.end(c.overLimit())
+}
+
+func (c *call) overLimit() *failure {
+	return failed(hosterr.Wrap("call", c.name, fmt.Errorf("%w: it has not ended within %v, the limit for a caller that sets no deadline", context.DeadlineExceeded, c.deadline)))
 }
 
 // end answers a call, and ends its context, before its handler has returned. gRPC has no

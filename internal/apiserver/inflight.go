@@ -136,15 +136,16 @@ func (c *Calls) overdue() (late []*call) {
 	next := defaultDeadline
 	c.timed = false
 	for record, call := range c.calls {
-		switch {
-		case record.Limit == 0 || call.expired || !record.Left().IsZero():
-		case record.Overdue():
-			call.expired = true
-			late = append(late, call)
-		default:
-			c.timed = true
-			next = min(next, time.Until(record.Started.Add(record.Limit)))
+		if record.Limit == 0 || call.late || !record.Left().IsZero() {
+			continue
 		}
+		if left := time.Until(record.Started.Add(record.Limit)); left > 0 {
+			c.timed = true
+			next = min(next, left)
+			continue
+		}
+		call.late = true
+		late = append(late, call)
 	}
 	if c.timed {
 		time.AfterFunc(next, c.expire)

@@ -658,6 +658,46 @@ func TestLimitOfCallersWithoutDeadline(t *testing.T) {
 	})
 }
 
+// A call that was canceled before its limit stays so. One that succeeds after its limit has failed
+// for its caller, and so it is counted.
+func TestLimitDoesNotChangeWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, release := newMemory(), make(chan struct{})
+		var early, late error
+		var log logBuffer
+		inMemory(t, log.logger(slog.LevelInfo), l, &fakeDisk{rescan: func(ctx context.Context) error {
+			<-ctx.Done()
+			early = ctx.Err()
+			<-release // it ignores its context
+			late = ctx.Err()
+			return nil
+		}})
+		disks := diskv1.NewDiskClient(l.client(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := disks.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.Canceled {
+			t.Errorf("Rescan = %v, want Canceled", err)
+		}
+		time.Sleep(time.Hour)
+		release <- struct{}{}
+		synctest.Wait()
+		if early != context.Canceled || late != context.Canceled {
+			t.Errorf("the context of a canceled call ended with %v, and an hour later with %v", early, late)
+		}
+		if _, err := disks.Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "5m0s, the limit for a caller that sets no deadline") {
+			t.Errorf("Rescan = %v, want DeadlineExceeded", err)
+		}
+		release <- struct{}{}
+		synctest.Wait()
+		if early != context.DeadlineExceeded || late != context.DeadlineExceeded {
+			t.Errorf("the context of a late call ended with %v, and later with %v", early, late)
+		}
+		if got := lines(log.String(), "Request failed"); len(got) != 1 || !strings.Contains(got[0], "code=DeadlineExceeded") {
+			t.Errorf("logged %q, want the late call", got)
+		}
+	})
+}
+
 func TestConnectionsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,8 +40,9 @@ type Call struct {
 	// Steps, if set, have the steps of its work that failed.
 	Steps *Steps
 
-	ctx  callContext
-	free func()
+	ctx     callContext
+	free    func()
+	expired atomic.Bool
 
 	mu         sync.Mutex
 	users      int
@@ -143,7 +145,7 @@ func (c *callContext) Deadline() (time.Time, bool) {
 // Err implements [context.Context].
 func (c *callContext) Err() error {
 	err := c.Context.Err()
-	if err != nil && c.call.Overdue() {
+	if err != nil && c.call.expired.Load() {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -157,8 +159,16 @@ func (c *callContext) Value(k any) any {
 	return c.Context.Value(k)
 }
 
-// Overdue reports whether the call has taken longer than its limit.
-func (c *Call) Overdue() bool { return c.Limit > 0 && time.Since(c.Started) >= c.Limit }
+// Expire notes that the call has reached its limit. The server must call it before it ends the
+// context. A call that was canceled before stays so.
+func (c *Call) Expire() {
+	if c.ctx.Context.Err() == nil {
+		c.expired.Store(true)
+	}
+}
+
+// Expired reports whether the call has reached its limit.
+func (c *Call) Expired() bool { return c.expired.Load() }
 
 // Begin makes c the call of the returned context: work that [Call.Go] runs under it keeps c in
 // flight. free is called once, after [Call.Leave] and after the last of that work.

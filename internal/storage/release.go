@@ -81,10 +81,16 @@ func release(ctx context.Context, n *node.Node, id string) (*Volume, error) {
 	return nil, hosterr.Wrap("flush volume", hosterr.Quote(id), v.Flush(ctx))
 }
 
-// Folders returns the folders in which volumes of a disk are mounted. Drive letters do not
-// count: Windows may have assigned them by itself. Neither does a folder that only the mount
-// manager still has, because it was removed, or unmounted while the disk was away.
-func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, err error) {
+// Folder is a folder at which the mount manager has a volume.
+type Folder struct {
+	Path   string
+	Volume string // `\\?\Volume{…}\`
+}
+
+// Folders returns the folders of the volumes of a disk. Drive letters do not count: Windows
+// may have assigned them by itself. The mount manager keeps a folder whose volume was
+// unmounted while its disk was away.
+func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []Folder, err error) {
 	all, err := OnDisk(ctx, n, disk, 0, false)
 	if err != nil {
 		return nil, err
@@ -95,11 +101,7 @@ func Folders(ctx context.Context, n *node.Node, disk uint32) (folders []string, 
 			return nil, err
 		}
 		for _, folder := range some {
-			id, err := n.API.VolumeNameForMountPoint(folder)
-			stale := win32.IsCode(err, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND)
-			if !stale && (err != nil || strings.EqualFold(id, at.ID)) {
-				folders = append(folders, folder)
-			}
+			folders = append(folders, Folder{folder, at.ID})
 		}
 	}
 	return folders, nil

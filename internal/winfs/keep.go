@@ -21,7 +21,8 @@ func keptOf(n *node.Node) *atomic.Pointer[keptRoot] {
 }
 
 // KeepSystemRoot opens the root of the drive of Windows, below which operations on n open
-// paths from then on, until release. That is for a server, which ends with its process.
+// paths from then on, until release, which must not be called while an operation runs. That is
+// for a server, which ends with its process and needs no release.
 //
 // An open handle keeps a volume from being locked and dismounted. The volume of Windows
 // never can be (FSCTL_LOCK_VOLUME), so nothing is lost; no other root is kept. Nor does

@@ -595,6 +595,45 @@ func TestDisconnectOfTargetUnmountedWhileAway(t *testing.T) {
 	f.must(f.disconnect(here, iqn))
 }
 
+// A folder that moved with a directory above it keeps the target connected. What is in the place
+// of that directory is not followed out of the working directories, and no server is contacted.
+func TestDisconnectOfTargetWhoseFolderMoved(t *testing.T) {
+	const pod = `C:\var\lib\kubelet\pods\8d9f`
+	for name, replace := range map[string]func(f *fixture){
+		"nothing": func(*fixture) {},
+		"a link to a share": func(f *fixture) {
+			f.must(winfs.SymlinkOf(t.Context(), f.Node.Node, `\\attacker\share`, pod, true))
+		},
+		"a link to another directory": func(f *fixture) {
+			f.must(winfs.MkdirAll(t.Context(), f.Node.Node, `C:\elsewhere\mount`))
+			f.must(winfs.SymlinkOf(t.Context(), f.Node.Node, `C:\elsewhere`, pod, true))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := withVolume(t)
+			volumes, err := volume.New(volumeapi.On(f.Node.Node))
+			f.must(err)
+			f.must(winfs.MkdirAll(t.Context(), f.Node.Node, pod+`\mount`))
+			list, err := volumes.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+			f.must(err)
+			_, err = volumes.MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: list.VolumeIDs[0], TargetPath: pod + `\mount`})
+			f.must(err)
+			f.must(f.Windows.RenameFile(pod, `C:\var\lib\kubelet\pods\other`))
+			replace(f)
+			f.Node.WorkingDirs = []string{`C:\var\lib\kubelet`}
+			f.Observe(func(c *win32.Call) error {
+				if strings.Contains(strings.ToLower(c.Path), "attacker") {
+					t.Errorf("%s opens %s", c.Name, c.Path)
+				}
+				return c.Do()
+			})
+			if err := f.disconnect(here, iqn); !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), pod+`\mount`) {
+				t.Errorf("disconnect = %v, want ErrFailedPrecondition with the folder", err)
+			}
+		})
+	}
+}
+
 // withVolume returns a node that is connected to a target, with a volume on its disk 1.
 func withVolume(t *testing.T) *fixture {
 	t.Helper()

@@ -466,18 +466,20 @@ func userText(user string) string {
 // sameUser reports whether two names can be of the same user: Windows may report a domain
 // that is not in the request, or that the request has in the name (name@domain).
 func sameUser(a, b string) bool {
-	split := func(user string) (domain, name string) {
-		if domain, name, ok := strings.Cut(user, `\`); ok {
-			return domain, name
-		}
-		name, domain, _ = strings.Cut(user, "@")
-		return domain, name
-	}
-	domainA, nameA := split(a)
-	domainB, nameB := split(b)
+	domainA, nameA := account(a)
+	domainB, nameB := account(b)
 	firstA, _, _ := strings.Cut(domainA, ".")
 	firstB, _, _ := strings.Cut(domainB, ".")
 	return strings.EqualFold(nameA, nameB) && (domainA == "" || domainB == "" || strings.EqualFold(firstA, firstB))
+}
+
+// account returns the parts of a user: "ann" of "CORP\ann", "ann@corp.example.com" and "ann".
+func account(user string) (domain, name string) {
+	if domain, name, ok := strings.Cut(user, `\`); ok {
+		return domain, name
+	}
+	name, domain, _ = strings.Cut(user, "@")
+	return domain, name
 }
 
 // add maps the share.
@@ -576,9 +578,12 @@ func (c *call) owner() (user string, unknown bool) {
 }
 
 // conflicting returns which of all mappings are of other users of the server, and can be removed,
-// or an error for one that must not be removed. If certain is set, it skips the share of the
-// call, and mappings whose user is unknown as that of the call's share is.
+// or an error for one that must not be removed. If certain is set, Windows has not refused the
+// user yet. Then it skips the share of the call, mappings whose user is unknown as that of the
+// call's share is, and users with the same name in another domain: CORP\ann may be
+// ann@example.com.
 func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, err error) {
+	_, own := account(c.user)
 	for _, m := range all {
 		other, err := ParseRemotePath(m.Remote)
 		if err != nil || !other.share().SameServer(c.remote.share()) || certain && other.root() == c.root {
@@ -597,7 +602,7 @@ func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, e
 		text := userText(user)
 		if unknown {
 			text = unknownUser
-		} else if sameUser(user, c.user) {
+		} else if _, name := account(user); sameUser(user, c.user) || certain && strings.EqualFold(name, own) {
 			continue
 		}
 		by, err := c.usedBy(other.root(), "")

@@ -318,6 +318,45 @@ func TestTwoUsersOnOneServerKeepTheirShares(t *testing.T) {
 	f.read(v2)
 }
 
+// netbios is a Windows that reports the user of a mapping with the NetBIOS name of the domain,
+// which is not the first part of its DNS name.
+type netbios struct{ win32.API }
+
+func (n netbios) UseEnum() ([]win32.Use, error) {
+	all, err := n.API.UseEnum()
+	for i := range all {
+		if all[i].Status == 0 {
+			all[i].Domain, all[i].User = "CORPNET", "ann"
+		}
+	}
+	return all, err
+}
+
+// Two forms of the name of one user are not two users: after a restart of the node, both shares
+// of a server are mapped again.
+func TestOneUserWithTwoNames(t *testing.T) {
+	const user = "ann@corp.example.com"
+	f := begin(t, nodespec.SMBServer{Name: "nas", Shares: []string{"data", "logs"}, Accounts: []nodespec.SMBAccount{{User: user, Password: "p"}}})
+	start := func() {
+		f.start()
+		f.node = node.New(netbios{f.win})
+		f.node.Log = slog.New(slog.NewTextHandler(f.log, nil))
+		var err error
+		f.fs, err = filesystem.New(filesystemapi.On(f.node))
+		f.ok(err)
+		f.smb, err = smb.New(smbapi.On(f.node), f.fs)
+		f.ok(err)
+	}
+	start()
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\nas\data`, v1, user, "p"))
+	f.ok(f.mount(`\\nas\logs`, v2, user, "p"))
+	f.ok(f.win.Reboot())
+	start()
+	f.ok(f.mount(`\\nas\data`, v1, user, "p"))
+	f.ok(f.mount(`\\nas\logs`, v2, user, "p"))
+}
+
 func TestRemoveMappingInUse(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")

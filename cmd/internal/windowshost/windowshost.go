@@ -66,10 +66,9 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	release := winfs.KeepSystemRoot(n)
+	winfs.KeepSystemRoot(n) // until the process ends: calls that were cut off may still use it
 	return &daemon.Node{
 		Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume},
 		Names:  (&identity{api: n.API, addresses: net.InterfaceAddrs, now: time.Now}).names,
-		Close:  func() error { release(); return nil },
 	}, nil
 }

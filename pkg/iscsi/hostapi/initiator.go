@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -551,18 +552,41 @@ func (i ISCSIAPI) unneeded(s win32.ISCSISession) error {
 		return nil
 	}
 	for _, disk := range disks {
-		folders, err := storage.Folders(i.host.Ctx, i.host.Node, disk)
+		folders, err := i.mountedAt(disk)
 		if err != nil {
 			return fmt.Errorf("disk %d: %w", disk, err)
 		}
 		if len(folders) > 0 {
-			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", ")), "unmount it first"}
+			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", ")), "unmount it first; if the folder is gone, mountvol /R makes Windows forget it"}
 		}
 		if err := i.guard(disk); err != nil {
 			return fmt.Errorf("session %s: %w", s.ID, err)
 		}
 	}
 	return nil
+}
+
+// mountedAt returns the folders in which volumes of a disk are mounted: all that the mount
+// manager has, but for those that exist and are not the volume's mount point any longer. One
+// that does not exist may have moved with a directory above it, and still be a mount point.
+//
+// Containers can change what is above a folder, so it is looked at as package winfs does,
+// which leaves neither the working directories nor the node.
+func (i ISCSIAPI) mountedAt(disk uint32) (paths []string, err error) {
+	folders, err := storage.Folders(i.host.Ctx, i.host.Node, disk)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range folders {
+		link, is, err := winfs.Readlink(i.host.Ctx, i.host.Node, f.Path)
+		if ended := i.host.Ctx.Err(); ended != nil {
+			return nil, ended
+		}
+		if err != nil || is && strings.EqualFold(link.Volume, f.Volume) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths, nil
 }
 
 // guard returns an error if the node needs the disk. One whose partition table cannot be
