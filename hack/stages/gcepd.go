@@ -19,7 +19,7 @@ const (
 	gcepdProgram = gcepdModule + "/cmd/gce-pd-csi-driver"
 )
 
-// labModule vets and tests the lab, without the driver that has a stage of its own.
+// labModule tests the lab, without the driver that has a stage of its own.
 func labModule(ctx context.Context, r *report) error {
 	return moduleAlone(labDir, "-skip", gcepdTest)(ctx, r)
 }

@@ -207,6 +207,15 @@ func vetAll(ctx context.Context, r *report) error {
 			r.pass()
 		}
 	}
+	for _, m := range [...]string{externalDir, exampleDir, labDir} { // outside of the workspace
+		for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
+			if err := r.command(ctx, m, append(p.env(), "GOWORK=off"), "go", "vet", "./...").Run(); err != nil {
+				errs = append(errs, fmt.Errorf("vet of module %s for %s: %w", m, p.os, err))
+				continue
+			}
+			r.pass()
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -260,18 +269,10 @@ func quickTests(ctx context.Context, r *report) error {
 	return errors.Join(errs...)
 }
 
-// moduleAlone vets and tests a module outside of the workspace, with further flags of go
-// test.
+// moduleAlone tests a module outside of the workspace, with further flags of go test.
 func moduleAlone(dir string, flags ...string) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
-		env := []string{"GOWORK=off"}
-		for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
-			if err := r.command(ctx, dir, append(p.env(), env...), "go", "vet", "./...").Run(); err != nil {
-				return fmt.Errorf("vet of module %s for %s: %w", dir, p.os, err)
-			}
-			r.pass()
-		}
-		return r.goTest(ctx, dir, env, append(flags[:len(flags):len(flags)], "./...")...)
+		return r.goTest(ctx, dir, []string{"GOWORK=off"}, append(flags[:len(flags):len(flags)], "./...")...)
 	}
 }
 

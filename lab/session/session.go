@@ -24,7 +24,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -62,6 +61,10 @@ type Session struct {
 // start is how long Wine may take until programs can start; without root it makes a C:
 // drive first.
 const start = 2 * time.Minute
+
+// drainWait is how long a read waits for the last output of a program that has ended.
+// Wine's own processes may keep the pipe open, so that it has no end.
+const drainWait = time.Second
 
 // Open starts a session. The caller must call [Session.Close]; the session also ends with
 // the calling process. If this machine has no Wine, the error is [ErrNoWine].
@@ -293,24 +296,15 @@ func (s *Session) Start(p Program) (*Process, error) {
 	return run, nil
 }
 
-// drain copies what a pipe has now.
+// drain copies what a pipe still has. It is empty when a read waits for drainWait.
 func (o *output) drain(pipe *os.File) {
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) { // Read would fail, because its deadline is over
-		for b := make([]byte, 4<<10); ; {
-			n, err := syscall.Read(int(fd), b)
-			if errors.Is(err, syscall.EINTR) {
-				continue
-			}
-			if n <= 0 {
-				return
-			}
-			_, _ = o.Write(b[:n])
+	for b := make([]byte, 4<<10); pipe.SetReadDeadline(time.Now().Add(drainWait)) == nil; {
+		n, err := pipe.Read(b)
+		_, _ = o.Write(b[:n])
+		if err != nil {
+			return
 		}
-	})
+	}
 }
 
 // copy copies a program to C:. A program that runs already is not written over.
