@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,11 +24,26 @@ type event struct {
 // quick is the flag of make check, with which slow tests skip themselves.
 const quick = "-short"
 
-// mayBeCached reports whether cached results of go test count. They do in make check, for
-// modules whose tests read only their own files: go test does not notice a change of a
-// file outside of the module.
-func mayBeCached(dir string, args []string) bool {
-	return slices.Contains(args, quick) && !slices.Contains(args, "-race") && slices.Contains([]string{".", "client"}, dir)
+// ownFiles are the modules whose tests read only their own files. go test does not notice a
+// change of a file outside of the module, so that a cached result of other tests may be wrong.
+var ownFiles = []string{".", "client"}
+
+// mayBeCached reports whether cached results of go test count: in make check, for tests that
+// read only their own files. The patterns are those of allOf.
+func mayBeCached(args []string) bool {
+	return slices.Contains(args, quick) && !slices.Contains(args, "-race") &&
+		!slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasSuffix(arg, "...") && !slices.Contains(allOf(ownFiles), arg)
+		})
+}
+
+// allOf returns the patterns of all packages of the modules, from the root.
+func allOf(modules []string) []string {
+	var patterns []string
+	for _, m := range modules {
+		patterns = append(patterns, "./"+path.Join(m, "..."))
+	}
+	return patterns
 }
 
 // hung is how long the tests of a package may take. Most take less than two minutes, but
@@ -37,7 +54,7 @@ const hung = 30 * time.Minute
 // fail.
 func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
 	flags := []string{"test", "-json", "-timeout=" + hung.String()}
-	if !mayBeCached(dir, args) {
+	if dir != "." || !mayBeCached(args) {
 		flags = append(flags, "-count=1")
 	}
 	c := r.command(ctx, dir, env, "go", append(flags, args...)...)
@@ -151,20 +168,20 @@ func (r *report) ended(e event, key string, parent bool, output []string) {
 	}
 }
 
-// skipReason returns the text of t.Skip: the last line of output that is neither empty
-// nor go test's own.
+// logged matches what a test logs, as opposed to what the code that it tests prints.
+var logged = regexp.MustCompile(`^\S+\.go:\d+: (.*)`)
+
+// skipReason returns the last line that a test logged, or else its last output.
 func skipReason(output []string) string {
-	for i := len(output) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(output[i])
-		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
-			continue
+	reason := "no reason given"
+	for _, line := range slices.Backward(output) {
+		line = strings.TrimSpace(line)
+		if found := logged.FindStringSubmatch(line); found != nil {
+			return found[1]
 		}
-		if _, reason, ok := strings.Cut(line, ".go:"); ok {
-			if _, reason, ok = strings.Cut(reason, ": "); ok {
-				return reason
-			}
+		if reason == "no reason given" && line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+			reason = line
 		}
-		return line
 	}
-	return "no reason given"
+	return reason
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -252,21 +251,16 @@ func lintWorkflows(ctx context.Context, r *report) error {
 // unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
 // for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	var patterns []string
-	for _, m := range modules {
-		patterns = append(patterns, "./"+path.Join(m, "..."))
-	}
-	return r.goTest(ctx, ".", nil, patterns...)
+	return r.goTest(ctx, ".", nil, allOf(modules[:])...)
 }
 
-// quickTests runs the tests of every module except slow ones. By module, because results of some
-// may be cached.
+// quickTests runs the tests of every module except slow ones. First those whose results may
+// be cached.
 func quickTests(ctx context.Context, r *report) error {
-	var errs []error
-	for _, m := range modules {
-		errs = append(errs, r.goTest(ctx, m, nil, quick, "./..."))
-	}
-	return errors.Join(errs...)
+	others := slices.DeleteFunc(slices.Clone(modules[:]), func(m string) bool { return slices.Contains(ownFiles, m) })
+	return errors.Join(
+		r.goTest(ctx, ".", nil, append([]string{quick}, allOf(ownFiles)...)...),
+		r.goTest(ctx, ".", nil, append([]string{quick}, allOf(others)...)...))
 }
 
 // moduleAlone tests a module outside of the workspace, with further flags of go test.

@@ -49,6 +49,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// tutorial is the page whose commands take longer than those of all others.
+const tutorial = "docs/tutorial.md"
+
 // Every block of every page has a known kind, and its commands work.
 func TestBlocks(t *testing.T) {
 	for _, p := range pages(t) {
@@ -63,6 +66,9 @@ func TestBlocks(t *testing.T) {
 				if reason := notHere(b); reason != "" {
 					t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) { t.Skip(reason) })
 				}
+			}
+			if testing.Short() && p.name == tutorial {
+				t.Skip("builds the example driver and runs its tests, a minute: make test runs it")
 			}
 			if slices.ContainsFunc(p.blocks, runs) {
 				runPage(t, p)
