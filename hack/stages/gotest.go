@@ -171,14 +171,17 @@ func (r *report) ended(e event, key string, parent bool, output []string) {
 // logged matches what a test logs, as opposed to what the code that it tests prints.
 var logged = regexp.MustCompile(`^\S+\.go:\d+: (.*)`)
 
-// skipReason returns the last line that a test logged, or else its last output.
+// skipReason returns the last line that a test logged, or else its last output. A log of
+// several lines, as testscript's, is no reason.
 func skipReason(output []string) string {
-	reason := "no reason given"
+	reason, continued := "no reason given", false
 	for _, line := range slices.Backward(output) {
-		line = strings.TrimSpace(line)
-		if found := logged.FindStringSubmatch(line); found != nil {
+		found := logged.FindStringSubmatch(strings.TrimSpace(line))
+		if found != nil && !continued {
 			return found[1]
 		}
+		continued = found == nil && strings.HasPrefix(line, "        ")
+		line = strings.TrimSpace(line)
 		if reason == "no reason given" && line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
 			reason = line
 		}
