@@ -3,6 +3,7 @@ package iscsi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
@@ -55,8 +56,8 @@ func atPortal[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	return v, service.Wrap(op, p.String(), err)
 }
 
-// atTarget runs an operation on a target under the target's lock.
-func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal, iqn string, work func(iscsiapi.HostAPI, *iscsiapi.TargetPortal) (T, error)) (T, error) {
+// atTarget runs an operation on a target under the target's lock, and further locks.
+func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal, iqn string, work func(iscsiapi.HostAPI, *iscsiapi.TargetPortal) (T, error), further ...service.Lock) (T, error) {
 	var none T
 	p, err := portal(in)
 	if err != nil {
@@ -65,8 +66,42 @@ func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	if err := iscsiapi.CheckIQN(iqn); err != nil {
 		return none, hosterr.Wrap(op, "", err)
 	}
-	v, err := service.Get(ctx, i.base, exclusive(&i.base.Node.Locks.Targets, iqn), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
+	locks := append(exclusive(&i.base.Node.Locks.Targets, iqn), further...)
+	v, err := service.Get(ctx, i.base, locks, func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
 	return v, service.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
+}
+
+// disksOf locks the disks of a target, so that no volume on them is mounted, formatted or
+// grown while it is disconnected. A target whose disks cannot be listed has none to lock.
+func (i *ISCSI) disksOf(in *TargetPortal, iqn string) service.Lock {
+	return func(ctx context.Context) (func(), error) {
+		p, err := portal(in)
+		if err != nil {
+			return nil, err
+		}
+		var locked []func()
+		unlock := func() {
+			for _, f := range slices.Backward(locked) {
+				f()
+			}
+		}
+		disks, err := i.base.On(ctx).GetTargetDisks(p, iqn)
+		if err != nil && ctx.Err() == nil {
+			return unlock, nil
+		}
+		for _, number := range disks { // in their order, so that two such requests do not wait for each other
+			var f func()
+			if f, err = i.base.Node.Locks.Disks.Lock(ctx, number); err != nil {
+				break
+			}
+			locked = append(locked, f)
+		}
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		return unlock, nil
+	}
 }
 
 type nothing = struct{}
@@ -142,14 +177,14 @@ func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*C
 	return service.Response(&ConnectTargetResponse{}, err)
 }
 
-// DisconnectTarget implements [Interface].
+// DisconnectTarget implements [Interface]. It waits for work on the disks of the target.
 func (i *ISCSI) DisconnectTarget(ctx context.Context, in *DisconnectTargetRequest) (*DisconnectTargetResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("DisconnectTarget")
 	}
 	_, err := atTarget(ctx, i, "disconnect target", in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.DisconnectTarget(p, in.IQN)
-	})
+	}, i.disksOf(in.TargetPortal, in.IQN))
 	return service.Response(&DisconnectTargetResponse{}, err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
@@ -567,6 +568,64 @@ func TestDisconnectOfMountedTarget(t *testing.T) {
 	_, err = volumes.UnmountVolume(t.Context(), &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: folder})
 	f.must(err)
 	f.must(f.disconnect(here, iqn))
+}
+
+// A request that mounts or formats a volume and one that disconnects its target run one after
+// the other: the target stays, or the volume is not mounted.
+func TestDisconnectWaitsForWorkOnItsDisks(t *testing.T) {
+	const folder = `C:\var\lib\kubelet\pods\8d9f\mount`
+	for name, work := range map[string]struct {
+		call string // of the work, during which the target is to be disconnected
+		do   func(t *testing.T, v *volume.Volume, id string) error
+		want error // of DisconnectTarget
+	}{
+		"mount": {"SetMountPoint", func(t *testing.T, v *volume.Volume, id string) error {
+			_, err := v.MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: folder})
+			return err
+		}, hosterr.ErrFailedPrecondition},
+		"format": {"Format", func(t *testing.T, v *volume.Volume, id string) error {
+			_, err := v.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id})
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, target(iqn, 1))
+				f.must(f.add(here))
+				f.must(f.connect(here, iqn))
+				f.must(winfs.MkdirAll(t.Context(), f.Node.Node, folder))
+				disks, err := disk.New(diskapi.On(f.Node.Node))
+				f.must(err)
+				volumes, err := volume.New(volumeapi.On(f.Node.Node))
+				f.must(err)
+				_, err = disks.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+				f.must(err)
+				list, err := volumes.ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+				f.must(err)
+				if name == "mount" {
+					_, err = volumes.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]})
+					f.must(err)
+				}
+				var disconnected chan error
+				f.Observe(func(c *win32.Call) error {
+					if c.Name == work.call && disconnected == nil {
+						disconnected = make(chan error, 1)
+						go func() { disconnected <- f.disconnect(here, iqn) }()
+						synctest.Wait() // until it waits, or ends
+					}
+					return c.Do()
+				})
+				err = work.do(t, volumes, list.VolumeIDs[0])
+				if disconnected == nil {
+					t.Fatalf("%s was not called: %v", work.call, err)
+				}
+				if got := <-disconnected; !errors.Is(got, work.want) || err != nil {
+					t.Errorf("%s: %v; disconnect: %v, want %v", name, err, got, work.want)
+				}
+				f.Observe(nil)
+			})
+		})
+	}
 }
 
 // A volume that was unmounted while its disk was away does not keep the target connected,

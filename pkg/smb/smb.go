@@ -276,7 +276,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if c.ctx.Err() != nil {
 		return false, c.ctx.Err()
 	}
-	user, mark, known := c.s.credentials(c.root)
+	_, mark, known := c.s.credentials(c.root)
 	if failed == nil && (have.Status != smbapi.StatusOK || have.User == "" && !known) {
 		// The check of the share may have reconnected the mapping, and Windows may know its
 		// user only while it is connected.
@@ -289,16 +289,13 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	}
 	same := known && mark == c.s.markOf(c.user, c.password)
 	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
-		return false, c.repair(have.Status, failed)
+		return false, c.repair(have, failed)
 	}
 	local := c.s.link(c.root, c.local)
 	if same || linked && local.mark == c.s.markOf(c.user, c.password) {
 		return false, nil
 	}
-	known = known && mark != unknownMark
-	if !known {
-		user = have.User
-	}
+	user, known := c.userOf(have)
 	switch maybe := user == "" || sameUser(user, c.user); {
 	case linked && !known && maybe:
 		// The mapping was made before this process started, and the link of this
@@ -325,13 +322,29 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if other == "" {
 		return false, c.exchange(have.Status)
 	}
-	if !sameUser(user, c.user) && (known || user != "") {
+	if c.differs(user, known) {
 		return false, c.conflict(c.root, userText(user), other, "")
 	}
 	if !known && user == "" {
 		return false, c.verify("", other)
 	}
 	return false, c.verify(userText(user), other)
+}
+
+// userOf returns the user of the share's mapping, and whether this process knows it. Otherwise it
+// is what Windows reports, which may be nothing.
+func (c *call) userOf(m smbapi.Mapping) (user string, known bool) {
+	user, mark, ours := c.s.credentials(c.root)
+	if ours && mark != unknownMark {
+		return user, true
+	}
+	return m.User, false
+}
+
+// differs reports whether a user of a mapping, as userOf returns it, is another one than that of
+// the call.
+func (c *call) differs(user string, known bool) bool {
+	return !sameUser(user, c.user) && (known || user != "")
 }
 
 // exchange replaces a mapping that works, and that no other link uses, with one that has the
@@ -414,7 +427,8 @@ func (c *call) access() error {
 // repair replaces a mapping through which the share cannot be used, if the server says
 // that this helps: a mapping that is removed while its server is away cannot be made again,
 // and works again when the server does. failed is the error of the use.
-func (c *call) repair(status smbapi.Status, failed error) error {
+func (c *call) repair(have smbapi.Mapping, failed error) error {
+	status := have.Status
 	keep := func(err error) error {
 		return hosterr.WithHint("reach share", hosterr.Quote(c.root), err,
 			"check the server and the share; the mapping is kept and works again when they do")
@@ -431,6 +445,19 @@ func (c *call) repair(status smbapi.Status, failed error) error {
 		return keep(failed)
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
 		return keep(failed) // it is not known whether the server responds
+	}
+	// A use that failed once, or a root directory that is closed to the mapping's user, does not
+	// mean that nothing works for that user.
+	if status == smbapi.StatusOK && (!smbapi.Refused(failed) || smbapi.AccessDenied(failed)) {
+		if user, known := c.userOf(have); c.differs(user, known) {
+			by, err := c.usedBy(c.root, c.local)
+			if err != nil {
+				return err
+			}
+			if by != "" {
+				return c.conflict(c.root, userText(user), by, "")
+			}
+		}
 	}
 	return c.remake("broken", status)
 }
@@ -590,10 +617,11 @@ func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, e
 			continue
 		}
 		user, mark, ours := c.s.credentials(other.root())
-		if m.User != "" || ours && mark == unknownMark {
+		guessed := !ours || mark == unknownMark || c.s.inferred(other.root())
+		if m.User != "" || guessed {
 			user = m.User
 		}
-		unknown := user == "" && (!ours || mark == unknownMark)
+		unknown := user == "" && guessed
 		if unknown && certain {
 			if user, unknown = c.owner(); unknown {
 				continue

@@ -306,6 +306,24 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	f.mappings(`\\files\logs bob ok`)
 }
 
+// A check of the share that fails does not give the mapping that a link uses to another user. It
+// does when the server refuses the mapping's user.
+func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	for _, failure := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED} {
+		f.fail("Attributes", failure)
+		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "v1")
+		f.heal()
+		f.mappings(`\\files\data ann ok`)
+		f.read(v1)
+	}
+	f.fail("Attributes", win32.ERROR_PASSWORD_EXPIRED)
+	f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
+	f.mappings(`\\files\data bob ok`)
+}
+
 // A request for another user keeps the mapping that its own link uses, if another share of the
 // server is in use.
 func TestTwoUsersOnOneServerKeepTheirShares(t *testing.T) {
@@ -1216,6 +1234,19 @@ func TestUserIsInferredFromOldLinksThatExist(t *testing.T) {
 	f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
 	f.ok(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"))
 	f.refused(f.mount(`\\files\data`, f.volume("v1"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+}
+
+// A user that is only inferred for one share does not remove the mapping of another share, whose
+// user is known, and with it the user of the server.
+func TestInferredUserKeepsOtherMappings(t *testing.T) {
+	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	old, v := f.volume("old"), f.volume("v")
+	f.ok(f.mount(`\\files\data`, old, "ann", "ann-1"))
+	f.start()
+	f.ok(f.mount(`\\files\data`, old, "bob", "bob-1")) // the server accepts it, so it may be bob's
+	f.ok(f.mount(`\\files\logs`, v, "ann", "ann-1"))
+	f.refused(f.mount(`\\files\logs`, v, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, "old", `"bob"`)
+	f.read(v)
 }
 
 // Windows may not say why a mapping fails, and another user's unused mapping may be the

@@ -92,7 +92,8 @@ func (v *Volume) ListVolumesOnDisk(ctx context.Context, in *ListVolumesOnDiskReq
 	return &ListVolumesOnDiskResponse{VolumeIDs: ids}, nil
 }
 
-// MountVolume implements [Interface].
+// MountVolume implements [Interface]. While it runs, the disk of the volume cannot be taken
+// offline or disconnected.
 func (v *Volume) MountVolume(ctx context.Context, in *MountVolumeRequest) (*MountVolumeResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("MountVolume")
@@ -104,7 +105,7 @@ func (v *Volume) MountVolume(ctx context.Context, in *MountVolumeRequest) (*Moun
 	if target == "" {
 		return nil, empty("MountVolumeRequest.TargetPath is empty")
 	}
-	err := v.change(ctx, "mount volume", id, locks{v.path(target), v.volume(id)}, func(host volumeapi.HostAPI) error {
+	err := v.change(ctx, "mount volume", id, locks{v.path(target), v.volume(id), v.diskOf(id, service.Shared)}, func(host volumeapi.HostAPI) error {
 		return host.MountVolume(id, target)
 	})
 	return service.Response(&MountVolumeResponse{}, err)

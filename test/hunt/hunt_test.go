@@ -105,11 +105,13 @@ func TestKept(t *testing.T) {
 	replay(t, spec{world: 252}, `r16=d1 disk1 Partition 2m0s; r16*46; reboot; r35=d1 disk1 Partition 2m0s; r35*43; disk1 detach; r35*2; disk1 attach; r55=d0 disk1 List 2m0s`)
 	// A volume is unmounted while another program disconnects its target. Then the mount
 	// manager still has the directory, which kept the target connected.
-	replay(t, spec{world: 29}, `r2=d0 iscsi Add0 2m0s; r2*2; r3=d0 iscsi Connect01 2m0s; r3*6; kill; r5=d3 iscsi Online 2m0s; r5*4; wait; r5*28; wait 500ms; r5*29; wait; r5*10; r8=d1 iscsi Attach 2m0s; r8*45; r16=d1 iscsi Release 2m0s; r16*2; iscsi drop0; r16*26; r22=d3 iscsi Connect00 2m0s; r23=d1 iscsi Disconnect00 10s`)
+	replay(t, spec{world: 29}, `r2=d0 iscsi Add0 2m0s; r2*2; r3=d0 iscsi Connect01 2m0s; r3*6; kill; r5=d3 iscsi Online 2m0s; r5*4; wait; r5*28; wait 500ms; r5*29; wait; r5*10; r8=d1 iscsi Attach 2m0s; r8*48; r16=d1 iscsi Release 2m0s; r16*2; iscsi drop0; r16*26; r22=d3 iscsi Connect00 2m0s; r23=d1 iscsi Disconnect00 10s`)
 	// A driver asks for another user of a share, and another share of the server is in use. The
 	// mapping that its own link used was removed before Windows refused the new one.
 	replay(t, spec{world: 81}, `r4=d0 backup MapA0 2m0s; r11=d9 backup MapA2 2m0s; r15=d3 backup MapB2 2m0s`)
 	replay(t, spec{world: 156}, `r5=d3 files MapB2 2m0s; r5*94; kill; r30=d3 files MapB1 300ms; r31=d0 files MapA1 2m0s`)
+	// The same, while the user of the other share is only a guess.
+	replay(t, spec{world: 801069}, `r4=d2 files MapA0 300ms; r4*100; wait; kill*2; r31=d2 files MapB2 2m0s; r31*9; r32=d3 files MapB0 2m0s; r31*23; r31!5; r31*7; r34=d0 files MapB1 10s; r31*70; r32*11; r37=d2 files MapB0 10s; r32*3; r34*8; wait; r34*9; r37*12; r43=d1 files MapA2 2m0s; r43; r47=d2 files MapB2 2m0s`)
 	// Another program takes a disk offline while PartitionDisk waits for its volume, for which
 	// it brings the disk online again.
 	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)

@@ -512,7 +512,7 @@ func (t targetState) has(disks int) bool {
 
 // answered returns the states after a request.
 func (o *iscsiObject) answered(s iscsiState, op operation, name string, t, p int) []iscsiState {
-	if op.raced || op.disturbed && name == "Disconnect" { // a session that cannot say which disks it has is ended
+	if op.disturbed && name == "Disconnect" { // a session that cannot say which disks it has is ended
 		s.held = false
 	}
 	switch {
@@ -662,17 +662,6 @@ func (o *iscsiObject) done(s iscsiState, name, value string, t, p int) []iscsiSt
 		return only(true)
 	}
 	return nil
-}
-
-// races notes which requests to disconnect a target overlap with one that mounts its volume.
-// They have no lock in common, so the volume may be mounted after the other one has looked for
-// mounts, and then the disk goes.
-func races(history []operation) {
-	for i, op := range history {
-		history[i].raced = strings.HasPrefix(op.op, "Disconnect") && slices.ContainsFunc(history, func(m operation) bool {
-			return m.op == "Attach" && m.called < op.returned && op.called < m.returned
-		})
-	}
 }
 
 // partly returns the states in which an operation may stop.

@@ -20,7 +20,6 @@ type operation struct {
 	err              error
 	unknown          bool // there was no answer
 	disturbed        bool // something happened meanwhile that may make it fail
-	raced            bool // a volume may have been mounted after DisconnectTarget had looked for mounts
 	called, returned int64
 }
 
@@ -48,7 +47,6 @@ type tally struct{ histories, operations, undecided int }
 // linearizable returns why the answers about an object are not possible one after the other,
 // or "".
 func (w *world) linearizable(history []operation) string {
-	races(history)
 	for _, o := range w.objects {
 		for _, part := range o.parts() {
 			model := porcupine.NondeterministicModel{

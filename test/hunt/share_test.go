@@ -405,7 +405,7 @@ func (s shareState) afterMap(op operation, name string, i int, blocked bool) []s
 			n.links[i] = "link"
 			states = add(states, n)
 		}
-		if s.works { // it may have looked broken
+		if s.works && !(s.known && s.user != user && s.used(i)) { // it may have looked broken
 			broken := s
 			broken.works = false
 			for _, n := range broken.afterMap(calm, name, i, blocked) {
