@@ -38,8 +38,11 @@ type Cluster struct {
 	wait   sync.WaitGroup
 }
 
-// StorageClass is the name of the class whose volumes are disks of the storage system.
-const StorageClass = "simulated-disks"
+// The names of the classes of volumes.
+const (
+	StorageClass      = "simulated-disks"  // disks of the storage system
+	ShareStorageClass = "simulated-shares" // directories of an SMB share, for several nodes at once
+)
 
 // Start starts a cluster. It returns when all nodes are ready.
 func Start(ctx context.Context, config Config) (_ *Cluster, err error) {

@@ -32,6 +32,7 @@ func TestStories(t *testing.T) {
 		{"node-rebooted", rebooted},
 		{"proxy-upgraded", upgraded},
 		{"volume-detached-by-force", detached},
+		{"share-on-two-nodes", shared},
 	} {
 		if !t.Run(story.name, func(t *testing.T) {
 			namespace(t, c, story.name)
@@ -239,6 +240,63 @@ func detached(t *testing.T, c *Cluster, space string) {
 		return err
 	})
 	measured(t, "the kubelet starts again: nothing of the volume is left there after %.1f s", time.Since(started).Seconds())
+}
+
+// shared is the story of a share that two nodes use: one of them restarts, which takes the
+// mapping from it (AKS#5612), and its pod must get the share again; then the other one's pod goes.
+func shared(t *testing.T, c *Cluster, space string) {
+	object, class := claim("data"), ShareStorageClass
+	object.Spec.AccessModes, object.Spec.StorageClassName = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, &class
+	if _, err := c.Client.CoreV1().PersistentVolumeClaims(space).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	for _, n := range c.Nodes[:2] {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod-" + n.Name}, Spec: podSpec("data")}
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: n.Name}
+		if _, err := c.Client.CoreV1().Pods(space).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allRun(t, c, space, 2, nil)
+	measured(t, "pods on two nodes with a share: Running after %.1f s", time.Since(started).Seconds())
+	works := func(n *Node) error {
+		state, err := n.Control.Show()
+		if err == nil && (len(state.SMBMappings) != 1 || state.SMBMappings[0].Status != "ok") {
+			err = fmt.Errorf("%s has the mappings %+v, want one that works", n.Name, state.SMBMappings)
+		}
+		return err
+	}
+	a, b := c.Nodes[0], c.Nodes[1]
+	if err := errors.Join(works(a), works(b)); err != nil {
+		t.Error(err)
+	}
+	before := len(methods(a))
+	started = time.Now()
+	if err := a.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the share works again", func() error {
+		if called := methods(a)[before:]; !slices.Contains(called, "NodePublishVolume") {
+			return fmt.Errorf("the kubelet has not published the volume again, only called %q", called)
+		}
+		return works(a)
+	})
+	measured(t, "after the restart of a node: its pod has the share again after %.1f s, after the calls %q", time.Since(started).Seconds(), methods(a)[before:])
+	if err := works(b); err != nil {
+		t.Error(err)
+	}
+	deletePod(t, c, space, "pod-"+b.Name)
+	eventually(t, "the other node has nothing of the volume", func() error {
+		left, err := b.Left()
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left: %q", left)
+		}
+		return err
+	})
+	if err := works(a); err != nil {
+		t.Error(err)
+	}
 }
 
 // taint replaces the taints of a node.

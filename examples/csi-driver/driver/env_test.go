@@ -42,6 +42,8 @@ type setup struct {
 	// goneMountPoint is what Windows does with the mount point of a volume that is gone. Empty
 	// means the default of a simulated node.
 	goneMountPoint string
+	// smbAfterReboot is what a restart of Windows leaves of SMB mappings, or empty.
+	smbAfterReboot string
 }
 
 // exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
@@ -117,7 +119,8 @@ type env struct {
 	program buffer // output of csi-driver.exe
 	network string
 	address string
-	entries int // of the node's own volumes, when it starts
+	entries int             // of the node's own volumes, when it starts
+	own     map[string]bool // IDs of the node's own disks
 
 	stopDriver func() error
 }
@@ -134,7 +137,9 @@ func start(t *testing.T, s setup, log klog.Logger) *env {
 // newEnv makes a node, which nothing serves yet.
 func newEnv(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
-	windows := func(c *simnode.Config) { c.Windows.GoneMountPoint = s.goneMountPoint }
+	windows := func(c *simnode.Config) {
+		c.Windows.GoneMountPoint, c.Windows.SMBAfterReboot = s.goneMountPoint, s.smbAfterReboot
+	}
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet, windows)}
 	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(e.node, nodeID, s.findBy)
@@ -168,7 +173,10 @@ func (e *env) begin() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.entries = ownEntries(state)
+	e.entries, e.own = ownEntries(state), map[string]bool{}
+	for _, d := range state.Disks {
+		e.own[d.ID] = true
+	}
 	if e.network, e.address = "unix", filepath.Join(socketDir(e.t), "csi.sock"); runtime.GOOS == "windows" {
 		e.network, e.address = "tcp", freeAddress(e.t) // Wine has no unix sockets
 	}
@@ -337,7 +345,7 @@ func (e *env) left() []string {
 	}
 	var left []string
 	for _, d := range state.Disks {
-		if d.Number > 2 { // the default node has three
+		if !e.own[d.ID] {
 			left = append(left, "disk "+d.ID)
 		}
 	}

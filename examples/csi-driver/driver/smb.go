@@ -25,18 +25,16 @@ func (v smbVolume) remotePath() string { return v.share + `\` + v.directory }
 // empty directory where the link goes.
 func (v smbVolume) stage(ctx context.Context, d *Driver, in *csi.NodeStageVolumeRequest) error {
 	path := in.GetStagingTargetPath()
-	staged, err := d.isLink(ctx, path)
-	if err != nil {
-		return err
-	}
-	if !staged {
+	// An error may be that of a link to a share whose mapping has lost its credentials
+	// with a reboot.
+	if staged, err := d.isLink(ctx, path); err == nil && !staged {
 		if err := d.remove(ctx, path); err != nil {
 			return err
 		}
 	}
 	// If the link is there already, this checks where it leads to, and maps the share
-	// again after a reboot.
-	_, err = d.config.Host.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{
+	// again.
+	_, err := d.config.Host.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{
 		RemotePath: v.remotePath(),
 		LocalPath:  path,
 		Username:   in.GetSecrets()[Username],

@@ -1,10 +1,10 @@
 // Package storage is a storage system for the simulated nodes of a cluster: it makes disks,
 // attaches each to one node at a time, and moves it with its content to another. It is where
-// a real cluster has the API of a cloud or an array.
+// a real cluster has the API of a cloud or an array. It also makes directories on an SMB server.
 //
-// It has disks only, no shares and no iSCSI targets. What a volume is on a disk moves with it:
-// partitions, boot sectors, sizes. The names of files do not: a simulated node keeps them
-// beside the disk.
+// There are no iSCSI targets. What a volume is on a disk moves with it: partitions, boot sectors,
+// sizes. The names of files do not: a simulated node keeps them beside the disk. In the same way
+// each node has an SMB server of its own, with the same directories and other files.
 package storage
 
 import (
@@ -32,7 +32,16 @@ type Node interface {
 	DetachDisk(number uint32) error
 	DiscardDisk(id string) error
 	GrowDisk(number uint32, size simnode.Size) error
+	AddShareDirectory(server, share, path string) error
 }
+
+// The SMB server that every simulated node has ([simnode.Config]).
+const (
+	SMBServer   = "files.example.com"
+	SMBShare    = "data"
+	SMBUser     = "csi"
+	SMBPassword = "csi"
+)
 
 // Storage is a storage system. Its methods may be called concurrently and repeated: what
 // they find on the nodes says how far an earlier call came.
@@ -48,8 +57,9 @@ var _ driver.Storage = (*Storage)(nil)
 
 type volume struct {
 	driver.Volume
-	name string // of the disk, on each node
-	at   string // the node that has it, or may have it
+	kind string
+	name string // of the disk or the directory, on each node
+	at   string // the node that has the disk, or may have it
 }
 
 // New returns a storage system that keeps the disks that no node has in a directory.
@@ -76,24 +86,36 @@ const maxSize = 16 << 40
 
 // Create implements [driver.Storage].
 func (s *Storage) Create(_ context.Context, name, kind string, size int64) (driver.Volume, error) {
-	if kind != driver.KindDisk {
-		return driver.Volume{}, status.Errorf(codes.InvalidArgument, "kind of volume %q, want %q", kind, driver.KindDisk)
-	}
 	if size > maxSize {
 		return driver.Volume{}, status.Errorf(codes.OutOfRange, "%d bytes are too much, want at most %d", size, int64(maxSize))
 	}
 	v := &volume{name: fmt.Sprintf("vol-%x", sha256.Sum256([]byte(name)))[:20]}
-	v.ID, v.Size = driver.DiskID(v.name), size
+	v.kind, v.Size = kind, size
+	switch kind {
+	case driver.KindDisk:
+		v.ID = driver.DiskID(v.name)
+	case driver.KindSMB:
+		v.ID = driver.SMBID(SMBServer, SMBShare, v.name)
+	default:
+		return driver.Volume{}, status.Errorf(codes.InvalidArgument, "kind of volume %q, want %q or %q", kind, driver.KindDisk, driver.KindSMB)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there := s.volumes[v.ID]; there != nil {
 		return there.Volume, nil
 	}
+	if kind == driver.KindSMB {
+		for _, n := range s.nodes {
+			if err := n.AddShareDirectory(SMBServer, SMBShare, v.name); err != nil {
+				return driver.Volume{}, err
+			}
+		}
+	}
 	s.volumes[v.ID] = v
 	return v.Volume, nil
 }
 
-// Delete implements [driver.Storage].
+// Delete implements [driver.Storage]. A directory of a share stays on the server.
 func (s *Storage) Delete(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +152,8 @@ func (s *Storage) get(id string) (*volume, error) {
 	return v, nil
 }
 
-// Attach implements [driver.Storage]. A volume that another node has is refused, as a cloud
-// refuses it.
+// Attach implements [driver.Storage]. A disk that another node has is refused, as a cloud
+// refuses it. A share is reached by each node.
 func (s *Storage) Attach(_ context.Context, id, to string) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +164,9 @@ func (s *Storage) Attach(_ context.Context, id, to string) (map[string]string, e
 	n := s.nodes[to]
 	if n == nil {
 		return nil, status.Errorf(codes.NotFound, "no node %q", to)
+	}
+	if v.kind == driver.KindSMB {
+		return nil, nil
 	}
 	if v.at != "" && v.at != to {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", id, v.at)

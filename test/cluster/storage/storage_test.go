@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,7 @@ import (
 	"example.com/csi-driver/driver"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -113,5 +115,41 @@ func TestMove(t *testing.T) {
 	}
 	if _, err := s.Attach(ctx, v.ID, "a"); status.Code(err) != codes.NotFound {
 		t.Errorf("Attach of a deleted volume = %v, want NotFound", err)
+	}
+}
+
+// A directory of a share is on every node at once.
+func TestShare(t *testing.T) {
+	s, a, b := New(t.TempDir()), simnode.New(t), simnode.New(t)
+	s.AddNode("a", a)
+	s.AddNode("b", b)
+	ctx := t.Context()
+	v, err := s.Create(ctx, "pvc-1", driver.KindSMB, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]*simnode.Node{"a": a, "b": b} {
+		if publish, err := s.Attach(ctx, v.ID, name); err != nil || publish != nil {
+			t.Errorf("Attach to %s = %v, %v", name, publish, err)
+		}
+		directory := strings.Split(v.ID, "#")[3]
+		_, err := n.SMB().NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{
+			RemotePath: `\\` + SMBServer + `\` + SMBShare + `\` + directory, LocalPath: `C:\var\lib\kubelet\plugins\volume`, Username: SMBUser, Password: SMBPassword,
+		})
+		if err != nil {
+			t.Errorf("on %s: %v", name, err)
+		}
+	}
+	if err := s.Detach(ctx, v.ID, "a"); err != nil {
+		t.Error(err)
+	}
+	if size, err := s.Grow(ctx, v.ID, 2<<20); err != nil || size != 2<<20 {
+		t.Errorf("Grow = %d, %v", size, err)
+	}
+	if err := s.Delete(ctx, v.ID); err != nil || s.Volumes() != 0 {
+		t.Errorf("Delete = %v; %d volumes are left", err, s.Volumes())
+	}
+	if _, err := s.Create(ctx, "pvc-2", driver.KindISCSI, 1<<20); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("Create of an iSCSI volume = %v, want InvalidArgument", err)
 	}
 }
