@@ -171,17 +171,14 @@ func (r *report) ended(e event, key string, parent bool, output []string) {
 // logged matches what a test logs, as opposed to what the code that it tests prints.
 var logged = regexp.MustCompile(`^\S+\.go:\d+: (.*)`)
 
-// skipReason returns the last line that a test logged, or else its last output. A log of
-// several lines, as testscript's, is no reason.
+// skipReason returns the last line that a test logged, or else its last output.
 func skipReason(output []string) string {
-	reason, continued := "no reason given", false
+	reason := "no reason given"
 	for _, line := range slices.Backward(output) {
-		found := logged.FindStringSubmatch(strings.TrimSpace(line))
-		if found != nil && !continued {
+		line = strings.TrimSpace(line)
+		if found := logged.FindStringSubmatch(line); found != nil {
 			return found[1]
 		}
-		continued = found == nil && strings.HasPrefix(line, "        ")
-		line = strings.TrimSpace(line)
 		if reason == "no reason given" && line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
 			reason = line
 		}

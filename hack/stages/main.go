@@ -34,7 +34,7 @@ func lists() map[string][]stage {
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 3 * time.Minute, checkGenerated(true)}
 	generatedQuick := stage{"generated", generated.does, 2 * time.Minute, checkGenerated(false)}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
-	vet := stage{"vet", "go vet of every module, for linux and windows, amd64 and arm64", 5 * time.Minute, vetAll}
+	vet := stage{"vet", "go vet of the workspace, for linux and windows, amd64 and arm64, and of the modules external, example and lab", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}

@@ -153,11 +153,3 @@ func TestModulesAreThoseOfTheWorkspace(t *testing.T) {
 		t.Errorf("stages tests the modules %q, go.work uses %q", modules, used)
 	}
 }
-
-// A script that is skipped logs its steps after the reason.
-func TestSkipReasonOfAScript(t *testing.T) {
-	output := []string{"    cmd.go:380: takes a minute\n", "    testscript.go:609: WORK=$WORK\n", "        HOME=/no-home\n", "        > [short] skip\n", "        \n", "    --- SKIP: TestScripts/hang (0.00s)\n"}
-	if got := skipReason(output); got != "takes a minute" {
-		t.Errorf("skipReason = %q", got)
-	}
-}

@@ -84,8 +84,9 @@ type Node struct {
 	removed map[string]func(context.Context, string) // of OnRemoved, by key
 }
 
-// Locks are taken in this order: path, share, volume, disk, partition table. A holder of
-// the lock of a service, an iSCSI portal or an iSCSI target takes no other lock.
+// Locks are taken in this order: path, share, volume, iSCSI target, disk, partition table. A
+// holder of the lock of a service or an iSCSI portal takes no other lock. Several disks are
+// locked in the order of their keys.
 type Locks struct {
 	Paths, Shares, Volumes, Disks, Tables, Services, Portals, Targets keymutex.Set
 }

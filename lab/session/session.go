@@ -62,9 +62,12 @@ type Session struct {
 // drive first.
 const start = 2 * time.Minute
 
-// drainWait is how long a read waits for the last output of a program that has ended.
-// Wine's own processes may keep the pipe open, so that it has no end.
-const drainWait = time.Second
+// The last output of a program that has ended. Wine's own processes may keep the pipe open,
+// so that it has no end, and may write to it.
+const (
+	drainWait  = time.Second // of one read
+	drainLimit = 3 * time.Second
+)
 
 // Open starts a session. The caller must call [Session.Close]; the session also ends with
 // the calling process. If this machine has no Wine, the error is [ErrNoWine].
@@ -298,7 +301,11 @@ func (s *Session) Start(p Program) (*Process, error) {
 
 // drain copies what a pipe still has. It is empty when a read waits for drainWait.
 func (o *output) drain(pipe *os.File) {
-	for b := make([]byte, 4<<10); pipe.SetReadDeadline(time.Now().Add(drainWait)) == nil; {
+	end := time.Now().Add(drainLimit)
+	for b := make([]byte, 4<<10); time.Now().Before(end); {
+		if pipe.SetReadDeadline(time.Now().Add(drainWait)) != nil {
+			return
+		}
 		n, err := pipe.Read(b)
 		_, _ = o.Write(b[:n])
 		if err != nil {

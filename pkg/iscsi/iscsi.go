@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
@@ -71,6 +72,10 @@ func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	return v, service.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
 }
 
+// busyLimit is how long DisconnectTarget waits for calls that use the disks of the target. One
+// that hangs, because the storage does not respond, may never end.
+const busyLimit = 10 * time.Second
+
 // disksOf locks the disks of a target, so that no volume on them is mounted, formatted or
 // grown while it is disconnected. A target whose disks cannot be listed has none to lock.
 func (i *ISCSI) disksOf(in *TargetPortal, iqn string) service.Lock {
@@ -86,19 +91,27 @@ func (i *ISCSI) disksOf(in *TargetPortal, iqn string) service.Lock {
 			}
 		}
 		disks, err := i.base.On(ctx).GetTargetDisks(p, iqn)
-		if err != nil && ctx.Err() == nil {
-			return unlock, nil
-		}
-		for _, number := range disks { // in their order, so that two such requests do not wait for each other
-			var f func()
-			if f, err = i.base.Node.Locks.Disks.Lock(ctx, number); err != nil {
-				break
-			}
-			locked = append(locked, f)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		if err != nil {
-			unlock()
-			return nil, err
+			return unlock, nil
+		}
+		slices.Sort(disks) // so that two such requests do not wait for each other
+		limited, cancel := context.WithTimeout(ctx, busyLimit)
+		defer cancel()
+		for _, number := range slices.Compact(disks) {
+			f, err := i.base.Node.Locks.Disks.Lock(limited, number)
+			if err != nil {
+				unlock()
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				return nil, hosterr.WithHint("wait for the calls that use disk", number,
+					hosterr.Text(hosterr.ErrFailedPrecondition, "a call uses disk %s of the target, and has not ended for %v", number, busyLimit),
+					"csi-proxyctl calls shows it; disconnect the target when it has ended")
+			}
+			locked = append(locked, f)
 		}
 		return unlock, nil
 	}
@@ -177,7 +190,8 @@ func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*C
 	return service.Response(&ConnectTargetResponse{}, err)
 }
 
-// DisconnectTarget implements [Interface]. It waits for work on the disks of the target.
+// DisconnectTarget implements [Interface]. It waits up to ten seconds for calls that use the
+// disks of the target, and then fails.
 func (i *ISCSI) DisconnectTarget(ctx context.Context, in *DisconnectTargetRequest) (*DisconnectTargetResponse, error) {
 	if in == nil {
 		return nil, service.NoRequest("DisconnectTarget")

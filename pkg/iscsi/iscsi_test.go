@@ -628,6 +628,41 @@ func TestDisconnectWaitsForWorkOnItsDisks(t *testing.T) {
 	}
 }
 
+// A call that hangs on a disk of the target does not hang a request to disconnect it, which says
+// so and can be repeated.
+func TestDisconnectDoesNotWaitForCallsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, target(iqn, 2))
+		f.must(f.add(here))
+		f.must(f.connect(here, iqn))
+		disks, err := disk.New(diskapi.On(f.Node.Node))
+		f.must(err)
+		release := make(chan struct{})
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == "DeviceIoControl" {
+				<-release
+			}
+			return c.Do()
+		})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = disks.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 2})
+		}()
+		synctest.Wait()
+		started := time.Now()
+		err = f.disconnect(here, iqn)
+		wants(t, "disconnect", err, hosterr.ErrFailedPrecondition, "a call uses disk 2 of the target, and has not ended for 10s")
+		if took := time.Since(started); took != 10*time.Second || !strings.Contains(hosterr.HintOf(err), "csi-proxyctl calls") {
+			t.Errorf("after %v, hint %q; want 10s, and csi-proxyctl calls", took, hosterr.HintOf(err))
+		}
+		close(release)
+		<-ended
+		f.Observe(nil)
+		f.must(f.disconnect(here, iqn))
+	})
+}
+
 // A volume that was unmounted while its disk was away does not keep the target connected,
 // although the mount manager still has its folder.
 func TestDisconnectOfTargetUnmountedWhileAway(t *testing.T) {

@@ -55,7 +55,7 @@ type host struct {
 type more interface {
 	Mappings() ([]smbapi.Mapping, error)
 	CheckLink(remotePath, localPath string) (there bool, err error)
-	ShareOf(path string) (string, error)
+	RemoteOf(path string) (string, error)
 	Links() ([]smbapi.Link, error)
 	Verify(remotePath, username, password string) (verified bool, err error)
 }
@@ -85,11 +85,18 @@ func (h host) checkLink(remotePath, localPath string) (there bool, err error) {
 	return h.more.CheckLink(remotePath, localPath)
 }
 
-func (h host) shareOf(path string) (string, error) {
+// remoteOf returns the UNC path that a link leads to, or "".
+func (h host) remoteOf(path string) (string, error) {
 	if h.more == nil {
 		return "", nil
 	}
-	return h.more.ShareOf(path)
+	return h.more.RemoteOf(path)
+}
+
+// leadsTo reports whether a link leads to the share.
+func (h host) leadsTo(path, root string) (bool, error) {
+	remote, err := h.remoteOf(path)
+	return err == nil && smbapi.Link{Remote: remote}.On(root), err
 }
 
 func (h host) verify(user, password string) (verified bool, err error) {
@@ -237,8 +244,8 @@ func (c *call) infer() {
 		if !l.found || l.mark != unknownMark && sameUser(l.user, c.user) {
 			continue
 		}
-		leads, err := c.host.shareOf(l.path)
-		if err != nil || winpath.SameShare(leads, c.root) {
+		leads, err := c.host.leadsTo(l.path, c.root)
+		if err != nil || leads {
 			return
 		}
 		c.s.dropLink(c.root, l.path)
@@ -276,7 +283,15 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if c.ctx.Err() != nil {
 		return false, c.ctx.Err()
 	}
-	_, mark, known := c.s.credentials(c.root)
+	user, mark, known := c.s.credentials(c.root)
+	same := known && mark == c.s.markOf(c.user, c.password)
+	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
+		works, err := c.repair(have.Status, failed)
+		if !works || err != nil {
+			return false, err
+		}
+		failed = nil
+	}
 	if failed == nil && (have.Status != smbapi.StatusOK || have.User == "" && !known) {
 		// The check of the share may have reconnected the mapping, and Windows may know its
 		// user only while it is connected.
@@ -287,15 +302,14 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 			return false, c.remake("broken", have.Status)
 		}
 	}
-	same := known && mark == c.s.markOf(c.user, c.password)
-	if failed != nil && !(same && have.Status == smbapi.StatusOK && smbapi.AccessDenied(failed)) {
-		return false, c.repair(have, failed)
-	}
 	local := c.s.link(c.root, c.local)
 	if same || linked && local.mark == c.s.markOf(c.user, c.password) {
 		return false, nil
 	}
-	user, known := c.userOf(have)
+	known = known && mark != unknownMark
+	if !known {
+		user = have.User
+	}
 	switch maybe := user == "" || sameUser(user, c.user); {
 	case linked && !known && maybe:
 		// The mapping was made before this process started, and the link of this
@@ -322,29 +336,13 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if other == "" {
 		return false, c.exchange(have.Status)
 	}
-	if c.differs(user, known) {
+	if !sameUser(user, c.user) && (known || user != "") {
 		return false, c.conflict(c.root, userText(user), other, "")
 	}
 	if !known && user == "" {
 		return false, c.verify("", other)
 	}
 	return false, c.verify(userText(user), other)
-}
-
-// userOf returns the user of the share's mapping, and whether this process knows it. Otherwise it
-// is what Windows reports, which may be nothing.
-func (c *call) userOf(m smbapi.Mapping) (user string, known bool) {
-	user, mark, ours := c.s.credentials(c.root)
-	if ours && mark != unknownMark {
-		return user, true
-	}
-	return m.User, false
-}
-
-// differs reports whether a user of a mapping, as userOf returns it, is another one than that of
-// the call.
-func (c *call) differs(user string, known bool) bool {
-	return !sameUser(user, c.user) && (known || user != "")
 }
 
 // exchange replaces a mapping that works, and that no other link uses, with one that has the
@@ -424,11 +422,27 @@ func (c *call) access() error {
 	return err
 }
 
+// usable reports whether a directory that another link leads to can be used, or the server says
+// that it is not there. Then a failure of the root directory was of the moment, or the mapping's
+// user has no rights to it, and the mapping works.
+func (c *call) usable() bool {
+	by, err := c.usedBy(c.root, c.local)
+	if err != nil || by == "" {
+		return false
+	}
+	leads, err := c.host.remoteOf(by)
+	if err != nil || leads == "" {
+		return false
+	}
+	_, err = c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: leads})
+	return err == nil
+}
+
 // repair replaces a mapping through which the share cannot be used, if the server says
 // that this helps: a mapping that is removed while its server is away cannot be made again,
-// and works again when the server does. failed is the error of the use.
-func (c *call) repair(have smbapi.Mapping, failed error) error {
-	status := have.Status
+// and works again when the server does. failed is the error of the use. works reports that the
+// mapping is not to be replaced, because it works for another link.
+func (c *call) repair(status smbapi.Status, failed error) (works bool, err error) {
 	keep := func(err error) error {
 		return hosterr.WithHint("reach share", hosterr.Quote(c.root), err,
 			"check the server and the share; the mapping is kept and works again when they do")
@@ -436,30 +450,21 @@ func (c *call) repair(have smbapi.Mapping, failed error) error {
 	verified, err := c.host.verify(c.user, c.password)
 	switch {
 	case c.ctx.Err() != nil:
-		return c.ctx.Err()
+		return false, c.ctx.Err()
 	case errors.Is(err, hosterr.ErrPermissionDenied):
-		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
+		return false, hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintCredentials(c.user))
 	case errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(failed, hosterr.ErrUnavailable) && !smbapi.NoShare(failed):
-		return keep(err) // the server went away after the use
+		return false, keep(err) // the server went away after the use
 	case errors.Is(err, hosterr.ErrUnavailable), verified && smbapi.NoShare(failed):
-		return keep(failed)
+		return false, keep(failed)
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
-		return keep(failed) // it is not known whether the server responds
+		return false, keep(failed) // it is not known whether the server responds
 	}
-	// A use that failed once, or a root directory that is closed to the mapping's user, does not
-	// mean that nothing works for that user.
-	if status == smbapi.StatusOK && (!smbapi.Refused(failed) || smbapi.AccessDenied(failed)) {
-		if user, known := c.userOf(have); c.differs(user, known) {
-			by, err := c.usedBy(c.root, c.local)
-			if err != nil {
-				return err
-			}
-			if by != "" {
-				return c.conflict(c.root, userText(user), by, "")
-			}
-		}
+	said := errors.Is(failed, hosterr.ErrNotFound) || smbapi.Refused(failed) && !smbapi.AccessDenied(failed)
+	if !said && c.usable() {
+		return true, nil
 	}
-	return c.remake("broken", status)
+	return false, c.remake("broken", status)
 }
 
 // conflict returns the error for a mapping in use that has other credentials. root is its
@@ -617,13 +622,14 @@ func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, e
 			continue
 		}
 		user, mark, ours := c.s.credentials(other.root())
-		guessed := !ours || mark == unknownMark || c.s.inferred(other.root())
-		if m.User != "" || guessed {
+		if m.User != "" || ours && mark == unknownMark {
 			user = m.User
 		}
-		unknown := user == "" && guessed
-		if unknown && certain {
-			if user, unknown = c.owner(); unknown {
+		unknown := user == "" && (!ours || mark == unknownMark)
+		if certain && (unknown || m.User == "" && c.s.inferred(other.root())) {
+			if owner, none := c.owner(); !none {
+				user, unknown = owner, false
+			} else if unknown {
 				continue
 			}
 		}
@@ -696,9 +702,9 @@ func (c *call) usedBy(root, except string) (string, error) {
 		if except != "" && linkKey(path) == linkKey(except) {
 			continue
 		}
-		leads, err := c.host.shareOf(path)
+		leads, err := c.host.leadsTo(path, root)
 		switch {
-		case err == nil && winpath.SameShare(leads, root):
+		case err == nil && leads:
 			return path, nil
 		case err == nil:
 			c.s.dropLink(root, path)

@@ -100,6 +100,17 @@ func (f *fixture) fail(name string, err error) {
 	f.hook.Store(&hook)
 }
 
+// failAt is fail for calls with a path.
+func (f *fixture) failAt(name, path string, err error) {
+	hook := func(c *win32.Call) error {
+		if c.Name == name && c.Path == path {
+			return err
+		}
+		return c.Do()
+	}
+	f.hook.Store(&hook)
+}
+
 func (f *fixture) heal() { f.hook.Store(nil) }
 
 // volume returns the kubelet's staging path of a volume, and creates its parent
@@ -306,20 +317,59 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	f.mappings(`\\files\logs bob ok`)
 }
 
-// A check of the share that fails does not give the mapping that a link uses to another user. It
-// does when the server refuses the mapping's user.
+// A check of the share that fails once does not give the mapping that a link uses to another
+// user, whether or not the user is known. It does if nothing can be used through the mapping, or
+// the server refuses its user.
 func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
+	for _, failure := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED} {
+		f := begin(t)
+		v1, v2 := f.volume("v1"), f.volume("v2")
+		f.ok(f.win.MakeShareDirectory("files", "data", "team"))
+		f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
+		f.failAt("Attributes", `\\files\data`, failure)
+		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "v1")
+		f.mappings(`\\files\data ann ok`)
+		f.read(v1)
+
+		// One that was idle is shown as disconnected until it is used.
+		f.ok(f.win.SetSMBServerDown("files", true))
+		f.ok(f.win.SetSMBServerDown("files", false))
+		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+		f.mappings(`\\files\data ann ok`)
+
+		f.fail("Attributes", failure)
+		f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
+		f.mappings(`\\files\data bob ok`)
+	}
+	f := begin(t)
+	f.ok(f.mount(`\\files\data\team`, f.volume("v1"), "ann", "ann-1"))
+	f.failAt("Attributes", `\\files\data`, win32.ERROR_PASSWORD_EXPIRED)
+	f.ok(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"))
+	f.mappings(`\\files\data bob ok`)
+
+	f = beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	v1 := f.volume("v1")
+	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
+	f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
+	f.start()
+	f.failAt("Attributes", `\\files\data`, win32.ERROR_IO_DEVICE)
+	f.calls = map[string]int{}
+	if err := f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"); f.calls["UseDel"] > 0 {
+		t.Errorf("the mapping of an unknown user was removed; the request returned %v", err)
+	}
+	f.read(v1)
+}
+
+// An account that has lost its rights to the share gives its mapping to another one, although
+// several links use it.
+func TestAccountWithoutRightsIsReplaced(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	for _, failure := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED} {
-		f.fail("Attributes", failure)
-		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "v1")
-		f.heal()
-		f.mappings(`\\files\data ann ok`)
-		f.read(v1)
-	}
-	f.fail("Attributes", win32.ERROR_PASSWORD_EXPIRED)
+	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
+	f.fail("Attributes", win32.ERROR_ACCESS_DENIED)
+	f.ok(f.mount(`\\files\data`, v1, "bob", "bob-1"))
+	f.heal()
 	f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
 	f.mappings(`\\files\data bob ok`)
 }
@@ -1247,6 +1297,31 @@ func TestInferredUserKeepsOtherMappings(t *testing.T) {
 	f.ok(f.mount(`\\files\logs`, v, "ann", "ann-1"))
 	f.refused(f.mount(`\\files\logs`, v, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, "old", `"bob"`)
 	f.read(v)
+}
+
+// A user that is inferred for one share still keeps another user from removing a mapping of the
+// same server whose user is unknown.
+func TestInferredUserKeepsMappingsOfUnknownUsers(t *testing.T) {
+	for _, failure := range []error{nil, win32.ERROR_IO_DEVICE} {
+		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+		d, l := f.volume("d"), f.volume("l")
+		if failure == nil {
+			d = ""
+		}
+		f.ok(f.mount(`\\files\data`, d, "bob", "bob-1"))
+		f.ok(f.mount(`\\files\logs`, l, "bob", "bob-1"))
+		f.start()
+		f.ok(f.mount(`\\files\logs`, l, "bob", "bob-1"))
+		if failure != nil {
+			f.fail("Attributes", failure)
+		}
+		f.refused(f.mount(`\\files\data`, f.volume("v"), "ann", "ann-1"), hosterr.ErrFailedPrecondition, `"bob"`, `"ann"`)
+		f.heal()
+		f.read(l)
+		if d != "" {
+			f.read(d)
+		}
+	}
 }
 
 // Windows may not say why a mapping fails, and another user's unused mapping may be the

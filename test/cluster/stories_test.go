@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/translation"
 )
@@ -262,8 +263,16 @@ func shared(t *testing.T, c *Cluster, space string) {
 	measured(t, "pods on two nodes with a share: Running after %.1f s", time.Since(started).Seconds())
 	works := func(n *Node) error {
 		state, err := n.Control.Show()
-		if err == nil && (len(state.SMBMappings) != 1 || state.SMBMappings[0].Status != "ok") {
-			err = fmt.Errorf("%s has the mappings %+v, want one that works", n.Name, state.SMBMappings)
+		if err != nil {
+			return err
+		}
+		if len(state.SMBMappings) != 1 || state.SMBMappings[0].Status != "ok" || len(state.SMBMappings[0].UsedBy) == 0 {
+			return fmt.Errorf("%s has the mappings %+v, want one that works, with a link", n.Name, state.SMBMappings)
+		}
+		// This asks the server whether the link's directory is there.
+		link, err := n.files.IsSymlink(t.Context(), &filesystem.IsSymlinkRequest{Path: state.SMBMappings[0].UsedBy[0]})
+		if err == nil && !link.IsSymlink {
+			err = fmt.Errorf("the link %s of %s leads nowhere", state.SMBMappings[0].UsedBy[0], n.Name)
 		}
 		return err
 	}

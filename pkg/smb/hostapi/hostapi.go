@@ -310,9 +310,9 @@ func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) 
 	return winfs.CheckLinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
-// ShareOf returns the \\server\share that a link at path leads to. It returns "" if path does
-// not exist, is not a link, or leads elsewhere.
-func (s SMBAPI) ShareOf(path string) (string, error) {
+// RemoteOf returns the UNC path that a link at path leads to. It returns "" if path does not
+// exist, is not a link, or leads elsewhere.
+func (s SMBAPI) RemoteOf(path string) (string, error) {
 	if err := s.host.Ready(); err != nil {
 		return "", err
 	}
@@ -327,7 +327,7 @@ func (s SMBAPI) ShareOf(path string) (string, error) {
 	if err != nil || !target.IsUNC() {
 		return "", nil // does not lead to a share
 	}
-	return target.Volume, nil
+	return target.String(), nil
 }
 
 // readlink reads a link. It tries again if Windows cannot read it, because a link that
