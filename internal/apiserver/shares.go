@@ -11,8 +11,8 @@ import (
 // caller that holds most, so a caller that leaves connections or calls open harms itself.
 type shares struct {
 	limit int
-	// queue means that who comes later does not take the place of an earlier one of the
-	// same caller.
+	// queue means that a later share does not take the place of an earlier one of the same
+	// connection, or of a connection of the same process that has no more than its own.
 	queue bool
 
 	// late, if set, is called for shares that were lost because they were held for time.
@@ -188,7 +188,8 @@ func (r *shares) put(s *share) bool {
 
 // least returns the share whose place s takes: of the callers with most shares, of their
 // connections with most, the one that was not used for the longest time. A caller never
-// takes the place of one that has fewer.
+// takes the place of one that has fewer. In a queue, it does not take the place of one that
+// has as many, either.
 func (r *shares) least(s *share) (found *share) {
 	// first reports whether a is lost before b.
 	first := func(a, b *share) bool {
@@ -203,9 +204,15 @@ func (r *shares) least(s *share) (found *share) {
 		}
 		return a.used < b.used
 	}
+	// keeps reports whether h keeps its place in a queue.
+	keeps := func(h *share) bool {
+		if h.owner == s.owner {
+			return h.caller.n <= s.caller.n
+		}
+		return h.owner.n <= s.owner.n
+	}
 	for _, h := range r.held {
-		more := h.owner.n - s.owner.n
-		if more < 0 || r.queue && more == 0 || h.conn != nil && h.of.calls.Load() > 0 {
+		if h.owner.n < s.owner.n || r.queue && keeps(h) || h.conn != nil && h.of.calls.Load() > 0 {
 			continue
 		}
 		if found == nil || first(h, found) {

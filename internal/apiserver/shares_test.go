@@ -60,26 +60,52 @@ func TestSharesOfTheGreedyAreLost(t *testing.T) {
 	}
 }
 
-// In a queue, a caller takes the place of others only if they have more.
+// In a queue, a call takes the place of another only if that one's process has more, or its
+// connection in the same process.
 func TestQueueKeepsItsOrder(t *testing.T) {
 	r := newShares(4)
 	r.queue = true
 	one, two := &caller{pid: 1}, &caller{pid: 1}
-	var first *share
-	for i := range 4 {
+	var calls []*share
+	for range 4 {
 		s := &share{of: one}
 		if _, ok := r.take(s); !ok {
 			t.Fatal("refused below the limit")
 		}
-		if i == 0 {
-			first = s
+		calls = append(calls, s)
+	}
+	if _, ok := r.take(&share{of: one}); ok {
+		t.Error("a later call of the same connection took the place of an earlier one")
+	}
+	for i := range 2 {
+		if replaced, ok := r.take(&share{of: two}); !ok || replaced != calls[i] {
+			t.Errorf("another connection of the same process took the place of %+v, %t", replaced, ok)
 		}
 	}
 	if _, ok := r.take(&share{of: two}); ok {
-		t.Error("a later call of the same process took the place of an earlier one")
+		t.Error("a call took the place of one of a connection that has no more")
 	}
-	if replaced, ok := r.take(&share{of: &caller{pid: 2}}); !ok || replaced != first {
+	if replaced, ok := r.take(&share{of: &caller{pid: 2}}); !ok || replaced != calls[2] {
 		t.Errorf("another process took the place of %+v, %t", replaced, ok)
+	}
+}
+
+// A process whose many connections fill the queue still gets a place for a connection that has
+// none: the others are fewer than the places, so one of them has two.
+func TestQueueHasPlaceForEachConnection(t *testing.T) {
+	r := newShares(maxWaiting)
+	r.queue = true
+	for i := range maxConnections - 1 {
+		c := &caller{pid: 1}
+		for range 1 + i%maxCalls {
+			r.take(&share{of: c})
+		}
+	}
+	if len(r.held) != maxWaiting {
+		t.Fatalf("%d of %d places are held", len(r.held), maxWaiting)
+	}
+	if _, ok := r.take(&share{of: &caller{pid: 1}}); !ok {
+		t.Error("the call of a connection without another is refused")
 	}
 }
 
