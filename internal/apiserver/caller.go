@@ -16,6 +16,7 @@ type caller struct {
 	calls   atomic.Int32 // that run
 	idle    func()       // is called when one has ended; may be nil
 	hangUp  func() error // closes the connection
+	left    atomic.Bool  // the connection is closed
 }
 
 // owner is who owns what callers share: a process, or a connection if its process is not
@@ -32,6 +33,9 @@ func (c *caller) owner() owner {
 	}
 	return owner{pid: c.pid}
 }
+
+// gone reports whether c's connection is closed. Its calls end soon.
+func (c *caller) gone() bool { return c != nil && c.left.Load() }
 
 // newCaller asks the system for the process at the other end of c. A later process can have
 // the same number, so the caller is read when the connection is made.

@@ -204,6 +204,7 @@ func (c *conn) disconnect() {
 }
 
 func (c *conn) Close() error {
+	c.caller.left.Store(true)
 	c.listener.mu.Lock()
 	delete(c.listener.open, c)
 	c.listener.mu.Unlock()

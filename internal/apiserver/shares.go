@@ -189,7 +189,7 @@ func (r *shares) put(s *share) bool {
 // least returns the share whose place s takes: of the callers with most shares, of their
 // connections with most, the one that was not used for the longest time. A caller never
 // takes the place of one that has fewer. In a queue, it does not take the place of one that
-// has as many, either.
+// has as many, either. A caller that has left loses its shares before all others.
 func (r *shares) least(s *share) (found *share) {
 	// first reports whether a is lost before b.
 	first := func(a, b *share) bool {
@@ -212,6 +212,9 @@ func (r *shares) least(s *share) (found *share) {
 		return h.owner.n <= s.owner.n
 	}
 	for _, h := range r.held {
+		if h.of.gone() {
+			return h
+		}
 		if h.owner.n < s.owner.n || r.queue && keeps(h) || h.conn != nil && h.of.calls.Load() > 0 {
 			continue
 		}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"net"
 	"testing"
 )
 
@@ -87,6 +88,28 @@ func TestQueueKeepsItsOrder(t *testing.T) {
 	}
 	if replaced, ok := r.take(&share{of: &caller{pid: 2}}); !ok || replaced != calls[2] {
 		t.Errorf("another process took the place of %+v, %t", replaced, ok)
+	}
+}
+
+// A call whose connection is closed does not keep its place until its goroutine notices.
+func TestQueueForgetsCallersThatLeft(t *testing.T) {
+	r := newShares(2)
+	r.queue = true
+	stays, leaves := &share{of: &caller{pid: 1}}, &share{of: &caller{pid: 1}}
+	r.take(stays)
+	r.take(leaves)
+	next := &share{of: &caller{pid: 1}}
+	if _, ok := r.take(next); ok {
+		t.Fatal("a call took the place of one of a connection that has no more")
+	}
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &conn{Conn: server, caller: leaves.of, listener: newConns("pipe", nil, nil)}
+	c.share = c.newShare()
+	c.listener.shares.take(c.share)
+	c.Close()
+	if replaced, ok := r.take(next); !ok || replaced != leaves {
+		t.Errorf("a call took the place of %+v, %t", replaced, ok)
 	}
 }
 
