@@ -413,11 +413,13 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	return smbapi.Mapping{}, false, nil
 }
 
+var errNoRoot = hosterr.Text(hosterr.ErrNotFound, "the root directory of the share was not found")
+
 // access returns the error of a use of the share, or nil.
 func (c *call) access() error {
 	out, err := c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: c.root})
 	if err == nil && !out.Valid {
-		err = hosterr.Text(hosterr.ErrNotFound, "the root directory of the share was not found")
+		err = errNoRoot
 	}
 	return err
 }
@@ -460,7 +462,8 @@ func (c *call) repair(status smbapi.Status, failed error) (works bool, err error
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
 		return false, keep(failed) // it is not known whether the server responds
 	}
-	said := errors.Is(failed, hosterr.ErrNotFound) || smbapi.Refused(failed) && !smbapi.AccessDenied(failed)
+	// These errors are about the share itself. Others may last for a moment only.
+	said := errors.Is(failed, errNoRoot) || smbapi.NoShare(failed) || smbapi.Refused(failed) && !smbapi.AccessDenied(failed)
 	if !said && c.usable() {
 		return true, nil
 	}

@@ -321,7 +321,7 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 // user, whether or not the user is known. It does if nothing can be used through the mapping, or
 // the server refuses its user.
 func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
-	for _, failure := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED} {
+	for _, failure := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED, win32.ERROR_NO_SUCH_DEVICE} {
 		f := begin(t)
 		v1, v2 := f.volume("v1"), f.volume("v2")
 		f.ok(f.win.MakeShareDirectory("files", "data", "team"))

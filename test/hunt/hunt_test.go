@@ -112,6 +112,9 @@ func TestKept(t *testing.T) {
 	replay(t, spec{world: 156}, `r5=d3 files MapB2 2m0s; r5*94; kill; r30=d3 files MapB1 300ms; r31=d0 files MapA1 2m0s`)
 	// The same, while the user of the other share is only a guess.
 	replay(t, spec{world: 801069}, `r4=d2 files MapA0 300ms; r4*100; wait; kill*2; r31=d2 files MapB2 2m0s; r31*9; r32=d3 files MapB0 2m0s; r31*23; r31!5; r31*7; r34=d0 files MapB1 10s; r31*70; r32*11; r37=d2 files MapB0 10s; r32*3; r34*8; wait; r34*9; r37*12; r43=d1 files MapA2 2m0s; r43; r47=d2 files MapB2 2m0s`)
+	// A single check of a share finds that a device does not exist. The mapping went to another
+	// user, although a link of its own user worked.
+	replay(t, spec{world: 900813}, `r1=d2 files MapA1 300ms; r1*103; r6=d2 files MapA0 10s; r6*17; r15=d2 files MapB0 10s; r15*11; r15!433`)
 	// Another program takes a disk offline while PartitionDisk waits for its volume, for which
 	// it brings the disk online again.
 	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)
