@@ -1,6 +1,7 @@
 package hunt_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -186,6 +187,20 @@ func (w *world) sleep(d time.Duration) {
 	}
 }
 
+// mortal is the clock of a process. The timers of a dead process still fire, but nothing pauses
+// any more: a goroutine that does when the run ends would be a deadlock of its bubble.
+type mortal struct {
+	node.SystemClock
+	p *process
+}
+
+func (m mortal) Sleep(ctx context.Context, d time.Duration) error {
+	if m.p.died() {
+		return errDead
+	}
+	return m.SystemClock.Sleep(ctx, d)
+}
+
 // start starts CSI Proxy.
 func (w *world) start() (err error) {
 	w.proc, err = w.process(make(chan struct{}))
@@ -204,6 +219,7 @@ func (w *world) process(killed chan struct{}) (*process, error) {
 		api = planted.api(w, api)
 	}
 	p.node = node.New(win32.Observe(api, func(c *win32.Call) error { return w.s.hook(p, c) }))
+	p.node.Clock = mortal{p: p}
 	p.node.Log, p.node.Rand, p.node.WorkingDirs = quiet, random(w.lives+100), []string{kubelet}
 	p.node.AllowedServices = []string{"Base", "Top", iscsiService}
 	dirs, err := policy.ParseDirs(p.node.WorkingDirs)
