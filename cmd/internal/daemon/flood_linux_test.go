@@ -492,7 +492,6 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // otherwise the server's deadline would apply
 	defer cancel()
 	var refused atomic.Int64
-	var last diskv1.DiskClient
 	for range 12 { // connections, of 32 calls each: 96 too many
 		disks := diskv1.NewDiskClient(node.connect(t, "disk", "v1"))
 		for range 32 {
@@ -502,16 +501,12 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 				}
 			})
 		}
-		last = disks
 	}
 	for refused.Load() < 96 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := quiet(t.Context(), 500); err != nil {
 		t.Errorf("another pipe, while one hangs: %v", err)
-	}
-	if _, err := last.GetDiskState(t.Context(), &diskv1.GetDiskStateRequest{}); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("the pipe that hangs = %v, want ResourceExhausted", err)
 	}
 	if n := refused.Load(); n != 96 {
 		t.Errorf("%d calls were rejected, want the 96 beyond the limit", n)
