@@ -25,6 +25,10 @@
 // it responds on any of them. If a version is found while the proxy starts, the newer
 // ones are tried again first.
 //
+// A proxy that stops, as for an upgrade, removes one pipe after another. Where a wanted version
+// is missing, both functions ask the health service of a pipe that responds. If the proxy is
+// stopping, it counts as not running. Proxies without that service count as not stopping.
+//
 // # Mounted pipes
 //
 // Only pipes that LocalSystem, administrators or this account owns are used, unless
@@ -47,6 +51,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/client"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
@@ -203,14 +210,18 @@ func (s *search) try(ctx context.Context) (*Conn, *Error) {
 		// has responded, so all of its pipes exist.
 		newer := s.wanted[:slices.Index(s.wanted, conn.Version)]
 		better, refused := s.first(ctx, newer)
-		if better == nil && refused[ErrBusy] == nil {
-			return conn, nil
-		}
-		conn.Close()
-		if better == nil {
+		switch {
+		case better != nil:
+			conn.Close()
+			return better, nil
+		case refused[ErrBusy] != nil:
+			conn.Close()
 			return nil, s.failed(ErrBusy, nil, refused[ErrBusy])
+		case len(newer) > 0 && stopping(ctx, conn.ClientConn):
+			conn.Close()
+			return nil, s.failed(ErrNotRunning, nil, nil)
 		}
-		return better, nil
+		return conn, nil
 	}
 	for _, reason := range []error{ErrBusy, ErrAccessDenied, errUnreachable} {
 		if err := refused[reason]; err != nil {
@@ -266,11 +277,12 @@ func (s *search) connect(ctx context.Context, path string) (*grpc.ClientConn, er
 }
 
 // others returns the served versions of the group that are not wanted, oldest first.
-// If there are none, it returns the other groups that are served.
+// If there are none, it returns the other groups that are served. It returns nothing if the
+// proxy is stopping.
 func (s *search) others(ctx context.Context) (versions []apiversion.Version, groups []string) {
-	busy := false
+	busy, stops := false, false
 	served := func(p api) bool {
-		if busy {
+		if busy || stops {
 			return false
 		}
 		conn, err := s.connect(ctx, s.path(p.group, p.version))
@@ -278,7 +290,8 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 			busy = reasonOf(err) == ErrBusy // the proxy is starting, so the result would be incomplete
 			return reasonOf(err) == ErrAccessDenied
 		}
-		conn.Close()
+		defer conn.Close()
+		stops = stopping(ctx, conn)
 		return true
 	}
 	for _, p := range published() {
@@ -286,7 +299,7 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 			versions = append(versions, p.version)
 		}
 	}
-	if len(versions) > 0 {
+	if len(versions) > 0 && !stops {
 		return versions, nil
 	}
 	for _, p := range published() {
@@ -294,7 +307,21 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 			groups = append(groups, p.group)
 		}
 	}
+	if stops {
+		return nil, nil
+	}
 	return nil, groups
+}
+
+// stopping reports whether the proxy at the other end of conn is stopping.
+func stopping(ctx context.Context, conn *grpc.ClientConn) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		return status.Code(err) == codes.Unavailable // it has closed the connection
+	}
+	return answer.Status == grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
 
 // reasonOf returns the reason for the error of a connection.

@@ -3,6 +3,7 @@ package negotiate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"runtime"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/internal/pipetest"
@@ -61,6 +64,16 @@ func (p *proxy) serve(apis ...string) []*pipetest.Listener {
 func (p *proxy) answer(l net.Listener) {
 	s := grpc.NewServer()
 	go s.Serve(l)
+	p.t.Cleanup(s.Stop)
+}
+
+// stops serves an API of a proxy that is stopping, and has removed its other pipes.
+func (p *proxy) stops(api string) {
+	p.t.Helper()
+	s, h := grpc.NewServer(), health.NewServer()
+	grpc_health_v1.RegisterHealthServer(s, h)
+	h.Shutdown()
+	go s.Serve(pipetest.Listen(p.t, p.path(api)))
 	p.t.Cleanup(s.Stop)
 }
 
@@ -179,6 +192,40 @@ func TestGroupNotServed(t *testing.T) {
 	_, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at())
 	if want := "disk v1: the group is not served, or its pipes are not mounted here: found filesystem, volume"; !errors.Is(err, negotiate.ErrNotServed) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// A driver that starts while the proxy is upgraded waits for the new proxy. It does not take the
+// pipes that the old one has not removed yet for all that is served.
+func TestProxyThatStops(t *testing.T) {
+	for _, last := range []string{"iscsi/v1alpha2", "disk/v1beta1", "disk/v1beta2"} {
+		p := newProxy(t)
+		p.stops(last)
+		wanted := versions("v1", "v1beta2")
+		_, err := negotiate.Connect(t.Context(), "disk", wanted, p.at())
+		if !errors.Is(err, negotiate.ErrNotRunning) {
+			t.Errorf("%s, without a deadline: %v, want ErrNotRunning", last, err)
+		}
+		found := make(chan error, 1)
+		go func() {
+			c, err := negotiate.Connect(within(t, time.Minute), "disk", wanted, p.at())
+			if err == nil {
+				if c.String() != "disk/v1" {
+					err = fmt.Errorf("connected to %s, want disk/v1", c)
+				}
+				c.Close()
+			}
+			found <- err
+		}()
+		select {
+		case err := <-found:
+			t.Fatalf("%s: Connect returned %v while the proxy was stopping", last, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		p.serve("disk/v1")
+		if err := <-found; err != nil {
+			t.Errorf("%s: %v", last, err)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@ package winfs
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -199,13 +199,26 @@ func (o *op) symlink(p, src winpath.Path, link win32.Reparse, kind linkKind) err
 	if err == nil {
 		return nil
 	}
-	// The empty file or directory that was to become the link would stay.
-	left := o.markDeleted(h)
 	if win32.IsCode(err, win32.ERROR_PRIVILEGE_NOT_HELD) {
 		err = hosterr.WithHint("create the link", "", typed(err),
 			"the account of CSI Proxy needs the right to create symbolic links ("+win32.SE_CREATE_SYMBOLIC_LINK_NAME+"); LocalSystem and administrators have it")
 	}
-	return errors.Join(err, left)
+	if left := o.discard(h); left != nil {
+		err = fmt.Errorf("%w; the empty file or directory that was to become the link is left, because it cannot be removed: %w", err, left)
+	}
+	return err
+}
+
+// discard deletes what an operation has created and cannot finish. It tries several times,
+// because it would be in the way of the next request.
+func (o *op) discard(h win32.Handle) (err error) {
+	const tries = 3
+	for range tries {
+		if err = o.markDeleted(h); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // conflict returns the error for something that exists in the place of a symbolic link.

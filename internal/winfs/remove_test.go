@@ -517,16 +517,33 @@ func TestSymlink(t *testing.T) {
 	}
 }
 
+// A link that Windows does not make leaves nothing, also if the first removals fail. If all fail,
+// the error says what is left.
 func TestFailedSymlinkLeavesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.hook = func(c *win32.Call) error {
-		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
-			return win32.ERROR_NOT_SUPPORTED
+	for failures := range 4 {
+		w := newWorld(t)
+		left := failures
+		w.hook = func(c *win32.Call) error {
+			switch {
+			case c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT:
+				return win32.ERROR_NOT_SUPPORTED
+			case c.Name == "SetInformation" && left > 0:
+				left--
+				return win32.ERROR_IO_DEVICE
+			}
+			return c.Do()
 		}
-		return c.Do()
+		err := winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`)
+		wantErr(t, "Symlink", err, win32.ERROR_NOT_SUPPORTED)
+		if failures < 3 {
+			w.wantTree(pods)
+			continue
+		}
+		wantErr(t, "Symlink, and nothing can be removed", err, win32.ERROR_IO_DEVICE)
+		if !strings.Contains(err.Error(), "is left") {
+			t.Errorf("the error is %q, and does not say what is left", err)
+		}
 	}
-	wantErr(t, "Symlink", winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`), win32.ERROR_NOT_SUPPORTED)
-	w.wantTree(pods)
 }
 
 // An elevated administrator holds the privilege to make links and has to enable it; other

@@ -413,31 +413,38 @@ func (c *call) mapping() (smbapi.Mapping, bool, error) {
 	return smbapi.Mapping{}, false, nil
 }
 
-var errNoRoot = hosterr.Text(hosterr.ErrNotFound, "the root directory of the share was not found")
+var errNoRoot = errors.New("the root directory of the share was not found")
 
 // access returns the error of a use of the share, or nil.
 func (c *call) access() error {
 	out, err := c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: c.root})
 	if err == nil && !out.Valid {
-		err = errNoRoot
+		err = hosterr.Text(hosterr.ErrNotFound, "%w", errNoRoot)
 	}
 	return err
 }
 
 // usable reports whether a directory that another link leads to can be used, or the server says
-// that it is not there. Then a failure of the root directory was of the moment, or the mapping's
-// user has no rights to it, and the mapping works.
-func (c *call) usable() bool {
+// that it is not there. Then the root directory failed only once, or the mapping's user has no
+// rights to it, and the mapping works. If both fail with errors that may be temporary, and Windows
+// reports that the mapping works, it is not replaced for another user: that is a conflict.
+func (c *call) usable(status smbapi.Status) (bool, error) {
 	by, err := c.usedBy(c.root, c.local)
 	if err != nil || by == "" {
-		return false
+		return false, err
 	}
 	leads, err := c.host.remoteOf(by)
-	if err != nil || leads == "" {
-		return false
+	if err == nil && leads != "" {
+		_, err = c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: leads})
 	}
-	_, err = c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: leads})
-	return err == nil
+	user, unknown := c.owner()
+	switch {
+	case c.ctx.Err() != nil:
+		return false, c.ctx.Err()
+	case err != nil && !smbapi.Refused(err) && status == smbapi.StatusOK && !unknown && !sameUser(user, c.user):
+		return false, c.conflict(c.root, userText(user), by, "")
+	}
+	return err == nil && leads != "", nil
 }
 
 // repair replaces a mapping through which the share cannot be used, if the server says
@@ -462,10 +469,12 @@ func (c *call) repair(status smbapi.Status, failed error) (works bool, err error
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
 		return false, keep(failed) // it is not known whether the server responds
 	}
-	// These errors are about the share itself. Others may last for a moment only.
+	// These errors are about the share itself. Others may be temporary.
 	said := errors.Is(failed, errNoRoot) || smbapi.NoShare(failed) || smbapi.Refused(failed) && !smbapi.AccessDenied(failed)
-	if !said && c.usable() {
-		return true, nil
+	if !said {
+		if works, err := c.usable(status); works || err != nil {
+			return works, err
+		}
 	}
 	return false, c.remake("broken", status)
 }

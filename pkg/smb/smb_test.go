@@ -338,8 +338,18 @@ func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
 		f.mappings(`\\files\data ann ok`)
 
 		f.fail("Attributes", failure)
-		f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
-		f.mappings(`\\files\data bob ok`)
+		if failure == win32.ERROR_ACCESS_DENIED {
+			f.ok(f.mount(`\\files\data`, v2, "bob", "bob-1"))
+			f.mappings(`\\files\data bob ok`)
+			continue
+		}
+		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+		f.mappings(`\\files\data ann ok`)
+		f.calls = map[string]int{}
+		f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
+		if f.calls["UseDel"] != 1 {
+			t.Errorf("after %v, the mapping was replaced %d times for its own user, want once", failure, f.calls["UseDel"])
+		}
 	}
 	f := begin(t)
 	f.ok(f.mount(`\\files\data\team`, f.volume("v1"), "ann", "ann-1"))

@@ -115,6 +115,10 @@ func TestKept(t *testing.T) {
 	// A single check of a share finds that a device does not exist. The mapping went to another
 	// user, although a link of its own user worked.
 	replay(t, spec{world: 900813}, `r1=d2 files MapA1 300ms; r1*103; r6=d2 files MapA0 10s; r6*17; r15=d2 files MapB0 10s; r15*11; r15!433`)
+	// The same after two errors, at the root directory and at that of the link.
+	replay(t, spec{world: 1005249}, `r1=d0 files MapA1 2m0s; r1*5; r2=d2 files MapA0 2m0s; r1*98; r2*17; r11=d2 files MapB1 2m0s; r11*11; r11!1117; r11*15; r11!21`)
+	// A link is not made, and removing the empty directory fails.
+	replay(t, spec{world: 1001320}, `r1=d3 files MapA1 2m0s; r1*86; r10=d2 backup MapB2 10s; r10*13; r10!21; r10!1117`)
 	// Another program takes a disk offline while PartitionDisk waits for its volume, for which
 	// it brings the disk online again.
 	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)

@@ -407,6 +407,7 @@ func (s *sim) begin(name, driver, text string) bool {
 	s.busy[driver] = name
 	s.requests = append(s.requests, r)
 	r.index = s.record(operation{who: name, object: o.name(), op: r.op})
+	s.meet(r)
 	s.note("%s of %s begins: %s %s", name, driver, o.name(), r.op)
 	s.mu.Unlock()
 	// As the daemon: a call with a deadline, whose work may outlive it.
@@ -487,6 +488,29 @@ func (s *sim) disturb(which func(*request) bool) {
 	}
 }
 
+// maybe notes that from now on a request may do its work on an object once more. s.mu must be
+// locked.
+func (s *sim) maybe(r *request, o object) {
+	r.others = append(r.others, s.record(operation{who: r.name, object: o.name(), op: r.op, unknown: true, disturbed: true}))
+}
+
+func connects(op string) bool { return strings.HasPrefix(op, "Connect") }
+
+// meet notes requests that connect while another one stops the initiator: they fail, and may have
+// connected before. s.mu must be locked.
+func (s *sim) meet(r *request) {
+	const stop = "StopInitiator"
+	for _, other := range s.requests {
+		switch {
+		case other.object != r.object:
+		case r.op == stop && connects(other.op):
+			s.res.history[other.index].disturbed = true
+		case other.op == stop && connects(r.op):
+			s.res.history[r.index].disturbed = true
+		}
+	}
+}
+
 // takes notes that an object's disk got a number. A request which names that number, and
 // which was made when another disk had it, may have met either of them.
 func (s *sim) takes(o object, number uint32) {
@@ -498,7 +522,7 @@ func (s *sim) takes(o object, number uint32) {
 		}
 		h := &s.res.history[r.index]
 		h.unknown, h.disturbed = true, true
-		r.others = append(r.others, s.record(operation{who: r.name, object: o.name(), op: r.op, unknown: true, disturbed: true}))
+		s.maybe(r, o)
 		s.res.history[len(s.res.history)-1].called = s.res.history[r.index].called
 	}
 }
@@ -516,6 +540,11 @@ func (s *sim) happen(name, what string) bool {
 	s.disturb(func(r *request) bool { return r.object == o })
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.object == o && connects(r.op) { // it may connect before the event, and again after it
+			s.maybe(r, o)
+		}
+	}
 	s.note("%s %s", name, what)
 	s.news, s.info = true, nil
 	for _, op := range ops {

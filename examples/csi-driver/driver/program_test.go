@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"example.com/csi-driver/driver"
 )
@@ -36,9 +38,14 @@ func (e *env) startProgram(exe string) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	running, ended := context.WithCancel(context.Background())
+	go func() {
+		cmd.Wait() // returns that it was killed
+		ended()
+	}()
 	ends = append(ends, func() error {
 		cmd.Process.Kill()
-		cmd.Wait() // returns that it was killed
+		<-running.Done()
 		return nil
 	})
 	serve := func(address string, serve func(context.Context, net.Listener) error) error {
@@ -68,7 +75,7 @@ func (e *env) startProgram(exe string) (err error) {
 		return errors.Join(err, toNode.Close())
 	}
 	ends = append(ends, toNode.Close, toController.Close)
-	err = serve(e.address, func(ctx context.Context, l net.Listener) error { return forward(ctx, l, toNode, toController) })
+	err = serve(e.address, func(ctx context.Context, l net.Listener) error { return forward(ctx, l, running, toNode, toController) })
 	e.stopDriver = stop
 	return err
 }
@@ -78,8 +85,8 @@ func dial(address string) (*grpc.ClientConn, error) {
 }
 
 // forward serves CSI on l until ctx ends. It passes the calls of the Node service to one
-// connection, and all others to another.
-func forward(ctx context.Context, l net.Listener, node, controller *grpc.ClientConn) error {
+// connection while the program runs, and all others to another.
+func forward(ctx context.Context, l net.Listener, running context.Context, node, controller *grpc.ClientConn) error {
 	s := grpc.NewServer(grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
 		to := controller
@@ -90,7 +97,14 @@ func forward(ctx context.Context, l net.Listener, node, controller *grpc.ClientC
 		if err := stream.RecvMsg(&in); err != nil {
 			return err
 		}
-		if err := to.Invoke(stream.Context(), method, &in, &out); err != nil {
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		defer context.AfterFunc(running, cancel)()
+		err := to.Invoke(ctx, method, &in, &out)
+		if err != nil && running.Err() != nil {
+			return status.Error(codes.DataLoss, "the program has ended")
+		}
+		if err != nil {
 			return err
 		}
 		return stream.SendMsg(&out)
