@@ -16,6 +16,10 @@ var (
 	// of its pipes is mounted into this container.
 	ErrNotRunning = errors.New("not running")
 
+	// ErrStopping: the proxy is stopping, for example for an upgrade, and has removed pipes
+	// of wanted versions.
+	ErrStopping = errors.New("stopping")
+
 	// ErrTooOld: the proxy serves the group, but none of the wanted versions.
 	// Error.Serves lists the versions that it serves. The reason is the same for
 	// drivers that support only versions that were removed; the text of the Error
@@ -77,7 +81,9 @@ func (e *Error) withCause(err error) *Error {
 }
 
 // temporary reports whether it makes sense to wait and retry.
-func (e *Error) temporary() bool { return e.Reason == ErrNotRunning || e.Reason == ErrBusy }
+func (e *Error) temporary() bool {
+	return e.Reason == ErrNotRunning || e.Reason == ErrStopping || e.Reason == ErrBusy
+}
 
 // Error returns a text with the group, the versions and the reason.
 func (e *Error) Error() string {
@@ -86,6 +92,8 @@ func (e *Error) Error() string {
 	switch e.Reason {
 	case ErrNotRunning:
 		fmt.Fprintf(&b, "not running, or its pipes are not mounted here: %s does not exist", e.path)
+	case ErrStopping:
+		b.WriteString("is stopping, for example for an upgrade: connect again when it has started")
 	case ErrTooOld:
 		if newest := e.Serves[len(e.Serves)-1]; newest.Compare(e.Wanted[len(e.Wanted)-1]) == apiversion.Lesser {
 			fmt.Fprintf(&b, "too old: serves %s", list(e.Serves))

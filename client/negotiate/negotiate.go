@@ -16,18 +16,19 @@
 // [Find] returns only the version and its pipe, for the clients below
 // client/groups: NewClientWithPipePath(found.PipePath).
 //
-// # A proxy that is still starting
+// # A proxy that is starting or stopping
 //
 // When a node boots, the driver may start before the proxy. If ctx has a deadline,
 // both functions wait until then for a proxy that does not run or does not respond
-// yet; without a deadline they try once. If a proxy responds they do not wait, even
-// if it serves none of the wanted versions: a proxy creates all of its pipes before
-// it responds on any of them. If a version is found while the proxy starts, the newer
-// ones are tried again first.
+// yet; without a deadline they try once. If a proxy that is running responds they do not
+// wait, even if it serves none of the wanted versions: a proxy creates all of its pipes
+// before it responds on any of them. If a version is found while the proxy starts, the
+// newer ones are tried again first.
 //
-// A proxy that stops, as for an upgrade, removes one pipe after another. Where a wanted version
-// is missing, both functions ask the health service of a pipe that responds. If the proxy is
-// stopping, it counts as not running. Proxies without that service count as not stopping.
+// A proxy that is stopping, for example for an upgrade, removes its pipes one by one. If a
+// wanted version is missing, both functions therefore ask the health service of a pipe that
+// responds, and wait for the next proxy if this one is stopping. A proxy that has no health
+// service counts as running.
 //
 // # Mounted pipes
 //
@@ -100,7 +101,8 @@ func WithPipePath(path func(group string, version apiversion.Version) string) Op
 	return func(o *options) { o.path = path }
 }
 
-// WithDialOptions adds options for the gRPC connection.
+// WithDialOptions adds options for the gRPC connection. Its interceptors also see the calls of
+// the health service that a search makes.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
@@ -217,9 +219,12 @@ func (s *search) try(ctx context.Context) (*Conn, *Error) {
 		case refused[ErrBusy] != nil:
 			conn.Close()
 			return nil, s.failed(ErrBusy, nil, refused[ErrBusy])
-		case len(newer) > 0 && stopping(ctx, conn.ClientConn):
-			conn.Close()
-			return nil, s.failed(ErrNotRunning, nil, nil)
+		}
+		if len(newer) > 0 {
+			if reason := health(ctx, conn.ClientConn); reason != nil {
+				conn.Close()
+				return nil, s.failed(reason, nil, nil)
+			}
 		}
 		return conn, nil
 	}
@@ -229,7 +234,10 @@ func (s *search) try(ctx context.Context) (*Conn, *Error) {
 		}
 	}
 	// None of the pipes exists. Find the reason by trying others.
-	served, groups := s.others(ctx)
+	served, groups, reason := s.others(ctx)
+	if reason != nil {
+		return nil, s.failed(reason, nil, nil)
+	}
 	if len(served) > 0 || len(groups) > 0 {
 		switch conn, refused := s.first(ctx, s.wanted); {
 		case conn != nil:
@@ -277,12 +285,12 @@ func (s *search) connect(ctx context.Context, path string) (*grpc.ClientConn, er
 }
 
 // others returns the served versions of the group that are not wanted, oldest first.
-// If there are none, it returns the other groups that are served. It returns nothing if the
-// proxy is stopping.
-func (s *search) others(ctx context.Context) (versions []apiversion.Version, groups []string) {
-	busy, stops := false, false
+// If there are none, it returns the other groups that are served. It returns a reason if the
+// proxy does not run as it should, so that the result would be incomplete.
+func (s *search) others(ctx context.Context) (versions []apiversion.Version, groups []string, reason error) {
+	busy, asked := false, false
 	served := func(p api) bool {
-		if busy || stops {
+		if busy || reason != nil {
 			return false
 		}
 		conn, err := s.connect(ctx, s.path(p.group, p.version))
@@ -291,7 +299,9 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 			return reasonOf(err) == ErrAccessDenied
 		}
 		defer conn.Close()
-		stops = stopping(ctx, conn)
+		if !asked { // one pipe answers for all
+			asked, reason = true, health(ctx, conn)
+		}
 		return true
 	}
 	for _, p := range published() {
@@ -299,29 +309,31 @@ func (s *search) others(ctx context.Context) (versions []apiversion.Version, gro
 			versions = append(versions, p.version)
 		}
 	}
-	if len(versions) > 0 && !stops {
-		return versions, nil
+	if len(versions) > 0 {
+		return versions, nil, reason
 	}
 	for _, p := range published() {
 		if p.group != s.group && !slices.Contains(groups, p.group) && served(p) {
 			groups = append(groups, p.group)
 		}
 	}
-	if stops {
-		return nil, nil
-	}
-	return nil, groups
+	return nil, groups, reason
 }
 
-// stopping reports whether the proxy at the other end of conn is stopping.
-func stopping(ctx context.Context, conn *grpc.ClientConn) bool {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+// health returns ErrStopping if the proxy at the other end of conn is stopping, ErrBusy if it
+// has closed the connection or ctx ends first, and otherwise nil. A proxy reports that it is
+// stopping before it removes the first pipe.
+func health(ctx context.Context, conn *grpc.ClientConn) error {
+	limited, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		return status.Code(err) == codes.Unavailable // it has closed the connection
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(limited, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(false))
+	switch {
+	case err == nil && answer.Status == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
+		return ErrStopping
+	case status.Code(err) == codes.Unavailable, err != nil && over(ctx):
+		return ErrBusy
 	}
-	return answer.Status == grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	return nil
 }
 
 // reasonOf returns the reason for the error of a connection.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -68,13 +69,32 @@ func (p *proxy) answer(l net.Listener) {
 }
 
 // stops serves an API of a proxy that is stopping, and has removed its other pipes.
-func (p *proxy) stops(api string) {
-	p.t.Helper()
-	s, h := grpc.NewServer(), health.NewServer()
-	grpc_health_v1.RegisterHealthServer(s, h)
+func (p *proxy) stops(api string) *pipetest.Listener {
+	h := health.NewServer()
 	h.Shutdown()
-	go s.Serve(pipetest.Listen(p.t, p.path(api)))
+	return p.withHealth(api, h)
+}
+
+// withHealth serves an API and a health service.
+func (p *proxy) withHealth(api string, h grpc_health_v1.HealthServer) *pipetest.Listener {
+	p.t.Helper()
+	s, l := grpc.NewServer(), pipetest.Listen(p.t, p.path(api))
+	grpc_health_v1.RegisterHealthServer(s, h)
+	go s.Serve(l)
 	p.t.Cleanup(s.Stop)
+	return l
+}
+
+// slowHealth is a health service that does not respond.
+type slowHealth struct {
+	grpc_health_v1.UnimplementedHealthServer
+	calls atomic.Int32
+}
+
+func (h *slowHealth) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	h.calls.Add(1)
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 func within(t *testing.T, d time.Duration) context.Context {
@@ -203,8 +223,8 @@ func TestProxyThatStops(t *testing.T) {
 		p.stops(last)
 		wanted := versions("v1", "v1beta2")
 		_, err := negotiate.Connect(t.Context(), "disk", wanted, p.at())
-		if !errors.Is(err, negotiate.ErrNotRunning) {
-			t.Errorf("%s, without a deadline: %v, want ErrNotRunning", last, err)
+		if !errors.Is(err, negotiate.ErrStopping) || !strings.Contains(err.Error(), "disk v1, v1beta2: is stopping") {
+			t.Errorf("%s, without a deadline: %v, want ErrStopping", last, err)
 		}
 		found := make(chan error, 1)
 		go func() {
@@ -226,6 +246,41 @@ func TestProxyThatStops(t *testing.T) {
 		if err := <-found; err != nil {
 			t.Errorf("%s: %v", last, err)
 		}
+	}
+}
+
+// A proxy whose health service does not respond is asked once, and counts as running.
+func TestProxyWithoutHealth(t *testing.T) {
+	p := newProxy(t)
+	h := &slowHealth{}
+	for _, api := range []string{"disk/v1alpha1", "disk/v1beta1", "disk/v1beta2"} {
+		p.withHealth(api, h)
+	}
+	if _, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at()); !errors.Is(err, negotiate.ErrTooOld) {
+		t.Errorf("Connect: %v, want ErrTooOld", err)
+	}
+	if n := h.calls.Load(); n != 1 {
+		t.Errorf("asked %d times for the health, want once", n)
+	}
+	// It is not known whether there is a newer version when the time is over.
+	wait := negotiate.WithDialOptions(grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	c, err := negotiate.Connect(within(t, 300*time.Millisecond), "disk", versions("v1", "v1beta2"), p.at(), wait)
+	if !errors.Is(err, negotiate.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Connect: %v, %v, want ErrBusy and DeadlineExceeded", c, err)
+	}
+}
+
+// A search of a proxy that is stopping closes its connections.
+func TestSearchOfStoppingProxyClosesConnections(t *testing.T) {
+	p := newProxy(t)
+	all := []*pipetest.Listener{p.stops("disk/v1beta2"), p.stops("volume/v1")}
+	for _, wanted := range [][]apiversion.Version{versions("v1", "v1beta2"), versions("v1")} {
+		if _, err := negotiate.Connect(t.Context(), "disk", wanted, p.at()); !errors.Is(err, negotiate.ErrStopping) {
+			t.Errorf("Connect: %v, want ErrStopping", err)
+		}
+	}
+	for _, l := range all {
+		l.WaitOpen(t, 0)
 	}
 }
 

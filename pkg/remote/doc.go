@@ -41,12 +41,13 @@
 //
 // # If the proxy does not run
 //
-// The constructors wait for a proxy that is still starting until the deadline of their
+// The constructors wait for a proxy that is starting or stopping until the deadline of their
 // context. Without a deadline they try once. Their errors are of type [*Error] and match an
 // error of package negotiate of the client module, and a kind:
 //
 //	negotiate.ErrNotRunning    hosterr.ErrUnavailable
 //	negotiate.ErrBusy          hosterr.ErrUnavailable
+//	negotiate.ErrStopping      hosterr.ErrUnavailable
 //	negotiate.ErrTooOld        hosterr.ErrUnimplemented, errors.ErrUnsupported
 //	negotiate.ErrNotServed     hosterr.ErrUnimplemented, errors.ErrUnsupported
 //	negotiate.ErrAccessDenied  hosterr.ErrPermissionDenied

@@ -200,6 +200,7 @@ func notConnected(err error) error {
 	}{
 		{negotiate.ErrNotRunning, []error{hosterr.ErrUnavailable}, "install and start CSI Proxy on this node, and mount its pipes into the container"},
 		{negotiate.ErrBusy, []error{hosterr.ErrUnavailable}, ""},
+		{negotiate.ErrStopping, []error{hosterr.ErrUnavailable}, ""},
 		{negotiate.ErrTooOld, []error{hosterr.ErrUnimplemented, errors.ErrUnsupported}, "upgrade the CSI Proxy of this node"},
 		{negotiate.ErrNotServed, []error{hosterr.ErrUnimplemented, errors.ErrUnsupported}, "enable the group, and mount its pipes into the container"},
 		{negotiate.ErrAccessDenied, []error{hosterr.ErrPermissionDenied}, "run the driver as an account that may open the pipes"},

@@ -44,7 +44,7 @@ func WithConn(conn grpc.ClientConnInterface) Option {
 }
 
 // WithDialOptions adds options to the gRPC connection that the constructor makes, such as
-// interceptors that count calls.
+// interceptors that count calls. They also see calls of the proxy's health service.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }

@@ -424,27 +424,31 @@ func (c *call) access() error {
 	return err
 }
 
-// usable reports whether a directory that another link leads to can be used, or the server says
-// that it is not there. Then the root directory failed only once, or the mapping's user has no
-// rights to it, and the mapping works. If both fail with errors that may be temporary, and Windows
-// reports that the mapping works, it is not replaced for another user: that is a conflict.
-func (c *call) usable(status smbapi.Status) (bool, error) {
+// usable reports whether a directory that another link leads to can be used, although the use
+// of the root directory failed. Then that failure was temporary, or the mapping's user has no
+// right to the root directory, and the mapping works. If the directory fails with an error that
+// may be temporary, too, and Windows reports that the mapping works, it is not replaced for
+// another user: that is a conflict.
+func (c *call) usable(status smbapi.Status, failed error) (bool, error) {
 	by, err := c.usedBy(c.root, c.local)
 	if err != nil || by == "" {
 		return false, err
 	}
 	leads, err := c.host.remoteOf(by)
-	if err == nil && leads != "" {
-		_, err = c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: leads})
+	if err != nil || leads == "" {
+		return false, c.ctx.Err()
 	}
+	out, err := c.s.fs.PathValid(c.ctx, &filesystem.PathValidRequest{Path: leads})
 	user, unknown := c.owner()
 	switch {
 	case c.ctx.Err() != nil:
 		return false, c.ctx.Err()
-	case err != nil && !smbapi.Refused(err) && status == smbapi.StatusOK && !unknown && !sameUser(user, c.user):
+	case err == nil: // the server may say that it has no such directory, as it does of the root directory
+		return out.Valid || !errors.Is(failed, errNoRoot), nil
+	case status == smbapi.StatusOK && !smbapi.Refused(err) && !unknown && !sameUser(user, c.user):
 		return false, c.conflict(c.root, userText(user), by, "")
 	}
-	return err == nil && leads != "", nil
+	return false, nil
 }
 
 // repair replaces a mapping through which the share cannot be used, if the server says
@@ -469,10 +473,9 @@ func (c *call) repair(status smbapi.Status, failed error) (works bool, err error
 	case !verified && status == smbapi.StatusOK && !smbapi.Refused(failed):
 		return false, keep(failed) // it is not known whether the server responds
 	}
-	// These errors are about the share itself. Others may be temporary.
-	said := errors.Is(failed, errNoRoot) || smbapi.NoShare(failed) || smbapi.Refused(failed) && !smbapi.AccessDenied(failed)
-	if !said {
-		if works, err := c.usable(status); works || err != nil {
+	// Unlike other errors, a refusal of the user is not temporary.
+	if !smbapi.Refused(failed) || smbapi.AccessDenied(failed) || smbapi.NotConnected(failed) {
+		if works, err := c.usable(status, failed); works || err != nil {
 			return works, err
 		}
 	}
@@ -623,7 +626,7 @@ func (c *call) owner() (user string, unknown bool) {
 
 // conflicting returns which of all mappings are of other users of the server, and can be removed,
 // or an error for one that must not be removed. If certain is set, Windows has not refused the
-// user yet. Then it skips the share of the call, mappings whose user is unknown as that of the
+// user yet. Then conflicting skips the share of the call, mappings whose user is unknown as that of the
 // call's share is, and users with the same name in another domain: CORP\ann may be
 // ann@example.com.
 func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, err error) {
@@ -638,6 +641,9 @@ func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, e
 			user = m.User
 		}
 		unknown := user == "" && (!ours || mark == unknownMark)
+		if !certain && m.User == "" && c.s.inferred(other.root()) {
+			unknown = true // the inference may be the reason why Windows refuses the user
+		}
 		if certain && (unknown || m.User == "" && c.s.inferred(other.root())) {
 			if owner, none := c.owner(); !none {
 				user, unknown = owner, false

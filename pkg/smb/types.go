@@ -15,7 +15,8 @@
 //   - A mapping that does not work, for example after a restart of Windows, which keeps
 //     mappings but not their credentials: if the server accepts the credentials of the
 //     request in a separate logon, it replaces the mapping with one that has them, even if
-//     links use it. Links keep working. If the server does not respond, or refuses the
+//     links use it. Links keep working. While Windows reports that the mapping works, errors
+//     that may be temporary do not take it from another user whose links use it. If the server does not respond, or refuses the
 //     credentials, it changes nothing and the request fails.
 //   - A mapping that works, with the same credentials: it does nothing.
 //   - A mapping that works, with other credentials, and no other link uses it: it

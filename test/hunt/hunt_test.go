@@ -119,6 +119,9 @@ func TestKept(t *testing.T) {
 	replay(t, spec{world: 1005249}, `r1=d0 files MapA1 2m0s; r1*5; r2=d2 files MapA0 2m0s; r1*98; r2*17; r11=d2 files MapB1 2m0s; r11*11; r11!1117; r11*15; r11!21`)
 	// A link is not made, and removing the empty directory fails.
 	replay(t, spec{world: 1001320}, `r1=d3 files MapA1 2m0s; r1*86; r10=d2 backup MapB2 10s; r10*13; r10!21; r10!1117`)
+	// The user of a mapping is inferred from the links, and it is the wrong one. The mapping was
+	// in the way of another one that had been removed already.
+	replay(t, spec{world: 2010291}, `r34=d2 files Unmap2 10s; r34*6; r35=d0 files MapB0 2m0s; r34*81; r35*14; kill; r44=d1 files MapA0 2m0s; r44*107; r52=d3 files Unlink0 2m0s; r53=d2 files MapB2 2m0s; r54=d1 files MapA2 2m0s`)
 	// Another program takes a disk offline while PartitionDisk waits for its volume, for which
 	// it brings the disk online again.
 	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)

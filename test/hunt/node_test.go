@@ -301,8 +301,10 @@ func (w *world) look(all bool) string {
 
 // leaks returns what is left while nothing runs.
 func (w *world) leaks() string {
-	if w.proc.paused.Load() > 0 {
-		return "" // it does something in the background
+	if n := w.proc.paused.Load(); n > 0 && w.rest {
+		return fmt.Sprintf("%d goroutines pause while nothing happens", n)
+	} else if n > 0 {
+		return "" // something is done in the background
 	}
 	if open := w.m.OpenHandles(); len(open) > 0 {
 		return fmt.Sprintf("handles left open: %q", open)

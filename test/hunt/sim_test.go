@@ -496,8 +496,8 @@ func (s *sim) maybe(r *request, o object) {
 
 func connects(op string) bool { return strings.HasPrefix(op, "Connect") }
 
-// meet notes requests that connect while another one stops the initiator: they fail, and may have
-// connected before. s.mu must be locked.
+// meet notes requests that connect while another one stops the initiator: they may fail although
+// they have connected. s.mu must be locked.
 func (s *sim) meet(r *request) {
 	const stop = "StopInitiator"
 	for _, other := range s.requests {
@@ -541,8 +541,9 @@ func (s *sim) happen(name, what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.requests {
-		if r.object == o && connects(r.op) { // it may connect before the event, and again after it
-			s.maybe(r, o)
+		h := &s.res.history[r.index]
+		if r.object == o && connects(r.op) && (h.returned == 0 || h.unknown) {
+			s.maybe(r, o) // it may connect before the event, and again after it
 		}
 	}
 	s.note("%s %s", name, what)

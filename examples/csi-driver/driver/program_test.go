@@ -99,10 +99,12 @@ func forward(ctx context.Context, l net.Listener, running context.Context, node,
 		}
 		ctx, cancel := context.WithCancel(stream.Context())
 		defer cancel()
-		defer context.AfterFunc(running, cancel)()
+		if to == node {
+			defer context.AfterFunc(running, cancel)()
+		}
 		err := to.Invoke(ctx, method, &in, &out)
-		if err != nil && running.Err() != nil {
-			return status.Error(codes.DataLoss, "the program has ended")
+		if err != nil && to == node && running.Err() != nil {
+			return status.Error(codes.DataLoss, "the program has ended") // which is not repeated
 		}
 		if err != nil {
 			return err

@@ -521,6 +521,9 @@ func Refused(err error) bool {
 // credentials, or they have no right to the root directory of the share.
 func AccessDenied(err error) bool { return win32.IsCode(err, win32.ERROR_ACCESS_DENIED) }
 
+// NotConnected reports whether err says that a mapping has no session.
+func NotConnected(err error) bool { return win32.IsCode(err, win32.ERROR_NOT_CONNECTED) }
+
 // NoShare reports whether err says that the server does not have the share.
 func NoShare(err error) bool { return win32.IsCode(err, win32.ERROR_BAD_NET_NAME) }
 
