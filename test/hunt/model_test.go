@@ -177,13 +177,14 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 		if !op.unknown && !op.disturbed && !s.mayFail(name, i, op.err) {
 			return nil
 		}
-		return append(s.partly(name), s.done(name, i, "")...)
+		states = append(s.partly(name), s.done(name, i, "")...)
+	} else {
+		states = s.done(name, i, op.value)
 	}
-	states = s.done(name, i, op.value)
-	if op.disturbed && (name == "Online" || name == "Partition") { // the wait for its volume may have failed
+	if op.succeeded() && op.disturbed && (name == "Online" || name == "Partition") { // the wait for its volume may have failed
 		states = options(states, func(d *diskState) { d.up = false })
 	}
-	if op.disturbed && name == "Partition" { // while it waits for the volume it brings the disk online again
+	if (op.unknown || op.disturbed) && name == "Partition" { // while it waits for the volume it brings the disk online again
 		states = options(states, func(d *diskState) { d.online, d.up = true, false })
 	}
 	return states
