@@ -223,8 +223,8 @@ func (o *op) discard(h win32.Handle) (err error) {
 
 // conflict returns the error for something that exists in the place of a symbolic link.
 // Windows creates a link in two calls, so a process that died between them leaves an
-// empty file or directory, and so does one that cannot remove it again. That cannot be distinguished from one that is in use, so it
-// is not removed.
+// empty file or directory, and so does one that cannot remove it again. That cannot be
+// distinguished from one that is in use, so it is not removed.
 func conflict(info Info, link bool) error {
 	what := "a file"
 	switch {

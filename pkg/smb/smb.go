@@ -626,8 +626,8 @@ func (c *call) owner() (user string, unknown bool) {
 
 // conflicting returns which of all mappings are of other users of the server, and can be removed,
 // or an error for one that must not be removed. If certain is set, Windows has not refused the
-// user yet. Then conflicting skips the share of the call, mappings whose user is unknown as that of the
-// call's share is, and users with the same name in another domain: CORP\ann may be
+// user yet. Then conflicting skips the share of the call, mappings whose user is unknown as that
+// of the call's share is, and users with the same name in another domain: CORP\ann may be
 // ann@example.com.
 func (c *call) conflicting(all []smbapi.Mapping, certain bool) (dead []string, err error) {
 	_, own := account(c.user)

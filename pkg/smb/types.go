@@ -16,8 +16,9 @@
 //     mappings but not their credentials: if the server accepts the credentials of the
 //     request in a separate logon, it replaces the mapping with one that has them, even if
 //     links use it. Links keep working. While Windows reports that the mapping works, errors
-//     that may be temporary do not take it from another user whose links use it. If the server does not respond, or refuses the
-//     credentials, it changes nothing and the request fails.
+//     that may be temporary do not take it from another user whose links use it. If the
+//     server does not respond, or refuses the credentials, it changes nothing and the
+//     request fails.
 //   - A mapping that works, with the same credentials: it does nothing.
 //   - A mapping that works, with other credentials, and no other link uses it: it
 //     replaces the mapping if the server accepts the credentials in a separate logon, and
