@@ -110,7 +110,7 @@ func writeText(b *strings.Builder, s string) {
 	}
 	printable := !strings.ContainsFunc(cut, func(r rune) bool { return !unicode.IsPrint(r) })
 	switch {
-	case cut == s && printable && !strings.ContainsAny(s, " \"`="):
+	case cut == s && printable && !strings.ContainsAny(s, " \"'`="):
 		b.WriteString(s)
 		return
 	case printable && strconv.CanBackquote(cut):

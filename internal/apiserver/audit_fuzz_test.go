@@ -17,6 +17,7 @@ import (
 func FuzzAuditTarget(f *testing.F) {
 	f.Add("10.0.0.1", uint32(3260), "iqn.1991-05.com.microsoft:disk", int32(1), "user")
 	f.Add(`C:\with blank\x iqn=other`, uint32(0), "a\nAudit caller=1", int32(0), "\"`\\\u2028\u202e{}=\t")
+	f.Add("''", uint32(30), "'x'", int32(-101), "don't") // Go's syntax has runes in single quotes
 	f.Add("}", uint32(1), strings.Repeat("é", maxAuditText), int32(-1), "`+1")
 	f.Fuzz(func(t *testing.T, address string, port uint32, iqn string, auth int32, user string) {
 		in := &iscsi.ConnectTargetRequest{

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +24,10 @@ type watcher struct {
 }
 
 // change is a path that may have changed, or a rename from another one.
-type change struct{ path, from string }
+type change struct {
+	path, from string
+	leaves     uint32 // cookie of a rename away from path
+}
 
 func newWatcher() (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -47,22 +52,23 @@ func (w *watcher) wait() bool {
 	}) == nil
 }
 
-// add watches a directory.
-func (w *watcher) add(below, host string) error {
+// add watches a directory. It returns false if the directory is gone: there is an event for
+// that.
+func (w *watcher) add(below, host string) (bool, error) {
 	const mask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 	id := -1
 	var err error
 	if closed := w.conn.Control(func(fd uintptr) { id, err = unix.InotifyAddWatch(int(fd), host, mask) }); closed != nil {
-		return closed
+		return true, closed
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return nil // removed in between; there is an event for that
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("inotify: %w", err)
+		return true, fmt.Errorf("inotify: %w", err)
 	}
 	w.dirs[int32(id)] = below
-	return nil
+	return true, nil
 }
 
 // renamed gives watched directories their new paths.
@@ -72,15 +78,26 @@ func (w *watcher) renamed(from, to string) {
 	}
 }
 
-// read returns what has changed since the last read, in order, and does not wait.
+// secondHalf is how long after the first event of a rename the second one may come: the
+// kernel queues them one after the other, inotify(7) says. A rename to a place that is not
+// watched has no second event.
+const secondHalf = 100 * time.Millisecond
+
+// read returns what has changed since the last read, in order. It waits only for the second
+// event of a rename.
 func (w *watcher) read() ([]change, error) {
 	var changes []change
-	half := uint32(0) // cookie of a rename whose first half is the last change
+	halves := map[uint32]string{} // what renames moved, by cookie, until their second event
+	var latest time.Time          // for the second event
 	for {
 		n := 0
 		var err error
 		if closed := w.conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), w.buffer) }); closed != nil {
 			return changes, nil
+		}
+		if errors.Is(err, unix.EAGAIN) && len(halves) > 0 && time.Now().Before(latest) {
+			time.Sleep(time.Millisecond)
+			continue
 		}
 		if errors.Is(err, unix.EAGAIN) {
 			return changes, nil
@@ -107,14 +124,17 @@ func (w *watcher) read() ([]change, error) {
 				continue
 			}
 			c := change{path: path.Join(dir, name)}
-			if mask&unix.IN_MOVED_TO != 0 && cookie == half {
-				last := len(changes) - 1
-				c.from, changes = changes[last].path, changes[:last]
+			if from, ok := halves[cookie]; ok && mask&unix.IN_MOVED_TO != 0 {
+				c.from = from
+				delete(halves, cookie)
+				i := slices.Index(changes, change{path: from, leaves: cookie})
+				changes = slices.Delete(changes, i, i+1)
 			}
-			changes, half = append(changes, c), 0
 			if mask&unix.IN_MOVED_FROM != 0 {
-				half = cookie
+				c.leaves = cookie
+				halves[cookie], latest = c.path, time.Now().Add(secondHalf)
 			}
+			changes = append(changes, c)
 		}
 	}
 }

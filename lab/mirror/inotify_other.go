@@ -9,9 +9,9 @@ type watcher struct{}
 
 type change struct{ path, from string }
 
-func newWatcher() (*watcher, error)      { return nil, errors.New("a mirror needs Linux") }
-func (*watcher) close() error            { return nil }
-func (*watcher) wait() bool              { return false }
-func (*watcher) add(_, _ string) error   { return nil }
-func (*watcher) renamed(_, _ string)     {}
-func (*watcher) read() ([]change, error) { return nil, nil }
+func newWatcher() (*watcher, error)            { return nil, errors.New("a mirror needs Linux") }
+func (*watcher) close() error                  { return nil }
+func (*watcher) wait() bool                    { return false }
+func (*watcher) add(_, _ string) (bool, error) { return false, nil }
+func (*watcher) renamed(_, _ string)           {}
+func (*watcher) read() ([]change, error)       { return nil, nil }

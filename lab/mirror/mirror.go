@@ -60,6 +60,7 @@ type Mirror struct {
 	events  *watcher
 	have    map[uint64]entry // by ID of the node
 	ids     map[string]uint64
+	pulled  map[string]bool         // what a program made, and update has not seen on the node yet
 	volumes map[string]simnode.Size // mounted volumes, by directory in Wine
 }
 
@@ -77,7 +78,7 @@ func Start(s *session.Session, n *simnode.Node, options Options) (*Mirror, error
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Mirror{node: n, session: s, options: options, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, volumes: map[string]simnode.Size{}}
+	m := &Mirror{node: n, session: s, options: options, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, pulled: map[string]bool{}, volumes: map[string]simnode.Size{}}
 	if err := os.MkdirAll(m.base, 0o755); err != nil {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
@@ -85,11 +86,11 @@ func Start(s *session.Session, n *simnode.Node, options Options) (*Mirror, error
 	if m.events, err = newWatcher(); err != nil {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
-	if err := m.events.add("", m.base); err != nil {
+	if _, err := m.events.add("", m.base); err != nil {
 		return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.events.close())
 	}
 	if options.Links {
-		if err := m.events.add(links, s.OnLinux(shim.Dir)); err != nil {
+		if _, err := m.events.add(links, s.OnLinux(shim.Dir)); err != nil {
 			return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.events.close())
 		}
 	}
@@ -137,6 +138,7 @@ func (m *Mirror) pull() {
 		return
 	}
 	defer m.update() // learns the IDs of what is new
+	var renamed []string
 	for i, c := range changes {
 		if file, ok := strings.CutPrefix(c.path, links+"/"); ok {
 			m.pullLink(file)
@@ -157,8 +159,15 @@ func (m *Mirror) pull() {
 			continue
 		}
 		m.renamed(c.from, c.path)
-		for j := range changes[i+1:] { // they were read under the old name
-			changes[i+1+j].path = moved(changes[i+1+j].path, c.from, c.path)
+		renamed = append(renamed, c.path)
+		for j := i + 1; j < len(changes); j++ { // they were read under the old name
+			changes[j].path = moved(changes[j].path, c.from, c.path)
+			changes[j].from = moved(changes[j].from, c.from, c.path)
+		}
+	}
+	for _, below := range renamed {
+		if m.exists(below) {
+			m.pullPath(below) // what was missed while it had its old name
 		}
 	}
 }
@@ -225,27 +234,31 @@ func (m *Mirror) pullPath(below string) {
 	info, err := os.Lstat(host)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && known:
-		// Only empty directories can be removed, so their entries come first.
-		m.failed("remove", below, m.node.RemoveFile(windows(below)))
-		m.forget(id)
-		if e.link != "" && m.options.Links {
-			m.failed("remove the link", below, shim.RemoveLink(m.session, windows(below)))
-		}
-		return
+		m.removed(below)
 	case err != nil:
 		return
 	case info.Mode()&os.ModeSymlink != 0:
 		return // only the mirror makes these
 	case info.IsDir():
-		m.failed("watch", below, m.events.add(below, host))
+		there, err := m.events.add(below, host)
+		m.failed("watch", below, err)
+		if !there {
+			return
+		}
 		if !known {
 			m.put(below, true, 0)
 		}
 		entries, err := os.ReadDir(host)
 		m.failed("list", below, err)
+		here := map[string]bool{}
 		for _, child := range entries {
-			if p := path.Join(below, child.Name()); m.ids[p] == 0 {
-				m.pullPath(p)
+			p := path.Join(below, child.Name())
+			here[p] = true
+			m.pullPath(p)
+		}
+		for child := range m.ids {
+			if err == nil && !here[child] && path.Dir("/"+child) == path.Join("/", below) {
+				m.pullPath(child)
 			}
 		}
 	case !known || !e.dir && e.size != simnode.Size(info.Size()):
@@ -257,8 +270,28 @@ func (m *Mirror) pullPath(below string) {
 	}
 }
 
-// put puts a file or directory on the node. The next push learns its ID.
+// removed removes from the node what a program has removed, with all that was below it.
+func (m *Mirror) removed(below string) {
+	var gone []uint64
+	for id, e := range m.have {
+		if e.path == below || strings.HasPrefix(e.path, below+"/") {
+			gone = append(gone, id)
+		}
+	}
+	slices.SortFunc(gone, func(a, b uint64) int { return len(m.have[b].path) - len(m.have[a].path) }) // the deepest first
+	for _, id := range gone {
+		e := m.have[id]
+		m.failed("remove", e.path, m.node.RemoveFile(windows(e.path)))
+		m.forget(id)
+		if e.link != "" && m.options.Links {
+			m.failed("remove the link", e.path, shim.RemoveLink(m.session, windows(e.path)))
+		}
+	}
+}
+
+// put puts a file or directory on the node. The next update learns its ID.
 func (m *Mirror) put(below string, dir bool, size int64) {
+	m.pulled[below] = true
 	m.failed("put", below, m.node.PutFile(windows(below), dir, size))
 }
 
@@ -308,9 +341,13 @@ func (m *Mirror) update() {
 		if known && have == want {
 			continue
 		}
-		m.failed("show", want.path, m.show(have, known, want))
+		// A program may have renamed or removed what it made: then it must not come back.
+		if known || !m.pulled[want.path] {
+			m.failed("show", want.path, m.show(have, known, want))
+		}
 		m.have[f.ID], m.ids[want.path] = want, f.ID
 	}
+	clear(m.pulled)
 }
 
 func (m *Mirror) host(e entry) string { return filepath.Join(m.base, e.path) }
@@ -349,7 +386,8 @@ func (m *Mirror) show(have entry, known bool, want entry) error {
 		if err := os.Mkdir(host, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		return m.events.add(want.path, host)
+		_, err := m.events.add(want.path, host)
+		return err
 	}
 	mode := os.O_RDWR | os.O_CREATE
 	if !known {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,6 +152,68 @@ func TestProgramToNode(t *testing.T) {
 	e.program(`mkdir|`+pods+`\d\e`, "ok", `write|`+pods+`\d\file|1`, "ok")
 	must[*filesystem.RmdirResponse](t)(e.node.Filesystem().Rmdir(t.Context(), &filesystem.RmdirRequest{Path: pods + `\d`, Force: true}))
 	e.program(`list|`+pods, "[]")
+}
+
+// Whatever a program does while the mirror looks, the node has it in the end, and the mirror
+// undoes none of it.
+func TestChangesWhileMirrorLooks(t *testing.T) {
+	e := setup(t, mirror.Options{})
+	root := e.s.OnLinux(pods)
+	on := func(below ...string) string { return filepath.Join(append([]string{root}, below...)...) }
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 300 {
+		a, b := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)
+		do(os.MkdirAll(on(a, "c", "d"), 0o755), os.WriteFile(on(a, "c", "file"), []byte("12345"), 0o644))
+		if i%4 == 1 {
+			time.Sleep(time.Duration(i) * 10 * time.Microsecond) // then the mirror has some of it
+		}
+		do(os.Rename(on(a, "c"), on(b)), os.WriteFile(on(b, "file"), []byte("1234567"), 0o644), os.MkdirAll(on(b, "d", "later"), 0o755))
+		if i%2 == 1 {
+			do(os.RemoveAll(on(b)), os.RemoveAll(on(a)))
+		}
+	}
+	e.exists(pods, true) // from here on the node has all changes
+	got := map[string]simnode.Size{}
+	for _, f := range must[[]simnode.File](t)(e.node.Files(pods)) {
+		got[strings.ReplaceAll(strings.TrimPrefix(f.Path, pods), `\`, "/")] = f.Size
+	}
+	want := map[string]simnode.Size{"": 0}
+	for i := 0; i < 300; i += 2 {
+		a, b := fmt.Sprintf("/a%d", i), fmt.Sprintf("/b%d", i)
+		want[a], want[b], want[b+"/d"], want[b+"/d/later"], want[b+"/file"] = 0, 0, 0, 0, 7
+	}
+	if !maps.Equal(got, want) {
+		for path := range want {
+			if size, ok := got[path]; !ok || size != want[path] {
+				t.Errorf("the node has %s: %v, of %d bytes, want %d", path, ok, size, want[path])
+			}
+		}
+		for path := range got {
+			if _, ok := want[path]; !ok {
+				t.Errorf("the node has %s, which the program has removed", path)
+			}
+		}
+	}
+	here := map[string]simnode.Size{}
+	do(filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below := strings.TrimPrefix(path, root)
+		here[below] = 0
+		if info, err := d.Info(); err == nil && !d.IsDir() {
+			here[below] = simnode.Size(info.Size())
+		}
+		return nil
+	}))
+	if !maps.Equal(here, want) {
+		t.Errorf("the program has %d files and directories, want %d", len(here), len(want))
+	}
 }
 
 // The mirror does not cut off what a program writes while the mirror looks.
