@@ -349,12 +349,21 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 // credentials of the call, if the server accepts them. Otherwise the link of this request, or a
 // program that uses the share by its UNC path, would lose the share.
 func (c *call) exchange(status smbapi.Status) error {
+	if err := c.mayReplace(); err != nil {
+		return err
+	}
+	return c.remake("credentials", status)
+}
+
+// mayReplace returns an error if the server does not accept the credentials of the call, or
+// is away: then a mapping with other credentials must not be removed for them.
+func (c *call) mayReplace() error {
 	_, err := c.host.verify(c.user, c.password)
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
 	case err == nil, errors.Is(err, hosterr.ErrUnimplemented): // a HostAPI that cannot verify
-		return c.remake("credentials", status)
+		return nil
 	case errors.Is(err, hosterr.ErrUnavailable):
 		return hosterr.WithHint("map share", hosterr.Quote(c.root), err, smbapi.HintServer)
 	}
@@ -426,9 +435,9 @@ func (c *call) access() error {
 
 // usable reports whether a directory that another link leads to can be used, although the use
 // of the root directory failed. Then that failure was temporary, or the mapping's user has no
-// right to the root directory, and the mapping works. If the directory fails with an error that
-// may be temporary, too, and Windows reports that the mapping works, it is not replaced for
-// another user: that is a conflict.
+// right to the root directory, and the mapping works. If one of the two failures may be
+// temporary, and Windows reports that the mapping works, it is not replaced for another user:
+// that is a conflict.
 func (c *call) usable(status smbapi.Status, failed error) (bool, error) {
 	by, err := c.usedBy(c.root, c.local)
 	if err != nil || by == "" {
@@ -445,7 +454,7 @@ func (c *call) usable(status smbapi.Status, failed error) (bool, error) {
 		return false, c.ctx.Err()
 	case err == nil: // the server may say that it has no such directory, as it does of the root directory
 		return out.Valid || !errors.Is(failed, errNoRoot), nil
-	case status == smbapi.StatusOK && !smbapi.Refused(err) && !unknown && !sameUser(user, c.user):
+	case status == smbapi.StatusOK && !(smbapi.Refused(failed) && smbapi.Refused(err)) && !unknown && !sameUser(user, c.user):
 		return false, c.conflict(c.root, userText(user), by, "")
 	}
 	return false, nil
@@ -599,7 +608,10 @@ func (c *call) removeConflicting() (removed int, err error) {
 		return 0, err
 	}
 	dead, err := c.conflicting(all, false)
-	if err != nil {
+	if err != nil || len(dead) == 0 {
+		return 0, err
+	}
+	if err := c.mayReplace(); err != nil {
 		return 0, err
 	}
 	for _, root := range dead {

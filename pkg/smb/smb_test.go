@@ -353,6 +353,24 @@ func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
 			t.Errorf("after %v, the mapping was replaced %d times for its own user, want once", failure, f.calls["UseDel"])
 		}
 	}
+	// One error that may be temporary is enough, whatever the other one says.
+	for _, failures := range [][2]error{{win32.ERROR_NETNAME_DELETED, win32.ERROR_ACCESS_DENIED}, {win32.ERROR_ACCESS_DENIED, win32.ERROR_NETNAME_DELETED}} {
+		f := begin(t)
+		f.ok(f.win.MakeShareDirectory("files", "data", "team"))
+		f.ok(f.mount(`\\files\data\team`, f.volume("v1"), "ann", "ann-1"))
+		hook := func(c *win32.Call) error {
+			switch {
+			case c.Name == "Attributes" && c.Path == `\\files\data`:
+				return failures[0]
+			case c.Name == "Attributes" && c.Path == `\\files\data\team`:
+				return failures[1]
+			}
+			return c.Do()
+		}
+		f.hook.Store(&hook)
+		f.refused(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+		f.mappings(`\\files\data ann ok`)
+	}
 	f := begin(t)
 	f.ok(f.mount(`\\files\data\team`, f.volume("v1"), "ann", "ann-1"))
 	f.failAt("Attributes", `\\files\data`, win32.ERROR_PASSWORD_EXPIRED)
@@ -1344,6 +1362,16 @@ func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
 		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		f.ok(f.mount(`\\files\data`, f.volume("v1"), "ann", "ann-1"))
 		f.mappings(`\\files\data ann ok`)
+	}
+}
+
+// A request with a wrong password does not cost another user a mapping.
+func TestWrongPasswordKeepsMappingOfAnotherUser(t *testing.T) {
+	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
+		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBErrors: value}})
+		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
+		f.refused(f.mount(`\\files\data`, f.volume("v1"), "ann", "wrong"), hosterr.ErrPermissionDenied, "password is not correct")
+		f.mappings(`\\files\logs bob ok`)
 	}
 }
 
