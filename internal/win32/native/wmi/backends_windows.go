@@ -7,7 +7,7 @@ import (
 // Format creates a file system on a volume with MSFT_Volume.Format. The client
 // must be one of [StorageNamespace].
 func (c *Client) Format(vol string, o win32.FormatOptions) error {
-	return c.change(volumeClass+".Format", formatLimit, func(s *session) error {
+	return c.do(&c.formats, volumeClass+".Format", formatLimit, func(s *session) error {
 		found, err := s.instances(volumeQuery(vol))
 		if err != nil {
 			return err
@@ -21,11 +21,11 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 			rows = append(rows, r)
 		}
 		if len(rows) == 0 {
-			all, err := s.instances(query{class: volumeClass})
+			others, err := s.instances(query{class: volumeClass, first: true})
 			if err != nil {
 				return err
 			}
-			return unknownVolume(vol, len(all))
+			return unknownVolume(vol, len(others) > 0)
 		}
 		if err := checkVolume(rows, vol); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (c *Client) UseAdd(u win32.NewUse) error {
 func (c *Client) UseEnum() (uses []win32.Use, err error) {
 	err = c.list("list "+mappingClass, func(s *session) error {
 		uses = nil // of an earlier connection
-		return s.mappings(func(_ *object, r row) error {
+		return s.mappings(query{class: mappingClass}, func(_ *object, r row) error {
 			u, err := useOf(r)
 			uses = append(uses, u)
 			return err
@@ -85,7 +85,7 @@ func (c *Client) UseEnum() (uses []win32.Use, err error) {
 func (c *Client) UseDel(remote string, force uint32) error {
 	return c.change(mappingClass+".Remove", callLimit, func(s *session) error {
 		removed := false
-		err := s.mappings(func(o *object, r row) error {
+		remove := func(o *object, r row) error {
 			if is, err := isMappingOf(r, remote); err != nil || !is {
 				return err
 			}
@@ -95,7 +95,11 @@ func (c *Client) UseDel(remote string, force uint32) error {
 				return err
 			}
 			return mappingResult(out)
-		})
+		}
+		err := s.mappings(mappingQuery(remote), remove)
+		if err == nil && !removed { // Windows may spell the share in another way
+			err = s.mappings(query{class: mappingClass}, remove)
+		}
 		if err == nil && !removed {
 			err = win32.ERROR_NOT_CONNECTED
 		}
@@ -103,9 +107,9 @@ func (c *Client) UseDel(remote string, force uint32) error {
 	})
 }
 
-// mappings calls visit for each global mapping.
-func (s *session) mappings(visit func(*object, row) error) error {
-	found, err := s.instances(query{class: mappingClass})
+// mappings calls visit for each global mapping that q finds.
+func (s *session) mappings(q query, visit func(*object, row) error) error {
+	found, err := s.instances(q)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 type Client struct {
 	namespace string
 	// Lists have threads of their own, so that they do not wait for a server or disk that
-	// a change waits for.
-	lists, changes pool
+	// a change waits for. Formats do because each may take minutes.
+	lists, changes, formats pool
 
 	held atomic.Int64 // COM objects and VARIANTs that are not yet released
 }
@@ -37,12 +37,17 @@ const (
 	jobLimit = 150 * time.Second
 )
 
+// threads is how many changes, and how many formats, run at a time: as many as the calls
+// that a pipe runs, so that none of them waits for another one here.
+const threads = 32
+
 // New returns a client of a namespace. It does nothing before the first call.
 func New(namespace string) *Client {
 	return &Client{
 		namespace: namespace,
 		lists:     pool{threads: 2, spares: 4, begin: enterApartment},
-		changes:   pool{threads: 16, spares: 16, begin: enterApartment},
+		changes:   pool{threads: threads, spares: threads, begin: enterApartment},
+		formats:   pool{threads: threads, spares: threads, begin: enterApartment},
 	}
 }
 
@@ -50,6 +55,7 @@ func New(namespace string) *Client {
 func (c *Client) Close() {
 	c.lists.close()
 	c.changes.close()
+	c.formats.close()
 }
 
 // list runs work, which changes nothing, connected to the namespace. name is for errors.

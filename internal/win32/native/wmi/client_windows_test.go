@@ -236,6 +236,40 @@ func TestMissingBackends(t *testing.T) {
 	}
 }
 
+// A query that wants one instance returns one of several.
+func TestFirst(t *testing.T) {
+	err := cimv2(t).change("a test", callLimit, func(s *session) error {
+		found, err := s.instances(query{class: "Win32_Service", first: true})
+		if err == nil && len(found) != 1 {
+			t.Errorf("%d services, want 1", len(found))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// As many formats run at the same time as calls on a pipe, and changes do not wait for them.
+func TestFormatsRunAtOnce(t *testing.T) {
+	c := cimv2(t)
+	var begun, done sync.WaitGroup
+	begun.Add(threads)
+	for range threads {
+		done.Go(func() {
+			err := c.do(&c.formats, "a format", formatLimit, func(*session) error {
+				begun.Done()
+				begun.Wait()
+				return c.change("a change", callLimit, func(*session) error { return nil })
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+}
+
 // A panic in a job becomes the job's error, and the next job runs.
 func TestClientRecoversPanic(t *testing.T) {
 	c := cimv2(t)

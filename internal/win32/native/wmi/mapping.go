@@ -13,6 +13,12 @@ const SMBNamespace = `root\Microsoft\Windows\SMB`
 
 const mappingClass = "MSFT_SmbGlobalMapping"
 
+// mappingQuery finds the mappings of a share by its name. WQL ignores case.
+// https://learn.microsoft.com/windows/win32/wmisdk/wql-operators
+func mappingQuery(remote string) query {
+	return query{class: mappingClass, where: []condition{{"RemotePath", remote}}}
+}
+
 // useOf converts a mapping to the type of package win32. The numbers of Status
 // are those of USE_OK and up. Windows reports no user here.
 func useOf(r row) (win32.Use, error) {

@@ -16,6 +16,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_]*$`)
 type query struct {
 	class string
 	where []condition
+	first bool // return one instance at most
 }
 
 type condition struct{ property, text string }

@@ -219,12 +219,16 @@ func (s *session) instances(q query) ([]*object, error) {
 	if err := protect(op, enum); err != nil {
 		return nil, err
 	}
-	const batch = 100 // instances that one call returns
+	const most = 100 // instances that one call returns
+	batch := uint32(most)
+	if q.first {
+		batch = 1
+	}
 	var list []*object
 	for {
-		var objects [batch]*object
+		var objects [most]*object
 		var n uint32
-		hr, err := call(op, enum, enumNext, milliseconds(callLimit), batch, uintptr(unsafe.Pointer(&objects[0])), uintptr(unsafe.Pointer(&n)))
+		hr, err := call(op, enum, enumNext, milliseconds(callLimit), uintptr(batch), uintptr(unsafe.Pointer(&objects[0])), uintptr(unsafe.Pointer(&n)))
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +244,7 @@ func (s *session) instances(q query) ([]*object, error) {
 		switch {
 		case n == 0 && hr == sTimedOut:
 			return nil, slow(op, callLimit)
-		case n == 0:
+		case n == 0 || q.first:
 			return list, nil
 		}
 	}

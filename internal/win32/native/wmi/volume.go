@@ -20,9 +20,9 @@ func volumeQuery(vol string) query {
 
 // unknownVolume is the error about a volume that the storage provider does not list. It may
 // just have arrived. The provider lists no volumes at all if its service, smphost, is
-// disabled (AutomatedLab issue 1067); no query fails then.
-func unknownVolume(vol string, others int) error {
-	if others == 0 {
+// disabled (AutomatedLab issue 1067); no query fails then. others says whether it lists any.
+func unknownVolume(vol string, others bool) error {
+	if !others {
 		return fmt.Errorf("WMI lists no volumes, as if the service smphost was disabled: %w", win32.ERROR_SERVICE_DISABLED)
 	}
 	return fmt.Errorf("WMI has no volume %q: %w", vol, win32.ERROR_NOT_READY)

@@ -18,17 +18,18 @@ func TestWQL(t *testing.T) {
 		want string // "" for an error
 	}{
 		{query{class: "Win32_BIOS"}, `SELECT * FROM Win32_BIOS`},
+		{mappingQuery(`\\nas\data`), `SELECT * FROM MSFT_SmbGlobalMapping WHERE RemotePath = "\\\\nas\\data"`},
 		{volumeQuery(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`), `SELECT * FROM MSFT_Volume WHERE UniqueId = "\\\\?\\Volume{00000000-1111-2222-3333-444444444444}\\"`},
-		{query{"C", []condition{{"A", `O'Neil`}, {"B", `say "no"\`}}}, `SELECT * FROM C WHERE A = "O'Neil" AND B = "say \"no\"\\"`},
-		{query{"C", []condition{{"A", ""}}}, `SELECT * FROM C WHERE A = ""`},
-		{query{"C", []condition{{"A", "größer 日本"}}}, `SELECT * FROM C WHERE A = "größer 日本"`},
+		{query{class: "C", where: []condition{{"A", `O'Neil`}, {"B", `say "no"\`}}}, `SELECT * FROM C WHERE A = "O'Neil" AND B = "say \"no\"\\"`},
+		{query{class: "C", where: []condition{{"A", ""}}}, `SELECT * FROM C WHERE A = ""`},
+		{query{class: "C", where: []condition{{"A", "größer 日本"}}}, `SELECT * FROM C WHERE A = "größer 日本"`},
 		{query{}, ""},
 		{query{class: "C WHERE 1=1"}, ""},
-		{query{"C", []condition{{"A = B OR C", "x"}}}, ""},
-		{query{"C", []condition{{"", "x"}}}, ""},
-		{query{"C", []condition{{"A", "a\nb"}}}, ""},
-		{query{"C", []condition{{"A", "a\x00b"}}}, ""},
-		{query{"C", []condition{{"A", "\xff"}}}, ""}, // not text
+		{query{class: "C", where: []condition{{"A = B OR C", "x"}}}, ""},
+		{query{class: "C", where: []condition{{"", "x"}}}, ""},
+		{query{class: "C", where: []condition{{"A", "a\nb"}}}, ""},
+		{query{class: "C", where: []condition{{"A", "a\x00b"}}}, ""},
+		{query{class: "C", where: []condition{{"A", "\xff"}}}, ""}, // not text
 	} {
 		got, err := c.q.wql()
 		if got != c.want || (err == nil) != (c.want != "") || err != nil && !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
@@ -271,9 +272,9 @@ func TestCheckVolume(t *testing.T) {
 
 // A new volume is not listed yet; a list without any volume has another cause.
 func TestUnknownVolume(t *testing.T) {
-	for others, want := range map[int]win32.Errno{0: win32.ERROR_SERVICE_DISABLED, 1: win32.ERROR_NOT_READY, 7: win32.ERROR_NOT_READY} {
-		if err := unknownVolume(`\\?\Volume{1}\`, others); !win32.IsCode(err, want) || errors.Is(err, backend.ErrUnavailable) || strings.Contains(err.Error(), "smphost") != (others == 0) {
-			t.Errorf("with %d other volumes: %v, want %s", others, err, want.Name())
+	for others, want := range map[bool]win32.Errno{false: win32.ERROR_SERVICE_DISABLED, true: win32.ERROR_NOT_READY} {
+		if err := unknownVolume(`\\?\Volume{1}\`, others); !win32.IsCode(err, want) || errors.Is(err, backend.ErrUnavailable) || strings.Contains(err.Error(), "smphost") == others {
+			t.Errorf("with other volumes %t: %v, want %s", others, err, want.Name())
 		}
 	}
 }
