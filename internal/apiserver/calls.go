@@ -149,6 +149,9 @@ func (c *call) admit(in any) error {
 	}
 	c.running = true
 	c.record.SetPhase(inflight.Running, in)
+	if c.record.Expired() { // expire may have answered that nothing was done
+		return c.busy(c.limiter.allRunning(c.deadline))
+	}
 	return nil
 }
 
@@ -196,7 +199,8 @@ type statusWriter interface {
 // abort ends the read of a request that is not awaited any longer.
 func (c *call) abort() { c.end(c.lost()) }
 
-// expire ends a call that has taken longer than its limit.
+// expire ends a call that has taken longer than its limit. It marks the call before it looks at
+// the phase, and [call.admit] does the reverse, so a call that was queued here never runs.
 func (c *call) expire() {
 	c.record.Expire()
 	if c.record.Phase() == inflight.Queued {
@@ -218,7 +222,9 @@ func (c *call) end(f *failure) {
 		_ = stream.WriteStatus(f.status) // it fails if the client is gone
 		return
 	}
-	_ = c.from.hangUp() // it fails if the client is gone
+	if c.from != nil {
+		_ = c.from.hangUp() // it fails if the client is gone
+	}
 }
 
 // isHealth reports whether a method is that of a health check, which kubelets and load
