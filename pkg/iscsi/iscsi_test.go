@@ -529,8 +529,9 @@ func TestDisconnectOfBusyTarget(t *testing.T) {
 	begun := f.Clock.Now()
 	err = f.disconnect(here, iqn)
 	wants(t, "disconnect", err, hosterr.ErrFailedPrecondition, "in use")
-	if !strings.Contains(hosterr.HintOf(err), "unmount") || f.count("LogoutIScsiTarget") != 5 || f.Clock.Now().Sub(begun) != 4*time.Second {
-		t.Errorf("disconnect: hint %q, %d attempts in %v; want a hint, 5 attempts a second apart", hosterr.HintOf(err), f.count("LogoutIScsiTarget"), f.Clock.Now().Sub(begun))
+	took := f.Clock.Now().Sub(begun)
+	if !strings.Contains(hosterr.HintOf(err), "unmount") || f.count("LogoutIScsiTarget") < 5 || took < 4*time.Second || took > 5*time.Second {
+		t.Errorf("disconnect: hint %q, %d attempts in %v; want a hint, and attempts for four seconds", hosterr.HintOf(err), f.count("LogoutIScsiTarget"), took)
 	}
 	f.must(f.Windows.CloseHandle(h))
 	f.must(f.disconnect(here, iqn))

@@ -206,9 +206,12 @@ func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
 
 // twins returns the numbers of the other disks that have the identity of a disk with table l.
 func (d DiskAPI) twins(number uint32, l win32.Layout) []uint32 {
+	if storage.Identity(l) == "" {
+		return nil
+	}
 	var others []uint32
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(n uint32, disk *storage.Disk) {
-		if n == number || storage.Identity(l) == "" {
+		if n == number {
 			return
 		}
 		if o, err := disk.Layout(d.host.Ctx); err == nil && storage.Identity(o) == storage.Identity(l) {

@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// busyAttempts and busyPause limit retries while the initiator is busy, because a
-	// session is being made or ended.
-	busyAttempts = 5
-	busyPause    = time.Second
-	// arrivalPoll and arrivalLimit limit the wait for the disks of a login. It is not an
-	// error if none arrive, because a target may have no disks.
+	// The pauses between retries while the initiator is busy, because a session is being made
+	// or ended, and how long they go on.
+	busyPause   = 20 * time.Millisecond
+	longestBusy = time.Second
+	busyLimit   = 4 * time.Second
+	// arrivalPoll and arrivalLimit limit the wait for the disks of a login. arrivalPoll does
+	// not begin shorter, because disks that arrive one after the other must not look like
+	// all of them. It is not an error if none arrive: a target may have no disks.
 	arrivalPoll  = 250 * time.Millisecond
 	arrivalLimit = 10 * time.Second
 )
@@ -95,7 +97,7 @@ func busy(err error) bool {
 
 // retryBusy repeats a call while the initiator is busy.
 func (i ISCSIAPI) retryBusy(call func() error) error {
-	return i.host.Poll(node.Pace{Pause: busyPause, Tries: busyAttempts}, func() (bool, error) {
+	return i.host.Poll(node.Pace{Pause: busyPause, Longest: longestBusy, Limit: busyLimit}, func() (bool, error) {
 		err := call()
 		return !busy(err), err
 	})

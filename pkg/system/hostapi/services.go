@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// pollEvery is the time between two queries of a service's state.
-	pollEvery = 200 * time.Millisecond
+	// firstPause and longestPause are the times between two queries of a service's state.
+	firstPause   = 10 * time.Millisecond
+	longestPause = 200 * time.Millisecond
 	// stallLimit is how long a service may make no progress. If the service estimates a
 	// longer step, it may take that time, up to maxHint.
 	stallLimit = 30 * time.Second
@@ -153,7 +154,7 @@ func (s SystemAPI) await(name, to string, done func(state uint32) bool) (win32.S
 	late := hosterr.Text(hosterr.ErrUnavailable, "timed out waiting for service %s to %s", name, to)
 	moved := s.host.Node.Clock.Now()
 	var status, last win32.ServiceStatus
-	err := s.host.Poll(node.Pace{Pause: pollEvery, Limit: limit}, func() (_ bool, err error) {
+	err := s.host.Poll(node.Pace{Pause: firstPause, Longest: longestPause, Limit: limit}, func() (_ bool, err error) {
 		status, err = s.host.Node.API.ServiceStatus(name)
 		if err != nil {
 			return true, serviceError(err)
