@@ -1,15 +1,21 @@
 package cost
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
+	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// native has the methods for which the native side makes more than one call, and how many
-// (internal/win32/native). Others are added by their results: see counted.
+// native says how many calls of Windows the native side makes for a method of win32.API
+// (internal/win32/native), for each method. Calls whose number depends on the result are added
+// by [counted], and those that the function of WithPrivilege makes count as well. Format,
+// UpdateStorageCache and the three of SMB mappings are those of one backend each: a format is one
+// call whatever WMI or fmifs.dll make of it, and mappings are those of NetUseAdd and its like.
 func native() map[string]int64 {
-	return map[string]int64{
+	weights := map[string]int64{
 		"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
 		"RegistryText":      4, // RegOpenKeyEx, RegQueryValueEx for the type and for the text, RegCloseKey
 		"Reenumerate":       2, // CM_Locate_DevNode, CM_Reenumerate_DevNode
@@ -18,12 +24,32 @@ func native() map[string]int64 {
 		"ServiceConfig":     5,
 		"StartService":      5,
 		"ControlService":    5,
-		"DependentServices": 6, // twice, for the size
+		"DependentServices": 5,
+		"LogonToServer":     5, // LogonUser, ImpersonateLoggedOnUser, NetUseAdd, NetUseDel, CloseHandle
 		"UseEnum":           2, // NetUseEnum, NetApiBufferFree
 		"UseDel":            3, // UseEnum, NetUseDel
 		"UseAdd":            7, // UseEnum before and after, NetUseEnum of the session, NetUseAdd
 		"VolumeNames":       2, // FindFirstVolume, FindVolumeClose; and FindNextVolume for each volume
 		"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
+	}
+	for _, name := range []string{
+		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl",
+		"FinalPath", "FlushFileBuffers", "Format", "FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery",
+		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
+		"RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal", "ReportIScsiPersistentLogins",
+		"ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals", "ReportIScsiTargets", "SetIScsiInitiatorCHAPSharedSecret",
+		"SetInformation", "SetMountPoint", "SetSecurity", "UpdateStorageCache", "VolumeInformation", "VolumeNameForMountPoint",
+		"VolumePathName", "VolumePathNames", "WindowsDirectory", "WriteAt",
+	} {
+		weights[name] = 1
+	}
+	return weights
+}
+
+// Each method has a number of calls, so that a new one is not counted as one by mistake.
+func TestEachMethodIsCounted(t *testing.T) {
+	if have, want := slices.Sorted(maps.Keys(native())), win32.CallNames(); !slices.Equal(have, want) {
+		t.Errorf("methods that are counted: %q\nwant those of win32.API: %q", have, want)
 	}
 }
 
@@ -43,7 +69,7 @@ func (c *counter) before(hook func(*win32.Call) error) { c.hook.Store(&hook) }
 func (c *counter) over(api win32.API) win32.API {
 	weights := native()
 	return win32.Observe(counted{api, c}, func(call *win32.Call) error {
-		c.calls.Add(max(1, weights[call.Name]))
+		c.calls.Add(weights[call.Name])
 		if hook := c.hook.Load(); hook != nil {
 			return (*hook)(call)
 		}

@@ -1,0 +1,43 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// perVolume is how many calls the search of all volumes makes for each of them: its name, and to
+// open it, ask where it lies and close it.
+const perVolume = 4
+
+// blankOperations are about a disk without a partition table.
+func blankOperations() []operation {
+	return []operation{
+		{name: "ListVolumesOnDisk", perDisk: perVolume, run: func(ctx context.Context, w *world) error {
+			return err2(w.Volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: blank}))
+		}},
+		{name: "SetDiskState, offline", perDisk: perVolume, run: func(ctx context.Context, w *world) error {
+			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: blank}))
+		}},
+	}
+}
+
+// measureBlank returns the calls of each operation on a node with so many other disks.
+func measureBlank(t *testing.T, disks int) (all []int64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, disks, nil)
+		for _, o := range blankOperations() {
+			n, err := w.count(func() error { return o.run(t.Context(), w) })
+			if err != nil {
+				t.Fatal(fmt.Errorf("%s with %d disks: %w", o.name, disks, err))
+			}
+			all = append(all, n)
+		}
+	})
+	return all
+}
