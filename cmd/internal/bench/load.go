@@ -35,12 +35,16 @@ type server struct {
 }
 
 // start starts a server, and waits until all of its pipes answer.
-func start(ctx context.Context, kind string, pipes []string, args ...string) (*server, error) {
+func (o options) start(ctx context.Context, kind string, pipes []string, args ...string) (*server, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{kind: kind, cmd: exec.CommandContext(ctx, exe, append([]string{"serve", kind}, args...)...)}
+	args = append([]string{"serve", kind}, args...)
+	if kind == otherServer {
+		exe, args = o.other, nil
+	}
+	s := &server{kind: kind, cmd: exec.CommandContext(ctx, exe, args...)}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -66,8 +70,13 @@ func start(ctx context.Context, kind string, pipes []string, args ...string) (*s
 }
 
 // answers waits until the server says in its log that it serves, and a gRPC server answers
-// at each pipe. An earlier connection could meet Wine's instance that is never served.
+// at each pipe. An earlier connection could meet Wine's instance that is never served. Another
+// program has another log, so its pipe is tried until it answers.
 func (s *server) answers(ctx context.Context, log io.Reader, pipes []string) error {
+	if s.kind == otherServer {
+		go io.Copy(io.Discard, log)
+		return tryFor(ctx, 30*time.Second, func(ctx context.Context) error { return greet(ctx, pipeName) })
+	}
 	lines := bufio.NewScanner(log)
 	for said := ""; !strings.Contains(said, serving); said = lines.Text() {
 		if !lines.Scan() {
@@ -87,6 +96,21 @@ func (s *server) answers(ctx context.Context, log io.Reader, pipes []string) err
 	}
 	group.Wait()
 	return errors.Join(errs...)
+}
+
+// tryFor repeats try, which gets at most a second, until it succeeds or limit is over.
+func tryFor(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		once, end := context.WithTimeout(ctx, time.Second)
+		err := try(once)
+		end()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // greeting is what an HTTP/2 client sends first: the preface, and SETTINGS.
@@ -124,6 +148,9 @@ func greet(ctx context.Context, name string) error {
 // figures asks the server for its figures. With the name of a file, the server also writes
 // its profile there, until it stops.
 func (s *server) figures(profile string) (f figures, err error) {
+	if s.kind == otherServer {
+		return f, nil // it has no way to say them
+	}
 	if _, err := fmt.Fprintln(s.stdin, profile); err != nil {
 		return f, err
 	}
@@ -133,6 +160,11 @@ func (s *server) figures(profile string) (f figures, err error) {
 // stop stops the server.
 func (s *server) stop() error {
 	s.stdin.Close()
+	if s.kind == otherServer { // it does not end with its input
+		err := s.cmd.Process.Kill()
+		_ = s.cmd.Wait() // it reports the kill
+		return err
+	}
 	return s.cmd.Wait()
 }
 

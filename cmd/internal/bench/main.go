@@ -35,11 +35,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	f.IntVar(&o.burst, "burst", 1000, "connections that are opened at once before the memory is read again")
 	f.StringVar(&o.exe, "exe", "", "program whose size is printed")
 	f.StringVar(&o.profile, "profile", "", "`file` for a CPU profile of the last server that is measured")
+	f.StringVar(&o.other, "other", "", "another program that serves the pipes, such as a csi-proxy.exe of another project, to be measured as \"other\"")
 	servers := f.String("servers", strings.Join(kinds(), ","), "what is measured: "+strings.Join(kinds(), ", "))
 	if err := f.Parse(args); err != nil {
 		return 2
 	}
 	o.servers = strings.Split(*servers, ",")
+	if o.other != "" {
+		o.servers = append(o.servers, otherServer)
+	}
 	if err := bench(ctx, o, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1

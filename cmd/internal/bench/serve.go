@@ -33,6 +33,8 @@ const (
 	stubServer = "stub"      // the daemon over Win32 calls that return at once
 	simServer  = "simulated" // the daemon over a simulated node
 	winServer  = "native"    // the daemon over this Windows
+	// another program, such as the published csi-proxy.exe: only its calls are measured
+	otherServer = "other"
 )
 
 // kinds returns the servers that this system can run.

@@ -22,6 +22,7 @@ type options struct {
 	time         time.Duration
 	calls, burst int
 	exe, profile string
+	other        string // a program that serves the pipes, too
 }
 
 // callers are a number of callers on a number of connections.
@@ -122,7 +123,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) error {
 		all = append(all, name)
 	}
 	pipesOf := func(kind string) []string {
-		if kind == echoServer {
+		if kind == echoServer || kind == otherServer {
 			return []string{pipeName}
 		}
 		return all
@@ -136,15 +137,15 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) error {
 			if last {
 				profile = o.profile
 			}
-			if err := measure(ctx, &t, kind, pipesOf(kind), o.time, profile); err != nil {
+			if err := o.measure(ctx, &t, kind, pipesOf(kind), profile); err != nil {
 				return fmt.Errorf("%s: %w", kind, err)
 			}
 		}
 	}
 	if o.calls > 0 {
-		for _, kind := range o.servers {
+		for _, kind := range slices.DeleteFunc(slices.Clone(o.servers), func(kind string) bool { return kind == otherServer }) {
 			fmt.Fprintf(progress, "memory: %s            \r", kind)
-			if err := remember(ctx, &t, kind, pipesOf(kind), o); err != nil {
+			if err := o.remember(ctx, &t, kind, pipesOf(kind)); err != nil {
 				return fmt.Errorf("memory of %s: %w", kind, err)
 			}
 		}
@@ -168,8 +169,8 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) error {
 }
 
 // measure starts a server, lets callers call it, and stops it.
-func measure(ctx context.Context, t *table, kind string, pipes []string, limit time.Duration, profile string) error {
-	one, err := start(ctx, kind, []string{pipeName}, "-enable-api=filesystem/v1")
+func (o options) measure(ctx context.Context, t *table, kind string, pipes []string, profile string) error {
+	one, err := o.start(ctx, kind, []string{pipeName}, "-enable-api=filesystem/v1")
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 	if err := one.stop(); err != nil {
 		return err
 	}
-	s, err := start(ctx, kind, pipes)
+	s, err := o.start(ctx, kind, pipes)
 	if err != nil {
 		return err
 	}
@@ -190,9 +191,11 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		return err
 	}
 	ms := func(name string, d time.Duration) { t.add(kind, name, "%.0f", false, float64(d.Microseconds())/1000) }
-	ms("start until it serves one version, ms", one.served)
-	ms("start until one version answers, ms", one.started)
-	if kind != echoServer {
+	if kind != otherServer {
+		ms("start until it serves one version, ms", one.served)
+		ms("start until one version answers, ms", one.started)
+	}
+	if kind != echoServer && kind != otherServer {
 		ms("start until it serves all versions, ms", s.served)
 		ms("start until all versions answer, ms", s.started)
 		t.add(kind, "serves all versions ÷ one", "%.2f", false, float64(s.served)/float64(one.served))
@@ -210,14 +213,14 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		if err != nil {
 			return err
 		}
-		if _, err := call(ctx, clients, l.callers, limit/6, 0); err != nil { // warm up
+		if _, err := call(ctx, clients, l.callers, o.time/6, 0); err != nil { // warm up
 			return err
 		}
 		before, err := s.figures("")
 		if err != nil {
 			return err
 		}
-		did, err := call(ctx, clients, l.callers, limit, 0)
+		did, err := call(ctx, clients, l.callers, o.time, 0)
 		if err != nil {
 			return err
 		}
@@ -230,6 +233,9 @@ func measure(ctx context.Context, t *table, kind string, pipes []string, limit t
 		t.add(kind, name+": calls per second", "%.0f", true, did.rate())
 		t.add(kind, name+": p50, µs", "%.0f", true, float64(did.at(0.5).Nanoseconds())/1000)
 		t.add(kind, name+": p99, µs", "%.0f", true, float64(did.at(0.99).Nanoseconds())/1000)
+		if kind == otherServer {
+			continue
+		}
 		t.add(kind, name+": processor time of the server per call, µs", "%.1f", true, float64((after.Processor-before.Processor).Nanoseconds())/1000/calls)
 		if l == (callers{16, 1}) {
 			t.add(kind, "allocations per call", "%.1f", false, float64(after.Allocs-before.Allocs)/calls)
@@ -256,8 +262,8 @@ func prepare(ctx context.Context, kind string) error {
 
 // remember reads the memory and the goroutines of a server: idle, after calls, and after
 // many connections.
-func remember(ctx context.Context, t *table, kind string, pipes []string, o options) error {
-	s, err := start(ctx, kind, pipes)
+func (o options) remember(ctx context.Context, t *table, kind string, pipes []string) error {
+	s, err := o.start(ctx, kind, pipes)
 	if err != nil {
 		return err
 	}
