@@ -59,7 +59,8 @@ type disk struct {
 	image *os.File
 	table win32.Layout // the partition manager's copy
 	opens []*deviceHandle
-	gone  bool // detached: its handles can only be closed
+	gone  bool   // detached: its handles can only be closed
+	path  string // of its interface, once it was asked for
 
 	arrives  time.Time // while it is arriving: when it becomes visible
 	released time.Time // when other programs have closed it
@@ -102,8 +103,12 @@ func (n *Node) diskByNumber(number uint32) *disk {
 
 // interfacePath returns the disk's GUID_DEVINTERFACE_DISK path.
 func (d *disk) interfacePath() string {
+	if d.path != "" { // what it is made of never changes
+		return d.path
+	}
 	word := func(s string) string {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), " ", "_")
 	}
-	return fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, word(d.Vendor), word(d.Product), strings.ToLower(d.ID), win32.GUID_DEVINTERFACE_DISK)
+	d.path = fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, word(d.Vendor), word(d.Product), strings.ToLower(d.ID), win32.GUID_DEVINTERFACE_DISK)
+	return d.path
 }
