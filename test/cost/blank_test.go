@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -23,7 +25,19 @@ func blankOperations() []operation {
 		{name: "SetDiskState, offline", perDisk: perVolume, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: blank}))
 		}},
+		{name: "DisconnectTarget", perDisk: perVolume, before: connectTarget, run: disconnect},
 	}
+}
+
+// connectTarget connects the target, whose disk is blank.
+func connectTarget(ctx context.Context, w *world) error {
+	if _, err := w.System.StartService(ctx, &system.StartServiceRequest{Name: initiator}); err != nil {
+		return err
+	}
+	if _, err := w.ISCSI.AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal()}); err != nil {
+		return err
+	}
+	return err2(w.ISCSI.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal(), IQN: iqn}))
 }
 
 // measureBlank returns the calls of each operation on a node with so many other disks.
@@ -32,7 +46,7 @@ func measureBlank(t *testing.T, disks int) (all []int64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := open(t, disks, nil)
 		for _, o := range blankOperations() {
-			n, err := w.count(func() error { return o.run(t.Context(), w) })
+			n, err := o.count(t.Context(), w)
 			if err != nil {
 				t.Fatal(fmt.Errorf("%s with %d disks: %w", o.name, disks, err))
 			}

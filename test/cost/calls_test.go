@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -76,8 +79,19 @@ func open(t *testing.T, disks int, change func(*nodespec.Config)) *world {
 // operation is a request, in an order in which each finds what it needs.
 type operation struct {
 	name    string
-	perDisk int64 // how many calls it may make for each disk of the node
+	perDisk int64                               // how many calls it may make for each disk of the node
+	before  func(context.Context, *world) error // is not counted; may be nil
 	run     func(context.Context, *world) error
+}
+
+// count returns how many calls the operation makes.
+func (o operation) count(ctx context.Context, w *world) (int64, error) {
+	if o.before != nil {
+		if err := o.before(ctx, w); err != nil {
+			return 0, err
+		}
+	}
+	return w.count(func() error { return o.run(ctx, w) })
 }
 
 func err2[T any](_ T, err error) error { return err }
@@ -181,7 +195,74 @@ func operations() []operation {
 		{name: "Rmdir", run: func(ctx context.Context, w *world) error {
 			return err2(w.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: w.deep + `\link`}))
 		}},
+		{name: "RmdirContents, of one directory", run: func(ctx context.Context, w *world) error {
+			return err2(w.Filesystem.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: w.deep}))
+		}},
+		{name: "Rmdir, with force", run: func(ctx context.Context, w *world) error {
+			return err2(w.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: w.deep, Force: true}))
+		}},
+		{name: "GetBIOSSerialNumber", run: func(ctx context.Context, w *world) error {
+			return err2(w.System.GetBIOSSerialNumber(ctx, &system.GetBIOSSerialNumberRequest{}))
+		}},
+		{name: "GetService", run: func(ctx context.Context, w *world) error {
+			return err2(w.System.GetService(ctx, &system.GetServiceRequest{Name: initiator}))
+		}},
+		{name: "StartService", run: func(ctx context.Context, w *world) error {
+			return err2(w.System.StartService(ctx, &system.StartServiceRequest{Name: initiator}))
+		}},
+		{name: "AddTargetPortal", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal()}))
+		}},
+		{name: "DiscoverTargetPortal", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal()}))
+		}},
+		{name: "ListTargetPortals", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.ListTargetPortals(ctx, &iscsi.ListTargetPortalsRequest{}))
+		}},
+		{name: "ConnectTarget", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal(), IQN: iqn}))
+		}},
+		{name: "GetTargetDisks", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.GetTargetDisks(ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal(), IQN: iqn}))
+		}},
+		{name: "SetMutualChapSecret", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.SetMutualChapSecret(ctx, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: "for-tests-only"}))
+		}},
+		{name: "DisconnectTarget", before: partitionTarget, run: disconnect},
+		{name: "RemoveTargetPortal", run: func(ctx context.Context, w *world) error {
+			return err2(w.ISCSI.RemoveTargetPortal(ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: portal()}))
+		}},
+		{name: "StopService", run: func(ctx context.Context, w *world) error {
+			return err2(w.System.StopService(ctx, &system.StopServiceRequest{Name: initiator}))
+		}},
 	}
+}
+
+// The iSCSI target of every simulated node, and the service that it needs.
+const (
+	initiator = "MSiSCSI"
+	iqn       = "iqn.2025-01.com.example:data"
+)
+
+func disconnect(ctx context.Context, w *world) error {
+	return err2(w.ISCSI.DisconnectTarget(ctx, &iscsi.DisconnectTargetRequest{TargetPortal: portal(), IQN: iqn}))
+}
+
+// partitionTarget partitions the disk of the target.
+func partitionTarget(ctx context.Context, w *world) error {
+	out, err := w.ISCSI.GetTargetDisks(ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal(), IQN: iqn})
+	if err != nil || len(out.DiskIDs) != 1 {
+		return fmt.Errorf("disks of the target: %v, %w", out, err)
+	}
+	n, err := strconv.ParseUint(out.DiskIDs[0], 10, 32)
+	if err != nil {
+		return err
+	}
+	return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: uint32(n)}))
+}
+
+func portal() *iscsi.TargetPortal {
+	return &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}
 }
 
 // cost is what an operation took.
@@ -211,7 +292,7 @@ func measure(t *testing.T, disks int, search bool) []cost {
 		}
 		for _, o := range operations() {
 			begun := time.Now()
-			n, err := w.count(func() error { return o.run(t.Context(), w) })
+			n, err := o.count(t.Context(), w)
 			if err != nil {
 				t.Fatalf("%s with %d disks: %v", o.name, disks, err)
 			}
