@@ -27,7 +27,7 @@ Windows, and disks with mounted volumes, are refused. It uses a pipe that only
 administrators of the node can open.`,
 		Example: `  csi-proxyctl disk clear 3 --dry-run
   csi-proxyctl disk clear 3 --serial VOL0001`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.DiskNumber, err = diskNumber(args[0]); err != nil {

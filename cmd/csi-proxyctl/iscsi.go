@@ -104,7 +104,7 @@ func (a *app) iscsiPortalCommand(name, short, method string, call func(context.C
 		Use:               name + " PORTAL",
 		Short:             short,
 		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
@@ -138,7 +138,7 @@ With --auth chap or mutual the secret is read from the environment variable
 ` + chapVariable + `.`,
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
-		Args:              cobra.ExactArgs(2),
+		Args:              exactly(2),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
@@ -174,7 +174,7 @@ func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx conte
 	return &cobra.Command{
 		Use:               name + " PORTAL TARGET",
 		Short:             short,
-		Args:              cobra.ExactArgs(2),
+		Args:              exactly(2),
 		ValidArgsFunction: a.completeFirst(false, portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])

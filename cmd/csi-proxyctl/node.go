@@ -174,7 +174,7 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "detach NUMBER",
 		Short:             "Detach a disk, even if it is in use",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
@@ -190,7 +190,7 @@ func (a *app) nodeDiscardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "discard ID",
 		Short: "Delete a detached disk with its content",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeNode(c, "discard", func(ctx context.Context, n *simcontrol.Client) error { return n.DiscardDisk(ctx, args[0]) })
 		},
@@ -202,7 +202,7 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 		Use:               "grow NUMBER SIZE",
 		Short:             "Grow a disk; Windows detects the new size with the next rescan",
 		Example:           "  csi-proxyctl node grow 1 2GiB",
-		Args:              cobra.ExactArgs(2),
+		Args:              exactly(2),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
@@ -225,7 +225,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Short: "Make a Win32 call fail or take longer",
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
   csi-proxyctl node fail DeviceIoControl --code IOCTL_DISK_GROW_PARTITION --delay 5s`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, func(context.Context) []string { return win32.CallNames() }),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]

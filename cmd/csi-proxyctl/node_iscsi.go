@@ -20,7 +20,7 @@ func (a *app) nodeServiceCommand() *cobra.Command {
 		Short: "Create or replace a Windows service",
 		Example: `  csi-proxyctl node service storagevendor --depends-on MSiSCSI --state running
   csi-proxyctl node service storagevendor --dies 1067`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Name = args[0]
 			return a.changeNode(c, "service", func(ctx context.Context, n *simcontrol.Client) error { return n.SetService(ctx, s) })
@@ -45,7 +45,7 @@ func (a *app) nodeISCSISetCommand() *cobra.Command {
 With --chap-user the secrets are read from the environment variables
 ` + chapVariable + ` and ` + mutualVariable + `.`,
 		Example: "  csi-proxyctl node iscsi set iqn.2003-01.org.example:disk1 --portal 10.0.0.1 --lun 10GiB --lun 20GiB",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t.IQN = args[0]
 			if user != "" {
@@ -66,7 +66,7 @@ func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove IQN",
 		Short: "Remove a target with its sessions and disks",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeNode(c, "iscsi remove", func(ctx context.Context, n *simcontrol.Client) error { return n.RemoveISCSITarget(ctx, args[0]) })
 		},

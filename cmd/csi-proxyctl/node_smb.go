@@ -14,7 +14,7 @@ import (
 func (a *app) nodeSMBCommand() *cobra.Command {
 	change := func(use, short string, args int, set func(in *simcontrol.ChangeSmbServerRequest, args []string) error) *cobra.Command {
 		return &cobra.Command{
-			Use: use, Short: short, Args: cobra.ExactArgs(args),
+			Use: use, Short: short, Args: exactly(args),
 			RunE: func(c *cobra.Command, args []string) error {
 				in := &simcontrol.ChangeSmbServerRequest{Name: args[0]}
 				if err := set(in, args); err != nil {
@@ -73,7 +73,7 @@ func (a *app) nodeSMBAddCommand() *cobra.Command {
 		Use:     "add SERVER",
 		Short:   "Add an SMB server to the network of the node",
 		Example: "  csi-proxyctl node smb add files.example.com --share data --share logs",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Name = args[0]
 			return a.changeNode(c, "smb add", func(ctx context.Context, n *simcontrol.Client) error { return n.AddSMBServer(ctx, s) })
@@ -88,7 +88,7 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 		Use:     "status SHARE STATUS",
 		Short:   "Set the status that Windows reports for a mapping",
 		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
-		Args:    cobra.ExactArgs(2),
+		Args:    exactly(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeNode(c, "smb status", func(ctx context.Context, n *simcontrol.Client) error {
 				return n.SetSMBMappingStatus(ctx, args[0], args[1])

@@ -132,7 +132,7 @@ The password is read from the environment variable ` + passwordVariable + `,
 or with --password-stdin from the first line of standard input.`,
 		Example: `  csi-proxyctl smb new '\\files.example.com\data' --user CORP\\ann --password-stdin < password.txt
   csi-proxyctl smb new //files.example.com/data/team --user ann --local 'C:\var\lib\kubelet\plugins\smb\v1\globalmount'`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in.RemotePath = args[0]
 			if in.Password, err = a.password(stdin); err != nil {
@@ -157,7 +157,7 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 		Long: `Remove the mapping of a share. If links use the mapping, it is kept until the
 last link is removed.`,
 		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
 			mappings, err := a.smbMappings(ctx)
 			if err != nil {

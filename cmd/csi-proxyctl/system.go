@@ -36,7 +36,7 @@ func (a *app) systemServiceCommand() *cobra.Command {
 		Use:               "service NAME...",
 		Short:             "Show services",
 		Example:           "  csi-proxyctl system service MSiSCSI",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              needed(1),
 		ValidArgsFunction: a.completeFirst(true, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			entries, rows := []serviceEntry{}, [][]string{}
@@ -65,7 +65,7 @@ func (a *app) systemStartCommand() *cobra.Command {
 		Use:               "start NAME",
 		Short:             "Start a service and wait until it is running",
 		Example:           "  csi-proxyctl system start MSiSCSI",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client *system.Client) error {
@@ -81,7 +81,7 @@ func (a *app) systemStopCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "stop NAME",
 		Short:             "Stop a service and wait until it has stopped",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client *system.Client) error {

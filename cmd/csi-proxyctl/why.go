@@ -41,7 +41,13 @@ It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
   csi-proxyctl why pvc-8f2c
   csi-proxyctl why 2
   csi-proxyctl why '\\.\pipe\csi-proxy-disk-v1'`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &hinted{errors.New("why needs a path, the name of a persistent volume, the number of a disk, the name of a pipe, or the text of an event"),
+					"csi-proxyctl why --help has examples; csi-proxyctl doctor looks at the whole node"}
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			out, err := a.why(c.Context(), subjectOf(strings.Join(args, " ")))
 			if err != nil {
