@@ -268,9 +268,9 @@ func (a *app) examineDisksOnly(ctx context.Context) []finding {
 	if found := examineDisks(all, serials); found != nil {
 		return found
 	}
-	text := fmt.Sprintf("%d disks, all online and writable", len(disks))
+	text := plural(len(disks), "1 disk, online and writable", "%d disks, all online and writable")
 	if !known {
-		text = fmt.Sprintf("%d disks, all online; the API does not report whether they are writable", len(disks))
+		text = plural(len(disks), "1 disk, online; the API does not report whether it is writable", "%d disks, all online; the API does not report whether they are writable")
 	}
 	return []finding{{resultOK, check, text, ""}}
 }
@@ -329,13 +329,17 @@ func examineSMB(mappings []smbMapping) []finding {
 	for _, m := range mappings {
 		switch {
 		case len(m.UsedBy) == 0:
-			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + ", and no CSI volume links to it", "csi-proxyctl smb remove " + quoted(m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
+			state := " is " + m.Status + ", and"
+			if m.Status == "ok" {
+				state = " works, but"
+			}
+			found = append(found, finding{resultProblem, "smb", m.Remote + state + " no CSI volume links to it", "csi-proxyctl smb remove " + quoted(m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
 		case m.Status != "ok":
 			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + " and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping replaces the mapping; restart the pod, or check the server"})
 		}
 	}
 	if len(found) == 0 {
-		return []finding{{resultOK, "smb", fmt.Sprintf("%d mappings, all working and used", len(mappings)), ""}}
+		return []finding{{resultOK, "smb", plural(len(mappings), "1 mapping, working and used", "%d mappings, all working and used"), ""}}
 	}
 	return found
 }

@@ -65,7 +65,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		disks = append(disks, notListed("disks", node.DisksError)...)
 	}
 	if len(disks) == 0 {
-		disks = []finding{{resultOK, "disks", fmt.Sprintf("%d disks, all online and writable", len(node.Disks)), ""}}
+		disks = []finding{{resultOK, "disks", plural(len(node.Disks), "1 disk, online and writable", "%d disks, all online and writable"), ""}}
 	}
 	volumes, links := examineVolumes(a, node), examineLinks(node)
 	if node.VolumesError != "" {
@@ -150,7 +150,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 		}
 	}
 	if left > 0 {
-		found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %d more disks without a volume was not looked at", left), "csi-proxyctl why NUMBER looks at one disk"})
+		found = append(found, finding{resultNote, "disks", plural(left, "the content of 1 more disk without a volume was not looked at", "the content of %d more disks without a volume was not looked at"), "csi-proxyctl why NUMBER looks at one disk"})
 	}
 	return found
 }
@@ -182,7 +182,7 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{{resultOK, check, fmt.Sprintf("%d mounted volumes, all working and with free space", mounted), ""}}
+		return []finding{{resultOK, check, plural(mounted, "1 mounted volume, working and with free space", "%d mounted volumes, all working and with free space"), ""}}
 	}
 	return found
 }
@@ -262,13 +262,13 @@ func examineLinks(node *admin.DescribeResponse) []finding {
 		}
 	}
 	if all == nil {
-		return []finding{{resultOK, check, fmt.Sprintf("%d links and mount points of volumes, all leading to something", len(node.Links)), ""}}
+		return []finding{{resultOK, check, plural(len(node.Links), "1 link or mount point of a volume, leading to something", "%d links and mount points of volumes, all leading to something"), ""}}
 	}
 	var found []finding
 	for _, b := range all {
 		text := b.path + " leads to " + b.cause
 		if b.more > 0 {
-			text += fmt.Sprintf("; %d more paths lead there", b.more)
+			text += plural(b.more, "; 1 more path leads there", "; %d more paths lead there")
 		}
 		found = append(found, finding{resultProblem, check, text, "csi-proxyctl why " + quoted(b.path) + " says what to do"})
 	}
@@ -314,7 +314,7 @@ func examineCalls(calls []*admin.Call) []finding {
 		}
 	}
 	if hung > mostCalls {
-		found = append(found, finding{resultProblem, check, fmt.Sprintf("%d more calls hang", hung-mostCalls), "csi-proxyctl calls lists them"})
+		found = append(found, finding{resultProblem, check, plural(hung-mostCalls, "1 more call hangs", "%d more calls hang"), "csi-proxyctl calls lists them"})
 	}
 	for _, name := range pipes {
 		l := loads[name]
@@ -323,7 +323,8 @@ func examineCalls(calls []*admin.Call) []finding {
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(l.by)), func(x, y uint32) int { return cmp.Compare(l.by[x], l.by[y]) })
 		found = append(found, finding{resultProblem, check,
-			fmt.Sprintf("%s is overloaded: %d calls run, and %d wait for them to end; %d are of process %d (%s)", apiOf(name), l.running, l.queued, l.by[most], most, cmp.Or(l.program[most], "unknown")),
+			fmt.Sprintf("%s is overloaded: %s, and %s to end; %s of process %d (%s)", apiOf(name), plural(l.running, "1 call runs", "%d calls run"), plural(l.queued, "1 waits for them", "%d wait for them"),
+				plural(l.by[most], "1 is", "%d are"), most, cmp.Or(l.program[most], "unknown")),
 			"csi-proxyctl calls shows what the running ones do; if none hangs, the driver repeats calls too often: see its log"})
 	}
 	if len(found) == 0 {

@@ -46,7 +46,7 @@ func TestExamineLinks(t *testing.T) {
 		want []string
 	}{
 		"none":    {&admin.DescribeResponse{}, []string{"ok 0 links"}},
-		"volume":  {&admin.DescribeResponse{Volumes: there, Links: []*admin.Way{mount(`C:\a`)}}, []string{"ok 1 links"}},
+		"volume":  {&admin.DescribeResponse{Volumes: there, Links: []*admin.Way{mount(`C:\a`)}}, []string{"ok 1 link or mount point of a volume"}},
 		"gone":    {&admin.DescribeResponse{Links: []*admin.Way{mount(`C:\a`), mount(`C:\b`), mount(`C:\c`)}}, []string{`problem C:\a leads to ` + id + ", which is not on this node: its disk was detached or is offline; 2 more paths lead there"}},
 		"missing": {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b\c`, &admin.Way{Location: `C:\b`, Missing: "c"})}}, []string{`problem C:\a leads to C:\b\c, which does not exist`}},
 		"error":   {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b`, &admin.Way{Location: `C:\b`, Error: "broken"})}}, []string{`problem C:\a leads to C:\b, which cannot be opened: broken`}},
@@ -71,7 +71,7 @@ func TestExamineVolumes(t *testing.T) {
 		change func(v *admin.Volume)
 		want   []string
 	}{
-		"healthy":         {func(*admin.Volume) {}, []string{"ok 1 mounted volumes"}},
+		"healthy":         {func(*admin.Volume) {}, []string{"ok 1 mounted volume, working"}},
 		"mounted nowhere": {func(v *admin.Volume) { v.MountedAt, v.FreeBytes = nil, 0 }, []string{"ok 0 mounted volumes"}},
 		"nearly full":     {func(v *admin.Volume) { v.FreeBytes = v.SizeBytes / 25 }, []string{`note the volume at C:\mount\ is 96% full`}},
 		"not quite":       {func(v *admin.Volume) { v.FreeBytes = v.SizeBytes / 18 }, []string{"ok"}},
@@ -116,8 +116,11 @@ func TestExamineCalls(t *testing.T) {
 	}
 	many = append(many, call(10, 30, "queued"))
 	many[0].Process = 8
+	one := []*admin.Call{call(1, 1, "running"), call(2, 1, "queued")}
+	one[1].Process = 8
+	expectFindings(t, examineCalls(one), "problem volume/v1 is overloaded: 1 call runs, and 1 waits for them to end; 1 is of process 7 (driver.exe)")
 	expectFindings(t, examineCalls(many), "problem call 0", "problem call 1", "problem call 2", "problem call 3", "problem call 4", "problem 4 more calls hang",
-		"problem volume/v1 is overloaded: 9 calls run, and 1 wait for them to end; 9 are of process 7 (driver.exe)")
+		"problem volume/v1 is overloaded: 9 calls run, and 1 waits for them to end; 9 are of process 7 (driver.exe)")
 }
 
 func TestExamineStart(t *testing.T) {

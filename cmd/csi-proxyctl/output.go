@@ -150,6 +150,14 @@ func (a *app) printEmpty() error {
 	return a.printValue(map[string]any{})
 }
 
+// plural returns the text for one thing, or that for several with their number.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(several, n)
+}
+
 // line prints a line outside of a table.
 func (a *app) line(format string, args ...any) error {
 	if _, err := fmt.Fprintf(a.stdout, format+"\n", args...); err != nil {

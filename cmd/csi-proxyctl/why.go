@@ -467,7 +467,7 @@ func (q *inquiry) users(ctx context.Context, share string) {
 		if !winpath.SameShare(m.Remote, share) {
 			continue
 		}
-		q.step("users", "mapped for user %q, with %d links of CSI volumes", m.User, len(m.UsedBy))
+		q.step("users", "mapped for user %q, with %s", m.User, plural(len(m.UsedBy), "1 link of a CSI volume", "%d links of CSI volumes"))
 		for _, link := range m.UsedBy {
 			q.step("users", "%s", link)
 		}
