@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -780,7 +781,7 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	p := q.a.probe(ctx, svc)
 	switch p.state {
 	case served:
-		q.step("pipe", "%s is served by %s", svc.pipe(), cmp.Or(p.server, "a csi-proxy of unknown version"))
+		q.step("pipe", "%s is served by %s", shownPath(name), cmp.Or(p.server, "a csi-proxy of unknown version"))
 		if calls, err := q.a.inFlight(ctx); err == nil {
 			q.examined(examineCalls(slices.DeleteFunc(calls, func(c *admin.Call) bool { return c.Pipe != name })))
 		}
@@ -800,6 +801,16 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	}
 }
 
+// shownPath returns the path of a pipe as people write it, and off Windows that of its socket.
+func shownPath(name string) string {
+	if runtime.GOOS != "windows" {
+		if socket, err := pipe.SocketPath(pipe.Path(name)); err == nil {
+			return socket
+		}
+	}
+	return `\\.\pipe\` + name
+}
+
 // adminPipe explains the pipe of administrators.
 func (q *inquiry) adminPipe(ctx context.Context) {
 	if q.notServed(ctx) {
@@ -810,6 +821,6 @@ func (q *inquiry) adminPipe(ctx context.Context) {
 		q.blame("the pipe of administrators does not answer: "+text, hint)
 		return
 	}
-	q.step("pipe", "%s answers", pipe.Path(admin.Pipe))
+	q.step("pipe", "%s answers", shownPath(admin.Pipe))
 	q.conclude(resultOK, "the pipe of administrators is served on this node", "")
 }
