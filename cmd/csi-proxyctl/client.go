@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
+	"slices"
+	"syscall"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -26,6 +30,9 @@ func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() 
 // onAdmin makes one call on the pipe of administrators, for a command.
 func onAdmin[T any](ctx context.Context, a *app, command string, call func(context.Context, admin.AdminClient) (T, error)) (out T, err error) {
 	conn, err := connect(pipe.Path(admin.Pipe))
+	if err != nil && nothingListens() {
+		return out, &failure{err: &hinted{errors.New("csi-proxy is not running: none of its pipes can be opened"), "csi-proxyctl doctor says what to do"}}
+	}
 	if err != nil {
 		return out, &failure{err: &hinted{err, "is csi-proxy running, without -admin-pipe=false? Only administrators of the node can open the pipe"}}
 	}
@@ -36,4 +43,16 @@ func onAdmin[T any](ctx context.Context, a *app, command string, call func(conte
 		return out, &failure{command, err}
 	}
 	return out, nil
+}
+
+// nothingListens reports whether no pipe exists, or all are sockets that were left by a process
+// that was killed.
+func nothingListens() bool {
+	return !slices.ContainsFunc(catalog(), func(svc api) bool {
+		conn, err := connect(svc.pipe())
+		if err == nil {
+			conn.Close()
+		}
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED)
+	})
 }

@@ -157,12 +157,13 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
 	}
-	start := "start csi-proxy, and check its log; sc.exe query csiproxy shows the state of the Windows service"
-	if runtime.GOOS != "windows" {
-		start = "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy"
-	}
-	if len(by[absent]) == len(pipes) {
+	args, _ := serviceArgs(serviceName) // examineInstall reports the error
+	start := startHint(runtime.GOOS, arguments(args, "log_file", "log_dir"))
+	switch left := len(by[stale]); len(pipes) {
+	case len(by[absent]):
 		return []finding{{resultProblem, "pipes", "csi-proxy is not running: no pipe exists", start}}
+	case len(by[absent]) + left:
+		return []finding{{resultProblem, "pipes", "csi-proxy was killed: " + plural(left, "its socket is left, and does not answer", "all its %d sockets are left, and none answers"), start}}
 	}
 	found := []finding{}
 	if n := len(by[served]); n > 0 {
@@ -193,6 +194,21 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 		found = append(found, finding{resultProblem, "pipes", strings.Join(same[detail], ", ") + ": " + detail, "check the log of csi-proxy, and restart it if it hangs"})
 	}
 	return found
+}
+
+// startHint says how to start csi-proxy on a system, and where it says why it has ended. logs are
+// the log files or directories of the Windows service, as far as they are known.
+func startHint(system string, logs []string) string {
+	if system != "windows" {
+		return "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy. " +
+			"Its log, and the file beside it with a name that ends in -crash.log, have the reason if it ended by itself"
+	}
+	log := "its log"
+	if len(logs) > 0 {
+		log += " (" + strings.Join(logs, ", ") + ")"
+	}
+	return "start csi-proxy: sc.exe start " + serviceName + "; " + log + ", the file beside it with a name that ends in -crash.log, and the event log Application, source " + serviceName +
+		", have the reason if it ended by itself; sc.exe query " + serviceName + " shows its state"
 }
 
 // examineBuilds compares the builds of the servers and of this command.

@@ -25,6 +25,8 @@ func TestExaminePipes(t *testing.T) {
 	}{
 		{"all served", answers(probed{}, probed{}), []string{"ok 2 of 2 versions of the API are served"}},
 		{"not running", answers(probed{state: absent}), []string{"problem csi-proxy is not running: no pipe exists"}},
+		{"killed", answers(probed{state: stale}, probed{state: stale}), []string{"problem csi-proxy was killed: all its 2 sockets are left, and none answers"}},
+		{"killed, with one version", answers(probed{state: stale}, probed{state: absent}), []string{"problem csi-proxy was killed: its socket is left, and does not answer"}},
 		{"an older csi-proxy", answers(probed{server: "csi-proxy v1"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API are served", "note missing: disk/v1beta2"}},
 		{"missing version", answers(probed{server: "csi-proxy v2"}, probed{state: absent}), []string{"ok 1 of 2 versions of the API are served", "problem missing: disk/v1beta2"}},
 		{"not an administrator", answers(probed{state: refused}, probed{state: refused}), []string{"problem access denied: disk/v1beta1, disk/v1beta2"}},
@@ -42,6 +44,19 @@ func TestExaminePipes(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// Who finds csi-proxy ended needs the places that have the reason.
+func TestStartHint(t *testing.T) {
+	hint := startHint("windows", []string{`C:\csi\csi-proxy.log`})
+	for _, want := range []string{"sc.exe start csiproxy", `its log (C:\csi\csi-proxy.log)`, "-crash.log", "event log Application, source csiproxy"} {
+		if !strings.Contains(hint, want) {
+			t.Errorf("%q has no %q", hint, want)
+		}
+	}
+	if hint := startHint("windows", nil); strings.Contains(hint, "()") || !strings.Contains(hint, "its log,") {
+		t.Errorf("without a service: %q", hint)
 	}
 }
 
