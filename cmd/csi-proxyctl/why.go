@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -134,6 +135,9 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 		in.Name = s.text
 	}
 	err := q.describe(ctx, in)
+	if err == nil && s.kind == aPath {
+		s.text, err = q.below(ctx, s.text)
+	}
 	if err == nil && s.kind == aName {
 		switch s = q.named(ctx, s.text); {
 		case s.kind == aPath && q.node.Way == nil:
@@ -345,6 +349,41 @@ func (q *inquiry) published(ctx context.Context) (string, error) {
 	q.unmade = path
 	q.step("path", "%s does not exist; the kubelet stages the volume %s for it", path, hosterr.Quote(handle))
 	return q.node.Way.Path, nil
+}
+
+// The directories that the kubelet has for a pod, for a volume of a pod, and for staging a volume.
+var (
+	podDir     = regexp.MustCompile(`(?i)\\pods\\([^\\]+)(?:\\volumes(?:\\kubernetes\.io~csi)?)?$`)
+	volumeDir  = regexp.MustCompile(`(?i)\\pods\\[^\\]+\\volumes\\kubernetes\.io~csi\\[^\\]+$`)
+	stagingDir = regexp.MustCompile(`(?i)\\plugins\\kubernetes\.io\\csi\\[^\\]+\\[^\\]+$`)
+)
+
+// below describes the volume for which the kubelet has a directory, and returns where the kubelet
+// wants it; of a pod, that is one of its volumes. It returns any other path unchanged.
+func (q *inquiry) below(ctx context.Context, path string) (string, error) {
+	node, way := q.node, q.node.Way
+	if way == nil || len(way.Hops) > 0 || way.Missing+way.Error+way.Share != "" {
+		return path, nil
+	}
+	in := &admin.DescribeRequest{}
+	switch pod := podDir.FindStringSubmatch(way.Location); {
+	case volumeDir.MatchString(way.Location):
+		in.Path = way.Location + `\mount`
+	case stagingDir.MatchString(way.Location):
+		in.Path = way.Location + `\globalmount`
+	case pod != nil:
+		in.Name = pod[1]
+	default:
+		return path, nil
+	}
+	if err := q.describe(ctx, in); err != nil {
+		return path, err
+	}
+	if q.node.Way == nil {
+		q.node = node
+		return path, nil
+	}
+	return q.published(ctx)
 }
 
 // path explains the path that the description of the node followed.
