@@ -96,14 +96,12 @@ type win32Entry struct {
 
 // printFailed prints the last calls that failed.
 func (a *app) printFailed(ctx context.Context) error {
-	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
-		return c.ListCalls(ctx, &admin.ListCallsRequest{Failed: true})
-	})
+	failed, err := a.lastFailed(ctx)
 	if err != nil {
 		return err
 	}
 	entries, rows := []failedEntry{}, [][]string{}
-	for _, f := range out.Failed {
+	for _, f := range failed {
 		c := f.GetCall()
 		e := failedEntry{c.GetId(), apiOf(c.GetPipe()), c.GetMethod(), c.GetTarget(), c.GetProcess(), c.GetProgram(), c.GetAgeMilliseconds(), f.TookMilliseconds, c.GetCallerGone(), f.Code, f.Error, f.Times, nil}
 		last := ""
@@ -126,6 +124,14 @@ func (a *app) inFlight(ctx context.Context) ([]*admin.Call, error) {
 		return c.ListCalls(ctx, &admin.ListCallsRequest{})
 	})
 	return out.GetCalls(), err
+}
+
+// lastFailed returns the last calls that failed, the last one first.
+func (a *app) lastFailed(ctx context.Context) ([]*admin.FailedCall, error) {
+	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
+		return c.ListCalls(ctx, &admin.ListCallsRequest{Failed: true})
+	})
+	return out.GetFailed(), err
 }
 
 // waitIsLong is how long a call of this command may take before a note says what it does.

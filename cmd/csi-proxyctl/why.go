@@ -51,7 +51,7 @@ It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := a.why(c.Context(), subjectOf(strings.Join(args, " ")))
+			out, err := a.why(c.Context(), strings.Join(args, " "))
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ type explanation struct {
 
 // whyStep is something on the way from the path to the disk.
 type whyStep struct {
-	Kind string `json:"kind"` // path, volume, users, disk, call, share or pipe
+	Kind string `json:"kind"` // path, volume, users, disk, call, failed, share or pipe
 	What string `json:"what"`
 }
 
@@ -95,12 +95,14 @@ func (a *app) printWhy(e explanation) error {
 	return a.line("%-7s  > %s", "", e.Remedy)
 }
 
-// inquiry collects an explanation. Its first cause stays.
+// inquiry collects an explanation. Its first cause stays, unless it is a note and a problem follows.
 type inquiry struct {
-	a     *app
-	node  *admin.DescribeResponse
-	ids   map[uint32]*diskv1.DiskIDs
-	calls []*admin.Call
+	a      *app
+	text   string // what is asked about
+	node   *admin.DescribeResponse
+	ids    map[uint32]*diskv1.DiskIDs
+	calls  []*admin.Call
+	failed []*admin.FailedCall // recently, the last one first
 	// unmade is the path at which a pod does not have its volume yet, if where it is staged is
 	// explained instead.
 	unmade string
@@ -108,21 +110,25 @@ type inquiry struct {
 	explanation
 }
 
+// step adds a step. A call may name several things that are explained: it is there once.
 func (q *inquiry) step(kind, format string, args ...any) {
-	q.Steps = append(q.Steps, whyStep{kind, fmt.Sprintf(format, args...)})
+	if s := (whyStep{kind, fmt.Sprintf(format, args...)}); !slices.Contains(q.Steps, s) {
+		q.Steps = append(q.Steps, s)
+	}
 }
 
 func (q *inquiry) conclude(result, cause, remedy string) {
-	if q.Result == "" {
+	if q.Result == "" || q.Result == resultNote && result == resultProblem {
 		q.Result, q.Cause, q.Remedy = result, cause, remedy
 	}
 }
 
 func (q *inquiry) blame(cause, remedy string) { q.conclude(resultProblem, cause, remedy) }
 
-// why explains a subject.
-func (a *app) why(ctx context.Context, s subject) (explanation, error) {
-	q := &inquiry{a: a, explanation: explanation{Steps: []whyStep{}}}
+// why explains what a text names.
+func (a *app) why(ctx context.Context, text string) (explanation, error) {
+	q := &inquiry{a: a, text: text, explanation: explanation{Steps: []whyStep{}}}
+	s := subjectOf(text)
 	if s.kind == aPipe {
 		q.pipe(ctx, s.text)
 		return q.explanation, nil
@@ -156,13 +162,16 @@ func (a *app) why(ctx context.Context, s subject) (explanation, error) {
 	case aPath:
 		q.path(ctx, s.text)
 		if q.unmade != "" && q.Result == resultOK {
-			q.Result, q.Cause, q.Remedy = resultProblem, q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log"
+			q.Result = ""
+			q.blameFailed(q.checkCalls(q.unmade))
+			q.blame(q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log")
 		}
 	case aVolume:
 		q.volumeOnly(ctx, s.text)
 	case aDisk:
 		q.diskAndVolumes(ctx, s.disk)
 	}
+	q.blameQuoted()
 	return q.explanation, nil
 }
 
@@ -184,7 +193,11 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 	if failed != nil {
 		q.a.note("serial numbers of disks are unknown: %s", brief(failed))
 	}
-	q.calls, err = q.a.inFlight(ctx)
+	if q.calls, err = q.a.inFlight(ctx); err != nil {
+		return err
+	}
+	last, err := q.a.lastFailed(ctx)
+	q.failed = q.recent(last)
 	return err
 }
 
@@ -192,16 +205,16 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 const hangs = 10 * time.Second
 
 // checkCalls explains calls in flight whose request has one of these values, such as the ID
-// of a volume or a path.
-func (q *inquiry) checkCalls(values ...string) {
-	q.checkCallsWith(func(f field) bool {
+// of a volume or a path, and returns those that failed.
+func (q *inquiry) checkCalls(values ...string) []*admin.FailedCall {
+	return q.checkCallsWith(func(f field) bool {
 		return slices.ContainsFunc(values, func(v string) bool { return v != "" && samePath(f.value, v) })
 	})
 }
 
-// checkCallsOn explains calls in flight that name a disk, in any version of the API.
-func (q *inquiry) checkCallsOn(disk uint32) {
-	q.checkCallsWith(onDisk(disk))
+// checkCallsOn is checkCalls for calls that name a disk, in any version of the API.
+func (q *inquiry) checkCallsOn(disk uint32) []*admin.FailedCall {
+	return q.checkCallsWith(onDisk(disk))
 }
 
 // onDisk matches the fields of requests that name a disk.
@@ -215,26 +228,30 @@ func samePath(a, b string) bool {
 	return strings.EqualFold(strings.TrimRight(a, `\/`), strings.TrimRight(b, `\/`))
 }
 
-func (q *inquiry) checkCallsWith(match func(field) bool) {
+func (q *inquiry) checkCallsWith(match func(field) bool) []*admin.FailedCall {
 	for _, c := range q.calls {
 		if !slices.ContainsFunc(fieldsOf(c.Target), match) {
 			continue
 		}
 		q.busy = true
-		text := callText(c)
-		q.step("call", "%s", text)
-		if !hanging(c) {
-			continue
+		q.step("call", "%s", callText(c))
+		if hanging(c) {
+			q.blame(hangTrouble(q.calls, c))
 		}
-		const remedy = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
-		switch holder := holderOf(q.calls, c); {
-		case c.WaitsFor == "" && c.Phase == string(inflight.Running):
-			q.blame(text, remedy)
-		case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
-			q.blame(callText(holder)+fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), remedy)
-		default: // it may go on at any time
-			q.blame(text, "it only waits: csi-proxyctl calls --watch shows whether the calls before it end")
-		}
+	}
+	return q.failures(match)
+}
+
+// hangTrouble returns what is wrong with a call that hangs, and what to do.
+func hangTrouble(calls []*admin.Call, c *admin.Call) (cause, remedy string) {
+	const unfinished = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
+	switch holder := holderOf(calls, c); {
+	case c.WaitsFor == "" && c.Phase == string(inflight.Running):
+		return callText(c), unfinished
+	case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
+		return callText(holder) + fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), unfinished
+	default: // it may go on at any time
+		return callText(c), "it only waits: csi-proxyctl calls --watch shows whether the calls before it end"
 	}
 }
 
@@ -321,9 +338,34 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 		q.blame(fmt.Sprintf("csi-proxy cannot look for %s in all working directories: %s", hosterr.Quote(name), why), devicesHang)
 		return subject{}
 	}
-	q.blame(fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name)),
-		"the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe")
+	q.unknown(name)
 	return subject{}
+}
+
+// unknown explains a name that nothing has. In the text of an event, it is that of a volume which
+// the kubelet wants.
+func (q *inquiry) unknown(name string) {
+	cause := fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name))
+	remedy := "the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe"
+	if version := newestOf(name); version != "" {
+		remedy = fmt.Sprintf("give a pipe by its group and version, such as %s, a disk by its number, and a volume by its ID, its path or the name of the persistent volume", version)
+	}
+	if q.text == name {
+		q.blame(cause, remedy)
+		return
+	}
+	q.blameFailed(q.failures(func(field) bool { return false }))
+	q.blameUnstaged(cause, remedy)
+}
+
+// newestOf returns the newest version of an API group, or "".
+func newestOf(group string) (version string) {
+	for _, svc := range catalog() {
+		if svc.group == group {
+			version = svc.String()
+		}
+	}
+	return version
 }
 
 // published returns the path that was found for a name. If the driver has not made the pod's
@@ -416,10 +458,12 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		names = append(names, h.Path)
 	}
 	q.checkCalls(names...)
+	failed := q.checkCalls(strings.TrimRight(way.Location+`\`+way.Missing, `\`))
 	base := way.Location
 	if p, err := winpath.Parse(way.Location); err == nil && !p.IsRoot() {
 		base = strings.ToLower(p.Base())
 	}
+	isTarget := func(base string) bool { return base == "globalmount" || base == "mount" }
 	switch {
 	case way.Error != "":
 		q.blame(way.Location+" cannot be opened: "+way.Error, "see the volume and the disk above; csi-proxyctl doctor looks at the rest of the node")
@@ -428,9 +472,16 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		q.blame(fmt.Sprintf("%s leads to %s, below which %s does not exist", last.Path, way.Location, way.Missing),
 			"the volume was unstaged, or its content is another one: delete the pod, so that the kubelet unpublishes the volume and stages it again")
 	case way.Missing != "":
-		q.blame(path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log")
-	case volume == "" && (base == "globalmount" || base == "mount"):
-		q.blame(fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
+		q.blameFailed(failed)
+		cause, remedy := path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log"
+		if isTarget(strings.ToLower(way.Missing[strings.LastIndexByte(way.Missing, '\\')+1:])) {
+			q.blameUnstaged(cause, remedy)
+		} else {
+			q.blame(cause, remedy)
+		}
+	case volume == "" && isTarget(base):
+		q.blameFailed(failed)
+		q.blameUnstaged(fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
 			"the driver has not staged the volume, or it was unmounted: delete the pod, so that the kubelet stages it again")
 	case !q.allowed(path):
 		q.blame(fmt.Sprintf("%s is not within the working directories [%s]", path, strings.Join(q.node.WorkingDirs, " ")),
@@ -459,6 +510,7 @@ func (q *inquiry) share(ctx context.Context, way *admin.Way) {
 		return
 	default:
 		q.step("share", "%s is not mapped", way.Share)
+		q.blameFailed(q.checkCallsWith(func(f field) bool { return onShare(f.value, way.Share) }))
 		q.blame(way.Share+" is not mapped on this node", remedy)
 		return
 	}
@@ -603,6 +655,7 @@ func (q *inquiry) volumeOnly(ctx context.Context, id string) {
 func (q *inquiry) volume(v *admin.Volume) {
 	q.step("volume", "%s", q.volumeText(v))
 	q.step("users", "unknown: csi-proxy does not ask Windows which processes use a volume")
+	var failed []*admin.FailedCall
 	for _, n := range v.Disks {
 		for _, d := range q.node.Disks {
 			if d.Number == n {
@@ -610,14 +663,23 @@ func (q *inquiry) volume(v *admin.Volume) {
 				q.checkDisk(d)
 			}
 		}
-		q.checkCallsOn(n)
+		failed = append(failed, q.checkCallsOn(n)...)
 	}
-	q.checkCalls(v.Id)
-	q.checkVolume(v)
+	q.checkVolume(v, append(failed, q.checkCalls(v.Id)...))
 }
 
-func (q *inquiry) checkVolume(v *admin.Volume) {
-	if cause, remedy := volumeTrouble(q.a, v); cause != "" {
+// checkVolume explains a volume. What failed explains why it is not in use yet. Without a file
+// system it may be one that a driver has not formatted yet.
+func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
+	answers, unused := v.Error == "" && !v.Offline, len(v.MountedAt) == 0
+	if answers && (unused || v.FileSystem == "") {
+		q.blameFailed(failed)
+	}
+	switch cause, remedy := volumeTrouble(q.a, v); {
+	case cause == "":
+	case answers && unused && v.FileSystem == "":
+		q.conclude(resultNote, cause, remedy)
+	default:
 		q.blame(cause, remedy)
 	}
 }
@@ -724,13 +786,14 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	}
 	d := q.node.Disks[at]
 	q.step("disk", "%s", q.diskText(d))
-	q.checkCallsOn(n)
+	failed := q.checkCallsOn(n)
 	used := false
 	var on []*admin.Volume
+	failedOn := map[*admin.Volume][]*admin.FailedCall{}
 	for _, v := range q.node.Volumes {
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
-			q.checkCalls(v.Id)
+			failedOn[v] = slices.Concat(failed, q.checkCalls(v.Id))
 			on = append(on, v)
 			used = used || len(v.MountedAt) > 0 || v.FileSystem != ""
 		}
@@ -744,9 +807,10 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	}
 	q.checkDisk(d)
 	for _, v := range on {
-		q.checkVolume(v)
+		q.checkVolume(v, failedOn[v])
 	}
-	if q.Result == "" && len(on) == 0 {
+	if len(on) == 0 {
+		q.blameFailed(failed)
 		q.conclude(resultNote, fmt.Sprintf("nothing is wrong with disk %d, and it has no volume", n), "a driver partitions and formats it when a pod needs it")
 	}
 	q.conclude(resultOK, "nothing wrong was found with the disk and its volumes", "")

@@ -3,8 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
@@ -82,6 +84,74 @@ func TestWhyCalls(t *testing.T) {
 		if q.Cause != c.cause || !strings.Contains(q.Remedy, c.want) || strings.Contains(q.Remedy, restart) != (c.want == restart) {
 			t.Errorf("%s: %q, remedy %q, want %q and %q", c.name, q.Cause, q.Remedy, c.cause, c.want)
 		}
+	}
+}
+
+// The failed calls that may explain something.
+func TestWhyRecentFailures(t *testing.T) {
+	const blank, formatted, gone = `\\?\Volume{11111111-90ab-4cde-8f01-234567890abc}\`, `\\?\Volume{22222222-90ab-4cde-8f01-234567890abc}\`, `\\?\Volume{33333333-90ab-4cde-8f01-234567890abc}\`
+	failed := func(method, target, code string, age time.Duration) *admin.FailedCall {
+		return &admin.FailedCall{Call: &admin.Call{Method: method, Target: target, AgeMilliseconds: age.Milliseconds()}, Code: code, Error: "x"}
+	}
+	for name, c := range map[string]struct {
+		call *admin.FailedCall
+		want bool
+	}{
+		"a failure":           {failed("FormatVolume", "volume_id="+blank, "Internal", time.Minute), true},
+		"an old one":          {failed("FormatVolume", "volume_id="+blank, "Internal", recently), false},
+		"done since":          {failed("FormatVolume", "volume_id="+formatted, "Internal", time.Minute), false},
+		"another method":      {failed("ResizeVolume", "volume_id="+formatted, "Internal", time.Minute), true},
+		"mounted since":       {failed("MountVolume", "volume_id="+formatted+` target_path=C:\k\g`, "Internal", time.Minute), false},
+		"mounted elsewhere":   {failed("MountVolume", "volume_id="+formatted+` target_path=C:\k\h`, "Internal", time.Minute), true},
+		"a volume that left":  {failed("MountVolume", "volume_id="+gone, "NotFound", time.Minute), false},
+		"a call that goes on": {failed("PartitionDisk", "disk_number=3", "DeadlineExceeded", time.Minute), false},
+		"one that does not":   {failed("PartitionDisk", "disk_number=4", "DeadlineExceeded", time.Minute), true},
+	} {
+		q := &inquiry{
+			node:  &admin.DescribeResponse{Volumes: []*admin.Volume{{Id: blank}, {Id: formatted, FileSystem: "NTFS", MountedAt: []string{`C:\k\g\`}}}},
+			calls: []*admin.Call{{Method: "PartitionDisk", Target: "disk_number=3", CallerGone: true}},
+		}
+		if got := len(q.recent([]*admin.FailedCall{c.call})) == 1; got != c.want {
+			t.Errorf("%s: kept is %t, want %t", name, got, c.want)
+		}
+	}
+	q := &inquiry{node: &admin.DescribeResponse{VolumesError: "no answer"}}
+	if kept := q.recent([]*admin.FailedCall{failed("FormatVolume", "volume_id="+gone, "Internal", time.Minute)}); len(kept) != 1 {
+		t.Error("where volumes are not known, the failure of one is not kept")
+	}
+}
+
+// An event has the error of a call, in quotes or not; a deadline alone says nothing.
+func TestWhyQuotedErrors(t *testing.T) {
+	const message = `format volume "\\?\Volume{1}\": I/O device error.`
+	for _, c := range []struct {
+		text, message string
+		want          bool
+	}{
+		{"staging failed: " + message, message, true},
+		{"staging failed: " + strconv.Quote(message), message, true},
+		{"staging failed: I/O device error.", message, false},
+		{"rpc error: code = DeadlineExceeded desc = context deadline exceeded", "context deadline exceeded", false},
+	} {
+		q := &inquiry{text: c.text}
+		if got := q.quotes(&admin.FailedCall{Error: c.message}); got != c.want {
+			t.Errorf("%s has the error %s: %t, want %t", c.text, c.message, got, c.want)
+		}
+	}
+}
+
+// A problem replaces a note, and nothing replaces a problem.
+func TestWhyConcludes(t *testing.T) {
+	q := &inquiry{}
+	q.conclude(resultNote, "a", "")
+	q.conclude(resultOK, "b", "")
+	if q.Cause != "a" {
+		t.Errorf("after a note and an ok: %q, want a", q.Cause)
+	}
+	q.blame("c", "")
+	q.blame("d", "")
+	if q.Result != resultProblem || q.Cause != "c" {
+		t.Errorf("after a note and two problems: %s %q, want the first problem", q.Result, q.Cause)
 	}
 }
 

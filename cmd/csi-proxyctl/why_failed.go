@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+)
+
+// recently is the age up to which a failed call explains why something is not done. The kubelet
+// tries again after some two minutes at most, and a call may take as long.
+const recently = 10 * time.Minute
+
+// recent removes the failed calls that are old, those that go on although their caller gave up,
+// and those that do not matter any more.
+func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {
+	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
+		return ageOf(f.Call) >= recently || q.goesOn(f) || q.isOver(f)
+	})
+}
+
+func (q *inquiry) goesOn(f *admin.FailedCall) bool {
+	return f.Code == codes.DeadlineExceeded.String() && slices.ContainsFunc(q.calls, func(c *admin.Call) bool {
+		return c.Method == f.Call.GetMethod() && c.Target == f.Call.GetTarget()
+	})
+}
+
+// isOver reports whether the volume of a failed call was formatted or mounted since, or is not on
+// the node any more.
+func (q *inquiry) isOver(f *admin.FailedCall) bool {
+	fields := fieldsOf(f.Call.GetTarget())
+	return q.node.VolumesError == "" && slices.ContainsFunc(fields, func(id field) bool {
+		if !volumeName.MatchString(id.value) {
+			return false
+		}
+		at := slices.IndexFunc(q.node.Volumes, func(v *admin.Volume) bool { return samePath(id.value, v.Id) })
+		if at < 0 {
+			return true
+		}
+		v := q.node.Volumes[at]
+		switch f.Call.GetMethod() {
+		case "FormatVolume":
+			return v.FileSystem != ""
+		case "MountVolume":
+			return slices.ContainsFunc(v.MountedAt, func(m string) bool {
+				return slices.ContainsFunc(fields, func(target field) bool { return samePath(target.value, m) })
+			})
+		}
+		return false
+	})
+}
+
+func ageOf(c *admin.Call) time.Duration {
+	return time.Duration(c.GetAgeMilliseconds()) * time.Millisecond
+}
+
+// failures adds a step for each failed call whose request has a field that matches, or whose error
+// is in the text that is asked about, and returns them. Methods that only read are left out
+// otherwise: drivers ask for what may not be there, such as the volume of a plain directory.
+func (q *inquiry) failures(match func(field) bool) (found []*admin.FailedCall) {
+	for _, f := range q.failed {
+		matches := apiserver.Changes(f.Call.GetMethod()) && slices.ContainsFunc(fieldsOf(f.Call.GetTarget()), match)
+		if !matches && !q.quotes(f) {
+			continue
+		}
+		found = append(found, f)
+		q.step("failed", "%s %s", f.Call.GetMethod(), howFailed(f))
+	}
+	return found
+}
+
+// quotes reports whether the text that is asked about has the error of a failed call. Quoting
+// doubles backslashes.
+func (q *inquiry) quotes(f *admin.FailedCall) bool {
+	plain := func(text string) string { return strings.NewReplacer(`\`, "", `"`, "").Replace(text) }
+	text := plain(f.Error)
+	return len(text) > len(context.DeadlineExceeded.Error()) && strings.Contains(plain(q.text), text)
+}
+
+// howFailed says when a call failed, how often, and with which error.
+func howFailed(f *admin.FailedCall) string {
+	times := ""
+	if f.Times > 1 {
+		times = fmt.Sprintf(", %d times", f.Times)
+	}
+	return fmt.Sprintf("%v ago%s: %s", ageOf(f.Call).Round(time.Second), times, f.Error)
+}
+
+// failedTrouble returns what is wrong with a failed call, and what to do.
+func failedTrouble(f *admin.FailedCall) (cause, remedy string) {
+	return f.Call.GetMethod() + " failed " + howFailed(f),
+		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it"
+}
+
+// blameFailed blames the failed call that the text is about, or else the last one.
+func (q *inquiry) blameFailed(failed []*admin.FailedCall) {
+	if len(failed) > 0 {
+		q.blame(failedTrouble(failed[max(0, slices.IndexFunc(failed, q.quotes))]))
+	}
+}
+
+// blameQuoted blames the failed call that the text is about where nothing else is wrong.
+func (q *inquiry) blameQuoted() {
+	if at := slices.IndexFunc(q.failed, q.quotes); at >= 0 && q.Result != resultProblem {
+		q.Result = ""
+		q.blame(failedTrouble(q.failed[at]))
+	}
+}
+
+// blameUnstaged explains a volume that is not mounted where no call names its path. A call that
+// a driver makes before it mounts, such as FormatVolume, names a disk or a volume only, so those
+// that hang or failed may be the cause.
+func (q *inquiry) blameUnstaged(cause, remedy string) {
+	if q.Result == resultProblem {
+		return
+	}
+	suspect, first := "", ""
+	suspected := func(kind, step string, c *admin.Call, trouble, todo string) {
+		q.step(kind, "%s; it may be the cause: %s", step, cmp.Or(c.GetTarget(), "it names no disk and no volume")+q.onDisks(c))
+		if suspect == "" {
+			suspect, first = trouble, todo
+		}
+	}
+	for _, c := range q.calls {
+		if hanging(c) && q.mayStage(c) {
+			trouble, todo := hangTrouble(q.calls, c)
+			suspected("call", callText(c), c, trouble, todo)
+		}
+	}
+	for _, f := range q.failed {
+		if q.mayStage(f.Call) {
+			trouble, todo := failedTrouble(f)
+			suspected("failed", f.Call.GetMethod()+" "+howFailed(f), f.Call, trouble, todo)
+		}
+	}
+	if suspect != "" {
+		cause += "; the cause may be: " + suspect
+		remedy = "if that is about the disk of this volume: " + first + ". Otherwise: " + remedy
+	}
+	q.blame(cause, remedy)
+}
+
+// onDisks names the disks of the volume that a call names.
+func (q *inquiry) onDisks(c *admin.Call) (text string) {
+	for _, v := range q.node.Volumes {
+		if !slices.ContainsFunc(fieldsOf(c.GetTarget()), func(f field) bool { return samePath(f.value, v.Id) }) {
+			continue
+		}
+		for _, n := range v.Disks {
+			text += ", on " + nameOfDisk(n, map[uint32]string{n: q.ids[n].GetSerialNumber()})
+		}
+	}
+	return text
+}
+
+// mayStage reports whether a call may belong to a volume that is not mounted yet.
+func (q *inquiry) mayStage(c *admin.Call) bool {
+	return c.GetPipe() != admin.Pipe && apiserver.Changes(c.GetMethod()) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+}
+
+var onDrive = regexp.MustCompile(`(?i)^[a-z]:[\\/]`)
+
+// ofAnother reports whether a field is about another volume than one that is not mounted: it is a
+// path, or a volume that is mounted, or the disk of one.
+func (q *inquiry) ofAnother(f field) bool {
+	return onDrive.MatchString(f.value) || slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool {
+		return len(v.MountedAt) > 0 && (samePath(f.value, v.Id) || slices.ContainsFunc(v.Disks, func(n uint32) bool { return onDisk(n)(f) }))
+	})
+}
+
+// onShare reports whether a path is a share, or on it.
+func onShare(path, share string) bool {
+	return samePath(path, share) || strings.HasPrefix(strings.ToLower(path), strings.ToLower(share)+`\`)
+}
