@@ -6,7 +6,7 @@ package win32
 func CallNames() []string {
 	return []string{
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "ControlService", "CreateFile", "DeleteMountPoint",
-		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
+		"DependentServices", "DeviceIoControl", "DiskOfflineReason", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
 		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RegistryText", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",

@@ -193,6 +193,20 @@ const (
 	DISK_ATTRIBUTE_READ_ONLY = 2
 )
 
+// VDS_DISK_OFFLINE_REASON (vds.h). MSFT_Disk.OfflineReason has the same numbers, up to 7.
+// https://learn.microsoft.com/windows-hardware/drivers/storage/msft-disk
+const (
+	VDSDiskOfflineReasonNone                = 0
+	VDSDiskOfflineReasonPolicy              = 1
+	VDSDiskOfflineReasonRedundantPath       = 2
+	VDSDiskOfflineReasonSnapshot            = 3
+	VDSDiskOfflineReasonCollision           = 4
+	VDSDiskOfflineReasonResourceExhaustion  = 5
+	VDSDiskOfflineReasonWriteFailure        = 6
+	VDSDiskOfflineReasonDIScan              = 7
+	VDSDiskOfflineReasonLostDataPersistence = 8
+)
+
 // Reparse tags (ntifs.h).
 const (
 	IO_REPARSE_TAG_MOUNT_POINT = 0xA0000003

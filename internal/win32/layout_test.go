@@ -63,6 +63,16 @@ var documented = map[string]uint64{
 	"IOCTL_DISK_IS_CLUSTERED":        7<<16 | 0x3E<<2,
 	"DISK_ATTRIBUTE_OFFLINE":         1,
 	"DISK_ATTRIBUTE_READ_ONLY":       2,
+	// Microsoft: VDS_DISK_OFFLINE_REASON.
+	"VDSDiskOfflineReasonNone":                0,
+	"VDSDiskOfflineReasonPolicy":              1,
+	"VDSDiskOfflineReasonRedundantPath":       2,
+	"VDSDiskOfflineReasonSnapshot":            3,
+	"VDSDiskOfflineReasonCollision":           4,
+	"VDSDiskOfflineReasonResourceExhaustion":  5,
+	"VDSDiskOfflineReasonWriteFailure":        6,
+	"VDSDiskOfflineReasonDIScan":              7,
+	"VDSDiskOfflineReasonLostDataPersistence": 8,
 	// [MS-ERREF] 2.2 and 2.3.1.
 	"ERROR_NO_SUCH_DEVICE":             433,
 	"ERROR_REPARSE_POINT_ENCOUNTERED":  4395,

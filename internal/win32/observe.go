@@ -190,6 +190,14 @@ func (o *observed) Reenumerate() error {
 	return o.call(Call{Name: "Reenumerate"}, func(*Call) error { return o.api.Reenumerate() })
 }
 
+func (o *observed) DiskOfflineReason(number uint32) (reason uint16, err error) {
+	err = o.call(Call{Name: "DiskOfflineReason", Path: fmt.Sprintf(`\\.\PhysicalDrive%d`, number)}, func(*Call) (err error) {
+		reason, err = o.api.DiskOfflineReason(number)
+		return err
+	})
+	return reason, err
+}
+
 func (o *observed) VolumeNames() (names []string, err error) {
 	err = o.call(Call{Name: "VolumeNames"}, func(*Call) (err error) {
 		names, err = o.api.VolumeNames()

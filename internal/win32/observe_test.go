@@ -49,6 +49,11 @@ func (a *recorder) Interfaces(class GUID) ([]Interface, error) {
 
 func (a *recorder) Reenumerate() error { a.record("Reenumerate"); return a.err }
 
+func (a *recorder) DiskOfflineReason(number uint32) (uint16, error) {
+	a.record("DiskOfflineReason", number)
+	return VDSDiskOfflineReasonPolicy, a.err
+}
+
 func (a *recorder) VolumeNames() ([]string, error) {
 	a.record("VolumeNames")
 	return []string{"volume"}, a.err

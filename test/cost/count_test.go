@@ -33,7 +33,7 @@ func native() map[string]int64 {
 		"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
 	}
 	for _, name := range []string{
-		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl",
+		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl", "DiskOfflineReason",
 		"FinalPath", "FlushFileBuffers", "Format", "FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery",
 		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
 		"RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal", "ReportIScsiPersistentLogins",

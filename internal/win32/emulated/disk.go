@@ -26,8 +26,9 @@ type diskState struct {
 	TableSize uint64 `json:"tableSize"`
 	Sector    uint32 `json:"sector"`
 
-	Attributes uint64 `json:"attributes"` // DISK_ATTRIBUTE_ bits in force
-	Persistent uint64 `json:"persistent"` // those in force after a restart
+	Attributes uint64 `json:"attributes"`          // DISK_ATTRIBUTE_ bits in force
+	Persistent uint64 `json:"persistent"`          // those in force after a restart
+	Collision  bool   `json:"collision,omitempty"` // it is offline because another disk had its identity
 	Protected  bool   `json:"protected,omitempty"`
 	Clustered  bool   `json:"clustered,omitempty"`
 

@@ -168,7 +168,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return 0, err
 		}
-		state.Attributes = state.Persistent
+		state.Attributes, state.Collision = state.Persistent, false
 		state.SeenSize, state.TableSize = state.Size, state.Size
 	} else {
 		var err error
@@ -216,8 +216,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		} else if table, err = n.content(t, d, c, letters); err != nil {
 			return err
 		}
-		if status == statusAttached && !state.System && n.collides(d, table) {
-			state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+		if status == statusAttached && n.keepOffline(d, &state, table) {
 			d.diskState = state
 		}
 		t.Put(diskKey(state.ID), state)
@@ -335,8 +334,7 @@ func (n *Node) arrive(t *tx, d *disk, state diskState) error {
 	if err != nil {
 		return t.n.breakDown("read a disk image", err)
 	}
-	if !state.System && n.collides(d, table) {
-		state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+	if n.keepOffline(d, &state, table) {
 		d.change(t, state)
 	}
 	if err := n.arrange(t, arrangement{disk: d, state: state, table: table}); err != nil {

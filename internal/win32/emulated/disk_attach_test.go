@@ -267,15 +267,7 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 func TestCollision(t *testing.T) {
 	for _, content := range []string{nodespec.ContentGPT, nodespec.ContentMBR} {
 		n := blank(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOnlineAll}}, nodespec.Disk{Size: gib, Content: content, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
-		file := filepath.Join(t.TempDir(), "clone")
-		f, err := os.Create(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(copyImage(f, image(t, n, 1)), f.Truncate(gib), f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		number := attach(t, n, nodespec.Disk{Image: file})
+		number := attach(t, n, nodespec.Disk{Image: copyOf(t, n, 1)})
 		d, original := n.diskByNumber(number), n.diskByNumber(1)
 		if !d.offline() || d.writable() == nil || len(volumesOn(t, n, number)) != 0 || original.offline() {
 			t.Fatalf("%s: the clone has attributes %#x, its original %#x", content, d.Attributes, original.Attributes)
@@ -286,7 +278,9 @@ func TestCollision(t *testing.T) {
 			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: mask}.Encode(), nil)
 			return err
 		}
+		wantReason(t, n, number, win32.VDSDiskOfflineReasonCollision)
 		wantErrno(t, "read-only", set(win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY), 0)
+		wantReason(t, n, number, win32.VDSDiskOfflineReasonCollision)
 		wantErrno(t, "online while read-only", set(0, win32.DISK_ATTRIBUTE_OFFLINE), win32.ERROR_INVALID_PARAMETER)
 		if !d.offline() || !sameIdentity(d.table, original.table) {
 			t.Errorf("%s: the read-only clone was changed", content)
@@ -295,9 +289,67 @@ func TestCollision(t *testing.T) {
 		if d.offline() || sameIdentity(d.table, original.table) || len(volumesOn(t, n, number)) != 1 {
 			t.Errorf("%s: the clone has attributes %#x and table %+v", content, d.Attributes, d.table)
 		}
+		wantReason(t, n, number, win32.VDSDiskOfflineReasonNone)
 		wantErrno(t, "offline", set(win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE), 0)
+		wantReason(t, n, number, win32.VDSDiskOfflineReasonPolicy)
 		wantErrno(t, "online again", set(0, win32.DISK_ATTRIBUTE_OFFLINE), 0)
 	}
+}
+
+func wantReason(t *testing.T, n *Node, disk uint32, want uint16) {
+	t.Helper()
+	if got, err := n.DiskOfflineReason(disk); err != nil || got != want {
+		t.Errorf("the reason of disk %d: %d, %v, want %d", disk, got, err, want)
+	}
+}
+
+// A clone whose original was detached meanwhile is offline for the same reason until the node
+// restarts, and then for the one by which it was offline before.
+func TestOfflineReason(t *testing.T) {
+	off := true
+	n := blank(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOfflineAll}}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT})
+	wantReason(t, n, 1, win32.VDSDiskOfflineReasonNone)
+	arrived := attach(t, n, nodespec.Disk{Size: gib})
+	wantReason(t, n, arrived, win32.VDSDiskOfflineReasonPolicy)
+	asked := attach(t, n, nodespec.Disk{Size: gib, Offline: &off})
+	wantReason(t, n, asked, win32.VDSDiskOfflineReasonPolicy)
+	clone := attach(t, n, nodespec.Disk{Image: copyOf(t, n, 1)})
+	wantReason(t, n, clone, win32.VDSDiskOfflineReasonCollision)
+	if err := n.Detach(1); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, n, clone, win32.VDSDiskOfflineReasonCollision)
+	if err := n.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, n, clone, win32.VDSDiskOfflineReasonPolicy)
+	for _, number := range []uint32{1, 99} {
+		if _, err := n.DiskOfflineReason(number); !win32.IsCode(err, win32.ERROR_NOT_FOUND) {
+			t.Errorf("the reason of disk %d, which is not there: %v, want ERROR_NOT_FOUND", number, err)
+		}
+	}
+}
+
+// A storage provider that lists nothing knows no disk either.
+func TestOfflineReasonWithoutProvider(t *testing.T) {
+	n := blank(t, nodespec.Config{Windows: nodespec.Windows{FormatKnows: nodespec.FormatNever}}, nodespec.Disk{Size: gib})
+	if _, err := n.DiskOfflineReason(0); !win32.IsCode(err, win32.ERROR_NOT_FOUND) {
+		t.Errorf("%v, want ERROR_NOT_FOUND", err)
+	}
+}
+
+// copyOf returns the file of a copy of a disk of 1 GiB.
+func copyOf(t *testing.T, n *Node, disk uint32) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "clone")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(copyImage(f, image(t, n, disk)), f.Truncate(gib), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // Other programs hold a disk that arrives, but none that the node was made with.

@@ -1,8 +1,11 @@
 package emulated
 
 import (
+	"fmt"
+
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Windows identifies a disk by the GUID in its GPT or the signature in its MBR. A disk that
@@ -34,6 +37,41 @@ func (n *Node) collides(d *disk, table win32.Layout) bool {
 		}
 	}
 	return false
+}
+
+// keepOffline changes the state of a disk that arrives with this table, if it has the identity
+// of another disk, and reports whether it has.
+func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
+	if state.System || !n.collides(d, table) {
+		return false
+	}
+	state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+	state.Collision = true
+	return true
+}
+
+// DiskOfflineReason implements [win32.Devices]. "Policy" is the SAN policy for VDS and the
+// request of a user for WMI, so a disk that a program took offline has it as well. A provider
+// that lists no volumes lists no disks.
+//
+// Source: document, MSFT_Disk, OfflineReason, and VDS_DISK_OFFLINE_REASON.
+func (n *Node) DiskOfflineReason(number uint32) (reason uint16, err error) {
+	err = n.do(func(*tx) error {
+		if n.cfg.FormatKnows == nodespec.FormatNever {
+			n.chosen("formatKnows", "no disks in WMI", fmt.Sprint(number))
+			return win32.ERROR_NOT_FOUND // Source: inference, AutomatedLab issue 1067 is about volumes
+		}
+		switch d := n.diskByNumber(number); {
+		case d == nil || d.State != statusAttached:
+			return win32.ERROR_NOT_FOUND // Source: node, a query has no result then, and no error
+		case d.Collision:
+			reason = win32.VDSDiskOfflineReasonCollision
+		case d.offline():
+			reason = win32.VDSDiskOfflineReasonPolicy
+		}
+		return nil
+	})
+	return reason, err
 }
 
 // newIdentity writes a new identity to d, which gets this state: it is online again. The

@@ -174,6 +174,7 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 	}
 	state := d.diskState
 	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
+	state.Collision = state.Collision && state.offline()
 	if d.System && state.Attributes != 0 {
 		// diskpart says "Disk attributes may not be changed on the current system
 		// disk"; the number is general knowledge.

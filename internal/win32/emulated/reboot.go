@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -72,7 +71,7 @@ func (n *Node) reboot() error {
 				waiting := d.State != statusAttached
 				state := d.diskState
 				state.State = statusAttached
-				state.Attributes = state.Persistent
+				state.Attributes, state.Collision = state.Persistent, false
 				state.SeenSize, state.TableSize = state.Size, state.Size
 				d.change(t, state)
 				if waiting {
@@ -82,8 +81,7 @@ func (n *Node) reboot() error {
 				if err != nil {
 					return n.breakDown("read a disk image", err)
 				}
-				if !state.System && n.collides(d, table) {
-					state.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE
+				if n.keepOffline(d, &state, table) {
 					d.change(t, state)
 				}
 				return n.arrange(t, arrangement{disk: d, state: state, table: table})

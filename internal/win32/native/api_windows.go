@@ -22,6 +22,7 @@ import (
 type API struct {
 	formats *backend.Choice[formatter]
 	direct  fmifs.Helper
+	storage *wmi.Client // of StorageNamespace; what it lacks does not make formats use another backend
 	uses    *backend.Choice[win32.SMB]
 }
 
@@ -36,11 +37,11 @@ type formatter interface {
 // New returns the API of this Windows. It starts nothing before the first call.
 func New(o Options) win32.API {
 	o = o.defaults()
-	direct := fmifs.Helper{Executable: o.FormatHelper}
+	direct, storage := fmifs.Helper{Executable: o.FormatHelper}, wmi.New(wmi.StorageNamespace)
 	return &API{
-		direct: direct,
+		direct: direct, storage: storage,
 		formats: backend.Choose("formatting", o.Log, o.Format,
-			backend.Option[formatter]{Name: backend.WMI, Use: wmi.New(wmi.StorageNamespace)},
+			backend.Option[formatter]{Name: backend.WMI, Use: storage},
 			backend.Option[formatter]{Name: backend.Native, Use: direct}),
 		uses: backend.Choose("SMB mappings", o.Log, o.SMB,
 			backend.Option[win32.SMB]{Name: backend.WMI, Use: wmi.New(wmi.SMBNamespace)},

@@ -23,6 +23,11 @@ func (a *API) UpdateStorageCache() error {
 	return a.formats.Do(formatter.UpdateCache)
 }
 
+// DiskOfflineReason uses WMI, also where formatting uses fmifs.dll: Windows has no other call.
+func (a *API) DiskOfflineReason(number uint32) (uint16, error) {
+	return a.storage.DiskOfflineReason(number)
+}
+
 // UseAdd maps a share, with WMI's MSFT_SmbGlobalMapping or NetUseAdd.
 func (a *API) UseAdd(u win32.NewUse) error {
 	return a.uses.Do(func(s win32.SMB) error { return s.UseAdd(u) })

@@ -52,6 +52,28 @@ func (c *Client) UpdateCache() error {
 	}))
 }
 
+// DiskOfflineReason returns why a disk is offline. The client must be one of
+// [StorageNamespace].
+func (c *Client) DiskOfflineReason(number uint32) (reason uint16, err error) {
+	err = c.list("query "+diskClass, func(s *session) error {
+		found, err := s.instances(offlineReasonQuery(number))
+		if err != nil {
+			return err
+		}
+		var rows []row
+		for _, o := range found {
+			r, err := s.read(diskClass, o, diskOfflineReason)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, r)
+		}
+		reason, err = offlineReasonOf(rows, number)
+		return err
+	})
+	return reason, err
+}
+
 // UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one
 // of [SMBNamespace].
 func (c *Client) UseAdd(u win32.NewUse) error {

@@ -1,5 +1,6 @@
-// Package wmi formats volumes and maps SMB shares through WMI, Windows'
-// documented interface for both: MSFT_Volume.Format and MSFT_SmbGlobalMapping.
+// Package wmi formats volumes, maps SMB shares, and asks why a disk is offline through WMI,
+// Windows' documented interface for these: MSFT_Volume.Format, MSFT_SmbGlobalMapping and
+// MSFT_Disk.OfflineReason.
 //
 // A [Client] works with one namespace. It runs its jobs on operating system threads of its
 // own, in COM's multithreaded apartment; jobs that list have other threads than jobs that

@@ -3,6 +3,8 @@ package wmi
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -11,15 +13,19 @@ import (
 // identifier is the name of a class, property or method.
 var identifier = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_]*$`)
 
-// query selects the instances of a class whose properties equal given texts. It
-// selects all properties, because methods of an object need its keys.
+// query selects the instances of a class whose properties equal given values. It
+// selects all properties, because methods of an object need its keys, unless only names some.
 type query struct {
 	class string
+	only  []string
 	where []condition
 	first bool // return one instance at most
 }
 
-type condition struct{ property, text string }
+type condition struct {
+	property string
+	value    any // a string or a uint32
+}
 
 // wql returns the text of the query.
 // https://learn.microsoft.com/windows/win32/wmisdk/wql-sql-for-wmi
@@ -27,18 +33,44 @@ func (q query) wql() (string, error) {
 	if !identifier.MatchString(q.class) {
 		return "", fmt.Errorf("%q is not a WMI class name: %w", q.class, win32.ERROR_INVALID_NAME)
 	}
-	s := "SELECT * FROM " + q.class
-	for i, c := range q.where {
-		if !identifier.MatchString(c.property) {
-			return "", fmt.Errorf("%q is not a WMI property name: %w", c.property, win32.ERROR_INVALID_NAME)
+	properties := "*"
+	if len(q.only) > 0 {
+		properties = strings.Join(q.only, ", ")
+	}
+	for _, p := range q.properties() {
+		if !identifier.MatchString(p) {
+			return "", fmt.Errorf("%q is not a WMI property name: %w", p, win32.ERROR_INVALID_NAME)
 		}
-		text, err := literal(c.text)
+	}
+	s := "SELECT " + properties + " FROM " + q.class
+	for i, c := range q.where {
+		text, err := constant(c.value)
 		if err != nil {
 			return "", err
 		}
 		s += map[bool]string{true: " WHERE ", false: " AND "}[i == 0] + c.property + " = " + text
 	}
 	return s, nil
+}
+
+// properties returns all names of properties in the query.
+func (q query) properties() []string {
+	names := slices.Clone(q.only)
+	for _, c := range q.where {
+		names = append(names, c.property)
+	}
+	return names
+}
+
+// constant returns a value as it stands in WQL.
+func constant(value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		return literal(v)
+	case uint32:
+		return strconv.FormatUint(uint64(v), 10), nil
+	}
+	return "", fmt.Errorf("%T is not a type of a WQL constant: %w", value, win32.ERROR_INVALID_NAME)
 }
 
 // literal returns s as a WQL string, or as the value of a key in an object path,

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// StorageNamespace is the namespace of MSFT_Volume.
+// StorageNamespace is the namespace of MSFT_Volume and MSFT_Disk.
 const StorageNamespace = `root\Microsoft\Windows\Storage`
 
 const volumeClass = "MSFT_Volume"

@@ -23,6 +23,10 @@ func TestWQL(t *testing.T) {
 		{query{class: "C", where: []condition{{"A", `O'Neil`}, {"B", `say "no"\`}}}, `SELECT * FROM C WHERE A = "O'Neil" AND B = "say \"no\"\\"`},
 		{query{class: "C", where: []condition{{"A", ""}}}, `SELECT * FROM C WHERE A = ""`},
 		{query{class: "C", where: []condition{{"A", "größer 日本"}}}, `SELECT * FROM C WHERE A = "größer 日本"`},
+		{offlineReasonQuery(4294967295), `SELECT OfflineReason FROM MSFT_Disk WHERE Number = 4294967295`},
+		{query{class: "C", only: []string{"A", "B"}, where: []condition{{"A", uint32(0)}, {"B", "0"}}}, `SELECT A, B FROM C WHERE A = 0 AND B = "0"`},
+		{query{class: "C", only: []string{"A FROM B"}}, ""},
+		{query{class: "C", where: []condition{{"A", 1}}}, ""}, // of a type that is none of WMI
 		{query{}, ""},
 		{query{class: "C WHERE 1=1"}, ""},
 		{query{class: "C", where: []condition{{"A = B OR C", "x"}}}, ""},
@@ -266,6 +270,28 @@ func TestCheckVolume(t *testing.T) {
 		err := checkVolume(c.rows, vol)
 		if code, _ := win32.Code(err); code != c.want || (err == nil) != (c.want == 0) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestOfflineReason(t *testing.T) {
+	reason := func(v any) row { return row{of: diskClass, values: map[string]any{diskOfflineReason: v}} }
+	for _, c := range []struct {
+		name string
+		rows []row
+		want uint16
+		err  error
+	}{
+		{"by policy", []row{reason(int64(1))}, win32.VDSDiskOfflineReasonPolicy, nil},
+		{"a number that Windows may have later", []row{reason(int64(65535))}, 65535, nil},
+		{"null, of a disk that is online", []row{reason(nil)}, win32.VDSDiskOfflineReasonNone, nil},
+		{"too large", []row{reason(int64(65536))}, 0, win32.ERROR_GEN_FAILURE},
+		{"not a number", []row{reason("Policy")}, 0, win32.ERROR_GEN_FAILURE},
+		{"no disk", nil, 0, win32.ERROR_NOT_FOUND},
+		{"two disks", []row{reason(int64(1)), reason(int64(1))}, 0, win32.ERROR_GEN_FAILURE},
+	} {
+		if got, err := offlineReasonOf(c.rows, 3); !errors.Is(err, c.err) || err == nil && got != c.want || errors.Is(err, backend.ErrUnavailable) {
+			t.Errorf("%s: %d, %v, want %d, %v", c.name, got, err, c.want, c.err)
 		}
 	}
 }
