@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,22 +34,4 @@ func (a *app) describe(ctx context.Context, in *admin.DescribeRequest) (*admin.D
 		return nil, &failure{"describe the node", err}
 	}
 	return out, nil
-}
-
-// offlineReason returns why a disk is offline, as far as it is known: the reason that
-// Windows has is in no documented control code.
-func offlineReason(d *admin.Disk, all []*admin.Disk) string {
-	if d.Online {
-		return ""
-	}
-	if d.Clustered {
-		return "a failover cluster manages it"
-	}
-	twin := slices.IndexFunc(all, func(o *admin.Disk) bool {
-		return o.Number != d.Number && o.Online && d.Identity != "" && o.Identity == d.Identity
-	})
-	if twin >= 0 {
-		return fmt.Sprintf("it has the same identity as disk %d", all[twin].Number)
-	}
-	return "unknown"
 }

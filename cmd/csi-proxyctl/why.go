@@ -754,21 +754,12 @@ func (q *inquiry) checkDisk(d *admin.Disk) {
 
 // diskTrouble returns what is wrong with a disk, which the cause calls name, and what to do, or "".
 func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy string) {
-	online := fmt.Sprintf("csi-proxyctl call disk/v1 SetDiskState disk_number=%d is_online=true", d.Number)
-	reason := offlineReason(d, all)
 	switch {
 	case d.Error != "":
 		return name + " does not answer: " + d.Error, "check how it is attached; detach it if it is broken"
-	case !d.Online && d.Clustered:
-		return name + " is offline: " + reason, "let the cluster bring it online on this node"
-	case !d.Online && reason != "unknown":
-		if d.ReadOnly { // Windows cannot write the new identity
-			online = fmt.Sprintf("Set-Disk -Number %d -IsReadOnly $false; ", d.Number) + online
-		}
-		return name + " is offline: " + reason + ", so one is a copy of the other", "detach the one that is not needed; or run: " + online + ", upon which Windows gives it an identity of its own"
 	case !d.Online:
-		return name + " is offline: by the SAN policy of the node, or because an administrator took it offline; csi-proxy cannot ask Windows which",
-			fmt.Sprintf("%s; csi-proxyctl disk clear %d --dry-run shows what is on it, if a driver refuses it", online, d.Number)
+		why := whyOffline(d, all)
+		return name + " is offline: " + why.reason + why.more, why.remedy
 	case d.ReadOnly:
 		return name + " is read-only: Windows has set its attribute", fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)
 	case d.WriteProtected:

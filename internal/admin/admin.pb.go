@@ -426,7 +426,11 @@ type Disk struct {
 	Clustered  bool         `protobuf:"varint,9,opt,name=clustered,proto3" json:"clustered,omitempty"`
 	Partitions []*Partition `protobuf:"bytes,10,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// Why the fields after the number are incomplete, or empty.
-	Error         string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	// Why Windows keeps the disk offline, by the name that Get-Disk has for it, such as
+	// "Collision". It is "None" if Windows reports no reason, and empty if it did not answer or
+	// the disk is online.
+	OfflineReason string `protobuf:"bytes,12,opt,name=offline_reason,json=offlineReason,proto3" json:"offline_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +538,13 @@ func (x *Disk) GetPartitions() []*Partition {
 func (x *Disk) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *Disk) GetOfflineReason() string {
+	if x != nil {
+		return x.OfflineReason
 	}
 	return ""
 }
@@ -1346,7 +1357,7 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"disksError\x12#\n" +
 	"\rvolumes_error\x18\a \x01(\tR\fvolumesError\x12\x1f\n" +
 	"\vlinks_error\x18\b \x01(\tR\n" +
-	"linksError\"\xd0\x02\n" +
+	"linksError\"\xf7\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +
@@ -1362,7 +1373,8 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"partitions\x18\n" +
 	" \x03(\v2\x1b.csiproxyadmin.v1.PartitionR\n" +
 	"partitions\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"i\n" +
+	"\x05error\x18\v \x01(\tR\x05error\x12%\n" +
+	"\x0eoffline_reason\x18\f \x01(\tR\rofflineReason\"i\n" +
 	"\tPartition\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12!\n" +
 	"\foffset_bytes\x18\x02 \x01(\x04R\voffsetBytes\x12!\n" +

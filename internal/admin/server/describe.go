@@ -52,6 +52,7 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 	}
 	out.Disks, disks = s.describeDisks(ctx, n)
 	out.Volumes, volumes = s.describeVolumes(ctx, n)
+	s.addOfflineReasons(ctx, n, out.Disks)
 	out.DisksError, out.VolumesError, out.LinksError = textOf(disks), textOf(volumes), textOf(links)
 	return out, ctx.Err()
 }
