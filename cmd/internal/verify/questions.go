@@ -156,6 +156,18 @@ func questions() []question {
 			ask:  readOffline,
 		},
 		{
+			name: "reason of an offline disk", contract: "disks.md#why-a-disk-is-offline",
+			asks: "Which OfflineReason does WMI report of a disk that a program took offline?",
+			does: "takes a blank disk offline, and reads MSFT_Disk.OfflineReason until it is not 0, for at most five seconds",
+			ask:  offlineReason,
+		},
+		{
+			name: "reason of a copy", contract: "disks.md#why-a-disk-is-offline",
+			asks: "Which OfflineReason does WMI report of a disk that arrives with the identity of another one?",
+			does: "gives a disk of its own the identity of another one of its own, detaches it, attaches it again, and reads MSFT_Disk.OfflineReason in the same way",
+			ask:  collisionReason,
+		},
+		{
 			name: "mount point of a removed disk", option: "goneMountPoint", contract: "volumes.md#unmount",
 			asks: "Can a volume be unmounted whose disk was removed?",
 			does: "mounts a volume, detaches its disk, and calls DeleteVolumeMountPoint",
@@ -678,6 +690,58 @@ func readOffline(p *place) (answer string) {
 		return err.Error()
 	}
 	return nodespec.OfflineReadsAllowed
+}
+
+func offlineReason(p *place) string {
+	number := p.attach(conformance.Disk{Size: gib})
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+	})
+	return p.reason(number)
+}
+
+// collisionReason sets both identities while both disks are online.
+func collisionReason(p *place) string {
+	id, err := storage.NewID(p.node.Rand)
+	p.need(err)
+	var number uint32
+	for range 2 {
+		number = p.attach(conformance.Disk{Size: gib})
+		p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+			return errors.Join(d.MakeUsable(ctx), d.CreateGPT(ctx, id))
+		})
+	}
+	attach, err := p.Detach(number)
+	p.need(err)
+	number, err = attach()
+	p.need(err)
+	var attributes uint64
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
+		attributes, err = d.Attributes(ctx)
+		return err
+	})
+	if attributes&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
+		return "the disk is online"
+	}
+	return p.reason(number)
+}
+
+// reason returns why WMI says that a disk is offline. It waits, because WMI's storage provider
+// has a cache.
+func (p *place) reason(number uint32) string {
+	p.Helper()
+	p.need(p.node.API.UpdateStorageCache())
+	var reason uint16
+	pace := node.Pace{Pause: 5 * time.Millisecond, Longest: 500 * time.Millisecond, Limit: 5 * time.Second}
+	err := node.Poll(p.Context(), p.node.Clock, pace, func() (done bool, err error) {
+		reason, err = p.node.API.DiskOfflineReason(number)
+		return err == nil && reason != win32.VDSDiskOfflineReasonNone, err
+	})
+	if win32.IsCode(err, win32.ERROR_NOT_FOUND) {
+		return "WMI does not list the disk"
+	}
+	p.need(err)
+	return fmt.Sprint(reason)
 }
 
 // goneMountPoint looks at the directory afterwards: what the call returns does not say
