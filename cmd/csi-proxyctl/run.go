@@ -234,14 +234,15 @@ func explain(err error) string {
 }
 
 // statusIn returns the gRPC status in err, or nil. A server whose deadline ends a moment
-// before the client's resets the stream, which gRPC reports as Canceled: that is the same
-// timeout.
+// before the client's resets the stream, which gRPC reports as Canceled or, if the client's
+// deadline has ended as well, as DeadlineExceeded: that is the same timeout.
 func statusIn(err error) *status.Status {
 	var s interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &s) {
 		return nil
 	}
-	if got := s.GRPCStatus(); got.Code() != codes.Canceled || !strings.Contains(got.Message(), "RST_STREAM") {
+	got := s.GRPCStatus()
+	if timeout := got.Code() == codes.Canceled || got.Code() == codes.DeadlineExceeded; !timeout || !strings.Contains(got.Message(), "RST_STREAM") {
 		return got
 	}
 	return status.FromContextError(context.DeadlineExceeded)

@@ -11,10 +11,12 @@ import (
 
 // Which side's deadline ends first is chance; the text is the same.
 func TestResetStreamIsTimeout(t *testing.T) {
-	reset := status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
-	got := explain(&failure{what: "disk/v1 ListDiskIDs", err: reset})
-	if want := explain(&failure{what: "disk/v1 ListDiskIDs", err: status.FromContextError(context.DeadlineExceeded).Err()}); got != want {
-		t.Errorf("explain = %q, want %q", got, want)
+	want := explain(&failure{what: "disk/v1 ListDiskIDs", err: status.FromContextError(context.DeadlineExceeded).Err()})
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded} {
+		reset := status.Error(code, "stream terminated by RST_STREAM with error code: CANCEL")
+		if got := explain(&failure{what: "disk/v1 ListDiskIDs", err: reset}); got != want {
+			t.Errorf("%v: explain = %q, want %q", code, got, want)
+		}
 	}
 }
 
