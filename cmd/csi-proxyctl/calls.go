@@ -59,9 +59,9 @@ the node can open.`,
 			for _, c := range calls {
 				e := callEntry{c.Id, apiOf(c.Pipe), c.Method, c.Target, c.Process, c.Program, c.AgeMilliseconds, c.Phase, c.CallerGone, c.Win32, c.WaitsFor, c.HeldBy}
 				entries = append(entries, e)
-				rows = append(rows, []string{fmt.Sprint(e.ID), (time.Duration(e.AgeMilliseconds) * time.Millisecond).String(), e.caller(), e.API, e.Method, e.does(), e.Target})
+				rows = append(rows, []string{fmt.Sprint(e.ID), (time.Duration(e.AgeMilliseconds) * time.Millisecond).String(), e.caller(), e.API, e.Method, e.does(), e.Target, e.Program})
 			}
-			return a.print(withLists(entries), "ID AGE CALLER API METHOD DOES TARGET", rows)
+			return a.print(withLists(entries), "ID AGE CALLER API METHOD DOES TARGET | PROGRAM", rows)
 		},
 	})
 	c.Flags().BoolVar(&failed, "failed", false, "list the last calls that failed")
@@ -104,18 +104,32 @@ func (a *app) printFailed(ctx context.Context) error {
 	for _, f := range failed {
 		c := f.GetCall()
 		e := failedEntry{c.GetId(), apiOf(c.GetPipe()), c.GetMethod(), c.GetTarget(), c.GetProcess(), c.GetProgram(), c.GetAgeMilliseconds(), f.TookMilliseconds, c.GetCallerGone(), f.Code, f.Error, f.Times, nil}
-		last := ""
 		for _, w := range f.Win32 {
 			e.Win32 = append(e.Win32, win32Entry{w.AgeMilliseconds, w.Call, w.Code, w.Object, w.Error})
-			last = strings.Join(strings.Fields(w.Call+" "+w.Code), " ") + ": " + w.Error
 		}
 		entries = append(entries, e)
 		rows = append(rows, []string{
 			fmt.Sprint(e.ID), (time.Duration(e.AgeMilliseconds) * time.Millisecond).String(), callEntry{Process: e.Process, CallerGone: e.CallerGone}.caller(),
-			e.API, e.Method, e.Code, fmt.Sprint(e.Times), last, e.Target, e.Error,
+			e.API, e.Method, e.Code, fmt.Sprint(e.Times), e.Target, e.Error, e.cause(), e.Program,
 		})
 	}
-	return a.print(withLists(entries), "ID AGE CALLER API METHOD RESULT TIMES WIN32 TARGET | ERROR", rows)
+	return a.print(withLists(entries), "ID AGE CALLER API METHOD RESULT TIMES TARGET ERROR | WIN32 PROGRAM", rows)
+}
+
+// cause returns the Win32 call whose error ends that of the call, or else the last one that
+// failed, which may be an expected look at something after the failure.
+func (e failedEntry) cause() string {
+	if len(e.Win32) == 0 {
+		return ""
+	}
+	found := e.Win32[len(e.Win32)-1]
+	for _, w := range slices.Backward(e.Win32) {
+		if w.Error != "" && strings.HasSuffix(e.Error, w.Error) {
+			found = w
+			break
+		}
+	}
+	return strings.Join(strings.Fields(found.Call+" "+found.Code), " ") + ": " + found.Error
 }
 
 // inFlight returns the calls in flight, the oldest first.
