@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"log/slog"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -13,7 +14,7 @@ import (
 type caller struct {
 	pid     uint32 // 0 if unknown
 	program func() string
-	calls   atomic.Int32 // that run
+	calls   atomic.Int32 // that run; negative once the connection is closed for another one
 	idle    func()       // is called when one has ended; may be nil
 	hangUp  func() error // closes the connection
 	left    atomic.Bool  // the connection is closed
@@ -36,6 +37,16 @@ func (c *caller) owner() owner {
 
 // gone reports whether c's connection is closed. Its calls end soon.
 func (c *caller) gone() bool { return c != nil && c.left.Load() }
+
+// replaced is added to the number of calls of a connection that is closed for another one.
+const replaced = math.MinInt32 / 2
+
+// replace reports whether the connection may be closed for another one, because none of its
+// calls run. A call that starts later finds that in wasReplaced, and does not run.
+func (c *caller) replace() bool { return c.calls.CompareAndSwap(0, replaced) }
+
+// wasReplaced reports whether the server closes c's connection for another one.
+func (c *caller) wasReplaced() bool { return c != nil && c.calls.Load() < 0 }
 
 // newCaller asks the system for the process at the other end of c. A later process can have
 // the same number, so the caller is read when the connection is made.

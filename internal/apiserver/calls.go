@@ -139,13 +139,17 @@ func (c *call) ended() {
 // when its request has arrived: clients that are slow to send one must not make others wait.
 func (c *call) admit(in any) error {
 	if err := c.receive(in); err != nil {
-		return err
+		return c.unlessReplaced(err)
 	}
 	if !c.limiter.tryAcquire(c.from) {
 		c.record.SetPhase(inflight.Queued, in)
 		if err := c.limiter.acquire(c.ctx, c.from); err != nil {
-			return c.busy(err)
+			return c.unlessReplaced(c.busy(err))
 		}
+	}
+	if c.from.wasReplaced() { // from here on, the slot keeps the connection
+		c.limiter.release(c.from)
+		return c.unlessReplaced(nil)
 	}
 	c.running = true
 	c.record.SetPhase(inflight.Running, in)
@@ -153,6 +157,15 @@ func (c *call) admit(in any) error {
 		return c.busy(c.limiter.allRunning(c.deadline))
 	}
 	return nil
+}
+
+// unlessReplaced returns err, or that csi-proxy has closed the connection for another one:
+// otherwise that call would look as if its caller had given up.
+func (c *call) unlessReplaced(err error) error {
+	if c.from.wasReplaced() {
+		return c.busy(&BusyError{Pipe: c.limiter.pipe, reason: fmt.Sprintf("the connection of this call was closed for another one: %d are open, which is the limit", maxConnections)})
+	}
+	return err
 }
 
 func (c *call) busy(err error) *failure {

@@ -29,6 +29,9 @@ type conns struct {
 	pipe string
 	log  *slog.Logger
 
+	// crowded, if set, is called for each connection that is closed because too many are open.
+	crowded func(Crowded)
+
 	closing func()
 	closed  chan struct{}
 
@@ -37,6 +40,23 @@ type conns struct {
 	shares     *shares // of open
 	refusedLog logLimiter
 	closedLog  logLimiter
+}
+
+// Crowded is how a connection was closed because its pipe has too many.
+type Crowded string
+
+const (
+	// Replaced is a connection without a running call that was closed for a new one.
+	Replaced Crowded = "replaced"
+	// Refused is a new connection that was closed because none could be replaced.
+	Refused Crowded = "refused"
+)
+
+// count counts a connection that is closed because too many are open.
+func (l *conns) count(how Crowded) {
+	if l.crowded != nil {
+		l.crowded(how)
+	}
 }
 
 func newConns(pipe string, l net.Listener, log *slog.Logger) *conns {
@@ -125,22 +145,29 @@ func (l *conns) admit(c *conn) bool {
 	c.caller.idle, c.caller.hangUp = func() { l.shares.use(c.share) }, c.Close
 	replaced, ok := l.shares.take(c.share)
 	if !ok {
+		l.count(Refused)
 		if suppressed, ok := l.refusedLog.allow(); ok {
-			l.log.Warn("Refused connection, too many are open", "pipe", l.pipe, "limit", maxConnections, "suppressed", suppressed)
+			l.warn("Refused a connection: too many are open, and run calls or are of processes that have fewer", c.caller, suppressed)
 		}
 		return false
 	}
 	l.mu.Lock()
 	l.open[c] = struct{}{}
 	l.mu.Unlock()
-	if replaced != nil {
+	if replaced != nil && replaced.of.wasReplaced() { // otherwise it is closed already
+		l.count(Replaced)
 		if suppressed, ok := l.closedLog.allow(); ok {
-			l.log.LogAttrs(context.Background(), slog.LevelWarn, "Closed an idle connection of the process that has most, too many are open",
-				append(replaced.of.attrs(), slog.String("pipe", l.pipe), slog.Int("limit", maxConnections), slog.Int("suppressed", suppressed))...)
+			l.warn("Closed a connection without a running call, of the process that has most: too many are open", replaced.of, suppressed)
 		}
 		replaced.conn.Close()
 	}
 	return true
+}
+
+// warn logs that a connection of a process was closed.
+func (l *conns) warn(msg string, of *caller, suppressed int) {
+	l.log.LogAttrs(context.Background(), slog.LevelWarn, msg,
+		append(of.attrs(), slog.String("pipe", l.pipe), slog.Int("limit", maxConnections), slog.Int("suppressed", suppressed))...)
 }
 
 // conn is a connection.

@@ -739,6 +739,40 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
+// The call of a connection that csi-proxy closes for another one is not one whose caller gave up.
+func TestCallOfReplacedConnectionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newMemory(), held{release: make(chan struct{})}
+		var log logBuffer
+		inMemory(t, log.logger(slog.LevelInfo), l, h.disk())
+		var calls sync.WaitGroup
+		call := func(c *grpc.ClientConn) {
+			calls.Go(func() { diskv1.NewDiskClient(c).Rescan(t.Context(), &diskv1.RescanRequest{}) })
+			synctest.Wait()
+		}
+		running, queued := l.client(t), l.client(t)
+		for range 32 {
+			call(running)
+		}
+		call(queued)
+		var others []net.Conn
+		for range 255 { // all places, without that of the calls that run
+			c := sendPreface(l.dial())
+			c.frames.WriteSettings()
+			others = append(others, c.Conn)
+			synctest.Wait()
+		}
+		if got := lines(log.String(), "Request failed"); len(got) != 1 || !strings.Contains(got[0], "code=ResourceExhausted") || !strings.Contains(got[0], "closed for another one: 256 are open") {
+			t.Errorf("logged %q, want that the connection was closed", got)
+		}
+		close(h.release)
+		calls.Wait()
+		for _, c := range others {
+			c.Close()
+		}
+	})
+}
+
 func TestAcceptRetriesAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &failingListener{memory: newMemory(), times: 10, err: errors.New("insufficient system resources")}

@@ -109,6 +109,10 @@ type Config struct {
 	// Busy, if set, is called for each call that is refused because its pipe has too many.
 	Busy func(pipe string)
 
+	// Crowded, if set, is called for each connection that is closed because its pipe has too
+	// many. It returns soon.
+	Crowded func(pipe string, how Crowded)
+
 	// Failed, if set, is called for each failed call, with the name of its method. It returns
 	// soon.
 	Failed func(method string, code codes.Code, err error)
@@ -410,7 +414,11 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(registrar, h)
 	reflection.Register(registrar)
-	return &pipeServer{Pipe: p, listener: newConns(p.Name, l, s.config.Log), grpc: g, health: h}
+	listener := newConns(p.Name, l, s.config.Log)
+	if s.config.Crowded != nil {
+		listener.crowded = func(how Crowded) { s.config.Crowded(p.Name, how) }
+	}
+	return &pipeServer{Pipe: p, listener: listener, grpc: g, health: h}
 }
 
 // Serve serves all pipes until ctx ends, and then stops as the package comment

@@ -105,7 +105,7 @@ func (r *shares) take(s *share) (replaced *share, ok bool) {
 	defer r.mu.Unlock()
 	r.add(s)
 	if len(r.held) >= r.limit {
-		if replaced = r.least(s); replaced == nil {
+		if replaced = r.replaceable(s); replaced == nil {
 			r.remove(s)
 			return nil, false
 		}
@@ -184,6 +184,18 @@ func (r *shares) put(s *share) bool {
 		r.drop(s)
 	}
 	return held
+}
+
+// replaceable returns the share whose place s takes. If it is a connection, no call starts on
+// it any more. The caller holds mu.
+func (r *shares) replaceable(s *share) *share {
+	for {
+		found := r.least(s)
+		if found == nil || found.conn == nil || found.of.gone() || found.of.replace() {
+			return found
+		}
+		// A call has started on it since least looked.
+	}
 }
 
 // least returns the share whose place s takes: of the callers with most shares, of their

@@ -61,6 +61,21 @@ func TestSharesOfTheGreedyAreLost(t *testing.T) {
 	}
 }
 
+// A connection on which a call starts is not closed for another one, whichever comes first.
+func TestConnectionThatStartsACallIsNotReplaced(t *testing.T) {
+	for range 2000 {
+		idle := (&conn{caller: &caller{pid: 1}}).newShare()
+		r, l := newShares(1), newLimiter("p", new(Calls))
+		r.take(idle)
+		runs := make(chan bool)
+		go func() { runs <- l.tryAcquire(idle.of) && !idle.of.wasReplaced() }()
+		_, replaced := r.take((&conn{caller: &caller{pid: 2}}).newShare())
+		if <-runs == replaced {
+			t.Fatalf("the connection was replaced: %t, and its call runs: %[1]t", replaced)
+		}
+	}
+}
+
 // In a queue, a call takes the place of another only if that one's process has more, or its
 // connection in the same process.
 func TestQueueKeepsItsOrder(t *testing.T) {

@@ -46,6 +46,7 @@ type Server struct {
 	handled  *grpcprometheus.ServerMetrics
 	seconds  *prometheus.CounterVec
 	refused  *prometheus.CounterVec
+	crowded  *prometheus.CounterVec
 	registry *prometheus.Registry
 	scrapes  chan struct{} // has those that run
 
@@ -69,6 +70,9 @@ func New(version string) *Server {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csi_proxy_calls_refused_total", Help: "Calls that were refused because the pipe had too many.",
 		}, []string{"group"}),
+		crowded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csi_proxy_connections_closed_total", Help: "Connections that were closed because the pipe had too many.",
+		}, []string{"group", "reason"}),
 		registry: prometheus.NewRegistry(),
 		scrapes:  make(chan struct{}, maxScrapes),
 		state:    "starting",
@@ -88,7 +92,7 @@ func New(version string) *Server {
 		}
 		return 0
 	})
-	s.registry.MustRegister(s.handled, s.seconds, s.refused, info, ready,
+	s.registry.MustRegister(s.handled, s.seconds, s.refused, s.crowded, info, ready,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
@@ -99,6 +103,9 @@ func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *se
 	groups := groupsOf(pipes)
 	for _, group := range groups {
 		s.refused.WithLabelValues(group)
+		for _, how := range []apiserver.Crowded{apiserver.Replaced, apiserver.Refused} {
+			s.crowded.WithLabelValues(group, string(how))
+		}
 	}
 	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
 	s.mu.Lock()
@@ -116,6 +123,7 @@ func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *se
 func (s *Server) Count(config *apiserver.Config) {
 	config.Count = s.handled.UnaryServerInterceptor()
 	config.Busy = func(pipe string) { s.refused.WithLabelValues(groupOf(pipe)).Inc() }
+	config.Crowded = func(pipe string, how apiserver.Crowded) { s.crowded.WithLabelValues(groupOf(pipe), string(how)).Inc() }
 	config.Measure = func(method string) func(inflight.Spent) {
 		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 		in := func(p inflight.Phase) prometheus.Counter { return s.seconds.WithLabelValues(service, name, string(p)) }
