@@ -2,6 +2,8 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -9,14 +11,19 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	api "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	olderapi "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	older "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // scrape returns the metrics of a daemon.
@@ -48,6 +55,8 @@ func TestMetrics(t *testing.T) {
 		`grpc_server_handled_total{grpc_code="Internal",grpc_method="FormatVolume",grpc_service="v1.Volume",grpc_type="unary"} 0`,
 		`csi_proxy_call_seconds_total{grpc_method="FormatVolume",grpc_service="v1.Volume",phase="waiting"} 0`,
 		`csi_proxy_calls_refused_total{group="disk"} 0`,
+		`csi_proxy_connections_closed_total{group="disk",reason="replaced"} 0`,
+		`csi_proxy_connections_closed_total{group="disk",reason="refused"} 0`,
 		`csi_proxy_oldest_call_seconds{group="smb"} 0`,
 		`csi_proxy_ready 1`,
 		`csi_proxy_disks{state="online"} 3`,
@@ -132,6 +141,65 @@ func TestMetrics(t *testing.T) {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// Each call of an overload is counted: those that ran, those that were refused, and those
+// whose time was over.
+func TestOverloadIsScraped(t *testing.T) {
+	const clients, each, after = 10, 32, 32
+	sockets(t)
+	p := start(t, "-metrics-bind-address=127.0.0.1:0")
+	p.await(t, "Serving ")
+	node := newTestNode(t)
+	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	list := func(disks api.DiskClient, limit time.Duration) {
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			disks.ListDiskIDs(ctx, &api.ListDiskIDsRequest{}) // the daemon counts the result
+		})
+	}
+	for range clients {
+		disks := api.NewDiskClient(node.connect(t, "disk", "v1"))
+		for range each {
+			list(disks, 3*time.Second)
+		}
+	}
+	calls.Wait()
+	if err := control(t).ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range after {
+		list(node.disks, longLimit)
+	}
+	calls.Wait()
+
+	got := map[string]int{}
+	err := nodetest.Eventually(longLimit, func() error { // it may count the last ones after their clients have left
+		clear(got)
+		text := scrape(t, p)
+		sum := 0
+		for _, m := range regexp.MustCompile(`(?m)^grpc_server_handled_total\{grpc_code="(\w+)",grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"\} ([1-9]\d*)$`).FindAllStringSubmatch(text, -1) {
+			n, _ := strconv.Atoi(m[2])
+			got[m[1]], sum = n, sum+n
+		}
+		started := fmt.Sprintf("\ngrpc_server_started_total{grpc_method=\"ListDiskIDs\",grpc_service=\"v1.Disk\",grpc_type=\"unary\"} %d\n", clients*each+after)
+		refused := fmt.Sprintf("\ncsi_proxy_calls_refused_total{group=\"disk\"} %d\n", got["ResourceExhausted"])
+		if sum != clients*each+after || !strings.Contains(text, started) || !strings.Contains(text, refused) {
+			return fmt.Errorf("of %d calls, %d are counted: %v", clients*each+after, sum, got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Attr("measured", fmt.Sprintf("%d calls of an overloaded pipe: the scrape has %v", clients*each+after, got))
+	if got["OK"] != after || got["DeadlineExceeded"] != 32 || got["ResourceExhausted"] != clients*each-32 {
+		t.Errorf("%v, want %d OK, 32 DeadlineExceeded and %d ResourceExhausted", got, after, clients*each-32)
 	}
 }
 
