@@ -79,3 +79,33 @@ func TestFailedCallsAreKept(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Many commands that look at a busy server and give up do not displace the failures that they
+// look for, and do not fill the log.
+func TestLookThatEndsIsNotAFailure(t *testing.T) {
+	socketDir(t)
+	calls := new(apiserver.Calls)
+	d := &fakeDisk{rescan: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	var log logBuffer
+	pipes := apiserver.Pipes(wire.Disk(d, nil))
+	for i := range pipes {
+		pipes[i].Looks, pipes[i].Changes = true, func(method string) bool { return method != "Rescan" && method != "ListDiskIDs" }
+	}
+	s, err := apiserver.Open(t.Context(), apiserver.Config{Log: log.logger(slog.LevelInfo), Calls: calls}, pipes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	limited, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := dialDisk(t).Rescan(limited, &diskv1.RescanRequest{}); err == nil {
+		t.Fatal("Rescan succeeded")
+	}
+	stop()
+	<-done // all calls have ended
+	if kept := calls.Failed(); len(kept) > 0 || strings.Contains(log.String(), "Rescan") {
+		t.Errorf("kept: %+v, logged:\n%s", kept, log.String())
+	}
+}

@@ -88,6 +88,9 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 		return
 	}
 	code := status.Code(err)
+	if s.lookedOnly(l, c, code) {
+		return
+	}
 	if s.config.Failed != nil {
 		s.config.Failed(path.Base(c.Method), code, err)
 	}
@@ -104,6 +107,12 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}
 	s.log(levelOf(code, c, err), "Request failed", err, attrs)
+}
+
+// lookedOnly reports whether a call ended because its caller looked no longer.
+func (s *Server) lookedOnly(l *limiter, c *inflight.Call, code codes.Code) bool {
+	_, changes := s.changes[c.Method]
+	return l.looks && !changes && (code == codes.Canceled || code == codes.DeadlineExceeded)
 }
 
 // log logs a line whose source is where the error was made, if that is known.
@@ -194,7 +203,9 @@ func (s *Server) logFinish(l *limiter, c *inflight.Call) {
 	}
 	code, err := codes.OK, c.Err()
 	if err != nil {
-		code = statusOf(err).Code()
+		if code = statusOf(err).Code(); s.lookedOnly(l, c, code) {
+			return
+		}
 		s.calls.failed.add(c, code, err)
 	}
 	suppressed, ok := l.failureLog.allow()

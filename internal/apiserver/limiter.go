@@ -15,6 +15,7 @@ import (
 type limiter struct {
 	pipe     string
 	quiet    bool // failures of calls are not logged, unless csi-proxy causes them
+	looks    bool // [Pipe.Looks]
 	calls    *Calls
 	arriving *shares
 	waiting  *shares

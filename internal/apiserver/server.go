@@ -66,6 +66,10 @@ type Pipe struct {
 
 	// Listen creates the pipe; nil means [Config.Listen].
 	Listen func(name string) (net.Listener, error)
+
+	// Looks means that callers of methods without [Pipe.Changes] only look, such as a command
+	// that shows the calls in flight: if one gives up, that is no failure to log or to keep.
+	Looks bool
 }
 
 // Config configures a [Server]. The zero Config is usable.
@@ -402,7 +406,7 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	// A stop does not wait for the health and reflection services: clients use
 	// them to see that the server is stopping.
 	api, aux := newLimiter(p.Name, s.calls), newLimiter(p.Name, new(Calls))
-	aux.quiet = true
+	aux.quiet, api.looks = true, p.Looks
 	g := grpc.NewServer(append(limits(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.invoke})...),

@@ -38,6 +38,7 @@ func Pipe(disks Disks, calls *apiserver.Calls) apiserver.Pipe {
 		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls},
 		Changes: func(method string) bool { return method == "ClearDisk" },
 		Listen:  apiserver.Listen,
+		Looks:   true,
 	}
 }
 
