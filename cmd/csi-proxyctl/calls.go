@@ -151,22 +151,30 @@ func (a *app) lastFailed(ctx context.Context) ([]*admin.FailedCall, error) {
 // waitIsLong is how long a call of this command may take before a note says what it does.
 const waitIsLong = 2 * time.Second
 
+// The pauses between looks at the own calls. The first is longer than a call needs to have
+// taken long; then each is twice as long as the one before. Otherwise many commands that wait
+// would keep csi-proxy busy with their looks.
+const (
+	firstPause   = waitIsLong + waitIsLong/4
+	longestPause = 30 * time.Second
+)
+
 // noteWaits notes what the calls of this process do that take long, and which call has what they
-// wait for, until settled is called.
-func (a *app) noteWaits(ctx context.Context) (settled func()) {
+// wait for, until settled is called. look returns the calls in flight.
+func (a *app) noteWaits(ctx context.Context, look func(context.Context) ([]*admin.Call, error)) (settled func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		noted := map[string]bool{}
-		for {
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(waitIsLong):
+			case <-time.After(pause):
 			}
 			limited, cancel := context.WithTimeout(ctx, waitIsLong)
-			calls, err := a.inFlight(limited)
+			calls, err := look(limited)
 			cancel()
 			if err != nil {
 				continue // what the command does fails as well, or does not need this
