@@ -77,7 +77,7 @@ func (a *app) filter(list any, rows [][]string) (any, [][]string, error) {
 }
 
 // matches reports whether an entry has the value of a filter. A list has each of its
-// elements; what the node did not report is the empty value.
+// elements; an empty one, and what the node did not report, has the empty value.
 func matches(entry map[string]any, t reflect.Type, filter string) (bool, error) {
 	field, want, ok := strings.Cut(filter, "=")
 	field, not := strings.CutSuffix(field, "!")
@@ -93,8 +93,11 @@ func matches(entry map[string]any, t reflect.Type, filter string) (bool, error) 
 		}
 	}
 	values, isList := value.([]any)
-	if !isList {
+	switch {
+	case !isList:
 		values = []any{value}
+	case len(values) == 0:
+		values = []any{""}
 	}
 	has := false
 	for _, v := range values {
