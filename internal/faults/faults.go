@@ -21,6 +21,10 @@ import (
 
 // Set is the faults of a node. The zero Set has none. It is safe for concurrent use.
 type Set struct {
+	// Alias, if set, returns another path of what a path is about, or "". A fault is for the
+	// calls with either. It must be set before calls.
+	Alias func(path string) string
+
 	mu   sync.Mutex
 	list []*Active
 }
@@ -94,7 +98,7 @@ func (a *Active) matches(c *win32.Call) bool {
 	f := &a.fault
 	return (f.Call == c.Name || f.Call == winapi.AnyCall && c.Name != winapi.CloseHandle) &&
 		(f.Code == 0 || f.Code == c.Code) &&
-		(a.path == "" || strings.Contains(winpath.Fold(c.Path), a.path))
+		(a.path == "" || strings.Contains(winpath.Fold(c.Path), a.path) || a.set.Alias != nil && strings.Contains(winpath.Fold(a.set.Alias(c.Path)), a.path))
 }
 
 // Add adds a fault. It fails with hosterr.ErrInvalid if f makes no sense.

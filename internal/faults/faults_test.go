@@ -12,9 +12,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// calls is an API whose Reenumerate and DeviceIoControl succeed.
+// calls is an API whose Reenumerate, DeleteMountPoint and DeviceIoControl succeed.
 type calls struct{ win32.API }
 
+func (calls) DeleteMountPoint(string) error                                     { return nil }
 func (calls) Reenumerate() error                                                { return nil }
 func (calls) DeviceIoControl(win32.Handle, uint32, []byte, []byte) (int, error) { return 0, nil }
 
@@ -95,6 +96,24 @@ func TestParseError(t *testing.T) {
 	} {
 		if got, err := parseError(text); err != nil || got != want {
 			t.Errorf("parseError(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+// A disk has a path with its number, and a device interface path.
+func TestFaultMatchesAlias(t *testing.T) {
+	fs := Set{Alias: func(path string) string {
+		if path == `\\?\scsi#disk` {
+			return `\\.\PhysicalDrive1`
+		}
+		return ""
+	}}
+	if _, err := fs.Add(nodespec.Fault{Call: "*", Path: "physicaldrive1", Error: "ERROR_CRC"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{`\\?\scsi#disk`: win32.ERROR_CRC, `\\.\PhysicalDrive1`: win32.ERROR_CRC, `\\?\scsi#other`: nil, "": nil} {
+		if err := win32.Observe(calls{}, fs.Hook).DeleteMountPoint(path); err != want {
+			t.Errorf("a call about %q = %v, want %v", path, err, want)
 		}
 	}
 }

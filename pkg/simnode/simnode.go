@@ -61,6 +61,7 @@ func Open(config Config) (*Node, error) {
 	if n.emulated, err = emulated.Open(config, emulated.Machine{Rand: n.rand}); err != nil {
 		return nil, err
 	}
+	n.faults.Alias = n.emulated.DriveOf
 	bare := node.New(n.emulated)
 	bare.Log, bare.WorkingDirs = n.log, config.WorkingDirs
 	n.bare, n.bareSMB = diskapi.On(bare), smbapi.On(bare)

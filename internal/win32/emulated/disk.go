@@ -102,6 +102,19 @@ func (n *Node) diskByNumber(number uint32) *disk {
 	return nil
 }
 
+// DriveOf returns the path with the number of the disk that a device interface path names, or
+// "". People know disks by their numbers, and the services open some by their interfaces.
+func (n *Node) DriveOf(path string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range n.disks {
+		if strings.EqualFold(path, d.interfacePath()) {
+			return fmt.Sprintf(`\\.\PhysicalDrive%d`, d.Number)
+		}
+	}
+	return ""
+}
+
 // interfacePath returns the disk's GUID_DEVINTERFACE_DISK path.
 func (d *disk) interfacePath() string {
 	if d.path != "" { // what it is made of never changes

@@ -16,7 +16,8 @@ type Fault struct {
 	// Code is the control code or information class. 0 means any.
 	Code uint32 `json:"code"`
 	// Path limits the fault to calls whose path, name or ID contains this text, ignoring
-	// case: "PhysicalDrive2", a volume's GUID, `plugins\vol-1`. Empty means any.
+	// case: "PhysicalDrive2", a volume's GUID, `plugins\vol-1`. The number of a disk also
+	// matches calls that open it by its device interface. Empty means any.
 	Path string `json:"path"`
 	// Skip is how many matching calls are not affected before the first that is.
 	Skip uint32 `json:"skip"`
