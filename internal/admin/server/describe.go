@@ -64,13 +64,14 @@ func textOf(err error) string {
 	return node.Typed(err).Error()
 }
 
-// describeDisks describes all disks. One that does not report its number is left out.
+// describeDisks describes all disks. One that does not report its number is left out, with an
+// error if it does not answer at all.
 func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk, error) {
 	paths, err := ask(ctx, &s.questions, "disks", func(context.Context) ([]string, error) { return storage.DiskPaths(n) })
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*admin.Disk, len(paths))
+	found, silent := make([]*admin.Disk, len(paths)), make([]error, len(paths))
 	each(len(paths), func(i int) {
 		path := paths[i]
 		number, err := ask(ctx, &s.questions, "number of "+path, func(ctx context.Context) (*uint32, error) {
@@ -80,6 +81,9 @@ func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk
 		})
 		if err != nil {
 			n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
+		}
+		if errors.Is(err, hosterr.ErrUnavailable) { // and not gone
+			silent[i] = hosterr.Wrap("ask for the number of", hosterr.Quote(path), err)
 		}
 		if err != nil || number == nil {
 			return
@@ -99,7 +103,7 @@ func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk
 		}
 		found[i] = out
 	})
-	return slices.DeleteFunc(found, func(d *admin.Disk) bool { return d == nil }), ctx.Err()
+	return slices.DeleteFunc(found, func(d *admin.Disk) bool { return d == nil }), cmp.Or(ctx.Err(), cmp.Or(silent...))
 }
 
 // describe adds to out what is known of a disk, until something fails.
