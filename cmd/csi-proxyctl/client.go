@@ -6,7 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"sync"
 	"syscall"
+
+	"google.golang.org/grpc"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -25,6 +28,31 @@ func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() 
 		return &failure{api + " " + method, err}
 	}
 	return nil
+}
+
+// answer makes one call of a client, with a time limit of its own: in a list, what hangs takes no
+// time from the others.
+func answer[In, Out any](ctx context.Context, a *app, call func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	return call(ctx, in)
+}
+
+// maxAsked is how many disks are asked at once. It is less than the calls of one pipe that run.
+const maxAsked = 8
+
+// each calls f with the indexes of n disks, a few at once.
+func each(n int, f func(i int)) {
+	slots := make(chan struct{}, maxAsked)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	group.Wait()
 }
 
 // onAdmin makes one call on the pipe of administrators, for a command.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,13 +60,29 @@ type diskLocation struct {
 	LUN     string `json:"lun"`
 }
 
-// listDisks prints the disks with these numbers, or all disks if there are none.
+// listDisks prints the disks with these numbers, or all disks if there are none. What the API
+// does not answer, the pipe of administrators may know.
 func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
-	entries, err := a.disks(ctx, only)
-	if err != nil && !errors.Is(err, errIncomplete) {
-		return err
+	asked, unlisted := a.askDisks(ctx, only)
+	if unlisted != nil && statusIn(unlisted) == nil {
+		return unlisted // not from the API: nothing answers, or there is no such disk
 	}
-	a.describeDisks(ctx, entries)
+	node := a.describedNode(ctx)
+	if unlisted != nil {
+		if asked = disksOf(node, only); len(asked) == 0 {
+			return unlisted
+		}
+		a.note("%s", explain(unlisted))
+		a.note("the list has only what the pipe of administrators knows")
+	}
+	complete := unlisted == nil
+	entries := []diskEntry{}
+	for i := range asked {
+		d := &asked[i]
+		a.addDescription(&d.diskEntry, node)
+		complete = a.noteFailures(d) && complete
+		entries = append(entries, d.diskEntry)
+	}
 	rows := [][]string{}
 	for _, e := range entries {
 		size, state, access, location := "", "", "", ""
@@ -85,7 +100,13 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		}
 		rows = append(rows, []string{number(e.Number), size, state, access, text(e.Style), text(e.Bus), e.Serial, e.Page83, location, text(e.Identity), text(e.OfflineReason)})
 	}
-	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows), err)
+	if err := a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows); err != nil {
+		return err
+	}
+	if !complete {
+		return &failure{err: errIncomplete}
+	}
+	return nil
 }
 
 // text returns the text of a cell.
@@ -96,81 +117,130 @@ func text(s *string) string {
 	return *s
 }
 
-// describeDisks adds what the API does not report.
-func (a *app) describeDisks(ctx context.Context, entries []diskEntry) {
+// describedNode returns what the API does not report of the disks, or nil.
+func (a *app) describedNode(ctx context.Context) *admin.DescribeResponse {
 	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	if err != nil {
 		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
-		return
+		return nil
 	}
 	if node.DisksError != "" {
 		a.note("style, bus, access, identity and offline reason are unknown: %s", node.DisksError)
 	}
-	for i := range entries {
-		e := &entries[i]
-		at := slices.IndexFunc(node.Disks, func(d *admin.Disk) bool { return d.Number == e.Number })
-		if at < 0 {
-			continue
-		}
-		d := node.Disks[at]
-		if d.Error != "" {
-			a.note("disk %d: cannot describe it: %s", d.Number, d.Error)
-			continue
-		}
-		readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, node.Disks)
-		e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
+	return node
+}
+
+// addDescription adds what the API does not report, and what it did not answer.
+func (a *app) addDescription(e *diskEntry, node *admin.DescribeResponse) {
+	at := slices.IndexFunc(node.GetDisks(), func(d *admin.Disk) bool { return d.Number == e.Number })
+	if at < 0 {
+		return
+	}
+	d := node.Disks[at]
+	if d.Error != "" {
+		a.note("disk %d: cannot describe it: %s", d.Number, d.Error)
+		return
+	}
+	readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, node.Disks)
+	e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
+	if e.SizeBytes == nil {
+		size := int64(d.SizeBytes)
+		e.SizeBytes = &size
+	}
+	if e.Online == nil {
+		e.Online = &d.Online
 	}
 }
 
-// disks returns information about disks. If it fails with errIncomplete, the list is
+// disksOf returns the disks of a description.
+func disksOf(node *admin.DescribeResponse, only map[uint32]bool) (asked []askedDisk) {
+	for _, d := range node.GetDisks() {
+		if len(only) == 0 || only[d.Number] {
+			asked = append(asked, askedDisk{diskEntry: diskEntry{Number: d.Number}})
+		}
+	}
+	slices.SortFunc(asked, func(x, y askedDisk) int { return cmp.Compare(x.Number, y.Number) })
+	return asked
+}
+
+// askedDisk is a disk, and why the API did not answer about it.
+type askedDisk struct {
+	diskEntry
+	size, state, location error // location is noted for all disks at once
+}
+
+// noteFailures notes what the API did not answer about a disk. It reports whether all of that
+// is known nevertheless.
+func (a *app) noteFailures(d *askedDisk) (complete bool) {
+	for _, f := range []struct {
+		what string
+		err  error
+	}{{"size", d.size}, {"state", d.state}} {
+		if f.err != nil {
+			a.note("disk %d: cannot get %s: %s", d.Number, f.what, brief(f.err))
+		}
+	}
+	return d.location == nil && (d.size == nil || d.SizeBytes != nil) && (d.state == nil || d.Online != nil)
+}
+
+// disks returns what the API reports of all disks. If it fails with errIncomplete, the list is
 // usable, and the missing parts have been reported.
 func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
-	client, err := disk.NewClient()
+	asked, err := a.askDisks(ctx, only)
 	if err != nil {
-		return nil, &failure{err: err}
+		return nil, err
 	}
-	defer client.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	ids, err := client.ListDiskIDs(ctx, &v1.ListDiskIDsRequest{})
-	if err != nil {
-		return nil, &failure{"disk/v1 ListDiskIDs", err}
-	}
-	locations, err := client.ListDiskLocations(ctx, &v1.ListDiskLocationsRequest{})
-	if err != nil {
-		return nil, &failure{"disk/v1 ListDiskLocations", err}
-	}
-	complete := true
-	for n := range only {
-		if ids.DiskIDs[n] == nil {
-			return nil, &failure{err: fmt.Errorf("the node has no disk %d", n)}
-		}
-	}
-	entries := []diskEntry{}
-	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
-		if len(only) > 0 && !only[n] {
-			continue
-		}
-		e := diskEntry{Number: n, Serial: ids.DiskIDs[n].SerialNumber, Page83: ids.DiskIDs[n].Page83}
-		if stats, err := client.GetDiskStats(ctx, &v1.GetDiskStatsRequest{DiskNumber: n}); err != nil {
-			complete = false
-			a.note("disk %d: cannot get size: %s", n, brief(err))
-		} else {
-			e.SizeBytes = &stats.TotalBytes
-		}
-		if s, err := client.GetDiskState(ctx, &v1.GetDiskStateRequest{DiskNumber: n}); err != nil {
-			complete = false
-			a.note("disk %d: cannot get state: %s", n, brief(err))
-		} else {
-			e.Online = &s.IsOnline
-		}
-		if l := locations.DiskLocations[n]; l != nil {
-			e.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
-		}
-		entries = append(entries, e)
+	entries, complete := []diskEntry{}, true
+	for i := range asked {
+		complete = a.noteFailures(&asked[i]) && complete
+		entries = append(entries, asked[i].diskEntry)
 	}
 	if !complete {
 		return entries, &failure{err: errIncomplete}
 	}
 	return entries, nil
+}
+
+// askDisks asks the API about disks, a few at once, each with a time limit of its own.
+func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, error) {
+	client, err := disk.NewClient()
+	if err != nil {
+		return nil, &failure{err: err}
+	}
+	defer client.Close()
+	ids, err := answer(ctx, a, client.ListDiskIDs, &v1.ListDiskIDsRequest{})
+	if err != nil {
+		return nil, &failure{"disk/v1 ListDiskIDs", err}
+	}
+	for n := range only {
+		if ids.DiskIDs[n] == nil {
+			return nil, &failure{err: fmt.Errorf("the node has no disk %d", n)}
+		}
+	}
+	asked := []askedDisk{}
+	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
+		if len(only) == 0 || only[n] {
+			asked = append(asked, askedDisk{diskEntry: diskEntry{Number: n, Serial: ids.DiskIDs[n].SerialNumber, Page83: ids.DiskIDs[n].Page83}})
+		}
+	}
+	locations, unlocated := answer(ctx, a, client.ListDiskLocations, &v1.ListDiskLocationsRequest{})
+	if unlocated != nil {
+		a.note("cannot get the locations of disks: %s", brief(unlocated))
+	}
+	each(len(asked), func(i int) {
+		d := &asked[i]
+		d.location = unlocated
+		if l := locations.GetDiskLocations()[d.Number]; l != nil {
+			d.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
+		}
+		var stats *v1.GetDiskStatsResponse
+		if stats, d.size = answer(ctx, a, client.GetDiskStats, &v1.GetDiskStatsRequest{DiskNumber: d.Number}); d.size == nil {
+			d.SizeBytes = &stats.TotalBytes
+		}
+		var state *v1.GetDiskStateResponse
+		if state, d.state = answer(ctx, a, client.GetDiskState, &v1.GetDiskStateRequest{DiskNumber: d.Number}); d.state == nil {
+			d.Online = &state.IsOnline
+		}
+	})
+	return asked, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,60 +39,47 @@ type volumeEntry struct {
 	MountedAt  []string `json:"mountedAt"`
 }
 
+// listVolumes prints the volumes. What the API does not answer, the pipe of administrators may
+// know. It is asked last, because a call of the API may have waited for a format to end.
 func (a *app) listVolumes(ctx context.Context) error {
-	disks, err := disk.NewClient()
-	if err != nil {
-		return &failure{err: err}
+	asked, failed, err := a.askVolumes(ctx)
+	if err != nil && statusIn(err) == nil {
+		return err
 	}
-	defer disks.Close()
-	volumes, err := volume.NewClient()
+	described := a.describedVolumes(ctx)
 	if err != nil {
-		return &failure{err: err}
+		if len(described) == 0 {
+			return err
+		}
+		a.note("%s", explain(err))
+		a.note("the list has only what the pipe of administrators knows")
+		for _, d := range described {
+			if len(d.Disks) > 0 {
+				failed = append(failed, d.Disks[0])
+			}
+		}
+		slices.Sort(failed)
 	}
-	defer volumes.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	ids, err := disks.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-	if err != nil {
-		return &failure{"disk/v1 ListDiskIDs", err}
+	complete := err == nil && len(failed) == 0
+	for _, n := range slices.Compact(failed) {
+		asked = append(asked, volumesOn(n, described)...)
 	}
-	complete, described := true, a.describedVolumes(ctx)
+	slices.SortStableFunc(asked, func(x, y askedVolume) int { return cmp.Compare(x.Disk, y.Disk) })
 	entries, rows := []volumeEntry{}, [][]string{}
-	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
-		list, err := volumes.ListVolumesOnDisk(ctx, &v1.ListVolumesOnDiskRequest{DiskNumber: n})
-		if err != nil {
-			complete = false
-			a.note("disk %d: cannot list volumes: %s", n, brief(err))
-			continue
+	for i := range asked {
+		v := &asked[i]
+		v.add(described[strings.ToLower(v.ID)])
+		complete = a.noteVolume(v) && complete
+		e := v.volumeEntry
+		formatted, size, used, fill := "", "", "", ""
+		if e.Formatted != nil {
+			formatted = yesNo(*e.Formatted)
 		}
-		for _, id := range list.VolumeIds {
-			e := volumeEntry{ID: id, Disk: n}
-			formatted, size, used, fill := "", "", "", ""
-			f, err := volumes.IsVolumeFormatted(ctx, &v1.IsVolumeFormattedRequest{VolumeId: id})
-			switch {
-			case err != nil:
-				complete = false
-				a.note("volume %s: cannot check format: %s", id, brief(err))
-			case f.Formatted:
-				stats, err := volumes.GetVolumeStats(ctx, &v1.GetVolumeStatsRequest{VolumeId: id})
-				if err != nil {
-					complete = false
-					a.note("volume %s: cannot get size: %s", id, brief(err))
-				} else {
-					e.SizeBytes, e.UsedBytes = &stats.TotalBytes, &stats.UsedBytes
-					size, used, fill = a.size(uint64(stats.TotalBytes)), a.size(uint64(stats.UsedBytes)), percent(stats.UsedBytes, stats.TotalBytes)
-				}
-				fallthrough
-			default:
-				e.Formatted = &f.Formatted
-				formatted = yesNo(f.Formatted)
-			}
-			if d := described[strings.ToLower(id)]; d != nil {
-				e.FileSystem, e.Label, e.MountedAt = &d.FileSystem, &d.Label, append([]string{}, d.MountedAt...)
-			}
-			entries = append(entries, e)
-			rows = append(rows, []string{id, number(n), formatted, size, used, fill, text(e.FileSystem), text(e.Label), strings.Join(e.MountedAt, " ")})
+		if e.SizeBytes != nil {
+			size, used, fill = a.size(uint64(*e.SizeBytes)), a.size(uint64(*e.UsedBytes)), percent(*e.UsedBytes, *e.SizeBytes)
 		}
+		entries = append(entries, e)
+		rows = append(rows, []string{e.ID, number(e.Disk), formatted, size, used, fill, text(e.FileSystem), text(e.Label), strings.Join(e.MountedAt, " ")})
 	}
 	if err := a.print(entries, "VOLUME DISK FORMATTED SIZE USED FILL FILESYSTEM LABEL MOUNTED-AT", rows); err != nil {
 		return err
@@ -100,6 +88,103 @@ func (a *app) listVolumes(ctx context.Context) error {
 		return &failure{err: errIncomplete}
 	}
 	return nil
+}
+
+// askedVolume is a volume, and why the API did not answer about it.
+type askedVolume struct {
+	volumeEntry
+	format, stats error
+}
+
+// noteVolume notes what the API did not answer about a volume. It reports whether all of that
+// is known nevertheless.
+func (a *app) noteVolume(v *askedVolume) (complete bool) {
+	if v.format != nil {
+		a.note("volume %s: cannot check format: %s", v.ID, brief(v.format))
+	}
+	if v.stats != nil {
+		a.note("volume %s: cannot get size: %s", v.ID, brief(v.stats))
+	}
+	return (v.format == nil || v.Formatted != nil) && (v.stats == nil || v.SizeBytes != nil)
+}
+
+// add adds what the API does not report, and what it did not answer.
+func (v *askedVolume) add(d *admin.Volume) {
+	if d == nil {
+		return
+	}
+	v.FileSystem, v.Label, v.MountedAt = &d.FileSystem, &d.Label, append([]string{}, d.MountedAt...)
+	if formatted := d.FileSystem != ""; v.Formatted == nil && !d.Offline {
+		v.Formatted = &formatted
+	}
+	if v.SizeBytes == nil && d.SizeBytes > 0 {
+		size, used := int64(d.SizeBytes), int64(d.SizeBytes-d.FreeBytes)
+		v.SizeBytes, v.UsedBytes = &size, &used
+	}
+}
+
+// volumesOn returns the described volumes of a disk of which the API does not list them.
+func volumesOn(disk uint32, described map[string]*admin.Volume) (found []askedVolume) {
+	for _, d := range described {
+		if slices.Contains(d.Disks, disk) {
+			found = append(found, askedVolume{volumeEntry: volumeEntry{ID: d.Id, Disk: disk}})
+		}
+	}
+	slices.SortFunc(found, func(x, y askedVolume) int { return cmp.Compare(x.ID, y.ID) })
+	return found
+}
+
+// askVolumes asks the API about all volumes, on a few disks at once, each call with a time limit
+// of its own. It notes the disks whose volumes it could not list, and returns them.
+func (a *app) askVolumes(ctx context.Context) (asked []askedVolume, failed []uint32, err error) {
+	disks, err := disk.NewClient()
+	if err != nil {
+		return nil, nil, &failure{err: err}
+	}
+	defer disks.Close()
+	volumes, err := volume.NewClient()
+	if err != nil {
+		return nil, nil, &failure{err: err}
+	}
+	defer volumes.Close()
+	ids, err := answer(ctx, a, disks.ListDiskIDs, &diskv1.ListDiskIDsRequest{})
+	if err != nil {
+		return nil, nil, &failure{"disk/v1 ListDiskIDs", err}
+	}
+	numbers := slices.Sorted(maps.Keys(ids.DiskIDs))
+	on, unlisted := make([][]askedVolume, len(numbers)), make([]error, len(numbers))
+	each(len(numbers), func(i int) { on[i], unlisted[i] = a.askVolumesOn(ctx, volumes, numbers[i]) })
+	for i, n := range numbers {
+		if unlisted[i] != nil {
+			a.note("disk %d: cannot list volumes: %s", n, brief(unlisted[i]))
+			failed = append(failed, n)
+		}
+	}
+	return slices.Concat(on...), failed, nil
+}
+
+// askVolumesOn asks the API about the volumes of a disk.
+func (a *app) askVolumesOn(ctx context.Context, volumes *volume.Client, disk uint32) ([]askedVolume, error) {
+	list, err := answer(ctx, a, volumes.ListVolumesOnDisk, &v1.ListVolumesOnDiskRequest{DiskNumber: disk})
+	if err != nil {
+		return nil, err
+	}
+	asked := []askedVolume{}
+	for _, id := range list.VolumeIds {
+		v := askedVolume{volumeEntry: volumeEntry{ID: id, Disk: disk}}
+		var f *v1.IsVolumeFormattedResponse
+		if f, v.format = answer(ctx, a, volumes.IsVolumeFormatted, &v1.IsVolumeFormattedRequest{VolumeId: id}); v.format == nil {
+			v.Formatted = &f.Formatted
+		}
+		if f.GetFormatted() {
+			var stats *v1.GetVolumeStatsResponse
+			if stats, v.stats = answer(ctx, a, volumes.GetVolumeStats, &v1.GetVolumeStatsRequest{VolumeId: id}); v.stats == nil {
+				v.SizeBytes, v.UsedBytes = &stats.TotalBytes, &stats.UsedBytes
+			}
+		}
+		asked = append(asked, v)
+	}
+	return asked, nil
 }
 
 // describedVolumes returns what the API does not report, by the volume ID in lower case.
