@@ -436,7 +436,8 @@ func floodUnderRace(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-run", "Flood", "./internal/daemon")
 }
 
-// killTests kills the daemon that was built so many times. One takes a fifth of a second.
+// killTests kills the daemon that was built so many times. One takes a fifth of a second. Then it
+// kills a hundred that log, which takes seconds.
 func killTests(times int) func(context.Context, *report) error {
 	limit := hung + time.Duration(times)*2*time.Second
 	return func(ctx context.Context, r *report) error {
@@ -445,7 +446,9 @@ func killTests(times int) func(context.Context, *report) error {
 			return err
 		}
 		env := []string{"CSI_PROXY_SIM_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
-		return r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./kill")
+		return errors.Join(
+			r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./kill"),
+			r.goTest(ctx, "cmd", nil, "-run", "^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))
 	}
 }
 

@@ -99,7 +99,7 @@ func TestKillLosesNoLine(t *testing.T) {
 			t.Errorf("the log has no line about the last request, for %s:\n%s", last, text)
 		})
 	}
-	t.Logf("killed %d times, the last failed request was in the log %d times", *kills, found)
+	t.Attr("measured", fmt.Sprintf("killed %d times, the last failed request was in the log %d times", *kills, found))
 }
 
 func TestCrashIsKept(t *testing.T) {
