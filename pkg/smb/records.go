@@ -213,6 +213,7 @@ func (r *records) unwanted(path string) (roots []string) {
 			roots = append(roots, root)
 		}
 	}
+	slices.Sort(roots) // so that a seeded run can be repeated
 	return roots
 }
 

@@ -101,7 +101,7 @@ func (n *Node) loadISCSI() error {
 			return fmt.Errorf("%s: %w", iscsiSecretKey, bad)
 		}
 	}
-	for _, session := range s.sessions {
+	for _, session := range byKey(s.sessions) {
 		s.last = max(s.last, session.ID.AdapterSpecific)
 		n.scheduleDisks(session, 0)
 	}

@@ -121,7 +121,7 @@ func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error 
 // discovered returns the portals that reported each target, by folded IQN.
 func (n *Node) discovered() map[string][]iscsiRegistered {
 	found := map[string][]iscsiRegistered{}
-	for _, r := range n.iscsi.registered {
+	for _, r := range byKey(n.iscsi.registered) {
 		for _, iqn := range r.Known {
 			found[foldIQN(iqn)] = append(found[foldIQN(iqn)], r)
 		}
@@ -134,7 +134,7 @@ func (n *Node) discovered() map[string][]iscsiRegistered {
 // Source: document, ReportIScsiTargetsW.
 func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
 	err = n.initiator(func() error {
-		for _, r := range n.iscsi.registered {
+		for _, r := range byKey(n.iscsi.registered) {
 			if force {
 				if err := n.discover(win32.ISCSIPortal{Address: r.Address, Socket: r.Socket}); errors.Is(err, win32.ERROR_IO_DEVICE) {
 					return err

@@ -2,6 +2,8 @@ package emulated
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +53,7 @@ func (n *Node) applyISCSIEvents() {
 		s.loggedIn = false
 	} else if !s.loggedIn {
 		s.loggedIn = true
-		for _, p := range s.persistent {
+		for _, p := range byKey(s.persistent) {
 			if target, ok := s.targets[foldIQN(p.TargetName)]; ok && !target.Refuses && !target.Unreachable && len(n.sessionsOf(p.TargetName)) == 0 {
 				if _, err := n.beginSession(target, p.Portal); err != nil {
 					n.log.Error("Failed to make a persistent iSCSI login", "target", p.TargetName, "err", err)
@@ -112,9 +114,21 @@ func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
 	})
 }
 
+// byKey iterates over a map in an order that is the same in every run: disks get their numbers
+// in it, and it decides what was done before an error.
+func byKey[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
 // bootISCSI ends all sessions, like a restart of Windows.
 func (n *Node) bootISCSI() error {
-	for _, s := range n.iscsi.sessions {
+	for _, s := range byKey(n.iscsi.sessions) {
 		if err := n.endSession(n.iscsi.targets[foldIQN(s.IQN)], s); err != nil {
 			return err
 		}
