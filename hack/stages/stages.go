@@ -456,10 +456,11 @@ func allWorlds(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_WORLDS=1"}, "-timeout=6h", "./worlds")
 }
 
-// hunts makes so many runs of the seeded simulation. One takes a tenth of a second.
+// hunts makes so many runs of the seeded simulation, and repeats one of a hundred. One takes a
+// tenth of a second.
 func hunts(runs int) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
-		flags := []string{"-timeout=12h", "-run=^TestHunt$", "./hunt", fmt.Sprintf("-hunt.runs=%d", runs), fmt.Sprintf("-hunt.seed=%d", time.Now().Unix()*1000)}
+		flags := []string{"-timeout=12h", "-run=^(TestHunt|TestSameChoicesSameTrace)$", "./hunt", fmt.Sprintf("-hunt.runs=%d", runs), fmt.Sprintf("-hunt.replays=%d", runs/100), fmt.Sprintf("-hunt.seed=%d", time.Now().Unix()*1000)}
 		return r.goTest(ctx, "test", nil, flags...)
 	}
 }

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	runs  = flag.Int("hunt.runs", 120, "number of runs of TestHunt")
-	seed  = flag.Uint64("hunt.seed", 1, "seed of the first run of TestHunt; each later run has the next one")
-	crowd = flag.String("hunt.crowd", "", "the object that nearly all requests of TestHunt are about, such as iscsi")
-	tries = flag.Int("hunt.tries", 400, "number of runs in which a fault is shrunk")
+	runs    = flag.Int("hunt.runs", 120, "number of runs of TestHunt")
+	seed    = flag.Uint64("hunt.seed", 1, "seed of the first run of TestHunt; each later run has the next one")
+	crowd   = flag.String("hunt.crowd", "", "the object that nearly all requests of TestHunt are about, such as iscsi")
+	replays = flag.Int("hunt.replays", 24, "number of runs of TestSameChoicesSameTrace, the first with hunt.seed")
+	tries   = flag.Int("hunt.tries", 400, "number of runs in which a fault is shrunk")
 )
 
 // steps is the number of choices of a run.
@@ -62,38 +62,48 @@ func TestHunt(t *testing.T) {
 func report(t *testing.T, sp spec, res result, n uint64) {
 	t.Helper()
 	small := shrink(t, sp, res, *tries)
-	again := run(t, sp, given(small.choices))
-	t.Errorf("seed %d: %s\n%d choices, shrunk to %d in %d runs; replayed %d of %d\n%s\n%s", n, small.fault, len(res.choices), len(small.choices), small.tries,
-		len(again.choices), len(small.choices), goTest(sp, small.choices), strings.Join(small.trace, "\n"))
+	t.Errorf("seed %d: %s\n%d choices, shrunk to %d in %d runs\n%s\n%s", n, small.fault, len(res.choices), len(small.choices), small.tries,
+		goTest(sp, small.choices), strings.Join(small.trace, "\n"))
+	if differs := small.differs(run(t, sp, given(small.choices))); differs != "" {
+		t.Errorf("THE REPLAY IS ANOTHER RUN, so the choices above may not find the fault: %s", differs)
+	}
+}
+
+// differs returns how a replay of a run differs from it, or "".
+func (r result) differs(again result) string {
+	for i := range min(len(r.trace), len(again.trace)) {
+		if r.trace[i] != again.trace[i] {
+			return fmt.Sprintf("line %d was\n%s\nand is\n%s", i, r.trace[i], again.trace[i])
+		}
+	}
+	switch {
+	case len(again.trace) != len(r.trace):
+		return fmt.Sprintf("it has %d lines, want %d", len(again.trace), len(r.trace))
+	case len(again.choices) != len(r.choices):
+		return fmt.Sprintf("it made %d of %d choices", len(again.choices), len(r.choices))
+	case again.fault != r.fault:
+		return fmt.Sprintf("its fault is %q, want %q", again.fault, r.fault)
+	}
+	return ""
 }
 
 // TestSameChoicesSameTrace repeats runs from their choices: they do the same again.
 func TestSameChoicesSameTrace(t *testing.T) {
-	calls, seeds := 0, uint64(10)
+	seeds, lines := *replays, 0
 	if testing.Short() {
 		seeds = 2
 	}
-	for n := range seeds {
-		sp := spec{world: int(n)}
-		first := run(t, sp, seeded(n, steps, ""))
-		again := run(t, sp, given(first.choices))
-		if len(again.choices) != len(first.choices) {
-			t.Errorf("seed %d: replayed %d of %d choices", n, len(again.choices), len(first.choices))
+	crowds := []string{"", "disk1", "iscsi", "files"}
+	for i := range seeds {
+		n := *seed + uint64(i)
+		sp, crowd := spec{world: int(n)}, crowds[i%len(crowds)]
+		first := run(t, sp, seeded(n, steps, crowd))
+		if differs := first.differs(run(t, sp, given(first.choices))); differs != "" {
+			t.Errorf("seed %d, crowd %q: in the replay, %s", n, crowd, differs)
 		}
-		if !slices.Equal(first.trace, again.trace) {
-			for i := range min(len(first.trace), len(again.trace)) {
-				if first.trace[i] != again.trace[i] {
-					t.Errorf("seed %d: line %d differs:\n%s\n%s", n, i, first.trace[i], again.trace[i])
-					break
-				}
-			}
-			if len(first.trace) != len(again.trace) {
-				t.Errorf("seed %d: %d lines, then %d", n, len(first.trace), len(again.trace))
-			}
-		}
-		calls += len(first.trace)
+		lines += len(first.trace)
 	}
-	t.Attr("measured", fmt.Sprintf("%d runs and their replays have the same %d lines", seeds, calls))
+	t.Attr("measured", fmt.Sprintf("%d runs and their replays have the same %d lines", seeds, lines))
 }
 
 // Runs that once found a fault, or looked like one.

@@ -97,6 +97,12 @@ func (o *iscsiObject) events() []string {
 	}
 }
 
+func (o *iscsiObject) learn() {
+	if _, v := o.lun(o.w.show()); v != nil {
+		o.volume = v.ID
+	}
+}
+
 func (o *iscsiObject) useful() []string {
 	info := o.w.show()
 	target, _ := o.target(info, 0)
@@ -143,11 +149,7 @@ func (o *iscsiObject) target(info nodespec.State, t int) (target nodespec.ISCSIT
 // lun returns the disk of the first target and its volume.
 func (o *iscsiObject) lun(info nodespec.State) (*nodespec.DiskInfo, *nodespec.VolumeInfo) {
 	own := diskObject{w: o.w, id: iscsiTargets[0].disk}
-	d, v := own.find(info)
-	if v != nil {
-		o.volume = v.ID
-	}
-	return d, v
+	return own.find(info)
 }
 
 // mounted reports whether the directory is a mount point.
@@ -291,7 +293,7 @@ func (o *iscsiObject) happen(what string) ([]operation, bool) {
 	case "lose": // the storage takes the disk away
 		if ok = len(target.Disks) > 0; ok {
 			err = o.w.m.Detach(target.Disks[0])
-			o.lost[t] = true
+			o.lost[t] = o.lost[t] || err == nil
 		}
 	}
 	if !ok || err != nil {

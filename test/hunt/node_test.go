@@ -87,7 +87,9 @@ type object interface {
 	// requests and events are the names of what drivers ask for, and of what else happens.
 	requests() []string
 	events() []string
-	// useful are the requests and events that go on from what the node has.
+	// learn notes what a driver knows of the object from now on.
+	learn()
+	// useful are the requests and events that go on from what the node has. It changes nothing.
 	useful() []string
 	// prepare returns what makes a request, or nil if it makes no sense now.
 	prepare(op string) call

@@ -125,26 +125,34 @@ func (o *diskObject) find(info nodespec.State) (d *nodespec.DiskInfo, v *nodespe
 	if d == nil {
 		return nil, nil
 	}
-	o.number = d.Number
 	for i := range info.Volumes {
 		if slices.Contains(info.Volumes[i].Disks, d.Number) {
 			v = &info.Volumes[i]
-			o.volume = v.ID
 		}
 	}
 	return d, v
 }
 
+func (o *diskObject) learn() {
+	d, v := o.find(o.w.show())
+	if d != nil {
+		o.number = d.Number
+	}
+	if v != nil {
+		o.volume = v.ID
+	}
+}
+
 func (o *diskObject) prepare(op string) call {
 	info := o.w.show()
-	if d, _ := o.find(info); d == nil {
-		// The number that the disk had, or another one that no disk has.
-		for slices.ContainsFunc(info.Disks, func(d nodespec.DiskInfo) bool { return d.Number == o.number }) {
-			o.number++
-		}
-	}
 	op, at := split(op)
 	id, n, path := o.volume, o.number, o.path(at)
+	if d, _ := o.find(info); d == nil {
+		// The number that the disk had, or another one that no disk has.
+		for slices.ContainsFunc(info.Disks, func(d nodespec.DiskInfo) bool { return d.Number == n }) {
+			n++
+		}
+	}
 	if slices.Contains([]string{"Partition", "Online", "Offline", "State", "List"}, op) {
 		o.w.named = &n
 	}
@@ -255,7 +263,7 @@ func (o *diskObject) happen(what string) ([]operation, bool) {
 }
 
 func (o *diskObject) restarted(reboot bool) []operation {
-	o.find(o.w.show())
+	o.learn()
 	ops := ifReboot(reboot)
 	for i := range ops {
 		ops[i].value = fmt.Sprint(o.number)
@@ -314,8 +322,10 @@ func (o *foreignObject) requests() []string {
 }
 func (o *foreignObject) events() []string { return nil }
 func (o *foreignObject) useful() []string { return nil }
+func (o *foreignObject) learn()           {}
 func (o *foreignObject) prepare(op string) call {
 	own := diskObject{w: o.w, id: o.id}
+	own.learn()
 	return own.prepare(op)
 }
 func (o *foreignObject) happen(string) ([]operation, bool) { return nil, false }
@@ -337,6 +347,7 @@ func (o *treeObject) name() string { return "tree" }
 func (o *treeObject) requests() []string {
 	return []string{"MkdirB", "MkdirB", "MkdirD", "MkdirD", "Link", "Link", "IsLink", "RmdirA", "RmdirAll", "RmdirLink", "RmdirB", "RmdirD", "Empty", "Exists0", "Exists1", "Exists2", "Exists3", "Exists4"}
 }
+func (o *treeObject) learn() {}
 func (o *treeObject) useful() []string {
 	switch {
 	case !o.w.exists(o.dir + `\d`):
@@ -428,6 +439,7 @@ func (o *serviceObject) name() string       { return "service" }
 func (o *serviceObject) requests() []string { return []string{"Start", "Stop", "StopBase", "Get"} }
 func (o *serviceObject) events() []string   { return nil }
 func (o *serviceObject) useful() []string   { return nil }
+func (o *serviceObject) learn()             {}
 func (o *serviceObject) prepare(op string) call {
 	switch op {
 	case "Start":

@@ -75,6 +75,8 @@ func (o *shareObject) events() []string {
 	return []string{"down", "up", "drop", "lose", "cut0", "cut1", "drop2", "lose2", "cut2"}
 }
 
+func (o *shareObject) learn() {}
+
 func (o *shareObject) useful() []string {
 	info := o.w.show()
 	down, mapping := o.find(info, "0")

@@ -45,12 +45,15 @@ func format(all []choice) string {
 	return strings.Join(parts, "; ")
 }
 
-// replay makes a run from its choices, and fails the test if that run finds a fault.
+// replay makes a run from its choices, and fails the test if that run finds a fault, or if a
+// choice cannot be made any more: then it is another run.
 func replay(t *testing.T, sp spec, choices string) {
 	t.Helper()
 	all := parse(choices)
 	res := run(t, sp, given(all))
-	t.Logf("replayed %d of %d choices", len(res.choices), len(all))
+	if len(res.choices) < len(all) {
+		t.Errorf("replayed %d of %d choices of %s", len(res.choices), len(all), choices)
+	}
 	if res.fault != "" {
 		t.Errorf("%s\n%s", res.fault, strings.Join(res.trace, "\n"))
 	}
