@@ -77,7 +77,8 @@ func (w *world) linearizable(history []operation) string {
 
 // diskState is the state of a disk, its volume, and the directories for it.
 type diskState struct {
-	here   int // 0: detached, 1: attached and perhaps not seen yet, 2: seen
+	here   int  // 0: detached, 1: attached and perhaps not seen yet, 2: seen
+	comes  bool // it is not seen yet, and Windows was told to look
 	number string
 	online bool
 	up     bool // its volume has arrived and is online, for sure
@@ -140,7 +141,7 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 	case "event":
 		switch name {
 		case "detach":
-			states = each(states, func(d *diskState) bool { d.here, d.up = 0, false; return s.here > 0 })
+			states = each(states, func(d *diskState) bool { d.here, d.comes, d.up = 0, false, false; return s.here > 0 })
 			return options(states, func(d *diskState) { d.files = 0 }) // what was not flushed
 		case "attach":
 			states = each(states, func(d *diskState) bool { d.here, d.seen, d.number = 1, d.size, op.value; return s.here == 0 })
@@ -159,15 +160,17 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 			return each(states, func(d *diskState) bool {
 				d.seen, d.up, d.number = d.size, false, op.value
 				if d.here == 1 {
-					d.here = 2
+					d.here, d.comes = 2, false
 				}
 				return true
 			})
 		}
 	case "observed":
 		return each(states, func(d *diskState) bool {
-			d.here = 2
-			return s.here > 0 && observed(s, op.value)
+			if strings.HasPrefix(op.value, "here=2") && s.here == 1 { // a disk may arrive by itself
+				d.here, d.comes = 2, false
+			}
+			return observed(*d, op.value)
 		})
 	}
 	if name == "Find" && op.disturbed && op.value == "none" {
@@ -196,6 +199,10 @@ func observed(s diskState, text string) bool {
 		key, value, _ := strings.Cut(field, "=")
 		var have string
 		switch key {
+		case "here":
+			have = fmt.Sprint(s.here)
+		case "rest": // nothing has run for minutes
+			have = map[bool]string{true: "false", false: value}[s.comes]
 		case "online":
 			have = fmt.Sprint(s.online)
 		case "style":
@@ -214,6 +221,8 @@ func observed(s diskState, text string) bool {
 			have = fmt.Sprint(1 + s.files)
 		case "dir0", "dir1":
 			have = fmt.Sprint(s.dirs[key[3]-'0'])
+		case "mount0", "mount1":
+			have = fmt.Sprint(s.mounts[key[5]-'0'])
 		}
 		if have != value {
 			return false
@@ -228,13 +237,13 @@ func (s diskState) done(name string, i int, value string) []any {
 	is := func(have string) bool { return value == "" || value == have }
 	volume := func(change func(*diskState) bool) []any {
 		return each([]any{s}, func(d *diskState) bool {
-			d.here, d.up = 2, true
+			d.here, d.comes, d.up = 2, false, true
 			return s.here > 0 && s.online && s.table == 2 && (change == nil || change(d))
 		})
 	}
 	disk := func(change func(*diskState)) []any {
 		return each([]any{s}, func(d *diskState) bool {
-			d.here = 2
+			d.here, d.comes = 2, false
 			if change != nil {
 				change(d)
 			}
@@ -249,7 +258,11 @@ func (s diskState) done(name string, i int, value string) []any {
 	}
 	switch name {
 	case "Rescan":
-		return each([]any{s}, func(d *diskState) bool { d.seen = d.size; return true })
+		return each([]any{s}, func(d *diskState) bool {
+			d.seen = d.size
+			d.comes = d.here == 1
+			return true
+		})
 	case "Find":
 		if s.here < 2 && is("none") {
 			return []any{s}

@@ -37,6 +37,9 @@ var quiet = slog.New(slog.DiscardHandler)
 // ext4 is what a file system of another operating system has in its first block.
 var ext4 = nodespec.Bytes{At: 1080, Data: []byte{0x53, 0xEF}}
 
+// foreignVolume is the disk whose volume has a file system of another operating system.
+const foreignVolume = "foreign6"
+
 // arrival is the time from a login to a target until its disk arrives.
 const arrival = time.Second
 
@@ -53,6 +56,7 @@ type world struct {
 	objects []object
 	seen    map[string]string    // the last observation of each object
 	foreign map[string]uint64    // image → digest
+	used    map[string]uint64    // the same of disks with a mounted volume
 	written map[string]time.Time // when the images were written
 	info    *nodespec.State      // or nil
 	rest    bool                 // nothing has run for some minutes
@@ -123,9 +127,10 @@ func newWorld(t *testing.T, s *sim) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, written: map[string]time.Time{}, numbers: map[string][]byte{}}
+	w := &world{s: s, dir: dir, seen: map[string]string{}, foreign: map[string]uint64{}, used: map[string]uint64{}, written: map[string]time.Time{}, numbers: map[string][]byte{}}
 	s.world = w
-	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one.
+	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one,
+	// and disk 5 has a volume with a file system of another operating system.
 	c := nodespec.Config{
 		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
 		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("files", "0"), shareDir("files", "1"), shareDir("files", "2"), shareDir("backup", "0"), shareDir("backup", "1"), shareDir("backup", "2")},
@@ -136,6 +141,7 @@ func newWorld(t *testing.T, s *sim) *world {
 			{ID: "disk2", Serial: serial("disk2"), Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 			{ID: "foreign3", Size: 64 * mib, Bytes: []nodespec.Bytes{ext4}},
 			{ID: "foreign4", Size: 128 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: mib, Type: "ldmMetadata"}, {Type: "ldmData"}}},
+			{ID: foreignVolume, Size: 64 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Bytes: []nodespec.Bytes{{At: 8*mib + ext4.At, Data: ext4.Data}}},
 		},
 		ISCSI:    nodespec.ISCSI{Targets: []nodespec.ISCSITarget{iscsiTarget(0), iscsiTarget(1)}},
 		Services: []nodespec.Service{{Name: iscsiService, StartType: "auto", StartDelay: nodespec.Duration(time.Second)}, {Name: "Base", StartDelay: nodespec.Duration(time.Second)}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: nodespec.Duration(time.Second)}},
@@ -152,7 +158,7 @@ func newWorld(t *testing.T, s *sim) *world {
 		&diskObject{w: w, id: "disk1"}, &diskObject{w: w, id: "disk2"},
 		&treeObject{w: w, dir: base + `\tree`},
 		initiator, &shareObject{w: w, server: "files"}, &shareObject{w: w, server: "backup"},
-		&foreignObject{w: w, id: "foreign3"}, &foreignObject{w: w, id: "foreign4"},
+		&foreignObject{w: w, id: "foreign3"}, &foreignObject{w: w, id: "foreign4"}, &foreignObject{w: w, id: foreignVolume},
 		&serviceObject{w: w},
 	}
 	info, err := w.m.Show()
@@ -164,8 +170,12 @@ func newWorld(t *testing.T, s *sim) *world {
 			w.foreign[d.Image] = digest(d.Image)
 		}
 	}
-	if len(w.foreign) != 3 {
-		t.Fatalf("%d foreign disks, want 3", len(w.foreign))
+	if len(w.foreign) != 4 {
+		t.Fatalf("%d foreign disks, want 4", len(w.foreign))
+	}
+	own := diskObject{w: w, id: foreignVolume}
+	if _, v := own.find(info); v == nil || v.Offset != 8*mib || v.FileSystem != "" {
+		t.Fatalf("the volume of %s is %+v, want one at 8 MiB that Windows does not recognize", foreignVolume, v)
 	}
 	initiator.land()
 	if err := w.start(); err != nil {
@@ -296,6 +306,40 @@ func (w *world) look(all bool) string {
 		w.written[image] = info.ModTime()
 		if digest(image) != want {
 			return fmt.Sprintf("the bytes of the foreign disk %s were changed", image[strings.LastIndex(image, "/")+1:])
+		}
+	}
+	return w.lookUsed(all)
+}
+
+// lookUsed returns whether the table and the data of a disk changed whose volume is mounted, and
+// nobody asked for that.
+func (w *world) lookUsed(all bool) string {
+	info := w.show()
+	for _, id := range []string{"disk1", "disk2", iscsiTargets[0].disk} {
+		own := diskObject{w: w, id: id}
+		d, v := own.find(info)
+		if d == nil {
+			continue
+		}
+		mayChange := slices.ContainsFunc(w.s.running(), func(r *request) bool {
+			return slices.Contains([]string{"Format", "Resize"}, r.op) && r.object.name() == id
+		})
+		if mayChange || !d.Online || v == nil || v.FileSystem == "" || len(v.MountedAt) == 0 {
+			delete(w.used, d.Image)
+			continue
+		}
+		file, err := os.Stat(d.Image)
+		if err != nil {
+			return err.Error()
+		}
+		before, known := w.used[d.Image]
+		if known && !all && w.written[d.Image].Equal(file.ModTime()) {
+			continue
+		}
+		w.written[d.Image] = file.ModTime()
+		w.used[d.Image] = digest(d.Image)
+		if known && w.used[d.Image] != before {
+			return fmt.Sprintf("the bytes of the used disk %s were changed", id)
 		}
 	}
 	return ""

@@ -108,11 +108,13 @@ func (o *diskObject) useful() []string {
 	case len(v.MountedAt) == 0:
 		return []string{"Mount0", "Format"}
 	case v.Entries == 1:
-		return []string{"put0", "Resize"}
-	case o.grown < len(sizes)-1:
-		return []string{"grow", "IsFormatted", "Unmount0"}
+		return []string{"put0", "Resize", "IsMounted0"}
+	case o.grown < len(sizes)-1 && d.SeenSize == d.Size:
+		return []string{"grow", "IsFormatted", "IsMounted0", "Unmount0"}
+	case d.SeenSize < d.Size:
+		return []string{"Rescan", "Rescan", "Resize", "grow", "IsMounted0"}
 	}
-	return []string{"Rescan", "Find", "Resize", "Stats", "Format", "Unmount0", "Offline", "Rmdir0"}
+	return []string{"Rescan", "Find", "Resize", "Resize", "Stats", "Format", "IsMounted0", "Unmount0", "Offline", "Rmdir0"}
 }
 
 // find returns the disk and its volume on the node.
@@ -282,15 +284,22 @@ func ifReboot(reboot bool) []operation {
 func (o *diskObject) observe() []operation {
 	info := o.w.show()
 	d, v := o.find(info)
-	if d == nil || d.Waiting {
-		return nil
+	var value []string
+	switch {
+	case d == nil:
+		value = append(value, "here=0")
+	case d.Waiting:
+		value = append(value, fmt.Sprintf("here=1 rest=%t", o.w.rest))
+	default:
+		value = append(value, fmt.Sprintf("here=2 online=%t style=%s parts=%d", d.Online, d.Style, len(basic(d))))
 	}
-	value := []string{fmt.Sprintf("online=%t style=%s parts=%d", d.Online, d.Style, len(basic(d)))}
-	if v != nil && d.Online && v.Arrived {
+	if d != nil && !d.Waiting && v != nil && d.Online && v.Arrived {
 		value = append(value, fmt.Sprintf("fs=%t entries=%d", v.FileSystem != "", v.Entries))
 	}
 	for i := range 2 {
-		value = append(value, fmt.Sprintf("dir%d=%t", i, o.w.exists(o.path(fmt.Sprint(i)))))
+		files, err := o.w.m.Files(o.path(fmt.Sprint(i)))
+		there := err == nil && len(files) > 0
+		value = append(value, fmt.Sprintf("dir%d=%t mount%d=%t", i, there, i, there && files[0].Link != nil))
 	}
 	return []operation{{op: "observe", value: strings.Join(value, " ")}}
 }

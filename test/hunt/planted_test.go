@@ -88,6 +88,17 @@ var plants = map[string]plant{
 			return err
 		})
 	}},
+	// The same for a volume, which another operating system has formatted.
+	"missed guard of a volume": {says: "the bytes of the foreign disk", api: func(w *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			err := c.Do()
+			foreign := diskObject{w: w, id: foreignVolume}
+			if _, v := foreign.find(w.show()); c.Name == "ReadAt" && v != nil && strings.EqualFold(c.Path+`\`, v.ID) {
+				clear(c.Out)
+			}
+			return err
+		})
+	}},
 	// The links to a share do not look like links.
 	"missed link": {says: "not possible in any order", api: func(_ *world, api win32.API) win32.API {
 		return win32.Observe(api, func(c *win32.Call) error {
