@@ -63,6 +63,7 @@ func iscsiTarget(t int) nodespec.ISCSITarget {
 // iscsiObject is the iSCSI initiator: its service, portals, targets and sessions, and the
 // volume of one target.
 type iscsiObject struct {
+	whole
 	w       *world
 	volume  string // its ID, once it was there
 	lost    [2]bool

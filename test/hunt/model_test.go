@@ -18,8 +18,9 @@ type operation struct {
 	who, object, op  string
 	value            string // what the answer says
 	err              error
-	unknown          bool // there was no answer
-	disturbed        bool // something happened meanwhile that may make it fail
+	unknown          bool   // there was no answer
+	disturbed        bool   // something happened meanwhile that may make it fail
+	half             string // of an operation that changes two things one after the other: which
 	called, returned int64
 }
 
@@ -59,7 +60,9 @@ func (w *world) linearizable(history []operation) string {
 				if op.object != o.name() || !o.about(part, op) {
 					continue
 				}
-				ops = append(ops, porcupine.Operation{Input: op, Call: op.called, Return: op.returned})
+				for _, half := range o.halves(part, op) {
+					ops = append(ops, porcupine.Operation{Input: half, Call: op.called, Return: op.returned})
+				}
 				fmt.Fprintf(&text, "\n\t%s", op)
 			}
 			w.tally.histories++
@@ -418,9 +421,35 @@ func (o *foreignObject) step(_ string, state any, op operation) []any {
 
 // A part of a tree is one of its paths. It is "none", or "some" for a directory. The path of
 // the link may also be a "link", a link that is "loose" because its target was missing when
-// it was made, or a directory that was going to become a link.
-func (o *treeObject) parts() []string  { return treePaths }
-func (o *treeObject) first(string) any { return "none" }
+// it was made, or a directory that was going to become a link. The part of the link has the
+// state of its target as well, on which it depends whether it counts as one.
+func (o *treeObject) parts() []string { return treePaths }
+func (o *treeObject) first(part string) any {
+	if part == treeLink {
+		return linkState{"none", "none"}
+	}
+	return "none"
+}
+
+// linkState is the state of the path of the link, and of that of its target.
+type linkState struct{ link, target string }
+
+const treeTarget = `\d`
+
+// halves splits what an operation does to the link and to its target, because others may see one
+// without the other.
+func (o *treeObject) halves(part string, op operation) []operation {
+	if part != treeLink || op.op == "IsLink" || op.op == "observe" {
+		return []operation{op}
+	}
+	var all []operation
+	for _, half := range []string{treeLink, treeTarget} {
+		if op.half = half; o.touches(half, op) {
+			all = append(all, op)
+		}
+	}
+	return all
+}
 
 // writes returns what an operation of a tree does to a path: "true", "false", "" for
 // nothing, or "any".
@@ -478,8 +507,33 @@ func treeReads(op string) (part string, ok bool) {
 }
 
 func (o *treeObject) about(part string, op operation) bool {
+	return o.touches(part, op) || part == treeLink && (op.op == "observe" || op.op == "IsLink" || o.touches(treeTarget, op))
+}
+
+// touches reports whether an operation reads or writes a path, or fails because it is missing.
+func (o *treeObject) touches(part string, op operation) bool {
 	asked, reads := treeReads(op.op)
-	return reads && asked == part || treeWrites(part, op.op) != "" || op.op == "observe" && part == treeLink || op.renamed(part)
+	return reads && asked == part || treeWrites(part, op.op) != "" || op.renamed(part) || op.calmError() && treeNeeds(op.op) == part
+}
+
+// calmError reports whether an operation failed although nothing disturbed it.
+func (o operation) calmError() bool { return o.err != nil && !o.unknown && !o.disturbed }
+
+// treeNeeds returns the path without which an operation fails.
+func treeNeeds(op string) string {
+	switch op {
+	case "RmdirA":
+		return `\a`
+	case "RmdirB":
+		return `\a\b`
+	case "RmdirD":
+		return treeTarget
+	case "RmdirLink", "IsLink":
+		return treeLink
+	case "RmdirAll", "Empty", "Link":
+		return ""
+	}
+	return "nothing"
 }
 
 // renamed reports whether an operation may have removed a directory that another program gave
@@ -489,8 +543,43 @@ func (o operation) renamed(part string) bool {
 }
 
 func (o *treeObject) step(part string, state any, op operation) []any {
+	if part != treeLink {
+		return o.stepPath(part, state, op)
+	}
+	s := state.(linkState)
+	if op.op == "IsLink" {
+		switch {
+		case op.calmError() && s.link != "none",
+			op.value == "true" && s.link != "link" && s.link != "loose",
+			op.value == "false" && s.link == "link" && s.target == "some" && !op.disturbed:
+			return nil
+		}
+		return []any{s}
+	}
+	var all []any
+	if op.half == treeTarget {
+		for _, target := range o.stepPath(treeTarget, s.target, op) {
+			all = append(all, linkState{s.link, target.(string)})
+		}
+		return all
+	}
+	for _, link := range o.stepPath(treeLink, s.link, op) {
+		all = append(all, linkState{link.(string), s.target})
+	}
+	return all
+}
+
+// stepPath returns the states of one path after an operation.
+func (o *treeObject) stepPath(part string, state any, op operation) []any {
 	if _, reads := treeReads(op.op); reads {
-		if op.succeeded() && op.value != fmt.Sprint(state != "none") {
+		if op.calmError() || op.succeeded() && op.value != fmt.Sprint(state != "none") {
+			return nil
+		}
+		return []any{state}
+	}
+	if op.calmError() && op.op != "Link" {
+		// An error must have a reason: the path is missing.
+		if !errors.Is(op.err, hosterr.ErrNotFound) || treeNeeds(op.op) == part && state != "none" || treeNeeds(op.op) == "nothing" {
 			return nil
 		}
 		return []any{state}
@@ -514,15 +603,22 @@ func (o *treeObject) step(part string, state any, op operation) []any {
 		return []any{after}
 	case op.succeeded() && state == "none":
 		return []any{"link", "loose"}
-	case op.succeeded() && state == "some":
-		return nil
+	case op.succeeded():
+		if state == "some" {
+			return nil
+		}
 	case !op.succeeded() && (op.unknown || op.disturbed):
 		return []any{state, "link", "loose", "some"}
+	case errors.Is(op.err, hosterr.ErrNotFound): // the directory is missing
+		if part == "" && state != "none" {
+			return nil
+		}
+	case part == "": // another reason, which is that of the link's path
 	case errors.Is(op.err, hosterr.ErrAlreadyExists) && strings.Contains(op.err.Error(), "of the other kind"):
 		if state != "loose" { // its target came since it was made
 			return nil
 		}
-	case errors.Is(op.err, hosterr.ErrAlreadyExists) && state != "some":
+	case !errors.Is(op.err, hosterr.ErrAlreadyExists) || state != "some":
 		return nil
 	}
 	return []any{state}
@@ -549,7 +645,7 @@ func (o *serviceObject) step(_ string, state any, op operation) []any {
 		return nil
 	case op.op == "Get":
 		running, stopped := fmt.Sprint(system.SERVICE_STATUS_RUNNING), fmt.Sprint(system.SERVICE_STATUS_STOPPED)
-		if op.succeeded() && (op.value == running && state == "stopped" || op.value == stopped && state == "running") {
+		if op.calmError() || op.succeeded() && (op.value == running && state == "stopped" || op.value == stopped && state == "running") {
 			return nil
 		}
 		return []any{state}
@@ -557,6 +653,9 @@ func (o *serviceObject) step(_ string, state any, op operation) []any {
 	after := "stopped"
 	if op.op == "Start" {
 		after = "running"
+	}
+	if op.calmError() {
+		return nil
 	}
 	if !op.succeeded() {
 		return []any{state, after, "moving"}

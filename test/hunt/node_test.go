@@ -109,6 +109,9 @@ type object interface {
 	parts() []string
 	about(part string, op operation) bool
 	first(part string) any
+	// halves returns what an operation does to a part, which may be more than one thing, each at
+	// a moment of its own.
+	halves(part string, op operation) []operation
 	step(part string, state any, op operation) []any
 }
 

@@ -66,6 +66,7 @@ func generation(n uint64) int {
 
 // diskObject is a disk with its volume and two directories to mount it on.
 type diskObject struct {
+	whole
 	w      *world
 	id     string
 	number uint32 // as the driver knows it
@@ -321,6 +322,7 @@ func (w *world) exists(path string) bool {
 
 // foreignObject is a disk whose bytes are not CSI Proxy's. Whatever is asked, it stays.
 type foreignObject struct {
+	whole
 	w  *world
 	id string
 }
@@ -442,7 +444,10 @@ func (o *treeObject) observe() (all []operation) {
 }
 
 // serviceObject is the service Top, which depends on Base.
-type serviceObject struct{ w *world }
+type serviceObject struct {
+	whole
+	w *world
+}
 
 func (o *serviceObject) name() string       { return "service" }
 func (o *serviceObject) requests() []string { return []string{"Start", "Stop", "StopBase", "Get"} }
@@ -484,3 +489,8 @@ func describeAnswer(value string, err error) string {
 	}
 	return "success " + value
 }
+
+// whole is an object whose operations do one thing at one moment.
+type whole struct{}
+
+func (whole) halves(_ string, op operation) []operation { return []operation{op} }

@@ -23,6 +23,7 @@ var shareUsers = []nodespec.SMBAccount{{User: "A", Password: "secret of A"}, {Us
 // shareObject is an SMB server with two shares, which have mappings. Links 0 and 1 lead to the
 // first share, and link 2 to the second one.
 type shareObject struct {
+	whole
 	w      *world
 	server string
 }
