@@ -122,7 +122,7 @@ func (o *iscsiObject) useful() []string {
 	case !lun.Online || v == nil:
 		return []string{"Online", "Online", "Disconnect00"}
 	case !o.mounted():
-		return []string{"Attach", "Attach", "Disks00", "Disconnect00", "drop0", "persist0"}
+		return []string{"Attach", "Attach", "Attach", "Disks00", "Disconnect00", "drop0", "persist0"}
 	}
 	return []string{"Disconnect00", "Disconnect00", "Release", "Disks01", "Connect00", "StopInitiator", "drop0", "persist0"}
 }
@@ -355,7 +355,8 @@ type iscsiState struct {
 	portals [2]bool // registered
 	targets [2]targetState
 	mounted bool
-	held    bool // the volume that is mounted is there for sure
+	ready   bool // the volume of the first target is there for sure
+	held    bool // and it is mounted
 }
 
 // targetState is the state of a target on the node.
@@ -401,8 +402,14 @@ func (s iscsiState) forget(p int) iscsiState {
 func (s iscsiState) session(t, p int) iscsiState {
 	s.targets[t].session, s.targets[t].disk = p, 0
 	if t == 0 {
-		s.held = false
+		s = s.unsure()
 	}
+	return s
+}
+
+// unsure returns the state in which the volume may be gone.
+func (s iscsiState) unsure() iscsiState {
+	s.ready, s.held = false, false
 	return s
 }
 
@@ -462,12 +469,16 @@ func (o *iscsiObject) after(s iscsiState, op operation) []iscsiState {
 		next = s.session(t, -1)
 	case "lose":
 		if next.targets[t].disk = 2; t == 0 {
-			next.held = false
+			next = next.unsure()
 		}
 	case "observe":
 		return s.observed(op.value)
 	case "Partition", "Online", "Offline", "State", "List": // of a disk, perhaps another one
-		next.held = false
+		next = next.unsure()
+		if sure := s; name == "Online" && op.object == o.name() && op.succeeded() && !op.disturbed && s.targets[0].session >= 0 && s.targets[0].disk < 2 {
+			sure.ready, sure.targets[0].disk = true, 1
+			return []iscsiState{sure}
+		}
 		return []iscsiState{s, next}
 	default:
 		return o.answered(s, op, name, t, p)
@@ -516,7 +527,7 @@ func (t targetState) has(disks int) bool {
 // answered returns the states after a request.
 func (o *iscsiObject) answered(s iscsiState, op operation, name string, t, p int) []iscsiState {
 	if op.disturbed && name == "Disconnect" { // a session that cannot say which disks it has is ended
-		s.held = false
+		s = s.unsure()
 	}
 	switch {
 	case op.unknown:
@@ -529,7 +540,12 @@ func (o *iscsiObject) answered(s iscsiState, op operation, name string, t, p int
 		return o.done(s, name, op.value, t, p)
 	case op.disturbed:
 		return append(o.partly(s, name, t, p), o.done(s, name, "", t, p)...)
-	case strings.HasSuffix(name, "Initiator"), name == "Attach", name == "Release":
+	case strings.HasSuffix(name, "Initiator"):
+		return nil
+	case name == "Attach" || name == "Release":
+		if s.ready || name == "Release" && !s.mounted {
+			return nil
+		}
 		return append(o.partly(s, name, t, p), o.done(s, name, "", t, p)...)
 	case s.service != "running" && errors.Is(op.err, hosterr.ErrFailedPrecondition):
 		return o.partly(s, name, t, p) // its service may have stopped in between
@@ -598,7 +614,7 @@ func (o *iscsiObject) done(s iscsiState, name, value string, t, p int) []iscsiSt
 		return only(true)
 	case "Attach":
 		ok := target.session >= 0 && target.disk < 2
-		s.mounted, s.held, target.disk = true, true, 1
+		s.mounted, s.ready, s.held, target.disk = true, true, true, 1
 		return only(ok)
 	}
 	if s.service == "stopped" {
