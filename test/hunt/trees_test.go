@@ -19,6 +19,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 var everything = flag.Bool("hunt.everything", false, "make all exchanges in the largest trees of TestTrees, and not only those by links")
@@ -79,43 +81,80 @@ const (
 	outside  = `C:\outside`
 	parked   = base + `\parked`
 	links    = base + `\links`
+	made     = base + `\made`
 )
 
-// treeOp is an operation on an entry. It must not do or see anything outside.
+// treeOp is an operation on an entry. It must not do or see anything outside. PathValid is none,
+// because no version of the API has it.
 type treeOp struct {
 	name string
-	do   func(ctx context.Context, f filesystem.Interface, path string) (sees bool, err error)
+	do   func(ctx context.Context, f *forest, path string) (sees bool, err error)
 }
 
 func treeOps() []treeOp {
 	return []treeOp{
-		{"Mkdir within", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			_, err := f.Mkdir(ctx, &filesystem.MkdirRequest{Path: path + `\new\deep`})
+		{"Mkdir within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.Mkdir(ctx, &filesystem.MkdirRequest{Path: path + `\new\deep`})
 			return false, err
 		}},
-		{"Rmdir", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			_, err := f.Rmdir(ctx, &filesystem.RmdirRequest{Path: path})
+		{"Rmdir", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: path})
 			return false, err
 		}},
-		{"Rmdir with force", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			_, err := f.Rmdir(ctx, &filesystem.RmdirRequest{Path: path, Force: true})
+		{"Rmdir with force", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: path, Force: true})
 			return false, err
 		}},
-		{"RmdirContents", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			_, err := f.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: path})
+		{"RmdirContents", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: path})
 			return false, err
 		}},
-		{"CreateSymlink within", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			_, err := f.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: base, TargetPath: path + `\new`})
+		{"CreateSymlink within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: base, TargetPath: path + `\new`})
 			return false, err
 		}},
-		{"PathExists within", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			out, err := f.PathExists(ctx, &filesystem.PathExistsRequest{Path: path + `\secret`})
+		{"PathExists within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			out, err := f.of.Filesystem.PathExists(ctx, &filesystem.PathExistsRequest{Path: path + `\secret`})
 			return err == nil && out.Exists, err
 		}},
-		{"IsSymlink within", func(ctx context.Context, f filesystem.Interface, path string) (bool, error) {
-			out, err := f.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path + `\secretlink`})
+		{"IsSymlink within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			out, err := f.of.Filesystem.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path + `\secretlink`})
 			return err == nil && out.IsSymlink, err
+		}},
+		// Whether a link is one to a directory depends on its target.
+		{"CreateSymlink to", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Filesystem.CreateSymlink(ctx, &filesystem.CreateSymlinkRequest{SourcePath: path + `\secretdir`, TargetPath: made})
+			files, bad := f.m.Files(made)
+			f.must(bad)
+			if len(files) == 0 {
+				return false, err
+			}
+			f.must(f.m.RemoveFile(made))
+			return files[0].Link != nil && files[0].Dir, err
+		}},
+		{"MountVolume", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: f.volume, TargetPath: path})
+			return false, err
+		}},
+		{"MountVolume within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: f.volume, TargetPath: path + `\secretdir`})
+			return false, err
+		}},
+		{"UnmountVolume within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.Volume.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: f.volume, TargetPath: path + `\mounted`})
+			return false, err
+		}},
+		{"GetVolumeIDFromTargetPath within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			out, err := f.of.Volume.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path + `\mounted`})
+			return err == nil && out.VolumeID == f.volume, err
+		}},
+		{"GetClosestVolumeIDFromTargetPath within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			out, err := f.of.Volume.GetClosestVolumeIDFromTargetPath(ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path + `\mounted`})
+			return err == nil && out.VolumeID == f.volume, err
+		}},
+		{"NewSMBGlobalMapping within", func(ctx context.Context, f *forest, path string) (bool, error) {
+			_, err := f.of.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, LocalPath: path + `\new`, Username: "A", Password: "secret of A"})
+			return false, err
 		}},
 	}
 }
@@ -124,9 +163,10 @@ func treeOps() []treeOp {
 type forest struct {
 	t       *testing.T
 	m       *emulated.Node
-	fs      filesystem.Interface // as of the daemon
-	free    filesystem.Interface // without rules
-	spare   int                  // links in the directory links
+	of      *services.Services // as of the daemon
+	free    *services.Services // without rules
+	volume  string             // the ID of a volume, which is mounted outside
+	spare   int                // links in the directory links
 	calls   int
 	before  int    // the call before which the entry is exchanged; -1 for none
 	swap    func() // exchanges it
@@ -151,8 +191,12 @@ func newForest(t *testing.T, dirs []string) *forest {
 	f := &forest{t: t, before: -1}
 	clock := nodetest.NewClock(time.Unix(1e9, 0))
 	c := nodespec.Config{
-		StateDir: dir, Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: 1 << 30}},
-		Directories: []string{treeBase, parked, links, outside + `\secret`},
+		StateDir: dir, Log: quiet, Directories: []string{treeBase, parked, links, outside + `\secret`},
+		Disks: []nodespec.Disk{
+			{Content: nodespec.ContentSystem, Size: 1 << 30},
+			{Size: 64 * mib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
+		},
+		SMBServers: []nodespec.SMBServer{{Name: "files", Shares: shareNames[:], Accounts: shareUsers}},
 	}
 	if f.m, err = emulated.Open(c, emulated.Machine{Now: clock.Now, Rand: random(1), Sleep: clock.Advance}); err != nil {
 		t.Fatal(err)
@@ -162,7 +206,7 @@ func newForest(t *testing.T, dirs []string) *forest {
 			t.Error(err)
 		}
 	})
-	open := func(api win32.API, dirs []string) filesystem.Interface {
+	open := func(api win32.API, dirs []string) *services.Services {
 		n := node.New(api)
 		n.Log, n.Clock, n.WorkingDirs = quiet, clock, dirs
 		if len(dirs) > 0 { // as in the daemon
@@ -173,16 +217,23 @@ func newForest(t *testing.T, dirs []string) *forest {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Filesystem
+		return s
+	}
+	info, err := f.m.Show()
+	f.must(err)
+	for _, v := range info.Volumes {
+		if len(v.MountedAt) == 0 && v.FileSystem == "NTFS" {
+			f.volume = v.ID
+		}
 	}
 	f.free = open(f.m, nil)
-	f.fs = open(win32.Observe(f.m, f.hook), dirs)
+	f.of = open(win32.Observe(f.m, f.hook), dirs)
 	for i := range 4 {
 		at := fmt.Sprintf(`%s\%c`, outside, 'a'+i)
 		f.must(f.m.PutFile(at, true, 0), f.m.PutFile(at+`\file`, false, 1), f.m.PutFile(at+`\secret`, false, 1))
-		f.link(outside, at+`\secretlink`)
+		f.hide(at)
 	}
-	f.link(outside, outside+`\secretlink`)
+	f.hide(outside)
 	f.outside = f.describe(outside)
 	return f
 }
@@ -206,7 +257,7 @@ func (f *forest) must(errs ...error) {
 
 func (f *forest) link(to, at string) {
 	f.t.Helper()
-	_, err := f.free.CreateSymlink(context.Background(), &filesystem.CreateSymlinkRequest{SourcePath: to, TargetPath: at})
+	_, err := f.free.Filesystem.CreateSymlink(context.Background(), &filesystem.CreateSymlinkRequest{SourcePath: to, TargetPath: at})
 	f.must(err)
 }
 
@@ -218,6 +269,14 @@ func (f *forest) take(at string) error {
 	}
 	f.spare--
 	return f.m.RenameFile(fmt.Sprintf(`%s\%d`, links, f.spare), at)
+}
+
+// hide makes in a directory outside what operations look for.
+func (f *forest) hide(dir string) {
+	f.link(outside, dir+`\secretlink`)
+	f.must(f.m.PutFile(dir+`\secretdir`, true, 0), f.m.PutFile(dir+`\mounted`, true, 0))
+	_, err := f.free.Volume.MountVolume(context.Background(), &volume.MountVolumeRequest{VolumeID: f.volume, TargetPath: dir + `\mounted`})
+	f.must(err)
 }
 
 func (f *forest) describe(dir string) string {
@@ -283,7 +342,7 @@ func (f *forest) try(t tree, o treeOp, at, other int, by string, before int) (re
 	f.grow(t)
 	f.calls, f.before = 0, before
 	f.swap = func() { f.exchange(t.path(other), by) }
-	sees, err := o.do(context.Background(), f.fs, t.path(at))
+	sees, err := o.do(context.Background(), f, t.path(at))
 	what := fmt.Sprintf("tree %q, %s %s, %s becomes %s before call %d", t.shape(-1), o.name, t.path(at), t.path(other), by, before)
 	now, open := f.describe(outside), f.m.OpenHandles()
 	switch {
