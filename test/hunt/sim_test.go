@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
@@ -133,6 +134,7 @@ func run(t *testing.T, sp spec, next func(*sim) (choice, bool)) (res result) {
 		s.settle()
 		w, res = s.world, s.res
 	})
+	runtime.GC()
 	if res.fault == "" { // not in the bubble, whose time stands still
 		if res.fault = w.linearizable(res.history); res.fault != "" {
 			res.trace = append(res.trace, "FAULT "+res.fault)
@@ -439,6 +441,10 @@ func (s *sim) begin(name, driver, text string) bool {
 			return false
 		}
 	}
+	if lock := plants[s.spec.plant].lock; lock != nil {
+		set := lock(&of.node.Locks)
+		*set = keymutex.Set{Kind: set.Kind}
+	}
 	if planted := plants[s.spec.plant].call; planted != nil {
 		do = planted(fields[1], do)
 	}
@@ -450,6 +456,10 @@ func (s *sim) begin(name, driver, text string) bool {
 	s.meet(r)
 	s.note("%s of %s begins: %s %s", name, driver, o.name(), r.op)
 	s.mu.Unlock()
+	// No two deadlines end at the same moment.
+	if n, err := strconv.ParseUint(strings.TrimPrefix(name, "r"), 10, 16); err == nil {
+		limit += time.Duration(n) * time.Microsecond
+	}
 	// As the daemon: a call with a deadline, whose work may outlive it.
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	ctx = r.call.Begin(ctx, func() { s.ended(r) })
