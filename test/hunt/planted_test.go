@@ -81,12 +81,11 @@ var plants = map[string]plant{
 			return errors.Join(err, image.Close(), c.Do())
 		})
 	}},
-	// Without those of volumes or of tables nothing was found: that of the disk covers them.
+	// Without those of volumes, tables or portals too little is found: other locks cover them.
 	"lost lock of paths":    lostLock("tree", func(l *node.Locks) *keymutex.Set { return &l.Paths }),
 	"lost lock of shares":   lostLock("files", func(l *node.Locks) *keymutex.Set { return &l.Shares }),
 	"lost lock of disks":    lostLock("disk1", func(l *node.Locks) *keymutex.Set { return &l.Disks }),
 	"lost lock of services": lostLock("service", func(l *node.Locks) *keymutex.Set { return &l.Services }),
-	"lost lock of portals":  lostLock("iscsi", func(l *node.Locks) *keymutex.Set { return &l.Portals }),
 	"lost lock of targets":  lostLock("iscsi", func(l *node.Locks) *keymutex.Set { return &l.Targets }),
 	"lost lock":             {says: "not possible in any order", own: true, crowded: "disk1"},
 	// The attributes of a disk are those of up to a minute ago.
