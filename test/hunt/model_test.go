@@ -20,6 +20,7 @@ type operation struct {
 	err              error
 	unknown          bool   // there was no answer
 	disturbed        bool   // something happened meanwhile that may make it fail
+	met              bool   // another request ran meanwhile that may make it fail
 	half             string // of an operation that changes two things one after the other: which
 	called, returned int64
 }
@@ -57,7 +58,11 @@ func (w *world) linearizable(history []operation) string {
 			var ops []porcupine.Operation
 			var text strings.Builder
 			for _, op := range history {
-				if op.object != o.name() || !o.about(part, op) {
+				if op.object != o.name() {
+					continue
+				}
+				op.met = slices.ContainsFunc(history, func(other operation) bool { return other.object == op.object && other.overlaps(op) && meets(op.op, other.op) })
+				if !o.about(part, op) {
 					continue
 				}
 				for _, half := range o.halves(part, op) {
@@ -517,7 +522,26 @@ func (o *treeObject) touches(part string, op operation) bool {
 }
 
 // calmError reports whether an operation failed although nothing disturbed it.
-func (o operation) calmError() bool { return o.err != nil && !o.unknown && !o.disturbed }
+func (o operation) calmError() bool { return o.err != nil && !o.unknown && !o.disturbed && !o.met }
+
+// overlaps reports whether two operations ran at the same time.
+func (o operation) overlaps(other operation) bool {
+	return (o.returned == 0 || other.called < o.returned) && (other.returned == 0 || o.called < other.returned)
+}
+
+// meets reports whether an operation may fail because of another one that runs at the same time.
+// Those of one service wait for each other, but not for those of the service that it needs. A
+// query does not wait for removals, and Windows refuses access to what is being removed.
+func meets(op, other string) bool {
+	switch op {
+	case "Start", "Stop":
+		return other == "StopBase"
+	case "StopBase":
+		return other == "Start" || other == "Stop"
+	}
+	_, reads := treeReads(op)
+	return (reads || op == "IsLink") && (strings.HasPrefix(other, "Rmdir") || other == "Empty")
+}
 
 // treeNeeds returns the path without which an operation fails.
 func treeNeeds(op string) string {
