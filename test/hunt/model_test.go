@@ -61,7 +61,9 @@ func (w *world) linearizable(history []operation) string {
 				if op.object != o.name() {
 					continue
 				}
-				op.met = slices.ContainsFunc(history, func(other operation) bool { return other.object == op.object && other.overlaps(op) && meets(op.op, other.op) })
+				op.met = slices.ContainsFunc(history, func(other operation) bool {
+					return other.object == op.object && other.overlaps(op) && meets(op.op, other.op)
+				})
 				if !o.about(part, op) {
 					continue
 				}
@@ -188,7 +190,7 @@ func (o *diskObject) step(_ string, state any, op operation) []any {
 		if !op.unknown && !op.disturbed && !s.mayFail(name, i, op.err) {
 			return nil
 		}
-		states = append(s.partly(name), s.done(name, i, "")...)
+		states = append(s.partly(name, i), s.done(name, i, "")...)
 	} else {
 		states = s.done(name, i, op.value)
 	}
@@ -352,8 +354,11 @@ func (s diskState) done(name string, i int, value string) []any {
 }
 
 // partly returns the states in which an operation may stop.
-func (s diskState) partly(name string) []any {
+func (s diskState) partly(name string, i int) []any {
 	states := []any{s}
+	if name == "Rmdir" && s.dirs[i] { // it removes the mount before the directory
+		return options(states, func(d *diskState) { d.mounts[i] = false })
+	}
 	if s.here == 0 {
 		return states
 	}
