@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	klog.InitFlags(flags)
 	endpoint := flags.String("endpoint", "", "where to serve CSI: a unix socket, such as unix:///csi/csi.sock, or for tests an address, such as tcp://127.0.0.1:10000")
+	name := flags.String("driver-name", driver.Name, "name by which Kubernetes knows the driver")
 	nodeID := flags.String("node-id", "", "name of this node in the storage system")
 	hostProcess := flags.Bool("host-process", false, "work in process, as in a HostProcess container, and not through CSI Proxy")
 	wait := flags.Duration("wait", 30*time.Second, "how long to wait for CSI Proxy to start")
@@ -65,8 +66,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		klog.ErrorS(err, "Could not listen", "endpoint", *endpoint)
 		return 1
 	}
-	klog.InfoS("Serving CSI", "driver", driver.Name, "version", version, "endpoint", *endpoint, "hostProcess", *hostProcess, "apis", h.Versions)
-	d := driver.New(driver.Config{Version: version, NodeID: *nodeID, Host: h, Timeout: *timeout, Log: klog.Background()})
+	klog.InfoS("Serving CSI", "driver", *name, "version", version, "endpoint", *endpoint, "hostProcess", *hostProcess, "apis", h.Versions)
+	d := driver.New(driver.Config{Name: *name, Version: version, NodeID: *nodeID, Host: h, Timeout: *timeout, Log: klog.Background()})
 	if err := d.Serve(ctx, l); err != nil {
 		klog.ErrorS(err, "Could not serve")
 		return 1

@@ -35,14 +35,23 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The program serves CSI over the proxy's standard pipes, and stops.
+// The program serves CSI over the proxy's standard pipes, under the name that it is given, and
+// stops.
 func TestServe(t *testing.T) {
+	for name, args := range map[string][]string{driver.Name: nil, "other.example.com": {"-driver-name", "other.example.com"}} {
+		t.Run(name, func(t *testing.T) { testServe(t, name, args...) })
+	}
+}
+
+func testServe(t *testing.T, name string, args ...string) {
 	serve.Start(t, simnode.New(t), func(c *serve.Config) { c.StandardPipes = true })
 	endpoint := "unix://" + filepath.Join(t.TempDir(), "csi.sock")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	code := make(chan int)
-	go func() { code <- run(ctx, []string{"-endpoint", endpoint, "-node-id", "n"}, t.Output()) }()
+	go func() {
+		code <- run(ctx, append([]string{"-endpoint", endpoint, "-node-id", "n"}, args...), t.Output())
+	}()
 
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
@@ -51,8 +60,8 @@ func TestServe(t *testing.T) {
 	defer conn.Close()
 	identity := csi.NewIdentityClient(conn)
 	info, err := identity.GetPluginInfo(t.Context(), &csi.GetPluginInfoRequest{})
-	if err != nil || info.GetName() != driver.Name {
-		t.Errorf("GetPluginInfo = %v, %v, want %s", info, err, driver.Name)
+	if err != nil || info.GetName() != name {
+		t.Errorf("GetPluginInfo = %v, %v, want %s", info, err, name)
 	}
 	if _, err := identity.Probe(t.Context(), &csi.ProbeRequest{}); err != nil {
 		t.Errorf("Probe: %v", err)

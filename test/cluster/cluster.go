@@ -143,7 +143,7 @@ func listens(port string) func() error {
 }
 
 // startSidecars serves the Controller service of the example driver over the storage system,
-// and starts the sidecars that call it.
+// under the name of the driver of the nodes, and starts the sidecars that call it.
 func (c *Cluster) startSidecars(ctx context.Context) error {
 	socket := filepath.Join(c.config.Dir, "controller.sock")
 	l, err := net.Listen("unix", socket)
@@ -152,7 +152,7 @@ func (c *Cluster) startSidecars(ctx context.Context) error {
 	}
 	var serving context.Context
 	serving, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	d := driver.New(driver.Config{Version: "simulated", Storage: c.Storage, Log: klog.Background()})
+	d := driver.New(driver.Config{Name: c.driverName(), Version: "simulated", Storage: c.Storage, Log: klog.Background()})
 	c.wait.Go(func() { _ = d.Serve(serving, l) }) // ends with the cluster
 	p := c.config.Programs
 	for _, sidecar := range []struct {

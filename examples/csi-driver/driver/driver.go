@@ -39,7 +39,8 @@ import (
 	"example.com/csi-driver/host"
 )
 
-// Name is the name of the driver, as in a StorageClass's provisioner.
+// Name is the name of the driver, as in a StorageClass's provisioner, unless Config.Name is
+// another.
 const Name = "csi-driver.example.com"
 
 // DefaultTimeout is the time limit of calls if Config.Timeout is 0.
@@ -47,6 +48,7 @@ const DefaultTimeout = 2 * time.Minute
 
 // Config configures a driver.
 type Config struct {
+	Name    string // by which Kubernetes knows the driver; empty means [Name]
 	Version string
 	NodeID  string
 
@@ -77,6 +79,9 @@ type Driver struct {
 
 // New returns a driver.
 func New(config Config) *Driver {
+	if config.Name == "" {
+		config.Name = Name
+	}
 	if config.Timeout == 0 {
 		config.Timeout = DefaultTimeout
 	}

@@ -12,7 +12,7 @@ import (
 
 // GetPluginInfo implements [csi.IdentityServer].
 func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: d.config.Version}, nil
+	return &csi.GetPluginInfoResponse{Name: d.config.Name, VendorVersion: d.config.Version}, nil
 }
 
 // GetPluginCapabilities implements [csi.IdentityServer].

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 )
 
 // TestPage runs the commands of docs/cluster.md, and measures each.
@@ -73,6 +75,60 @@ func TestPage(t *testing.T) {
 	if !strings.Contains(statuses[1], "nothing of a volume") {
 		t.Errorf("status after the pod is gone:\n%s", statuses[1])
 	}
+}
+
+// A driver with a name of its own, as up has it from its users: its claims are served, because
+// the sidecars serve those of the driver on the nodes.
+func TestOtherDriver(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "cl") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("CSI_PROXY_CLUSTER_DIR", filepath.Join(dir, "c"))
+	exe := filepath.Join(dir, "csi-proxy-cluster") // up starts itself in the background
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// A copy, as users build their driver elsewhere.
+	set, err := programs.Build(t.Context(), root, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.Link(set.Driver, other); err != nil {
+		if out, err := exec.Command("cp", set.Driver, other).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	command := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(exe, args...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("csi-proxy-cluster %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	t.Cleanup(func() { _ = exec.Command(exe, "down").Run() }) // if the test has failed
+	const name = "other.example.com"
+	command("up", other, "-endpoint=ENDPOINT", "-node-id=NODE", "-driver-name="+name)
+	if out := command("kubectl", "get", "storageclasses,csidrivers"); strings.Count(out, name) != 3 || strings.Contains(out, "csi-driver.example.com") {
+		t.Errorf("the classes and the driver are not of %s alone:\n%s", name, out)
+	}
+	start := time.Now()
+	command("kubectl", "apply", "-f", filepath.Join("docs", "cluster-pod.yaml"))
+	command("kubectl", "wait", "--for=jsonpath={.status.phase}=Running", "pod/example", "--timeout=3m")
+	t.Attr("measured", "a claim of a driver with another name, and its pod: Running after "+time.Since(start).Round(100*time.Millisecond).String())
+	if out := command("status"); !strings.Contains(out, `volume at \var\lib\kubelet\plugins\kubernetes.io\csi\`+name+`\`) {
+		t.Errorf("status lacks the staged volume:\n%s", out)
+	}
+	command("down")
 }
 
 func TestUsage(t *testing.T) {
