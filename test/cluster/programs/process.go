@@ -25,6 +25,11 @@ type Process struct {
 // Start starts a program that ends with this process at the latest. Its output is appended to
 // a file in dir.
 func Start(dir, name string, env []string, exe string, args ...string) (*Process, error) {
+	return StartIn("", dir, name, env, exe, args...)
+}
+
+// StartIn is Start for a program that runs in a directory, at.
+func StartIn(at, dir, name string, env []string, exe string, args ...string) (*Process, error) {
 	p := &Process{Name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -32,6 +37,7 @@ func Start(dir, name string, env []string, exe string, args ...string) (*Process
 	}
 	defer log.Close()
 	p.cmd = exec.Command(exe, args...)
+	p.cmd.Dir = at
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -46,6 +52,19 @@ func Start(dir, name string, env []string, exe string, args ...string) (*Process
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// PID returns the ID of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log returns the file with the output.
 func (p *Process) Log() string { return p.log }
