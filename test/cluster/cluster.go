@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -23,6 +24,7 @@ type Config struct {
 	Dir      string // for all files, at most 40 characters, because sockets are below
 	Nodes    int
 	Programs *programs.Set
+	Proxy    string   // the build of CSI Proxy; empty for programs.New
 	Driver   []string // the driver's command line; nil for the example driver. See Arguments
 }
 
@@ -55,6 +57,8 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if len(config.Dir) > 40 {
 		return nil, fmt.Errorf("directory %q has %d characters, want at most 40: paths of sockets are limited", config.Dir, len(config.Dir))
 	}
+	config.Proxy = cmp.Or(config.Proxy, programs.New)
+	c.config = config
 	disks := filepath.Join(config.Dir, "disks")
 	if err := os.MkdirAll(disks, 0o700); err != nil {
 		return nil, err
@@ -68,6 +72,9 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if err := c.startControllers(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.makeDaemonSet(ctx); err != nil {
 		return nil, err
 	}
 	started := make(chan error)
@@ -87,7 +94,24 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if err := c.makeObjects(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.startSidecars(ctx)
+	if err := c.startSidecars(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.alive()
+}
+
+// alive returns an error if a program has ended.
+func (c *Cluster) alive() error {
+	all := c.Servers.Processes()
+	for _, n := range c.Nodes {
+		all = append(all, n.Processes()...)
+	}
+	for _, p := range all {
+		if p.Ended() {
+			return fmt.Errorf("%s has ended; the end of its output:\n%s", p.Name, p.End())
+		}
+	}
+	return nil
 }
 
 // Node returns the node of a name.
@@ -145,15 +169,9 @@ func listens(port string) func() error {
 // startSidecars serves the Controller service of the example driver over the storage system,
 // under the name of the driver of the nodes, and starts the sidecars that call it.
 func (c *Cluster) startSidecars(ctx context.Context) error {
-	socket := filepath.Join(c.config.Dir, "controller.sock")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		return err
-	}
 	var serving context.Context
 	serving, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	d := driver.New(driver.Config{Name: c.driverName(), Version: "simulated", Storage: c.Storage, Log: klog.Background()})
-	c.wait.Go(func() { _ = d.Serve(serving, l) }) // ends with the cluster
 	p := c.config.Programs
 	for _, sidecar := range []struct {
 		exe  string
@@ -163,10 +181,42 @@ func (c *Cluster) startSidecars(ctx context.Context) error {
 		{p.Attacher, []string{"--retry-interval-start=500ms", "--retry-interval-max=10s"}},
 		{p.Resizer, []string{"--retry-interval-start=500ms", "--retry-interval-max=10s", "--handle-volume-inuse-error=false"}},
 	} {
-		args := append([]string{"--csi-address=" + socket, "--kubeconfig=" + c.Servers.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200"}, sidecar.args...)
-		if err := c.Servers.startExe(ctx, sidecar.exe, filepath.Base(sidecar.exe), func() error { return nil }, args...); err != nil {
+		// Each has a socket of its own, so that it is known which of them has connected.
+		name := filepath.Base(sidecar.exe)
+		socket := filepath.Join(c.config.Dir, name+".sock")
+		l, err := net.Listen("unix", socket)
+		if err != nil {
 			return err
 		}
+		calls := &connections{Listener: l}
+		c.wait.Go(func() { _ = d.Serve(serving, calls) }) // ends with the cluster
+		args := append([]string{"--csi-address=" + socket, "--kubeconfig=" + c.Servers.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200"}, sidecar.args...)
+		if err := c.Servers.startExe(ctx, sidecar.exe, name, calls.any, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connections counts the connections to a listener.
+type connections struct {
+	net.Listener
+	accepted atomic.Int32
+}
+
+// Accept implements [net.Listener].
+func (c *connections) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.accepted.Add(1)
+	}
+	return conn, err
+}
+
+// any returns an error while no connection was made.
+func (c *connections) any() error {
+	if c.accepted.Load() == 0 {
+		return errors.New("it has not connected to the driver")
 	}
 	return nil
 }

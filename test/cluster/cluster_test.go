@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,8 @@ func (f figures) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// start starts a cluster, which ends with the test.
-func start(t *testing.T, nodes int) *Cluster {
+// start starts a cluster as config says, which ends with the test.
+func start(t *testing.T, config Config) *Cluster {
 	t.Helper()
 	source, err := programs.Source(".")
 	if err != nil {
@@ -54,12 +55,13 @@ func start(t *testing.T, nodes int) *Cluster {
 			t.Error(err)
 		}
 	})
+	config.Dir, config.Programs = dir, set
 	started := time.Now()
-	c, err := Start(t.Context(), Config{Dir: dir, Nodes: nodes, Programs: set})
+	c, err := Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured(t, "Kubernetes %s with %d nodes: ready after %.1f s", c.Servers.Version, nodes, time.Since(started).Seconds())
+	measured(t, "Kubernetes %s with %d nodes: ready after %.1f s", c.Servers.Version, config.Nodes, time.Since(started).Seconds())
 	t.Cleanup(func() {
 		memory(t, c)
 		if err := c.Close(); err != nil {
@@ -200,7 +202,7 @@ func methods(n *Node) []string {
 
 // One node, one claim, one pod; and all of it away again.
 func TestOneNode(t *testing.T) {
-	c := start(t, 1)
+	c := start(t, Config{Nodes: 1})
 	n := c.Nodes[0]
 	const space = "one"
 	namespace(t, c, space)
@@ -215,6 +217,7 @@ func TestOneNode(t *testing.T) {
 	eventually(t, "the pod runs", func() error { return c.running(t.Context(), space, "pod") })
 	measured(t, "a claim and its pod: Running after %.1f s", time.Since(started).Seconds())
 
+	loopback(t, c)
 	state, err := n.Control.Show()
 	if err != nil {
 		t.Fatal(err)
@@ -228,5 +231,34 @@ func TestOneNode(t *testing.T) {
 	want := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
 	if got := slices.Compact(methods(n)); !slices.Equal(got, want) {
 		t.Errorf("the kubelet called %q, want %q", got, want)
+	}
+}
+
+// A cluster does not start without one of its sidecars.
+func TestSidecarEnds(t *testing.T) {
+	source, err := programs.Source(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := programs.Build(t.Context(), source, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "cluster") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	ends := filepath.Join(dir, "csi-attacher")
+	if err := os.WriteFile(ends, []byte("#!/bin/sh\necho the reason; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	set.Attacher = ends
+	c, err := Start(t.Context(), Config{Dir: dir, Programs: set})
+	if err == nil {
+		_ = c.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "csi-attacher has ended") || !strings.Contains(err.Error(), "the reason") {
+		t.Errorf("Start with a csi-attacher that ends = %v, want an error with its name and its output", err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cri-client/pkg/fake"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
@@ -30,7 +29,7 @@ type Node struct {
 
 	cluster     *Cluster
 	dir         string
-	runtime     *fake.RemoteRuntime
+	runtime     *runtime
 	files       *remote.Filesystem
 	translation *translation.Translation
 	disks       int // that the node has by itself
@@ -49,21 +48,30 @@ func (n *Node) PipePath(group string, version apiversion.Version) string {
 	return filepath.Join(n.Pipes(), "csi-proxy-"+group+"-"+version.String()+".sock")
 }
 
+func (n *Node) state() string    { return filepath.Join(n.dir, "state") }
 func (n *Node) root() string     { return filepath.Join(n.dir, "kubelet") }
 func (n *Node) socket() string   { return "unix://" + filepath.Join(n.dir, "driver.sock") }
 func (n *Node) runtimes() string { return "unix://" + filepath.Join(n.dir, "runtime.sock") }
 
-// start starts the programs of the node, and waits until Kubernetes says that it is ready.
+// start starts the kubelet, waits for CSI Proxy, which the kubelet starts as a pod of the
+// DaemonSet, starts the driver, and waits until Kubernetes says that the node is ready for it.
 func (n *Node) start(ctx context.Context) error {
 	for _, dir := range []string{n.Pipes(), n.root(), filepath.Join(n.dir, "tmp")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	if err := n.StartProxy(ctx); err != nil {
+	var err error
+	if n.runtime, err = startRuntime(n.runtimes(), n.startProxy); err != nil {
 		return err
 	}
-	var err error
+	kubelet, err := n.startKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.awaitProxy(ctx); err != nil {
+		return fmt.Errorf("%w; the end of the kubelet's output:\n%s", err, kubelet.End())
+	}
 	if n.Control, err = control.Open(ctx, n.Pipes()); err != nil {
 		return err
 	}
@@ -79,27 +87,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.StartDriver(ctx); err != nil {
 		return err
 	}
-	n.runtime = fake.NewFakeRemoteRuntime()
-	if err := n.runtime.Start(n.runtimes()); err != nil {
-		return err
-	}
-	return n.StartKubelet(ctx)
-}
-
-// StartProxy starts csi-proxy-sim, and waits until it serves.
-func (n *Node) StartProxy(ctx context.Context) error {
-	p, err := programs.Start(n.dir, "csi-proxy-sim", []string{"CSI_PROXY_DIR=" + n.Pipes()}, n.cluster.config.Programs.Sim, "-state-dir="+filepath.Join(n.dir, "state"))
-	if err != nil {
-		return err
-	}
-	n.set(&n.proxy, p)
-	return await(ctx, p, func() error {
-		c, err := control.Open(ctx, n.Pipes())
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	})
+	return await(ctx, kubelet, func() error { return n.ready(ctx) })
 }
 
 // StartDriver starts the driver, and registers it with the kubelet.
@@ -122,7 +110,17 @@ func (n *Node) StartDriver(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	go func() {
+		select {
+		case <-p.Done(): // nobody will answer
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	n.translation, err = translation.Start(ctx, translation.Config{Root: n.root(), Driver: n.socket(), Files: n.files, Called: n.record})
+	if err != nil && p.Ended() {
+		err = errors.New("the driver has ended")
+	}
 	if err != nil {
 		return fmt.Errorf("%w; the end of its output:\n%s", err, p.End())
 	}
@@ -131,24 +129,27 @@ func (n *Node) StartDriver(ctx context.Context) error {
 
 // StartKubelet starts the kubelet, and waits until the node is ready.
 func (n *Node) StartKubelet(ctx context.Context) error {
-	ports, err := freePorts(1)
+	p, err := n.startKubelet(ctx)
 	if err != nil {
 		return err
+	}
+	return await(ctx, p, func() error { return n.ready(ctx) })
+}
+
+// startKubelet starts the kubelet, and waits until it serves.
+func (n *Node) startKubelet(ctx context.Context) (*programs.Process, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
 	}
 	p, err := programs.Start(n.dir, "kubelet", []string{"TMPDIR=" + filepath.Join(n.dir, "tmp")}, n.cluster.config.Programs.Kubernetes, "kubelet", "--node="+n.Name,
 		"--root-dir="+n.root(), "--container-runtime-endpoint="+n.runtimes(), "--kubeconfig="+n.cluster.Servers.Kubeconfig(), "--port="+ports[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.set(&n.kubelet, p)
 	// The heartbeat of an earlier kubelet says nothing of this one.
-	return await(ctx, p, func() error {
-		conn := listens(ports[0])
-		if err := conn(); err != nil {
-			return err
-		}
-		return n.ready(ctx)
-	})
+	return p, await(ctx, p, listens(ports[0]))
 }
 
 // ready returns an error if Kubernetes does not say that the node is ready for the driver's
@@ -183,41 +184,50 @@ func (n *Node) ready(ctx context.Context) error {
 // KillKubelet ends the kubelet at once, as kill -9 does. What it has made stays.
 func (n *Node) KillKubelet() { n.take(&n.kubelet).Kill() }
 
-// KillProxy ends csi-proxy-sim at once. The node stays as it is, and nothing reaches it.
+// KillProxy ends csi-proxy-sim at once. The node stays as it is, and nothing reaches it until
+// the kubelet has started it again.
 func (n *Node) KillProxy() { n.take(&n.proxy).Kill() }
 
 // KillDriver ends the driver at once.
 func (n *Node) KillDriver() { n.take(&n.driver).Kill() }
 
-// Upgrade replaces csi-proxy-sim by a new process, as the rollout of a DaemonSet does: the
-// old one finishes its calls, then the new one opens the node.
-func (n *Node) Upgrade(ctx context.Context) error {
-	if err := n.take(&n.proxy).Stop(); err != nil {
+// Reboot restarts the node, at once.
+func (n *Node) Reboot(ctx context.Context) error {
+	if err := n.GoDown(); err != nil {
 		return err
 	}
-	return n.StartProxy(ctx)
+	return n.ComeUp(ctx)
 }
 
-// Reboot restarts the node: its programs are killed, Windows restarts, containers are gone,
-// and the programs start again. The kubelet's files stay.
-func (n *Node) Reboot(ctx context.Context) error {
+// GoDown begins a restart of the node: its programs end, Windows restarts, and containers are
+// gone. The kubelet's files stay.
+func (n *Node) GoDown() error {
 	n.KillKubelet()
 	n.KillDriver()
-	n.runtime.Stop()
+	n.runtime.stop()
 	if err := n.Control.Reboot(); err != nil {
 		return err
 	}
-	if err := n.Upgrade(ctx); err != nil {
+	return n.take(&n.proxy).Stop()
+}
+
+// ComeUp ends a restart: the kubelet starts, and CSI Proxy by it, and then the driver.
+func (n *Node) ComeUp(ctx context.Context) error {
+	var err error
+	if n.runtime, err = startRuntime(n.runtimes(), n.startProxy); err != nil {
 		return err
 	}
-	n.runtime = fake.NewFakeRemoteRuntime()
-	if err := n.runtime.Start(n.runtimes()); err != nil {
+	kubelet, err := n.startKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.awaitProxy(ctx); err != nil {
 		return err
 	}
 	if err := n.StartDriver(ctx); err != nil {
 		return err
 	}
-	return n.StartKubelet(ctx)
+	return await(ctx, kubelet, func() error { return n.ready(ctx) })
 }
 
 // Left returns what volumes have left on the node: disks, mounted volumes, mappings of
@@ -310,6 +320,9 @@ func (n *Node) take(from **programs.Process) *programs.Process {
 // close ends the programs of the node.
 func (n *Node) close() error {
 	var errs []error
+	if n.runtime != nil {
+		n.runtime.stop() // the kubelet must not start CSI Proxy again
+	}
 	for _, p := range n.Processes() {
 		p.Kill() // nothing of the node is kept
 	}
@@ -318,9 +331,6 @@ func (n *Node) close() error {
 	}
 	if n.files != nil {
 		errs = append(errs, n.files.Close())
-	}
-	if n.runtime != nil {
-		n.runtime.Stop()
 	}
 	if n.Control != nil {
 		errs = append(errs, n.Control.Close())

@@ -124,7 +124,7 @@ func deletePod(t *testing.T, c *Cluster, space, pod string) {
 
 // Ten nodes and a StatefulSet: a claim grows, a pod moves with its disk, everything goes.
 func TestTenNodes(t *testing.T) {
-	c := start(t, 10)
+	c := start(t, Config{Nodes: 10})
 	const space = "ten"
 	namespace(t, c, space)
 	started := time.Now()

@@ -4,32 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/translation"
 )
 
 // What goes wrong in the field, one after the other, on the same nodes. After each, nothing
 // is left on any of them.
 func TestStories(t *testing.T) {
-	c := start(t, 4)
+	c := start(t, Config{Nodes: 4, Proxy: programs.Old}) // until it is upgraded
 	for _, story := range []struct {
 		name string
 		run  func(*testing.T, *Cluster, string)
 	}{
-		{"kubelet-killed-while-it-stages", killed("NodeStageVolume")},
-		{"kubelet-killed-while-it-publishes", killed("NodePublishVolume")},
+		{"kubelet-killed-while-it-stages", killed(held{
+			method: "NodeStageVolume", call: simnode.Fault{Call: winapi.Format}, done: formatted, mounts: 0,
+		})},
+		{"kubelet-killed-while-it-publishes", killed(held{
+			method: "NodePublishVolume", done: linked, mounts: 1,
+			call: simnode.Fault{Call: winapi.DeviceIoControl, Code: winapi.FSCTL_SET_REPARSE_POINT, Path: `\pods\`},
+		})},
 		{"node-rebooted", rebooted},
 		{"proxy-upgraded", upgraded},
 		{"volume-detached-by-force", detached},
@@ -45,38 +53,178 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// killed returns the story of kubernetes#130300: the kubelet is killed while the driver works
-// for it, and starts again. The driver finishes, and its answer is lost.
-func killed(method string) func(*testing.T, *Cluster, string) {
+// held is a call of the kubelet in the middle of a Win32 call.
+type held struct {
+	method string
+	call   simnode.Fault // the Win32 call
+	// done returns an error unless Windows has done it. path is that of the kubelet's call.
+	done   func(ctx context.Context, n *Node, path string) error
+	mounts int // how many mounted volumes the node has then
+}
+
+// killed returns the story of kubernetes#130300: the kubelet is killed while Windows works for
+// it, and starts again. The driver's call ends with the kubelet, without an answer, and Windows
+// finishes what it has begun.
+func killed(h held) func(*testing.T, *Cluster, string) {
 	return func(t *testing.T, c *Cluster, space string) {
-		seen, goOn := make(chan *Node, 1), make(chan struct{})
-		var once sync.Once
+		before := map[*Node]int{}
 		for _, n := range c.Nodes {
-			n.Called(func(call translation.Call) error {
-				if call.Method == method && !call.Done {
-					once.Do(func() {
-						seen <- n
-						<-goOn
-					})
+			before[n] = len(n.Calls())
+			fault := h.call
+			fault.Delay, fault.Times = time.Hour, 1
+			if err := n.Control.Fail(fault); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := n.Control.ClearFaults(); err != nil {
+					t.Error(err)
 				}
-				return nil
 			})
-			t.Cleanup(func() { n.Called(nil) })
 		}
 		makePod(t, c, space)
-		n := <-seen
+		var n *Node
+		eventually(t, "Windows works for "+h.method, func() error {
+			for _, on := range c.Nodes {
+				hits, err := hits(on)
+				if err != nil {
+					return err
+				}
+				if hits == 1 {
+					n = on
+					return nil
+				}
+			}
+			return errors.New("no node has come to the Win32 call")
+		})
+		ended := func() (calls []translation.Call) {
+			for _, call := range n.Calls()[before[n]:] {
+				if call.Method == h.method {
+					calls = append(calls, call)
+				}
+			}
+			return calls
+		}
+		if calls := ended(); len(calls) != 0 {
+			t.Fatalf("%s has ended already: %+v", h.method, calls)
+		}
 		n.KillKubelet()
-		before := len(methods(n))
-		close(goOn)
+		eventually(t, "the driver's call ends with the kubelet", func() error {
+			if calls := ended(); len(calls) != 1 || status.Code(calls[0].Err) != codes.Canceled {
+				return fmt.Errorf("the calls of %s are %+v, want one that was canceled", h.method, calls)
+			}
+			return nil
+		})
+		path := ended()[0].Path
+		if h.done(t.Context(), n, path) == nil {
+			t.Error("Windows has finished the call that the test holds")
+		}
+		// The same fault without its delay counts further calls.
+		counter := h.call
+		counter.Delay = time.Millisecond
+		if err := errors.Join(n.Control.ClearFaults(), n.Control.Fail(counter)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "Windows finishes", func() error { return h.done(t.Context(), n, path) })
+		// Windows may be asked twice for one format: at first it does not know a new volume.
+		asked, err := hits(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := serial(t, c, space, "data")
+		identity, _, err := diskOf(n, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Nobody goes on where the driver was: a kubelet has to call again.
+		state, err := n.Control.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(state.Mounts) != h.mounts || len(ended()) != 1 {
+			t.Errorf("before the kubelet starts again the node has the mounts %+v, want %d, after %d calls of %s, want 1", state.Mounts, h.mounts, len(ended()), h.method)
+		}
+		mark := len(methods(n))
 		started := time.Now()
 		if err := n.StartKubelet(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the pod runs", func() error { return c.running(t.Context(), space, "pod") })
-		measured(t, "the kubelet starts again: the pod is Running after %.1f s, after the calls %q", time.Since(started).Seconds(), methods(n)[before:])
+		measured(t, "the kubelet starts again: the pod is Running after %.1f s, after the calls %q", time.Since(started).Seconds(), methods(n)[mark:])
 		if on, _ := placed(t, c, space, "pod"); on != n {
 			t.Errorf("the pod is on %s, want %s", on.Name, n.Name)
 		}
+		if calls := ended(); len(calls) < 2 || calls[len(calls)-1].Err != nil {
+			t.Errorf("the calls of %s are %+v, want a second one that succeeds", h.method, calls)
+		}
+		if again, err := hits(n); err != nil || again != asked {
+			t.Errorf("Windows was asked for %s another %d times, %v, want none: it had done it", h.call.Call, again-asked, err)
+		}
+		oneVolume(t, n, name, identity)
+	}
+}
+
+// hits returns how many calls the one fault of a node has affected.
+func hits(n *Node) (uint32, error) {
+	state, err := n.Control.Show()
+	if err != nil {
+		return 0, err
+	}
+	if len(state.Faults) != 1 {
+		return 0, fmt.Errorf("%s has the faults %+v, want one", n.Name, state.Faults)
+	}
+	return state.Faults[0].Hits, nil
+}
+
+// formatted returns an error unless the only disk of a volume on the node has a file system.
+func formatted(_ context.Context, n *Node, _ string) error {
+	state, err := n.Control.Show()
+	if err != nil {
+		return err
+	}
+	for _, v := range state.Volumes {
+		if len(v.Disks) == 1 && int(v.Disks[0]) >= n.disks {
+			if v.FileSystem == "" {
+				return errors.New("the volume has no file system")
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("no volume on a disk of the storage system: %+v", state.Volumes)
+}
+
+// linked returns an error unless there is a link at a path.
+func linked(ctx context.Context, n *Node, path string) error {
+	link, err := n.files.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path})
+	if err == nil && !link.IsSymlink {
+		err = fmt.Errorf("%s is no link", path)
+	}
+	return err
+}
+
+// oneVolume checks that a disk has one volume, which is mounted once, and that it has kept its
+// identity.
+func oneVolume(t *testing.T, n *Node, serial, identity string) {
+	t.Helper()
+	state, err := n.Control.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []nodespec.VolumeInfo
+	for _, d := range state.Disks {
+		if d.Serial != serial {
+			continue
+		}
+		if d.Identity != identity {
+			t.Errorf("the disk is %s, and was %s", d.Identity, identity)
+		}
+		for _, v := range state.Volumes {
+			if slices.Contains(v.Disks, d.Number) {
+				found = append(found, v)
+			}
+		}
+	}
+	if len(found) != 1 || len(found[0].MountedAt) != 1 || found[0].FileSystem == "" {
+		t.Errorf("disk %s has the volumes %+v, want one with a file system that is mounted once", serial, found)
 	}
 }
 
@@ -100,7 +248,36 @@ func rebooted(t *testing.T, c *Cluster, space string) {
 	n, uid := placed(t, c, space, "pod")
 	before := len(methods(n))
 	started := time.Now()
-	if err := n.Reboot(t.Context()); err != nil {
+	if err := n.GoDown(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Kubernetes does not know how the node is", func() error {
+		object, err := c.Client.CoreV1().Nodes().Get(t.Context(), n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pod, err := c.Client.CoreV1().Pods(space).Get(t.Context(), "pod", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range object.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionUnknown {
+				return fmt.Errorf("node %s is ready: %s", n.Name, condition.Status)
+			}
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return errors.New("the pod is ready")
+			}
+		}
+		return nil
+	})
+	measured(t, "the node is down: Kubernetes says Unknown of it, and that the pod is not ready, after %.1f s", time.Since(started).Seconds())
+	if on, now := placed(t, c, space, "pod"); on != n || now != uid {
+		t.Errorf("pod %s is on %s while the node is down, want %s on %s", now, on.Name, uid, n.Name)
+	}
+	started = time.Now()
+	if err := n.ComeUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the pod runs again", func() error {
@@ -123,77 +300,6 @@ func rebooted(t *testing.T, c *Cluster, space string) {
 	if state, err := n.Control.Show(); err != nil || len(state.Mounts) != 1 {
 		t.Errorf("the node has the mounts %+v, %v, want one", state.Mounts, err)
 	}
-}
-
-// upgraded replaces CSI Proxy on each node in turn while volumes are staged, and clients of
-// v1beta3 and v1 call it all the time.
-func upgraded(t *testing.T, c *Cluster, space string) {
-	statefulSet(t, c, space, "set", 8)
-	before := map[types.UID]bool{}
-	for i := range 8 {
-		_, uid := placed(t, c, space, fmt.Sprintf("set-%d", i))
-		before[uid] = true
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	calls, failures := map[string]int{}, map[string]int{}
-	for _, n := range c.Nodes {
-		for _, version := range []string{"v1beta3", "v1"} {
-			d, err := remote.NewDisk(ctx, remote.WithPipePath(n.PipePath), remote.WithVersions(apiversion.NewVersionOrPanic(version)))
-			if err != nil {
-				stop()
-				t.Fatal(err)
-			}
-			wait.Go(func() {
-				defer d.Close()
-				for ctx.Err() == nil {
-					_, err := d.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{})
-					mu.Lock()
-					if err == nil {
-						calls[version]++
-					} else if ctx.Err() == nil {
-						failures[version]++
-					}
-					mu.Unlock()
-					time.Sleep(5 * time.Millisecond)
-				}
-			})
-		}
-	}
-	var errs []error
-	for _, n := range c.Nodes {
-		errs = append(errs, n.Upgrade(t.Context()))
-	}
-	// Each version is served again on each node.
-	for _, n := range c.Nodes {
-		for _, version := range []string{"v1beta3", "v1"} {
-			d, err := remote.NewDisk(t.Context(), remote.WithPipePath(n.PipePath), remote.WithVersions(apiversion.NewVersionOrPanic(version)))
-			if err == nil {
-				_, err = d.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
-				err = errors.Join(err, d.Close())
-			}
-			errs = append(errs, err)
-		}
-	}
-	stop()
-	wait.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range []string{"v1beta3", "v1"} {
-		measured(t, "clients of %s on 4 nodes: %d calls succeeded, %d failed while a proxy was replaced", version, calls[version], failures[version])
-		if calls[version] == 0 {
-			t.Errorf("no call of %s succeeded", version)
-		}
-	}
-	for i := range 8 {
-		if _, uid := placed(t, c, space, fmt.Sprintf("set-%d", i)); !before[uid] {
-			t.Errorf("pod set-%d was replaced during the upgrade", i)
-		}
-	}
-	makePod(t, c, space) // the new proxies stage volumes
-	eventually(t, "a new pod runs", func() error { return c.running(t.Context(), space, "pod") })
 }
 
 // detached is the story of a node that is gone with a staged volume: an administrator says
@@ -317,10 +423,26 @@ func taint(t *testing.T, c *Cluster, n *Node, taints string) {
 	}
 }
 
+// identities returns the identities of the disks of volumes on nodes, by their serial numbers.
+func identities(t *testing.T, nodes ...*Node) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, n := range nodes {
+		state, err := n.Control.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range state.Disks[n.disks:] {
+			all[d.Serial] = d.Identity
+		}
+	}
+	return all
+}
+
 // Pods with a claim each run on two nodes, and all are deleted at once when only the two
 // others accept pods.
 func TestManyPodsMove(t *testing.T) {
-	c := start(t, 4)
+	c := start(t, Config{Nodes: 4})
 	const space, many = "many", 200
 	namespace(t, c, space)
 	from, to := c.Nodes[:2], c.Nodes[2:]
@@ -336,6 +458,10 @@ func TestManyPodsMove(t *testing.T) {
 	for _, p := range pods.Items {
 		before[p.UID] = true
 	}
+	disks := identities(t, from...)
+	if len(disks) != many || slices.Contains(slices.Collect(maps.Values(disks)), "") {
+		t.Fatalf("the nodes have %d disks of volumes, want %d, each with an identity: %v", len(disks), many, disks)
+	}
 	cordon(t, c, true, from...)
 	cordon(t, c, false, to...)
 	started = time.Now()
@@ -344,6 +470,13 @@ func TestManyPodsMove(t *testing.T) {
 	}
 	allRun(t, c, space, many, before)
 	measured(t, "%d pods on the 2 other nodes: Running after %.1f s", many, time.Since(started).Seconds())
+	moved := identities(t, to...)
+	for name, identity := range disks {
+		if moved[name] != identity {
+			t.Errorf("disk %s is %q on the other nodes, want %q", name, moved[name], identity)
+		}
+	}
+	measured(t, "%d disks have moved, each with its identity", len(moved))
 	cordon(t, c, false, from...)
 	started = time.Now()
 	remove(t, c, space)

@@ -80,13 +80,11 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 	})
 	handle("status", func(_ context.Context, w io.Writer, _ string) error { return status(w, c) })
 	handle("upgrade", func(ctx context.Context, w io.Writer, _ string) error {
-		for _, n := range c.Nodes {
-			started := time.Now()
-			if err := n.Upgrade(ctx); err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%s: CSI Proxy was replaced in %.1f s\n", n.Name, time.Since(started).Seconds())
+		started := time.Now()
+		if err := c.Upgrade(ctx, programs.New); err != nil {
+			return err
 		}
+		fmt.Fprintf(w, "CSI Proxy was replaced on %d nodes in %.1f s\n", len(c.Nodes), time.Since(started).Seconds())
 		return nil
 	})
 	handle("down", func(context.Context, io.Writer, string) error { end(); return nil })

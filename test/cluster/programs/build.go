@@ -16,19 +16,30 @@ import (
 // Set is where the programs of a cluster are.
 type Set struct {
 	Kubernetes  string // etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl
-	Sim         string // csi-proxy-sim
+	Sim         string // csi-proxy-sim, the build New
+	OldSim      string // the build Old
 	Driver      string // the example driver
 	Provisioner string // csi-provisioner
 	Attacher    string // csi-attacher
 	Resizer     string // csi-resizer
 }
 
+// The builds of csi-proxy-sim. Each says its name as its version. The code is the same.
+const (
+	New = "new"
+	Old = "old"
+)
+
+// Builds returns the builds of csi-proxy-sim.
+func Builds() []string { return []string{Old, New} }
+
 // program is one to be built.
 type program struct {
-	path    *string
-	module  string // its directory in the project
-	pkg     string
-	version bool // is of Kubernetes, and says its version
+	path       *string
+	module     string // its directory in the project
+	pkg        string
+	variant    string // of several builds, or empty
+	kubernetes bool   // is of Kubernetes, and says its version
 }
 
 // Build builds all programs from the project in a directory, and says on log how long each
@@ -37,8 +48,9 @@ func Build(ctx context.Context, source string, log io.Writer) (*Set, error) {
 	s := &Set{}
 	const tools = "github.com/kubernetes-csi/external-"
 	for _, p := range []program{
-		{path: &s.Kubernetes, module: "test/cluster", pkg: "./kubernetes", version: true},
-		{path: &s.Sim, module: "cmd", pkg: "./csi-proxy-sim"},
+		{path: &s.Kubernetes, module: "test/cluster", pkg: "./kubernetes", kubernetes: true},
+		{path: &s.Sim, module: "cmd", pkg: "./csi-proxy-sim", variant: New},
+		{path: &s.OldSim, module: "cmd", pkg: "./csi-proxy-sim", variant: Old},
 		{path: &s.Driver, module: "examples/csi-driver", pkg: "."},
 		{path: &s.Provisioner, module: "test/cluster/sidecars", pkg: tools + "provisioner/v6/cmd/csi-provisioner"},
 		{path: &s.Attacher, module: "test/cluster/sidecars", pkg: tools + "attacher/v4/cmd/csi-attacher"},
@@ -54,7 +66,7 @@ func Build(ctx context.Context, source string, log io.Writer) (*Set, error) {
 // Kubernetes builds only the program kubernetes, and returns its path.
 func Kubernetes(ctx context.Context, source string, log io.Writer) (string, error) {
 	var path string
-	p := program{path: &path, module: "test/cluster", pkg: "./kubernetes", version: true}
+	p := program{path: &path, module: "test/cluster", pkg: "./kubernetes", kubernetes: true}
 	return path, p.build(ctx, source, log)
 }
 
@@ -67,10 +79,14 @@ func (p program) build(ctx context.Context, source string, log io.Writer) error 
 	if p.pkg == "." {
 		name = filepath.Base(p.module)
 	}
+	flags := "-s -w"
+	if p.variant != "" {
+		name += "-" + p.variant
+		flags += " -X main.version=" + p.variant
+	}
 	*p.path = filepath.Join(cache, "csi-proxy", "cluster", name)
 	dir := filepath.Join(source, filepath.FromSlash(p.module))
-	flags := "-s -w"
-	if p.version {
+	if p.kubernetes {
 		of, err := kubernetesVersion(ctx, dir)
 		if err != nil {
 			return err

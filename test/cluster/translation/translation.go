@@ -37,7 +37,7 @@ type Config struct {
 type Call struct {
 	Method string // such as NodeStageVolume
 	Volume string // its ID; empty for a call without one
-	Path   string // on the node; empty for a call without one
+	Path   string // on the node, of a pod if there is one; empty for a call without one
 	Done   bool   // the driver has answered
 	Err    error  // of a call that is done
 	Took   time.Duration
@@ -145,7 +145,7 @@ func (t *Translation) intercept(ctx context.Context, in any, info *grpc.UnarySer
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if len(files) > 0 {
-		c.Path, _ = windows(t.config.Root, files[0]) // translated before
+		c.Path, _ = windows(t.config.Root, files[len(files)-1]) // translated before
 	}
 	for _, file := range files {
 		if err := t.mirror.before(ctx, file); err != nil {

@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
+)
+
+// loopback checks that no program of the cluster listens on another address than loopback.
+func loopback(t *testing.T, c *Cluster) {
+	t.Helper()
+	all := c.Servers.Processes()
+	for _, n := range c.Nodes {
+		all = append(all, n.Processes()...)
+	}
+	listening, err := listeners()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	pids := map[int]string{os.Getpid(): "the test, which serves what the programs call"}
+	for _, p := range all {
+		pids[p.PID()] = p.Name
+	}
+	for pid, name := range pids {
+		inodes, err := sockets(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, inode := range inodes {
+			at, ok := listening[inode]
+			if !ok {
+				continue
+			}
+			found[name]++
+			if !at.Addr().Unmap().IsLoopback() {
+				t.Errorf("%s listens on %s, which other machines may reach", name, at)
+			}
+		}
+	}
+	// That they are found shows that this test sees.
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"} {
+		if found[name] == 0 {
+			t.Errorf("no listener of %s was found", name)
+		}
+	}
+	if found["etcd"] > 0 {
+		t.Errorf("etcd listens on TCP, where every user of the machine reaches it")
+	}
+	measured(t, "programs that listen on loopback, with how many ports: %v", found)
+}
+
+// listeners returns the addresses on which the machine's programs listen, by the inode of the
+// socket.
+func listeners() (map[string]netip.AddrPort, error) {
+	all := map[string]netip.AddrPort{}
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+			fields := strings.Fields(line)
+			const listen = "0A"
+			if len(fields) < 10 || fields[3] != listen {
+				continue
+			}
+			at, err := address(fields[1])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			all[fields[9]] = at
+		}
+	}
+	return all, nil
+}
+
+// address parses an address of /proc/net/tcp: 32 bits at a time, each in the machine's order.
+func address(text string) (netip.AddrPort, error) {
+	host, port, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(host)
+	if err != nil || len(b)%4 != 0 {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	n, err := strconv.ParseUint(port, 16, 16)
+	if err != nil || !ok {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	return netip.AddrPortFrom(addr, uint16(n)), nil
+}
+
+// sockets returns the inodes of the sockets that a process has open.
+func sockets(pid int) ([]string, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("process %d has no open files, or may not be looked at", pid)
+	}
+	var inodes []string
+	for _, file := range files {
+		to, err := os.Readlink(file)
+		if err != nil {
+			continue // closed since
+		}
+		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
+			inodes = append(inodes, strings.TrimSuffix(inode, "]"))
+		}
+	}
+	return inodes, nil
+}
+
+func TestAddress(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"0100007F:1F90", "127.0.0.1:8080"},
+		{"00000000:0050", "0.0.0.0:80"},
+		{"00000000000000000000000001000000:0016", "[::1]:22"},
+		{"0000000000000000FFFF00000100007F:0016", "[::ffff:127.0.0.1]:22"},
+	} {
+		if got, err := address(c.text); err != nil || got.String() != c.want {
+			t.Errorf("address(%q) = %v, %v, want %s", c.text, got, err, c.want)
+		}
+	}
+}
+
+// A program that has ended is found, in what a start waits for and in what status shows.
+func TestEnded(t *testing.T) {
+	p, err := programs.Start(t.TempDir(), "program", nil, "/bin/sh", "-c", "echo the reason; exit 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	c := &Cluster{Servers: &Servers{processes: []*programs.Process{p}}}
+	if err := c.alive(); err == nil || !strings.Contains(err.Error(), "program has ended") || !strings.Contains(err.Error(), "the reason") {
+		t.Errorf("alive() = %v, want an error with the name and the output", err)
+	}
+}
