@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -25,7 +27,7 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, cluster.Config{Dir: directory(), Nodes: o.nodes, Programs: set, Driver: o.args})
+	c, err := cluster.Start(ctx, cluster.Config{Dir: directory(), Nodes: o.nodes, Programs: set, Proxy: o.proxy, Driver: o.args})
 	if err != nil {
 		return err
 	}
@@ -45,23 +47,29 @@ func serve(ctx context.Context, o *options) error {
 	}
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer end()
-	if shut := server.Shutdown(last); shut != nil { // removes the socket, which down waits for
+	if shut := server.Shutdown(last); shut != nil {
 		return shut
 	}
 	return err
 }
 
+// answer is what the process in the background answers.
+type answer struct {
+	Output string // also of a command that fails
+	Error  string // empty for a command that succeeds
+}
+
 func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 	mux := http.NewServeMux()
-	handle := func(name string, do func(ctx context.Context, w io.Writer, node string) error) {
+	handle := func(name string, do func(ctx context.Context, w io.Writer, argument string) error) {
 		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, q *http.Request) {
 			var out bytes.Buffer
-			if err := do(q.Context(), &out, q.URL.Query().Get("node")); err != nil {
-				w.WriteHeader(http.StatusInternalServerError)
-				_, _ = io.WriteString(w, err.Error())
-				return
+			var a answer
+			if err := do(q.Context(), &out, q.URL.Query().Get("argument")); err != nil {
+				a.Error = err.Error()
 			}
-			_, _ = w.Write(out.Bytes())
+			a.Output = out.String()
+			_ = json.NewEncoder(w).Encode(a) // fails if the caller has gone
 		})
 	}
 	onNode := func(name string, do func(ctx context.Context, w io.Writer, n *cluster.Node) error) {
@@ -78,13 +86,20 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 		_, err := io.WriteString(w, set.Kubernetes)
 		return err
 	})
-	handle("status", func(_ context.Context, w io.Writer, _ string) error { return status(w, c) })
-	handle("upgrade", func(ctx context.Context, w io.Writer, _ string) error {
+	handle("status", func(ctx context.Context, w io.Writer, _ string) error { return status(ctx, w, c) })
+	handle("upgrade", func(ctx context.Context, w io.Writer, build string) error {
 		started := time.Now()
-		if err := c.Upgrade(ctx, programs.New); err != nil {
+		if err := c.Upgrade(ctx, cmp.Or(build, programs.New)); err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "CSI Proxy was replaced on %d nodes in %.1f s\n", len(c.Nodes), time.Since(started).Seconds())
+		for _, n := range c.Nodes {
+			version, err := n.ProxyVersion(ctx)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "%s: %s\n", n.Name, version)
+		}
 		return nil
 	})
 	handle("down", func(context.Context, io.Writer, string) error { end(); return nil })
@@ -108,12 +123,17 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 	return mux
 }
 
-// status prints the nodes, what volumes have on them, and the memory of all programs.
-func status(w io.Writer, c *cluster.Cluster) error {
+// status prints the nodes, what volumes have on them, and the memory of all programs. What does
+// not run is part of the answer.
+func status(ctx context.Context, w io.Writer, c *cluster.Cluster) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PROGRAM\tMIB\tMOST")
 	row := func(p *programs.Process, where string) {
 		now, most := p.Memory()
+		if p.Ended() {
+			fmt.Fprintf(t, "%s%s\tended\t%d\t%s\n", where, p.Name, most, p.Log())
+			return
+		}
 		fmt.Fprintf(t, "%s%s\t%d\t%d\n", where, p.Name, now, most)
 	}
 	for _, p := range c.Servers.Processes() {
@@ -128,11 +148,17 @@ func status(w io.Writer, c *cluster.Cluster) error {
 		return err
 	}
 	for _, n := range c.Nodes {
-		left, err := n.Left()
-		if err != nil {
-			return err
+		// The version comes first: it fails at once if there is no CSI Proxy, and Left waits for it.
+		version, err := n.ProxyVersion(ctx)
+		var left []string
+		if err == nil {
+			left, err = n.Left()
 		}
-		fmt.Fprintf(w, "\n%s: os=linux for Kubernetes, CSI Proxy in %s\n", n.Name, n.Pipes())
+		if err != nil {
+			fmt.Fprintf(w, "\n%s: os=linux for Kubernetes, CSI Proxy in %s does not answer: %v\n", n.Name, n.Pipes(), err)
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: os=linux for Kubernetes, CSI Proxy %s in %s\n", n.Name, version, n.Pipes())
 		if len(left) == 0 {
 			fmt.Fprintln(w, "  nothing of a volume")
 		}

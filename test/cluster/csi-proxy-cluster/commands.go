@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -37,9 +37,11 @@ func up(ctx context.Context, o *options) error {
 	if _, err := programs.Build(ctx, source, o.stdout); err != nil {
 		return err
 	}
-	if err := makeDirectory(); err != nil {
+	lock, err := makeDirectory()
+	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -51,8 +53,9 @@ func up(ctx context.Context, o *options) error {
 	defer log.Close()
 	started := time.Now()
 	// setsid: it outlives this command and its terminal.
-	cmd := exec.Command("setsid", append([]string{self, background, fmt.Sprintf("--nodes=%d", o.nodes), "--source=" + source}, o.args...)...)
+	cmd := exec.Command("setsid", append([]string{self, background, fmt.Sprintf("--nodes=%d", o.nodes), "--source=" + source, "--proxy=" + o.proxy}, o.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{lock}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -66,11 +69,12 @@ func up(ctx context.Context, o *options) error {
 		select {
 		case <-ended:
 			text, err := os.ReadFile(logFile())
-			return errors.Join(fmt.Errorf("the cluster does not start: %s", strings.TrimSpace(string(text))), err)
+			return errors.Join(fmt.Errorf("the cluster does not start: %s\nthe output of its programs is in %s; csi-proxy-cluster down removes it", strings.TrimSpace(string(text)), directory()), err)
 		case <-ctx.Done():
 			_ = cmd.Process.Signal(os.Interrupt) // fails if it has ended
 			<-ended
-			return errors.Join(errors.New("interrupted; the cluster was not started"), removeDirectory())
+			_ = lock.Close() // this process holds it, too
+			return errors.Join(errors.New("interrupted; the cluster was not started"), removeWhenFree(5*time.Second))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -79,16 +83,13 @@ func up(ctx context.Context, o *options) error {
 // ask returns a command that prints what the process in the background answers.
 func ask(name string) func(context.Context, *options) error {
 	return func(ctx context.Context, o *options) error {
-		node := ""
+		argument := ""
 		if len(o.args) > 0 {
-			node = o.args[0]
+			argument = o.args[0]
 		}
-		out, err := call(ctx, name, node)
-		if err != nil {
-			return err
-		}
-		_, err = o.stdout.Write(out)
-		return err
+		out, err := call(ctx, name, argument)
+		_, writing := o.stdout.Write(out)
+		return errors.Join(err, writing)
 	}
 }
 
@@ -104,24 +105,27 @@ func kubectl(ctx context.Context, o *options) error {
 	return cmd.Run()
 }
 
-// down ends the process in the background, and removes its files.
-func down(ctx context.Context, _ *options) error {
-	if _, err := call(ctx, "down", ""); err != nil {
+// down ends the process in the background, and removes its files. It removes those of one that
+// has not started, or was killed, too.
+func down(ctx context.Context, o *options) error {
+	switch _, err := call(ctx, "down", ""); {
+	case errors.Is(err, errNoCluster):
+		if _, there := os.Lstat(marker()); there != nil {
+			return err
+		}
+		if err := removeWhenFree(5 * time.Second); err != nil { // programs of one that was killed are ending
+			return err
+		}
+		fmt.Fprintf(o.stdout, "No cluster runs. %s, which an earlier one has left, is removed.\n", directory())
+		return nil
+	case err != nil:
 		return err
 	}
-	// The process removes its socket last.
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := os.Lstat(control()); errors.Is(err, fs.ErrNotExist) {
-			return removeDirectory()
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("the cluster has not ended after two minutes; its log is %s", logFile())
-		}
-	}
+	return removeWhenFree(2 * time.Minute)
 }
 
-// call calls the process in the background.
-func call(ctx context.Context, name, node string) ([]byte, error) {
+// call calls the process in the background. There may be output with an error.
+func call(ctx context.Context, name, argument string) ([]byte, error) {
 	none := fmt.Errorf("%w in %s; start one with: csi-proxy-cluster up", errNoCluster, directory())
 	switch err := checkDirectory(); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -133,7 +137,7 @@ func call(ctx context.Context, name, node string) ([]byte, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", control())
 	}}}
 	defer client.CloseIdleConnections()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://cluster/"+name+"?node="+url.QueryEscape(node), nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://cluster/"+name+"?argument="+url.QueryEscape(argument), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +153,12 @@ func call(ctx context.Context, name, node string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: the cluster does not answer: %w; its log is %s", name, err, logFile())
 	}
 	defer a.Body.Close()
-	out, err := io.ReadAll(a.Body)
-	if err == nil && a.StatusCode != http.StatusOK {
-		err = errors.New(string(out))
+	var said answer
+	if err := json.NewDecoder(a.Body).Decode(&said); err != nil {
+		return nil, fmt.Errorf("%s: the cluster's answer, %s, cannot be read: %w", name, a.Status, err)
 	}
-	return out, err
+	if said.Error != "" {
+		err = errors.New(said.Error)
+	}
+	return []byte(said.Output), err
 }

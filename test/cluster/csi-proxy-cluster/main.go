@@ -19,8 +19,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"text/tabwriter"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 )
 
 func main() {
@@ -42,6 +45,7 @@ type options struct {
 
 	nodes  int
 	source string
+	proxy  string
 }
 
 // errUsage is the error for a wrong command line, after its text.
@@ -54,7 +58,7 @@ func commands() []command {
 		{"kubectl", "ARGUMENT...", "run kubectl in the cluster", kubectl},
 		{"kill-kubelet", "NODE", "end a kubelet at once, and start it again", ask("kill-kubelet")},
 		{"reboot", "NODE", "restart a node with everything on it", ask("reboot")},
-		{"upgrade", "", "replace CSI Proxy on each node by a new process, one node after the other", ask("upgrade")},
+		{"upgrade", "[BUILD]", "replace CSI Proxy on each node by the build new or old, one node after the other", ask("upgrade")},
 		{"down", "", "end the cluster, and remove its files", down},
 	}
 }
@@ -96,6 +100,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 		if c.name == "up" || c.name == background {
 			f.IntVar(&o.nodes, "nodes", 1, "`number` of nodes")
+			f.StringVar(&o.proxy, "proxy", programs.New, "`build` of CSI Proxy, which upgrade replaces: old does not serve disk/v1, new serves all")
 			f.StringVar(&o.source, "source", ".", "`directory` in a checkout of CSI Proxy, from which the programs are built")
 		}
 		switch err := f.Parse(args[1:]); {
@@ -105,7 +110,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return errUsage
 		}
 		o.args = f.Args()
-		if c.args == "" && len(o.args) > 0 || c.args == "NODE" && len(o.args) != 1 || o.nodes < 0 || (c.name == "up" && o.nodes == 0) {
+		if c.args == "" && len(o.args) > 0 || c.args == "NODE" && len(o.args) != 1 || c.args == "[BUILD]" && len(o.args) > 1 || o.proxy != "" && !slices.Contains(programs.Builds(), o.proxy) || o.nodes < 0 || (c.name == "up" && o.nodes == 0) {
 			f.Usage()
 			return errUsage
 		}

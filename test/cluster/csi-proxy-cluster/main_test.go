@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,9 +80,13 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A driver with a name of its own, as up has it from its users: its claims are served, because
-// the sidecars serve those of the driver on the nodes.
-func TestOtherDriver(t *testing.T) {
+// other is a cluster of a test in a directory of its own.
+type other struct {
+	t              *testing.T
+	root, dir, exe string
+}
+
+func newOther(t *testing.T) *other {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -94,41 +101,116 @@ func TestOtherDriver(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", exe, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// A copy, as users build their driver elsewhere.
-	set, err := programs.Build(t.Context(), root, t.Output())
+	t.Cleanup(func() { _ = exec.Command(exe, "down").Run() }) // if the test has failed
+	return &other{t, root, dir, exe}
+}
+
+// command runs the command, and wants it to succeed or fail.
+func (o *other) command(succeeds bool, args ...string) string {
+	o.t.Helper()
+	cmd := exec.Command(o.exe, args...)
+	cmd.Dir = o.root
+	out, err := cmd.CombinedOutput()
+	if (err == nil) != succeeds {
+		o.t.Fatalf("csi-proxy-cluster %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// processes returns the processes whose command line has the cluster's directory and a text.
+func (o *other) processes(text string) (pids []int) {
+	o.t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(line), o.dir+"/") || !strings.Contains(string(line), text) {
+			continue // or it has ended
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// kill kills the only process whose command line has a text.
+func (o *other) kill(text string) {
+	o.t.Helper()
+	pids := o.processes(text)
+	if len(pids) != 1 {
+		o.t.Fatalf("%d processes have %q, want one", len(pids), text)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// A driver with a name of its own, as up has it from its users: its claims are served, because
+// the sidecars serve those of the driver on the nodes. Then programs end, and the process in
+// the background: status and down say and do what they can.
+func TestOtherDriver(t *testing.T) {
+	o := newOther(t)
+	set, err := programs.Build(t.Context(), o.root, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := filepath.Join(dir, "other")
-	if err := os.Link(set.Driver, other); err != nil {
-		if out, err := exec.Command("cp", set.Driver, other).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	command := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command(exe, args...)
-		cmd.Dir = root
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("csi-proxy-cluster %q: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	t.Cleanup(func() { _ = exec.Command(exe, "down").Run() }) // if the test has failed
 	const name = "other.example.com"
-	command("up", other, "-endpoint=ENDPOINT", "-node-id=NODE", "-driver-name="+name)
-	if out := command("kubectl", "get", "storageclasses,csidrivers"); strings.Count(out, name) != 3 || strings.Contains(out, "csi-driver.example.com") {
+	o.command(true, "up", "--nodes=2", set.Driver, "-endpoint=ENDPOINT", "-node-id=NODE", "-driver-name="+name)
+	if out := o.command(true, "kubectl", "get", "storageclasses,csidrivers"); strings.Count(out, name) != 3 || strings.Contains(out, "csi-driver.example.com") {
 		t.Errorf("the classes and the driver are not of %s alone:\n%s", name, out)
 	}
 	start := time.Now()
-	command("kubectl", "apply", "-f", filepath.Join("docs", "cluster-pod.yaml"))
-	command("kubectl", "wait", "--for=jsonpath={.status.phase}=Running", "pod/example", "--timeout=3m")
+	o.command(true, "kubectl", "apply", "-f", filepath.Join("docs", "cluster-pod.yaml"))
+	o.command(true, "kubectl", "wait", "--for=jsonpath={.status.phase}=Running", "pod/example", "--timeout=3m")
 	t.Attr("measured", "a claim of a driver with another name, and its pod: Running after "+time.Since(start).Round(100*time.Millisecond).String())
-	if out := command("status"); !strings.Contains(out, `volume at \var\lib\kubelet\plugins\kubernetes.io\csi\`+name+`\`) {
-		t.Errorf("status lacks the staged volume:\n%s", out)
+	if out := o.command(true, "status"); !strings.Contains(out, `volume at \var\lib\kubelet\plugins\kubernetes.io\csi\`+name+`\`) || strings.Contains(out, "ended") {
+		t.Errorf("status lacks the staged volume, or has a program that has ended:\n%s", out)
 	}
-	command("down")
+
+	o.kill("csi-resizer")
+	o.kill("--node=node-1") // the kubelet, which would start CSI Proxy again
+	o.kill("node-1/state")
+	out := o.command(true, "status")
+	for _, want := range []string{`(?m)^csi-resizer +ended`, `(?m)^node-1 kubelet +ended`, `(?m)^node-1 csi-proxy-sim +ended`, `(?m)^node-1: .*does not answer`, `(?m)^node-2: .*CSI Proxy new in `, `(?m)^csi-attacher +\d`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("status with programs that have ended does not match %q:\n%s", want, out)
+		}
+	}
+
+	o.kill(background)
+	if out := o.command(true, "down"); !strings.Contains(out, "is removed") {
+		t.Errorf("down after a kill says %q", out)
+	}
+	if _, err := os.Stat(directory()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is left: %v", err)
+	}
+	if left := o.processes(""); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// A cluster that does not start: its message has the reason and says where the output is, and
+// down removes that.
+func TestFailedStart(t *testing.T) {
+	o := newOther(t)
+	out := o.command(false, "up", "/bin/sh", "-c", "echo no storage here; exit 1")
+	for _, want := range []string{"the driver has ended", "no storage here", "csi-proxy-cluster down removes it"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("up with a driver that ends lacks %q:\n%s", want, out)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(directory(), "node-1", "driver.log")); err != nil || !strings.Contains(string(text), "no storage here") {
+		t.Errorf("the driver's output is %q, %v", text, err)
+	}
+	if out := o.command(true, "down"); !strings.Contains(out, "is removed") {
+		t.Errorf("down after a failed start says %q", out)
+	}
+	o.command(false, "down") // nothing is there any more
 }
 
 func TestUsage(t *testing.T) {
@@ -142,6 +224,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"--help"}, 0, "kubelets are the build for Linux"},
 		{[]string{"nonsense"}, 2, `unknown command "nonsense"`},
 		{[]string{"up", "--nodes=0"}, 2, "usage: csi-proxy-cluster up"},
+		{[]string{"up", "--proxy=newest"}, 2, "usage: csi-proxy-cluster up"},
+		{[]string{"upgrade", "old", "new"}, 2, "usage: csi-proxy-cluster upgrade"},
 		{[]string{"kill-kubelet"}, 2, "usage: csi-proxy-cluster kill-kubelet"},
 		{[]string{"status"}, 1, "no cluster runs"},
 		{[]string{"down"}, 1, "start one with: csi-proxy-cluster up"},
@@ -161,7 +245,7 @@ func TestDirectory(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "only you may use") {
+	if _, err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "only you may use") {
 		t.Errorf("makeDirectory where others may look = %v", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -171,7 +255,7 @@ func TestDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "not a cluster's") {
+	if _, err := makeDirectory(); err == nil || !strings.Contains(err.Error(), "not a cluster's") {
 		t.Errorf("makeDirectory where other files are = %v", err)
 	}
 	if _, err := os.Stat(file); err != nil {
@@ -179,11 +263,23 @@ func TestDirectory(t *testing.T) {
 	}
 	t.Setenv("CSI_PROXY_CLUSTER_DIR", filepath.Join(dir, "c"))
 	for range 2 { // the second replaces one of a cluster that was killed
-		if err := makeDirectory(); err != nil {
+		lock, err := makeDirectory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := removeDirectory(); !errors.Is(err, errBusy) {
+			t.Errorf("removeDirectory of a cluster that has programs = %v, want %v", err, errBusy)
+		}
+		if err := lock.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := removeDirectory(); err != nil {
-		t.Error(err)
+	// down removes what a cluster that was killed has left.
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"down"}, &out, &out); code != 0 || !strings.Contains(out.String(), "is removed") {
+		t.Errorf("down after a kill = %d, %q", code, out.String())
+	}
+	if _, err := os.Stat(directory()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is left after down: %v", err)
 	}
 }
