@@ -59,6 +59,12 @@ func TestPage(t *testing.T) {
 		}
 		t.Attr("measured", strings.TrimSpace(command)+": "+time.Since(start).Round(100*time.Millisecond).String())
 		if strings.HasSuffix(command, " status") {
+			// The kubelet removes a pod's directory up to some seconds after the pod is gone.
+			for end := time.Now().Add(time.Minute); len(statuses) > 0 && !strings.Contains(out, "nothing of a volume") && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+				if out, err = shell(t.Context(), command); err != nil {
+					t.Fatalf("%s: %v\n%s", command, err, out)
+				}
+			}
 			statuses = append(statuses, out)
 		}
 		if strings.HasSuffix(command, " down") {
@@ -147,6 +153,11 @@ func (o *other) kill(text string) {
 	}
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		o.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); len(o.processes(text)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			o.t.Fatalf("the process with %q lives after it was killed", text)
+		}
 	}
 }
 
