@@ -112,7 +112,7 @@ func (n *Node) StartDriver(ctx context.Context) error {
 	defer cancel()
 	go func() {
 		select {
-		case <-p.Done(): // nobody will answer
+		case <-p.Done(): // no answer will come
 			cancel()
 		case <-ctx.Done():
 		}

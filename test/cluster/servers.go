@@ -91,10 +91,10 @@ func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Serv
 	return s, nil
 }
 
-// startEtcd starts etcd. It asks nobody for a password, so it listens on sockets in the
+// startEtcd starts etcd. It has no authentication, so it listens on sockets in the
 // directory, which other users of the machine cannot open.
 func (s *Servers) startEtcd(ctx context.Context) error {
-	// No member is ever told these: there is one. etcd wants them to have a host.
+	// There is only one member, so these are never used. etcd wants them to have a host.
 	const advertised = "http://127.0.0.1:1"
 	p, err := programs.StartIn(s.dir, s.dir, "etcd", nil, s.exe, "etcd",
 		"--data-dir="+filepath.Join(s.dir, "etcd"), "--unsafe-no-fsync", "--listen-client-urls=unix://"+s.etcd(), "--advertise-client-urls="+advertised,

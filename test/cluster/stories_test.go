@@ -135,7 +135,7 @@ func killed(h held) func(*testing.T, *Cluster, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Nobody goes on where the driver was: a kubelet has to call again.
+		// The driver does not continue: a kubelet has to call again.
 		state, err := n.Control.Show()
 		if err != nil {
 			t.Fatal(err)

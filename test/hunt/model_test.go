@@ -88,7 +88,7 @@ func (w *world) linearizable(history []operation) string {
 // diskState is the state of a disk, its volume, and the directories for it.
 type diskState struct {
 	here   int  // 0: detached, 1: attached and perhaps not seen yet, 2: seen
-	comes  bool // it is not seen yet, and Windows was told to look
+	comes  bool // it is not seen yet, and Windows was asked to look
 	number string
 	online bool
 	up     bool // its volume has arrived and is online, for sure

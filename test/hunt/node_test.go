@@ -314,8 +314,8 @@ func (w *world) look(all bool) string {
 	return w.lookUsed(all)
 }
 
-// lookUsed returns whether the table and the data of a disk changed whose volume is mounted, and
-// nobody asked for that.
+// lookUsed returns what changed in the table and data of a disk whose volume is mounted, if no
+// request may have changed it, or "".
 func (w *world) lookUsed(all bool) string {
 	info := w.show()
 	for _, id := range []string{"disk1", "disk2", iscsiTargets[0].disk} {
