@@ -124,7 +124,11 @@ func (a *app) describedNode(ctx context.Context) *admin.DescribeResponse {
 		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
 		return nil
 	}
-	if node.DisksError != "" {
+	switch {
+	case node.DisksError == "":
+	case len(node.Disks) > 0:
+		a.note("a disk may be missing: %s", node.DisksError)
+	default:
 		a.note("style, bus, access, identity and offline reason are unknown: %s", node.DisksError)
 	}
 	return node

@@ -32,6 +32,10 @@ func whyOffline(d *admin.Disk, all []*admin.Disk) offline {
 		twin := slices.IndexFunc(all, func(o *admin.Disk) bool {
 			return o.Number != d.Number && o.Online && d.Identity != "" && o.Identity == d.Identity
 		})
+		if twin >= 0 && d.OfflineReason == "" { // it may be another path to the same device
+			return offline{fmt.Sprintf("it has the same identity as disk %d", all[twin].Number), ", so it is a copy of that disk, or another path to it",
+				fmt.Sprintf("run on the node: Get-Disk -Number %d | Select-Object OfflineReason; if that is Redundant Path, do not bring it online; otherwise detach the one that is not needed, or run: ", d.Number) + online}
+		}
 		if twin >= 0 {
 			return isCopy(d, fmt.Sprintf("it has the same identity as disk %d", all[twin].Number), online)
 		}
@@ -76,5 +80,5 @@ func isCopy(d *admin.Disk, reason, online string) offline {
 	if d.ReadOnly { // Windows cannot write the new identity
 		online = fmt.Sprintf("Set-Disk -Number %d -IsReadOnly $false; ", d.Number) + online
 	}
-	return offline{reason, ", so one is a copy of the other", "detach the one that is not needed; or run: " + online + ", upon which Windows gives it an identity of its own"}
+	return offline{reason, ", so one is a copy of the other", "detach the one that is not needed; or run: " + online + "; Windows then gives it an identity of its own"}
 }

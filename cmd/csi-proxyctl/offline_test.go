@@ -12,7 +12,7 @@ import (
 func TestWhyOffline(t *testing.T) {
 	const twin, online = "it has the same identity as disk 1, so one is a copy of the other", "SetDiskState disk_number=2 is_online=true"
 	for _, c := range []struct{ reason, alone, beside, remedy string }{
-		{"", "unknown; often it is the SAN policy of the node, or an administrator took it offline", twin, online},
+		{"", "unknown; often it is the SAN policy of the node, or an administrator took it offline", "it has the same identity as disk 1, so it is a copy of that disk, or another path to it", online},
 		{"None", "Windows reports no reason", twin, online},
 		{"Policy", "by the SAN policy of the node, or because an administrator took it offline; Windows reports Policy for both", twin, "Get-StorageSetting"},
 		{"Snapshot", "it is a snapshot of another disk, so one is a copy of the other", twin, online},

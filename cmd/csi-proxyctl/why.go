@@ -179,8 +179,14 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 	if q.node, err = q.a.describe(ctx, in); err != nil {
 		return err
 	}
-	if why := cmp.Or(q.node.DisksError, q.node.VolumesError); why != "" {
+	silent := q.node.DisksError
+	if len(q.node.Disks) > 0 { // the others are listed
+		silent = ""
+	}
+	if why := cmp.Or(silent, q.node.VolumesError); why != "" {
 		q.blame("csi-proxy cannot list the disks and volumes of the node: "+why, devicesHang)
+	} else if q.node.DisksError != "" {
+		q.step("disk", "a disk is not listed: %s", q.node.DisksError)
 	}
 	// The names of the disks are an answer of the API, which may be what hangs.
 	limited, cancel := q.a.withShortLimit(ctx, probeLimit)

@@ -147,7 +147,7 @@ func (l *conns) admit(c *conn) bool {
 	if !ok {
 		l.count(Refused)
 		if suppressed, ok := l.refusedLog.allow(); ok {
-			l.warn("Refused a connection: too many are open, and run calls or are of processes that have fewer", c.caller, suppressed)
+			l.warn("Refused a connection: too many are open", c.caller, suppressed)
 		}
 		return false
 	}

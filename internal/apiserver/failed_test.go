@@ -85,7 +85,8 @@ func TestFailedCallsAreKept(t *testing.T) {
 func TestLookThatEndsIsNotAFailure(t *testing.T) {
 	socketDir(t)
 	calls := new(apiserver.Calls)
-	d := &fakeDisk{rescan: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	begun := make(chan struct{})
+	d := &fakeDisk{rescan: func(ctx context.Context) error { close(begun); <-ctx.Done(); return ctx.Err() }}
 	var log logBuffer
 	pipes := apiserver.Pipes(wire.Disk(d, nil))
 	for i := range pipes {
@@ -98,8 +99,11 @@ func TestLookThatEndsIsNotAFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
-	limited, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	limited, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		cancel()
+	}()
 	if _, err := dialDisk(t).Rescan(limited, &diskv1.RescanRequest{}); err == nil {
 		t.Fatal("Rescan succeeded")
 	}

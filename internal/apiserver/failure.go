@@ -112,7 +112,7 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 // lookedOnly reports whether a call ended because its caller looked no longer.
 func (s *Server) lookedOnly(l *limiter, c *inflight.Call, code codes.Code) bool {
 	_, changes := s.changes[c.Method]
-	return l.looks && !changes && (code == codes.Canceled || code == codes.DeadlineExceeded)
+	return l.looks && !changes && !c.Expired() && (code == codes.Canceled || code == codes.DeadlineExceeded)
 }
 
 // log logs a line whose source is where the error was made, if that is known.

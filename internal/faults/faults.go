@@ -98,7 +98,24 @@ func (a *Active) matches(c *win32.Call) bool {
 	f := &a.fault
 	return (f.Call == c.Name || f.Call == winapi.AnyCall && c.Name != winapi.CloseHandle) &&
 		(f.Code == 0 || f.Code == c.Code) &&
-		(a.path == "" || strings.Contains(winpath.Fold(c.Path), a.path) || a.set.Alias != nil && strings.Contains(winpath.Fold(a.set.Alias(c.Path)), a.path))
+		(a.path == "" || has(winpath.Fold(c.Path), a.path) || a.set.Alias != nil && has(winpath.Fold(a.set.Alias(c.Path)), a.path))
+}
+
+// has reports whether path contains part. A number at the end of part is a whole number there:
+// PhysicalDrive1 is not in PhysicalDrive10.
+func has(path, part string) bool {
+	digit := func(s string, i int) bool { return i >= 0 && i < len(s) && '0' <= s[i] && s[i] <= '9' }
+	for from := 0; ; {
+		i := strings.Index(path[from:], part)
+		if i < 0 {
+			return false
+		}
+		end := from + i + len(part)
+		if !digit(part, len(part)-1) || !digit(path, end) {
+			return true
+		}
+		from += i + 1
+	}
 }
 
 // Add adds a fault. It fails with hosterr.ErrInvalid if f makes no sense.

@@ -117,3 +117,21 @@ func TestFaultMatchesAlias(t *testing.T) {
 		}
 	}
 }
+
+func TestHas(t *testing.T) {
+	for _, c := range []struct {
+		path, part string
+		want       bool
+	}{
+		{`\\.\PHYSICALDRIVE1`, "PHYSICALDRIVE1", true},
+		{`\\.\PHYSICALDRIVE10`, "PHYSICALDRIVE1", false},
+		{`\\?\HARDDISK1PARTITION2`, "HARDDISK1", true},
+		{`C:\10\1`, "1", true},
+		{`C:\POD\MOUNT`, "POD", true},
+		{`C:\PODS`, "PODX", false},
+	} {
+		if got := has(c.path, c.part); got != c.want {
+			t.Errorf("has(%q, %q) = %t, want %t", c.path, c.part, got, c.want)
+		}
+	}
+}

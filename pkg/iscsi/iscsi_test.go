@@ -42,6 +42,7 @@ type fixture struct {
 
 	mu    sync.Mutex
 	calls []string
+	slow  time.Duration // of a LogoutIScsiTarget
 }
 
 const (
@@ -83,6 +84,9 @@ func newFixtureOn(t *testing.T, cfg nodespec.Config) *fixture {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.calls = append(f.calls, c.Name)
+		if c.Name == "LogoutIScsiTarget" {
+			f.Clock.Advance(f.slow)
+		}
 		shown := *c
 		if c.Name == "ReadAt" {
 			shown.Out = nil // megabytes of disks
@@ -535,6 +539,21 @@ func TestDisconnectOfBusyTarget(t *testing.T) {
 	}
 	f.must(f.Windows.CloseHandle(h))
 	f.must(f.disconnect(here, iqn))
+}
+
+// Attempts that take long themselves are repeated all the same.
+func TestSlowDisconnectIsRepeated(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	h, err := f.Windows.CreateFile(`\\.\PhysicalDrive1`, win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	f.must(err)
+	defer func() { f.must(f.Windows.CloseHandle(h)) }()
+	f.slow = 5 * time.Second
+	wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, "in use")
+	if n := f.count("LogoutIScsiTarget"); n < 5 {
+		t.Errorf("%d attempts, want as many as if each took no time", n)
+	}
 }
 
 // A target is disconnected only when no volume on its disks is mounted in a folder, whether

@@ -310,7 +310,7 @@ func TestAlerts(t *testing.T) {
 		"CSIProxyDown":                 {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
 		"CSIProxyRestarts":             {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
 		"CSIProxyPipesNotServed":       {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
-		"CSIProxyOverloaded":           {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls or closes connections of volume."},
+		"CSIProxyOverloaded":           {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls or connections of volume."},
 		"CSIProxyCallHangs":            {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
 		"CSIProxyFails":                {"0x1 1x120", "0x120", []string{`grpc_server_handled_total{grpc_code="Internal",grpc_service="v1.Volume",grpc_method="FormatVolume",%s}`}, 7 * time.Minute, "v1.Volume/FormatVolume fails on bad."},
 		"CSIProxyDiskDoesNotAnswer":    {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
@@ -369,7 +369,7 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	// Connections are overload of their own.
-	if got := firing(t, "CSIProxyOverloaded", rules["CSIProxyOverloaded"], `  csi_proxy_connections_closed_total{group="disk",reason="replaced",`+of+"bad\"} 0+1x120\n", 6*time.Minute); len(got) != 1 {
+	if got := firing(t, "CSIProxyOverloaded", rules["CSIProxyOverloaded"], `  csi_proxy_connections_closed_total{group="disk",reason="refused",`+of+"bad\"} 0+1x120\n", 6*time.Minute); len(got) != 1 {
 		t.Errorf("CSIProxyOverloaded: while connections are closed these fire: %q, want one", got)
 	}
 	// Windows disconnects idle mappings, which is no fault of the node.

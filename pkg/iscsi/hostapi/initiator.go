@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// The pauses between retries while the initiator is busy, because a session is being made
-	// or ended, and how long they go on.
+	// The first and the longest pause between retries while the initiator is busy, because a
+	// session is being made or ended, and the sum of all pauses.
 	busyPause   = 20 * time.Millisecond
 	longestBusy = time.Second
 	busyLimit   = 4 * time.Second
@@ -97,7 +97,8 @@ func busy(err error) bool {
 
 // retryBusy repeats a call while the initiator is busy.
 func (i ISCSIAPI) retryBusy(call func() error) error {
-	return i.host.Poll(node.Pace{Pause: busyPause, Longest: longestBusy, Limit: busyLimit}, func() (bool, error) {
+	left := busyLimit
+	return i.host.Poll(node.Pace{Pause: busyPause, Longest: longestBusy, Left: &left}, func() (bool, error) {
 		err := call()
 		return !busy(err), err
 	})

@@ -119,7 +119,7 @@ func (c *Client) UseDel(remote string, force uint32) error {
 			return mappingResult(out)
 		}
 		err := s.mappings(mappingQuery(remote), remove)
-		if err == nil && !removed { // Windows may spell the share in another way
+		if !removed { // Windows may spell the share in another way, or not take the condition
 			err = s.mappings(query{class: mappingClass}, remove)
 		}
 		if err == nil && !removed {
