@@ -82,6 +82,7 @@ type failedEntry struct {
 	Code             string       `json:"code"`
 	Error            string       `json:"error"`
 	Times            uint32       `json:"times"`
+	Overcome         bool         `json:"overcome"`
 	Win32            []win32Entry `json:"win32"`
 }
 
@@ -103,7 +104,7 @@ func (a *app) printFailed(ctx context.Context) error {
 	entries, rows := []failedEntry{}, [][]string{}
 	for _, f := range failed {
 		c := f.GetCall()
-		e := failedEntry{c.GetId(), apiOf(c.GetPipe()), c.GetMethod(), c.GetTarget(), c.GetProcess(), c.GetProgram(), c.GetAgeMilliseconds(), f.TookMilliseconds, c.GetCallerGone(), f.Code, f.Error, f.Times, nil}
+		e := failedEntry{c.GetId(), apiOf(c.GetPipe()), c.GetMethod(), c.GetTarget(), c.GetProcess(), c.GetProgram(), c.GetAgeMilliseconds(), f.TookMilliseconds, c.GetCallerGone(), f.Code, f.Error, f.Times, f.Overcome, nil}
 		for _, w := range f.Win32 {
 			e.Win32 = append(e.Win32, win32Entry{w.AgeMilliseconds, w.Call, w.Code, w.Object, w.Error})
 		}

@@ -23,7 +23,7 @@ const recently = 10 * time.Minute
 // and those that do not matter any more.
 func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {
 	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
-		return ageOf(f.Call) >= recently || q.goesOn(f) || q.isOver(f)
+		return ageOf(f.Call) >= recently || q.goesOn(f) || f.Overcome || q.isOver(f)
 	})
 }
 
@@ -100,10 +100,23 @@ func failedTrouble(f *admin.FailedCall) (cause, remedy string) {
 		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it"
 }
 
-// blameFailed blames the failed call that the text is about, or else the last one.
+// undoes are the verbs of methods that undo something: when they fail, that is no reason for
+// which something is not done.
+var undoes = []string{"Disconnect", "Dismount", "Remove", "Rmdir", "Stop", "Unmount"}
+
+func undoing(c *admin.Call) bool {
+	return slices.ContainsFunc(undoes, func(verb string) bool { return strings.HasPrefix(c.GetMethod(), verb) })
+}
+
+// blameFailed blames the failed call that the text is about, or else the last one that was to do
+// something.
 func (q *inquiry) blameFailed(failed []*admin.FailedCall) {
-	if len(failed) > 0 {
-		q.blame(failedTrouble(failed[max(0, slices.IndexFunc(failed, q.quotes))]))
+	at := slices.IndexFunc(failed, q.quotes)
+	if at < 0 {
+		at = slices.IndexFunc(failed, func(f *admin.FailedCall) bool { return !undoing(f.Call) })
+	}
+	if at >= 0 {
+		q.blame(failedTrouble(failed[at]))
 	}
 }
 
@@ -163,7 +176,7 @@ func (q *inquiry) onDisks(c *admin.Call) (text string) {
 
 // mayStage reports whether a call may belong to a volume that is not mounted yet.
 func (q *inquiry) mayStage(c *admin.Call) bool {
-	return c.GetPipe() != admin.Pipe && apiserver.Changes(c.GetMethod()) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+	return c.GetPipe() != admin.Pipe && apiserver.Changes(c.GetMethod()) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
 }
 
 var onDrive = regexp.MustCompile(`(?i)^[a-z]:[\\/]`)

@@ -115,7 +115,13 @@ func TestWhyRecentFailures(t *testing.T) {
 			t.Errorf("%s: kept is %t, want %t", name, got, c.want)
 		}
 	}
-	q := &inquiry{node: &admin.DescribeResponse{VolumesError: "no answer"}}
+	overcome := failed("PartitionDisk", "disk_number=4", "Internal", time.Minute)
+	overcome.Overcome = true
+	q := &inquiry{node: &admin.DescribeResponse{}}
+	if kept := q.recent([]*admin.FailedCall{overcome}); len(kept) > 0 {
+		t.Error("a failure is kept that a later call has overcome")
+	}
+	q = &inquiry{node: &admin.DescribeResponse{VolumesError: "no answer"}}
 	if kept := q.recent([]*admin.FailedCall{failed("FormatVolume", "volume_id="+gone, "Internal", time.Minute)}); len(kept) != 1 {
 		t.Error("where volumes are not known, the failure of one is not kept")
 	}

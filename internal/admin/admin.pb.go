@@ -1019,7 +1019,9 @@ type FailedCall struct {
 	// How many calls failed in this way.
 	Times uint32 `protobuf:"varint,5,opt,name=times,proto3" json:"times,omitempty"`
 	// The Win32 calls that failed while its work ran, in their order. Some of them are expected.
-	Win32         []*FailedWin32 `protobuf:"bytes,6,rep,name=win32,proto3" json:"win32,omitempty"`
+	Win32 []*FailedWin32 `protobuf:"bytes,6,rep,name=win32,proto3" json:"win32,omitempty"`
+	// A later call of the same method for the same target has succeeded.
+	Overcome      bool `protobuf:"varint,7,opt,name=overcome,proto3" json:"overcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1094,6 +1096,13 @@ func (x *FailedCall) GetWin32() []*FailedWin32 {
 		return x.Win32
 	}
 	return nil
+}
+
+func (x *FailedCall) GetOvercome() bool {
+	if x != nil {
+		return x.Overcome
+	}
+	return false
 }
 
 // FailedWin32 is a Win32 call that failed.
@@ -1412,7 +1421,7 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x06failed\x18\x01 \x01(\bR\x06failed\"w\n" +
 	"\x11ListCallsResponse\x12,\n" +
 	"\x05calls\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.CallR\x05calls\x124\n" +
-	"\x06failed\x18\x02 \x03(\v2\x1c.csiproxyadmin.v1.FailedCallR\x06failed\"\xda\x01\n" +
+	"\x06failed\x18\x02 \x03(\v2\x1c.csiproxyadmin.v1.FailedCallR\x06failed\"\xf6\x01\n" +
 	"\n" +
 	"FailedCall\x12*\n" +
 	"\x04call\x18\x01 \x01(\v2\x16.csiproxyadmin.v1.CallR\x04call\x12+\n" +
@@ -1420,7 +1429,8 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x04code\x18\x03 \x01(\tR\x04code\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
 	"\x05times\x18\x05 \x01(\rR\x05times\x123\n" +
-	"\x05win32\x18\x06 \x03(\v2\x1d.csiproxyadmin.v1.FailedWin32R\x05win32\"\x8e\x01\n" +
+	"\x05win32\x18\x06 \x03(\v2\x1d.csiproxyadmin.v1.FailedWin32R\x05win32\x12\x1a\n" +
+	"\bovercome\x18\a \x01(\bR\bovercome\"\x8e\x01\n" +
 	"\vFailedWin32\x12)\n" +
 	"\x10age_milliseconds\x18\x01 \x01(\x03R\x0fageMilliseconds\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\tR\x04call\x12\x12\n" +

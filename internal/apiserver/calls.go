@@ -47,6 +47,8 @@ func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.
 		defer func() {
 			if err != nil {
 				s.logFailure(l, &c.record, err)
+			} else {
+				s.calls.failed.succeeded(&c.record)
 			}
 		}()
 		defer recovered(&err)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -31,7 +33,9 @@ type FailedCall struct {
 	Error   string
 	Gone    bool // its caller had given up before
 	Times   int  // how many equal calls this stands for
-	Win32   []FailedWin32
+	// Overcome means that a later call of the same method for the same target has succeeded.
+	Overcome bool
+	Win32    []FailedWin32
 }
 
 // FailedWin32 is a Win32 call that failed while the work of a call ran. Some of them are
@@ -48,6 +52,7 @@ type FailedWin32 struct {
 type failedCalls struct {
 	mu   sync.Mutex
 	last []*FailedCall
+	open atomic.Bool // one of them was not overcome yet: a call that succeeds looks at this only
 }
 
 // Failed returns the last calls that failed, the last one first. Calls that did the same to the
@@ -90,6 +95,48 @@ func (f *failedCalls) add(c *inflight.Call, code codes.Code, err error) {
 		f.last = slices.Delete(f.last, 0, 1)
 	}
 	f.last = append(f.last, failed)
+	f.open.Store(true)
+}
+
+// succeeded notes that a call has overcome the failures of calls of its method for its target.
+func (f *failedCalls) succeeded(c *inflight.Call) {
+	if !f.open.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	method, values, open := path.Base(c.Method), "", false
+	for i, failed := range f.last {
+		if !failed.Overcome && failed.Method == method {
+			if values == "" {
+				values = valuesIn(cut(targetOf(c.Request())))
+			}
+			if values == valuesIn(failed.Target) {
+				later := *failed // others may read it
+				later.Overcome = true
+				f.last[i], failed = &later, &later
+			}
+		}
+		open = open || !failed.Overcome
+	}
+	f.open.Store(open)
+}
+
+// valuesIn returns what a target is about: its values, without the names of the fields, which
+// versions of the API change, without what only says how, and with one spelling of each path.
+func valuesIn(target string) string {
+	values := []string{""} // never empty
+	for field := range strings.SplitSeq(target, " ") {
+		name, value, ok := strings.Cut(field, "=")
+		switch {
+		case !ok: // the rest of a text with blanks
+			value = name
+		case name == "force":
+			continue
+		}
+		values = append(values, strings.TrimRight(strings.ToLower(strings.ReplaceAll(value, "/", `\`)), `\`))
+	}
+	return strings.Join(values, " ")
 }
 
 // equal reports whether two calls failed in the same way.

@@ -68,6 +68,15 @@ func TestFailedCallsAreKept(t *testing.T) {
 		t.Errorf("Win32 call: %+v", w)
 	}
 
+	call(nil)
+	if got := calls.Failed(); len(got) != 2 || !got[0].Overcome || !got[1].Overcome || f.Overcome {
+		t.Errorf("after a call that succeeded: %+v", got)
+	}
+	call(hosterr.Wrap("find", "disk 7", hosterr.ErrNotFound))
+	if got := calls.Failed(); len(got) != 2 || got[0].Overcome || !got[1].Overcome {
+		t.Errorf("after another that failed: %+v", got)
+	}
+
 	for i := range 40 {
 		call(fmt.Errorf("error %d: %s", i, strings.Repeat("x", 5000)))
 	}

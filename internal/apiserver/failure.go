@@ -207,6 +207,8 @@ func (s *Server) logFinish(l *limiter, c *inflight.Call) {
 			return
 		}
 		s.calls.failed.add(c, code, err)
+	} else {
+		s.calls.failed.succeeded(c)
 	}
 	suppressed, ok := l.failureLog.allow()
 	if !ok {

@@ -69,7 +69,7 @@ func (s *Server) failed() []*admin.FailedCall {
 				Id: c.ID, Pipe: c.Pipe, Method: c.Method, Target: c.Target, Process: c.Process, Program: c.Program,
 				AgeMilliseconds: time.Since(c.At).Milliseconds(), CallerGone: c.Gone,
 			},
-			TookMilliseconds: c.Took.Milliseconds(), Code: c.Code.String(), Error: c.Error, Times: uint32(c.Times),
+			TookMilliseconds: c.Took.Milliseconds(), Code: c.Code.String(), Error: c.Error, Times: uint32(c.Times), Overcome: c.Overcome,
 		}
 		for _, w := range c.Win32 {
 			out.Win32 = append(out.Win32, &admin.FailedWin32{AgeMilliseconds: time.Since(w.At).Milliseconds(), Call: w.Call, Code: w.Code, Object: w.Object, Error: w.Error})
