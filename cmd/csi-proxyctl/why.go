@@ -225,9 +225,11 @@ func (q *inquiry) checkCallsOn(disk uint32) []*admin.FailedCall {
 
 // onDisk matches the fields of requests that name a disk.
 func onDisk(disk uint32) func(field) bool {
-	return func(f field) bool {
-		return slices.Contains([]string{"disk_number", "disk_id", "diskID"}, f.name) && f.value == number(disk)
-	}
+	return func(f field) bool { return isDisk(f) && f.value == number(disk) }
+}
+
+func isDisk(f field) bool {
+	return slices.Contains([]string{"disk_number", "disk_id", "diskID"}, f.name)
 }
 
 func samePath(a, b string) bool {

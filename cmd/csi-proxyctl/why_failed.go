@@ -109,16 +109,40 @@ func undoing(c *admin.Call) bool {
 }
 
 // blameFailed blames the failed call that the text is about, or else the last one that was to do
-// something.
+// something. One that names a disk by its number may have been about another disk: it is a note.
 func (q *inquiry) blameFailed(failed []*admin.FailedCall) {
-	at := slices.IndexFunc(failed, q.quotes)
-	if at < 0 {
-		at = slices.IndexFunc(failed, func(f *admin.FailedCall) bool { return !undoing(f.Call) })
-	}
-	if at >= 0 {
+	if at := slices.IndexFunc(failed, q.quotes); at >= 0 {
 		q.blame(failedTrouble(failed[at]))
+		return
+	}
+	for _, f := range failed {
+		if !undoing(f.Call) && diskOf(f.Call) == "" {
+			q.blame(failedTrouble(f))
+			return
+		}
+	}
+	for _, f := range failed {
+		if n := diskOf(f.Call); n != "" && !undoing(f.Call) {
+			cause, remedy := failedTrouble(f)
+			q.conclude(resultNote, fmt.Sprintf("%s; it may be the cause, if disk %s was this disk then", trimStop(cause), n), remedy)
+			return
+		}
 	}
 }
+
+// diskOf returns the number of the disk that a call names, or "". Windows gives the number of a
+// disk that was removed to the next one.
+func diskOf(c *admin.Call) string {
+	for _, f := range fieldsOf(c.GetTarget()) {
+		if isDisk(f) {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// trimStop removes the full stop at the end of an error of Windows, so that a text can go on.
+func trimStop(text string) string { return strings.TrimSuffix(text, ".") }
 
 // blameQuoted blames the failed call that the text is about where nothing else is wrong.
 func (q *inquiry) blameQuoted() {
@@ -137,7 +161,7 @@ func (q *inquiry) blameUnstaged(cause, remedy string) {
 	}
 	suspect, first := "", ""
 	suspected := func(kind, step string, c *admin.Call, trouble, todo string) {
-		q.step(kind, "%s; it may be the cause: %s", step, cmp.Or(c.GetTarget(), "it names no disk and no volume")+q.onDisks(c))
+		q.step(kind, "%s; it may be the cause: %s", trimStop(step), cmp.Or(c.GetTarget(), "it names no disk and no volume")+q.onDisks(c))
 		if suspect == "" {
 			suspect, first = trouble, todo
 		}
