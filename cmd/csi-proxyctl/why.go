@@ -363,7 +363,7 @@ func (q *inquiry) unknown(name string) {
 		return
 	}
 	q.blameFailed(q.failures(func(field) bool { return false }))
-	q.blameUnstaged(cause, remedy)
+	q.blameUnstaged(cause, remedy, "smb")
 }
 
 // newestOf returns the newest version of an API group, or "".
@@ -483,7 +483,7 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		q.blameFailed(failed)
 		cause, remedy := path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log"
 		if isTarget(strings.ToLower(way.Missing[strings.LastIndexByte(way.Missing, '\\')+1:])) {
-			q.blameUnstaged(cause, remedy)
+			q.blameUnstaged(cause, remedy, "smb")
 		} else {
 			q.blame(cause, remedy)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -154,8 +153,8 @@ func (q *inquiry) blameQuoted() {
 
 // blameUnstaged explains a volume that is not mounted where no call names its path. A call that
 // a driver makes before it mounts, such as FormatVolume, names a disk or a volume only, so those
-// that hang or failed may be the cause.
-func (q *inquiry) blameUnstaged(cause, remedy string) {
+// that hang or failed may be the cause, and those for shares if the volume may be one.
+func (q *inquiry) blameUnstaged(cause, remedy string, groups ...string) {
 	if q.Result == resultProblem {
 		return
 	}
@@ -166,21 +165,26 @@ func (q *inquiry) blameUnstaged(cause, remedy string) {
 			suspect, first = trouble, todo
 		}
 	}
-	for _, c := range q.calls {
-		if hanging(c) && q.mayStage(c) {
+	groups = append(groups, "disk", "volume", "iscsi")
+	for _, c := range likelyFirst(q.calls, func(c *admin.Call) *admin.Call { return c }) {
+		if hanging(c) && q.mayStage(c, groups) {
 			trouble, todo := hangTrouble(q.calls, c)
 			suspected("call", callText(c), c, trouble, todo)
 		}
 	}
-	for _, f := range q.failed {
-		if q.mayStage(f.Call) {
+	for _, f := range likelyFirst(q.failed, (*admin.FailedCall).GetCall) {
+		if q.mayStage(f.Call, groups) {
 			trouble, todo := failedTrouble(f)
 			suspected("failed", f.Call.GetMethod()+" "+howFailed(f), f.Call, trouble, todo)
 		}
 	}
 	if suspect != "" {
 		cause += "; the cause may be: " + suspect
-		remedy = "if that is about the disk of this volume: " + first + ". Otherwise: " + remedy
+		what := "the disk"
+		if slices.Contains(groups, "smb") {
+			what = "the disk or share"
+		}
+		remedy = "if that is about " + what + " of this volume: " + first + ". Otherwise: " + remedy
 	}
 	q.blame(cause, remedy)
 }
@@ -198,17 +202,36 @@ func (q *inquiry) onDisks(c *admin.Call) (text string) {
 	return text
 }
 
-// mayStage reports whether a call may belong to a volume that is not mounted yet.
-func (q *inquiry) mayStage(c *admin.Call) bool {
-	return c.GetPipe() != admin.Pipe && apiserver.Changes(c.GetMethod()) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+// likely are the methods that are most often why a volume is not staged.
+var likely = []string{"FormatVolume", "PartitionDisk", "SetDiskState"}
+
+// likelyFirst sorts calls by whether they are likely to be the cause.
+func likelyFirst[T any](all []T, of func(T) *admin.Call) []T {
+	rank := func(t T) int {
+		if slices.Contains(likely, of(t).GetMethod()) {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-var onDrive = regexp.MustCompile(`(?i)^[a-z]:[\\/]`)
+// mayStage reports whether a call of one of these groups of the API may belong to a volume that is
+// not mounted yet.
+func (q *inquiry) mayStage(c *admin.Call, groups []string) bool {
+	group, _, _ := strings.Cut(apiOf(c.GetPipe()), "/")
+	return slices.Contains(groups, group) && apiserver.Changes(c.GetMethod()) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+}
+
+// isPath reports whether a field is a path, and no volume and no share.
+func isPath(f field) bool {
+	return strings.ContainsAny(f.value, `\/`) && !volumeName.MatchString(f.value) && f.name != "remote_path"
+}
 
 // ofAnother reports whether a field is about another volume than one that is not mounted: it is a
 // path, or a volume that is mounted, or the disk of one.
 func (q *inquiry) ofAnother(f field) bool {
-	return onDrive.MatchString(f.value) || slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool {
+	return isPath(f) || slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool {
 		return len(v.MountedAt) > 0 && (samePath(f.value, v.Id) || slices.ContainsFunc(v.Disks, func(n uint32) bool { return onDisk(n)(f) }))
 	})
 }
