@@ -232,8 +232,19 @@ func isDisk(f field) bool {
 	return slices.Contains([]string{"disk_number", "disk_id", "diskID"}, f.name)
 }
 
+// samePath reports whether two texts are the same path or volume, in any spelling.
 func samePath(a, b string) bool {
-	return strings.EqualFold(strings.TrimRight(a, `\/`), strings.TrimRight(b, `\/`))
+	if strings.EqualFold(strings.TrimRight(a, `\/`), strings.TrimRight(b, `\/`)) {
+		return true
+	}
+	p, errA := parsePath(a)
+	q, errB := parsePath(b)
+	return errA == nil && errB == nil && p.Equal(q)
+}
+
+// parsePath parses a path as csi-proxy does in a request.
+func parsePath(text string) (winpath.Path, error) {
+	return winpath.Parse(strings.ReplaceAll(winpath.WithDrive(text), "/", `\`))
 }
 
 func (q *inquiry) checkCallsWith(match func(field) bool) []*admin.FailedCall {
@@ -461,12 +472,12 @@ func (q *inquiry) path(ctx context.Context, path string) {
 	case volume != "":
 		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
 	}
-	names := []string{path}
-	for _, h := range way.Hops {
-		names = append(names, h.Path)
+	names := []string{path, strings.TrimRight(way.Location+`\`+way.Missing, `\`)}
+	for _, h := range way.Hops { // they exist: what failed to make them was done in the end
+		q.checkCalls(h.Path)
+		names = slices.DeleteFunc(names, func(name string) bool { return samePath(name, h.Path) })
 	}
-	q.checkCalls(names...)
-	failed := q.checkCalls(strings.TrimRight(way.Location+`\`+way.Missing, `\`))
+	failed := q.checkCalls(names...)
 	base := way.Location
 	if p, err := winpath.Parse(way.Location); err == nil && !p.IsRoot() {
 		base = strings.ToLower(p.Base())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // recently is the age up to which a failed call explains why something is not done. The kubelet
@@ -238,5 +239,8 @@ func (q *inquiry) ofAnother(f field) bool {
 
 // onShare reports whether a path is a share, or on it.
 func onShare(path, share string) bool {
-	return samePath(path, share) || strings.HasPrefix(strings.ToLower(path), strings.ToLower(share)+`\`)
+	p, err := parsePath(path)
+	on, isUNC := p.Share()
+	of, failed := winpath.ParseShare(share)
+	return err == nil && isUNC && failed == nil && on.Equal(of)
 }

@@ -146,6 +146,33 @@ func TestWhyQuotedErrors(t *testing.T) {
 	}
 }
 
+// Drivers spell paths and shares in several ways.
+func TestWhySpellings(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{`c:/K/a//b/`, `C:\k\a\b`, true},
+		{`/k/a`, `C:\k\a`, true},
+		{`\k\a`, `C:\k\a`, true},
+		{`C:/k/ab`, `C:\k\a`, false},
+		{`\\?\C:\k\a`, `C:\k\a`, true},
+		{`\\?\Volume{12345678-90ab-4cde-8f01-234567890abc}`, `\\?\volume{12345678-90AB-4cde-8f01-234567890abc}\`, true},
+		{"3", "4", false},
+	} {
+		if got := samePath(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s are the same: %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+	for path, want := range map[string]bool{
+		`\\nas\data`: true, `//NAS/data/`: true, `//nas/data/dir`: true, `\\nas\data\dir`: true, `\\nas\data2`: false, `C:\nas\data`: false, "3": false,
+	} {
+		if got := onShare(path, `\\nas\Data`); got != want {
+			t.Errorf("%s is on the share: %t, want %t", path, got, want)
+		}
+	}
+}
+
 // A problem replaces a note, and nothing replaces a problem.
 func TestWhyConcludes(t *testing.T) {
 	q := &inquiry{}
