@@ -107,6 +107,8 @@ type inquiry struct {
 	// explained instead.
 	unmade string
 	busy   bool // a call works on what is explained
+	// others are the paths of the other volumes of the pod that is explained.
+	others []string
 	explanation
 }
 
@@ -166,6 +168,9 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 			q.blameFailed(q.checkCalls(q.unmade))
 			q.blame(q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log")
 		}
+		if err := q.otherVolumes(ctx); err != nil {
+			return q.explanation, err
+		}
 	case aVolume:
 		q.volumeOnly(ctx, s.text)
 	case aDisk:
@@ -175,9 +180,38 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	return q.explanation, nil
 }
 
+// otherVolumes explains the other volumes of a pod, until one has a problem.
+func (q *inquiry) otherVolumes(ctx context.Context) error {
+	for _, path := range q.others {
+		if q.Result == resultProblem {
+			q.step("path", "%s belongs to the pod as well, and was not looked at", path)
+			continue
+		}
+		other, err := q.a.why(ctx, strings.TrimSuffix(path, `\mount`))
+		if err != nil {
+			return err
+		}
+		if other.Result == resultOK {
+			q.step("path", "%s belongs to the pod as well: %s", path, other.Cause)
+			continue
+		}
+		for _, s := range other.Steps {
+			q.step(s.Kind, "%s", s.What)
+		}
+		if q.Result == resultOK {
+			q.Result = ""
+		}
+		q.conclude(other.Result, other.Cause, other.Remedy)
+	}
+	return nil
+}
+
 func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err error) {
 	if q.node, err = q.a.describe(ctx, in); err != nil {
 		return err
+	}
+	if in.Name != "" && q.unmade == "" && q.others == nil {
+		q.others = q.node.OtherPaths
 	}
 	silent := q.node.DisksError
 	if len(q.node.Disks) > 0 { // the others are listed
@@ -420,7 +454,7 @@ var (
 )
 
 // below describes the volume for which the kubelet has a directory, and returns where the kubelet
-// wants it; of a pod, that is one of its volumes. It returns any other path unchanged.
+// wants it; of a pod, that is its first volume. It returns any other path unchanged.
 func (q *inquiry) below(ctx context.Context, path string) (string, error) {
 	node, way := q.node, q.node.Way
 	if way == nil || len(way.Hops) > 0 || way.Missing+way.Error+way.Share != "" {

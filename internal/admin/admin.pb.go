@@ -315,7 +315,9 @@ type DescribeResponse struct {
 	VolumesError string `protobuf:"bytes,7,opt,name=volumes_error,json=volumesError,proto3" json:"volumes_error,omitempty"`
 	// Why a working directory was not looked at for links, or for a name that no other has, or
 	// empty. What the others have is there.
-	LinksError    string `protobuf:"bytes,8,opt,name=links_error,json=linksError,proto3" json:"links_error,omitempty"`
+	LinksError string `protobuf:"bytes,8,opt,name=links_error,json=linksError,proto3" json:"links_error,omitempty"`
+	// Of a pod that has several volumes, the paths at which the kubelet publishes the others.
+	OtherPaths    []string `protobuf:"bytes,9,rep,name=other_paths,json=otherPaths,proto3" json:"other_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +406,13 @@ func (x *DescribeResponse) GetLinksError() string {
 		return x.LinksError
 	}
 	return ""
+}
+
+func (x *DescribeResponse) GetOtherPaths() []string {
+	if x != nil {
+		return x.OtherPaths
+	}
+	return nil
 }
 
 // Disk is a disk of the node.
@@ -1355,7 +1364,7 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05links\x18\x03 \x01(\bR\x05links\"\xd4\x02\n" +
+	"\x05links\x18\x03 \x01(\bR\x05links\"\xf5\x02\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
@@ -1366,7 +1375,9 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"disksError\x12#\n" +
 	"\rvolumes_error\x18\a \x01(\tR\fvolumesError\x12\x1f\n" +
 	"\vlinks_error\x18\b \x01(\tR\n" +
-	"linksError\"\xf7\x02\n" +
+	"linksError\x12\x1f\n" +
+	"\vother_paths\x18\t \x03(\tR\n" +
+	"otherPaths\"\xf7\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +

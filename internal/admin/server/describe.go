@@ -37,6 +37,7 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 		found, links = s.inDirs(ctx, n, "name "+in.Name, func(ctx context.Context, dir string) ([]string, error) { return find(ctx, n, dir, in.Name) })
 		if len(found) > 0 {
 			path, links = found[0], nil
+			out.OtherPaths = found[1:]
 		}
 	}
 	if path != "" {
@@ -239,14 +240,19 @@ func (s *Server) inDirs(ctx context.Context, n *node.Node, about string, look fu
 	return slices.Concat(found...), cmp.Or(errs...)
 }
 
-// find returns where in a directory the kubelet publishes a persistent volume or a volume of the
+// find returns where in a directory the kubelet publishes a persistent volume or the volumes of the
 // pod with this UID, or where it stages the volume with this handle, if it does. The directories
 // are those of the kubelet's CSI plugin since Kubernetes 1.24: the name of a persistent volume is
 // in none of those for staging, which have the hash of the volume handle.
 func find(ctx context.Context, n *node.Node, dir, name string) (found []string, err error) {
 	err = published(ctx, n, dir, func(pod, volume, path string) error {
-		if strings.EqualFold(volume, name) || strings.EqualFold(pod, name) {
+		switch {
+		case strings.EqualFold(volume, name):
 			found = []string{path}
+			return fs.SkipAll
+		case strings.EqualFold(pod, name):
+			found = append(found, path)
+		case found != nil: // the pod has no more
 			return fs.SkipAll
 		}
 		return nil
