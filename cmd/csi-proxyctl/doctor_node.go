@@ -103,7 +103,7 @@ func examineDisks(disks []*admin.Disk, serials map[uint32]string) []finding {
 		for _, o := range disks[:i] {
 			if d.Identity != "" && d.Identity == o.Identity && d.OfflineReason != redundantPath && o.OfflineReason != redundantPath {
 				found = append(found, finding{resultProblem, "disks", fmt.Sprintf("%s and %s have the same identity (%s)", nameOfDisk(o.Number, serials), what, d.Identity),
-					"one is a copy of the other; detach it, or take it online with SetDiskState, upon which Windows gives it an identity of its own"})
+					"one is a copy of the other; detach it, or take it online with SetDiskState, and Windows then gives it an identity of its own"})
 			}
 		}
 		if cause, remedy := diskTrouble(d, disks, what); cause != "" {
