@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
@@ -142,6 +144,13 @@ func call(ctx context.Context, name, argument string) ([]byte, error) {
 		return nil, err
 	}
 	a, err := client.Do(q)
+	for range 50 { // a process that was killed has its socket for a moment longer
+		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+		a, err = client.Do(q)
+	}
 	var op *net.OpError
 	switch {
 	case err == nil:
