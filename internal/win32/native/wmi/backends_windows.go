@@ -21,7 +21,7 @@ func (c *Client) Format(vol string, o win32.FormatOptions) error {
 			rows = append(rows, r)
 		}
 		if len(rows) == 0 {
-			others, err := s.instances(query{class: volumeClass, first: true})
+			others, err := s.atMost(1, query{class: volumeClass})
 			if err != nil {
 				return err
 			}

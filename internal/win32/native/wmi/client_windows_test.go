@@ -262,7 +262,7 @@ func TestMissingBackends(t *testing.T) {
 // A query that wants one instance returns one of several.
 func TestFirst(t *testing.T) {
 	err := cimv2(t).change("a test", callLimit, func(s *session) error {
-		found, err := s.instances(query{class: "Win32_Service", first: true})
+		found, err := s.atMost(1, query{class: "Win32_Service"})
 		if err == nil && len(found) != 1 {
 			t.Errorf("%d services, want 1", len(found))
 		}

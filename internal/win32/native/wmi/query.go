@@ -19,7 +19,6 @@ type query struct {
 	class string
 	only  []string
 	where []condition
-	first bool // return one instance at most
 }
 
 type condition struct {

@@ -197,7 +197,10 @@ func (s *session) class(name string) (*object, error) {
 }
 
 // instances runs a query.
-func (s *session) instances(q query) ([]*object, error) {
+func (s *session) instances(q query) ([]*object, error) { return s.atMost(0, q) }
+
+// atMost runs a query and returns some of its instances: at most limit and 100, or all if limit is 0.
+func (s *session) atMost(limit uint32, q query) ([]*object, error) {
 	// On Windows, a query of a missing class fails when its results are read. Under
 	// Wine it has no instances.
 	if _, err := s.class(q.class); err != nil {
@@ -221,8 +224,8 @@ func (s *session) instances(q query) ([]*object, error) {
 	}
 	const most = 100 // instances that one call returns
 	batch := uint32(most)
-	if q.first {
-		batch = 1
+	if limit != 0 {
+		batch = min(limit, most)
 	}
 	var list []*object
 	for {
@@ -244,7 +247,7 @@ func (s *session) instances(q query) ([]*object, error) {
 		switch {
 		case n == 0 && hr == sTimedOut:
 			return nil, slow(op, callLimit)
-		case n == 0 || q.first:
+		case n == 0 || limit != 0:
 			return list, nil
 		}
 	}
